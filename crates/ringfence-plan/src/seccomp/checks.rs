@@ -1,0 +1,380 @@
+//! The calls whose arguments decide. Each is a list of guards, read from the top; the first that
+//! matches decides, and a call that passes them all is allowed.
+//!
+//! A guard sees the low 32 bits of an argument and nothing else. That is what the kernel acts on:
+//! `int` and `unsigned int` parameters (domain, type, protocol, ioctl request, prctl option, mode,
+//! pid, send flags) are truncated on entry, and the flags of clone and unshare that exist all lie
+//! in the low half. A filter that compared 64 bits would be passed by setting a bit the kernel then
+//! drops. Pointers are never looked at: the memory behind them can change between the filter and
+//! the call.
+
+use super::reasons::{self, Reason};
+use super::{FilterSpec, Inet, SharedMemory, UnixSockets};
+
+/// Which argument check a call gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Check {
+    /// clone: no new namespaces.
+    Clone,
+    /// clone: threads of this process only.
+    CloneThread,
+    /// unshare: files, fs and semaphores, no namespaces.
+    Unshare,
+    /// socket: families, types and protocols.
+    Socket,
+    /// socketpair: connected stream-like pairs.
+    SocketPair,
+    /// socketpair: connected streams.
+    SocketPairStream,
+    /// connect: the supervisor's to decide, if it supervises.
+    Connect,
+    /// sendto, sendmsg, sendmmsg: flags in this argument.
+    Send(u8),
+    /// prctl: all but rewriting the memory layout.
+    Prctl,
+    /// prctl: names and queries.
+    PrctlQueries,
+    /// ioctl: all but pushing into a terminal.
+    Ioctl,
+    /// ioctl: what the C library and Python ask of files and terminals.
+    IoctlQueries,
+    /// personality: ordinary, or asking.
+    Personality,
+    /// mknod, mknodat: mode in this argument.
+    MakeNode(u8),
+    /// `migrate_pages`, `move_pages`: own pages.
+    OwnPages,
+    /// `memfd_create` and System V shared memory, as the spec says.
+    SharedMemory,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outcome {
+    Allow,
+    Refuse {
+        reason: &'static Reason,
+        argument: Option<u8>,
+    },
+}
+
+/// If all of `when` hold, `then` is the outcome.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Guard {
+    pub(super) when: Vec<Condition>,
+    pub(super) then: Outcome,
+}
+
+/// A statement about the low half of one argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Condition {
+    pub(super) argument: u8,
+    pub(super) mask: u32,
+    pub(super) values: &'static [u32],
+    pub(super) among: Among,
+}
+
+/// Whether the masked argument must be one of the values or none of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Among {
+    These,
+    Others,
+}
+
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+const AF_NETLINK: u32 = 16;
+
+const SOCK_STREAM: u32 = 1;
+const SOCK_DGRAM: u32 = 2;
+const SOCK_SEQPACKET: u32 = 5;
+/// The kernel's `SOCK_TYPE_MASK`: the rest of the argument is `SOCK_CLOEXEC` and `SOCK_NONBLOCK`.
+const SOCK_TYPE_MASK: u32 = 0xf;
+
+const IPPROTO_ICMP: u32 = 1;
+const IPPROTO_TCP: u32 = 6;
+const IPPROTO_UDP: u32 = 17;
+const IPPROTO_ICMPV6: u32 = 58;
+const IPPROTO_MPTCP: u32 = 262;
+
+const MSG_FASTOPEN: u32 = 0x2000_0000;
+
+const CLONE_THREAD: u32 = 0x0001_0000;
+/// `CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}`
+const CLONE_NEW: u32 = 0x7e02_0000;
+/// For unshare only: in clone's flags this bit is part of the exit signal.
+const CLONE_NEWTIME: u32 = 0x80;
+
+const PR_SET_MM: u32 = 35;
+/// `PR_SET_NAME`, `PR_SET_VMA` (names memory for `/proc/self/maps`), then queries: PDEATHSIG,
+/// DUMPABLE, KEEPCAPS, TIMING, NAME, SECCOMP, CAPBSET, SECUREBITS, TIMERSLACK, `CHILD_SUBREAPER`,
+/// `NO_NEW_PRIVS`, `TID_ADDRESS`, `THP_DISABLE`, `SPECULATION_CTRL`.
+const PR_QUERIES: &[u32] = &[
+    15,
+    0x5356_4d41,
+    2,
+    3,
+    7,
+    13,
+    16,
+    21,
+    23,
+    27,
+    30,
+    37,
+    39,
+    40,
+    42,
+    52,
+];
+
+/// TIOCSTI and TIOCLINUX type into the terminal, TIOCCONS takes the console's output, TIOCSETD
+/// loads a line discipline.
+const TERMINAL_REQUESTS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
+/// TCGETS, TCGETS2 (isatty in glibc 2.42), TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX,
+/// FIOCLEX.
+const QUERY_REQUESTS: &[u32] = &[
+    0x5401,
+    0x802c_542a,
+    0x540f,
+    0x5413,
+    0x541b,
+    0x5421,
+    0x5450,
+    0x5451,
+];
+
+/// `PER_LINUX`, the question for the present one, `ADDR_NO_RANDOMIZE`.
+const PERSONALITIES: &[u32] = &[0, 0xffff_ffff, 0x0004_0000];
+
+const S_IFMT: u32 = 0xf000;
+const S_IFCHR: u32 = 0x2000;
+const S_IFBLK: u32 = 0x6000;
+
+/// The guards of `check` under `spec`, which is normalised.
+pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
+    match check {
+        Check::Clone => vec![refuse(
+            0,
+            &reasons::NAMESPACES,
+            [bits(0, CLONE_NEW).others(&[0])],
+        )],
+        Check::CloneThread => vec![
+            refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW).others(&[0])]),
+            refuse(0, &reasons::PROCESSES, [bits(0, CLONE_THREAD).these(&[0])]),
+        ],
+        Check::Unshare => vec![refuse(
+            0,
+            &reasons::NAMESPACES,
+            [bits(0, CLONE_NEW | CLONE_NEWTIME).others(&[0])],
+        )],
+        Check::Socket => socket(spec),
+        // A pair that is connected to itself still takes an address in sendto, if it is of
+        // datagrams.
+        Check::SocketPair => vec![
+            refuse(0, &reasons::SOCKET_FAMILY, [whole(0).others(&[AF_UNIX])]),
+            refuse(
+                1,
+                &reasons::UNIX_DATAGRAM,
+                [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_SEQPACKET])],
+            ),
+        ],
+        Check::SocketPairStream => vec![
+            refuse(0, &reasons::SOCKET_FAMILY, [whole(0).others(&[AF_UNIX])]),
+            refuse(
+                1,
+                &reasons::SOCKETS,
+                [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM])],
+            ),
+        ],
+        // The address is behind a pointer, so every connect goes to the supervisor, which reads it
+        // once and performs the connect itself on a duplicate of the socket.
+        Check::Connect => match spec.unix_sockets {
+            UnixSockets::Supervised => vec![refuse(1, &reasons::UNIX_CONNECT, [])],
+            UnixSockets::Refused => vec![],
+        },
+        // Sending needs no rule for unix sockets: with an address, a stream socket fails and a
+        // seqpacket socket ignores it (net/unix/af_unix.c), and datagram sockets do not exist here.
+        // But MSG_FASTOPEN connects a TCP socket without connect(2), past the supervisor and past
+        // Landlock, whose TCP rules hook connect alone.
+        Check::Send(flags) => vec![refuse(
+            flags,
+            &reasons::TCP_FAST_OPEN,
+            [bits(flags, MSG_FASTOPEN).others(&[0])],
+        )],
+        Check::Prctl => vec![refuse(
+            0,
+            &reasons::PROCESS_LAYOUT,
+            [whole(0).these(&[PR_SET_MM])],
+        )],
+        Check::PrctlQueries => vec![refuse(
+            0,
+            &reasons::PROCESS_CONTROL,
+            [whole(0).others(PR_QUERIES)],
+        )],
+        Check::Ioctl => vec![refuse(
+            1,
+            &reasons::TERMINAL_INJECTION,
+            [whole(1).these(TERMINAL_REQUESTS)],
+        )],
+        Check::IoctlQueries => vec![
+            refuse(
+                1,
+                &reasons::TERMINAL_INJECTION,
+                [whole(1).these(TERMINAL_REQUESTS)],
+            ),
+            refuse(
+                1,
+                &reasons::DEVICE_CONTROL,
+                [whole(1).others(QUERY_REQUESTS)],
+            ),
+        ],
+        Check::Personality => vec![refuse(
+            0,
+            &reasons::PERSONALITY,
+            [whole(0).others(PERSONALITIES)],
+        )],
+        Check::MakeNode(mode) => {
+            vec![refuse(
+                mode,
+                &reasons::DEVICE_NODES,
+                [bits(mode, S_IFMT).these(&[S_IFCHR, S_IFBLK])],
+            )]
+        }
+        Check::OwnPages => vec![refuse(0, &reasons::PAGE_PLACEMENT, [whole(0).others(&[0])])],
+        Check::SharedMemory => match spec.shared_memory {
+            SharedMemory::Allowed => vec![],
+            SharedMemory::Refused => {
+                vec![Guard {
+                    when: vec![],
+                    then: Outcome::Refuse {
+                        reason: &reasons::SHARED_MEMORY,
+                        argument: None,
+                    },
+                }]
+            }
+        },
+    }
+}
+
+/// socket(domain, type, protocol)
+fn socket(spec: FilterSpec) -> Vec<Guard> {
+    let unix = whole(0).these(&[AF_UNIX]);
+    let unix_rules = match spec.unix_sockets {
+        UnixSockets::Refused => vec![refuse(0, &reasons::UNIX_SOCKETS, [unix])],
+        // A datagram socket sends to any path without connect, so the supervisor would never be
+        // asked. SOCK_RAW is one too: unix_create turns it into SOCK_DGRAM.
+        UnixSockets::Supervised => vec![
+            refuse(
+                1,
+                &reasons::UNIX_DATAGRAM,
+                [
+                    unix,
+                    bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_SEQPACKET]),
+                ],
+            ),
+            Guard {
+                when: vec![unix],
+                then: Outcome::Allow,
+            },
+        ],
+    };
+    let inet_rules = match spec.inet {
+        Inet::Refused => vec![refuse(0, &reasons::INTERNET_SOCKETS, [])],
+        Inet::Allowed => vec![
+            refuse(
+                1,
+                &reasons::RAW_SOCKET,
+                [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_DGRAM])],
+            ),
+            refuse(
+                2,
+                &reasons::PING_SOCKET,
+                [whole(2).these(&[IPPROTO_ICMP, IPPROTO_ICMPV6])],
+            ),
+            // Go asks for MPTCP at every listener and falls back on this very error.
+            refuse(
+                2,
+                &reasons::MULTIPATH_TCP,
+                [whole(2).these(&[IPPROTO_MPTCP])],
+            ),
+            refuse(
+                2,
+                &reasons::SOCKET_PROTOCOL,
+                [whole(2).others(&[0, IPPROTO_TCP, IPPROTO_UDP])],
+            ),
+        ],
+    };
+    let mut guards = vec![
+        refuse(0, &reasons::NETLINK, [whole(0).these(&[AF_NETLINK])]),
+        refuse(
+            0,
+            &reasons::SOCKET_FAMILY,
+            [whole(0).others(&[AF_UNIX, AF_INET, AF_INET6])],
+        ),
+    ];
+    guards.extend(unix_rules);
+    guards.extend(inet_rules);
+    guards
+}
+
+fn refuse<const N: usize>(argument: u8, reason: &'static Reason, when: [Condition; N]) -> Guard {
+    Guard {
+        when: when.to_vec(),
+        then: Outcome::Refuse {
+            reason,
+            argument: Some(argument),
+        },
+    }
+}
+
+/// The masked low half of an argument, to be compared.
+#[derive(Clone, Copy)]
+struct Bits {
+    argument: u8,
+    mask: u32,
+}
+
+fn whole(argument: u8) -> Bits {
+    bits(argument, u32::MAX)
+}
+
+fn bits(argument: u8, mask: u32) -> Bits {
+    Bits { argument, mask }
+}
+
+impl Bits {
+    fn these(self, values: &'static [u32]) -> Condition {
+        Condition {
+            argument: self.argument,
+            mask: self.mask,
+            values,
+            among: Among::These,
+        }
+    }
+
+    fn others(self, values: &'static [u32]) -> Condition {
+        Condition {
+            argument: self.argument,
+            mask: self.mask,
+            values,
+            among: Among::Others,
+        }
+    }
+}
+
+impl Condition {
+    pub(super) fn holds(&self, args: &[u64; 6]) -> bool {
+        let arg = args
+            .get(usize::from(self.argument))
+            .copied()
+            .unwrap_or_default();
+        let seen = arg & u64::from(self.mask);
+        let listed = self.values.iter().any(|&value| u64::from(value) == seen);
+        match self.among {
+            Among::These => listed,
+            Among::Others => !listed,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Says in words what a filter does: the verdict on one refused call, and the whole filter for
+//! `ringfence explain`.
+
+use super::checks::Outcome;
+use super::errno::EPERM;
+use super::reasons::{self, Reason, Report};
+use super::rules::{self, Ruling};
+use super::{Arch, Filter, FilterSpec, Observe, Profile, table};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What a refused call means: the error to answer with, and what to tell about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Verdict {
+    /// The rule that refused it: a stable name such as `mount` or `socket_family`.
+    pub rule: &'static str,
+    /// The error the program gets.
+    pub errno: i32,
+    /// Which argument mattered, from 0; none if the call is refused whatever its arguments.
+    pub argument: Option<u8>,
+    /// What to do instead, for whoever wrote the program.
+    pub hint: &'static str,
+}
+
+/// Why `spec` refuses this call. With [`Observe::Notify`] it is asked about calls that came to the
+/// listener: a notified call always gets the rule that sent it there.
+///
+/// For a connect that the supervisor decides, it is the verdict to use if the supervisor says no. A
+/// call the spec allows never comes to the listener; should one, it is refused as `not_notified`.
+pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
+    let spec = spec.normalised();
+    let ruling = table::name(spec.arch, nr).and_then(|call| rules::ruling(spec, call));
+    let unknown = Outcome::Refuse {
+        reason: &reasons::NOT_IMPLEMENTED,
+        argument: None,
+    };
+    let outcome = ruling.map_or(unknown, |ruling| ruling.decide(args));
+    match outcome {
+        Outcome::Refuse { reason, argument } => Verdict {
+            rule: reason.rule,
+            errno: reason.errno,
+            argument,
+            hint: reason.hint,
+        },
+        Outcome::Allow => Verdict {
+            rule: "not_notified",
+            errno: EPERM,
+            argument: None,
+            hint: "the sandbox allows this call, yet the supervisor was asked; report this bug",
+        },
+    }
+}
+
+/// A filter in words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Summary {
+    /// Whose system calls.
+    pub arch: Arch,
+    /// For what kind of run.
+    pub profile: Profile,
+    /// Whether refusals are observed.
+    pub observe: Observe,
+    /// Length of the program.
+    pub n_insns: usize,
+    /// How many calls are allowed whatever their arguments.
+    pub n_allowed: usize,
+    /// How many calls are refused whatever their arguments, those the supervisor decides not
+    /// counted.
+    pub n_refused: usize,
+    /// How many calls depend on their arguments.
+    pub n_checked: usize,
+    /// Calls allowed whatever their arguments.
+    pub allowed: Vec<&'static str>,
+    /// Calls refused whatever their arguments.
+    pub refused: Vec<RefusedCall>,
+    /// Calls whose arguments decide.
+    pub checked: Vec<CheckedCall>,
+    /// Calls the supervisor decides and performs.
+    pub supervised: Vec<&'static str>,
+}
+
+/// A call that is refused whatever its arguments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct RefusedCall {
+    /// Its name.
+    pub call: &'static str,
+    /// The rule that refuses it.
+    pub rule: &'static str,
+    /// The error the program gets.
+    pub errno: i32,
+    /// Whether the supervisor hears of it.
+    pub observed: bool,
+}
+
+/// A call whose arguments decide.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CheckedCall {
+    /// Its name.
+    pub call: &'static str,
+    /// The rules that can refuse it.
+    pub rules: BTreeSet<&'static str>,
+}
+
+pub(super) fn summary(filter: &Filter) -> Summary {
+    let spec = filter.spec.normalised();
+    let rulings = rules::rulings(spec);
+    let mut allowed = Vec::new();
+    let mut refused = Vec::new();
+    let mut checked = Vec::new();
+    let mut supervised = Vec::new();
+    for &(nr, call) in table::calls(spec.arch) {
+        let Some(ruling) = rulings.get(call) else {
+            continue;
+        };
+        if i32::try_from(nr).is_ok_and(|nr| spec.supervises(nr)) {
+            supervised.push(call);
+        } else if !ruling.guards.is_empty() {
+            checked.push(CheckedCall {
+                call,
+                rules: refusing_rules(ruling),
+            });
+        } else if let Some(reason) = reason(ruling.otherwise) {
+            let observed = spec.observe == Observe::Notify && reason.report == Report::Denial;
+            refused.push(RefusedCall {
+                call,
+                rule: reason.rule,
+                errno: reason.errno,
+                observed,
+            });
+        } else {
+            allowed.push(call);
+        }
+    }
+    Summary {
+        arch: spec.arch,
+        profile: spec.profile,
+        observe: spec.observe,
+        n_insns: filter.insns.len(),
+        n_allowed: allowed.len(),
+        n_refused: refused.len(),
+        n_checked: checked.len(),
+        allowed,
+        refused,
+        checked,
+        supervised,
+    }
+}
+
+fn refusing_rules(ruling: &Ruling) -> BTreeSet<&'static str> {
+    let outcomes = ruling
+        .guards
+        .iter()
+        .map(|guard| guard.then)
+        .chain([ruling.otherwise]);
+    outcomes
+        .filter_map(reason)
+        .map(|reason| reason.rule)
+        .collect()
+}
+
+fn reason(outcome: Outcome) -> Option<&'static Reason> {
+    match outcome {
+        Outcome::Refuse { reason, .. } => Some(reason),
+        Outcome::Allow => None,
+    }
+}

@@ -1,0 +1,196 @@
+//! Compiles what a run may ask of the kernel into a seccomp filter, in classic BPF of our own.
+//!
+//! Pure: the filter is a plain value that can be printed, hashed and run on paper. It installs
+//! nothing and reads nothing of the host.
+//!
+//! - `table`: which number is which call, per architecture.
+//! - `rules`: what each call may do, as data; `checks`: where its arguments decide; `reasons`:
+//!   error and hint.
+//! - `compile`: rules to instructions, with the few of `bpf`.
+//! - `simulate`: what the kernel would answer. `explain`: what the filter does, in words.
+//!
+//! An architecture that is not the run's own (`int 0x80` on x86-64) ends the process; an x32
+//! number, and any number that is in no table, gets `ENOSYS`.
+
+mod bpf;
+mod checks;
+mod compile;
+pub mod errno;
+mod explain;
+mod reasons;
+mod rules;
+mod simulate;
+mod table;
+
+pub use bpf::Insn;
+pub use explain::{CheckedCall, RefusedCall, Summary, Verdict, explain};
+pub use simulate::{Action, BadFilter, INSNS_MAX, Program, SeccompData, Trace, simulate};
+pub use table::{name, number};
+
+use serde::Serialize;
+
+/// Whose system call numbers a filter speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arch {
+    /// 64-bit x86.
+    X86_64,
+    /// 64-bit Arm.
+    Aarch64,
+}
+
+/// What kind of run a filter is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// Ordinary programs: shells, compilers, package managers, databases. What they have no use for
+    /// is refused.
+    Command,
+    /// Python code in a worker: memory, files, threads and time. Everything else is refused.
+    Code,
+}
+
+/// What becomes of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observe {
+    /// It goes to a listener, which answers with the [`Verdict`]'s error and records a denial.
+    Notify,
+    /// The program gets the same error straight away and nobody hears of it: for where a listener
+    /// cannot be had.
+    Errno,
+}
+
+/// Sockets of the family `AF_UNIX`. A connected `socketpair` of streams or packets is always
+/// available.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnixSockets {
+    /// Stream and packet sockets; every connect goes to the listener, which decides and performs it
+    /// on a duplicate of the socket. Needs [`Observe::Notify`]: see [`FilterSpec::normalised`].
+    Supervised,
+    /// None. Connect needs no supervision then.
+    Refused,
+}
+
+/// TCP and UDP sockets over IPv4 and IPv6. Whom they reach is the network namespace's and
+/// Landlock's to say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inet {
+    /// They can be made.
+    Allowed,
+    /// They cannot, loopback included.
+    Refused,
+}
+
+/// `memfd_create` and System V shared memory: memory that no process's own size shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedMemory {
+    /// Available: something else, such as a memory cgroup, counts it.
+    Allowed,
+    /// Refused.
+    Refused,
+}
+
+/// What a filter is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct FilterSpec {
+    /// Whose system calls.
+    pub arch: Arch,
+    /// For what kind of run.
+    pub profile: Profile,
+    /// What becomes of refusals.
+    pub observe: Observe,
+    /// Unix sockets.
+    pub unix_sockets: UnixSockets,
+    /// Internet sockets.
+    pub inet: Inet,
+    /// Shared memory.
+    pub shared_memory: SharedMemory,
+}
+
+/// A compiled filter, ready to be installed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Filter {
+    /// What it does: the spec it was compiled from, normalised.
+    pub spec: FilterSpec,
+    /// The program.
+    pub insns: Vec<Insn>,
+}
+
+/// Compiles a filter. What it does is [`FilterSpec::normalised`] of what was asked.
+pub fn compile(spec: FilterSpec) -> Filter {
+    let spec = spec.normalised();
+    Filter {
+        spec,
+        insns: compile::instructions(spec),
+    }
+}
+
+/// Whether `nr` is connect(2), which a filter with [`UnixSockets::Supervised`] leaves to the
+/// supervisor. Whether a given filter does is [`FilterSpec::supervises`].
+pub fn is_supervised_connect(arch: Arch, nr: i32) -> bool {
+    name(arch, nr) == Some("connect")
+}
+
+impl Arch {
+    /// The architecture this program was built for, if Ringfence has a filter for it.
+    pub const NATIVE: Option<Arch> =
+        if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
+            Some(Arch::X86_64)
+        } else if cfg!(all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            target_pointer_width = "64"
+        )) {
+            Some(Arch::Aarch64)
+        } else {
+            None
+        };
+
+    /// Its `AUDIT_ARCH_*`, as `struct seccomp_data` has it.
+    pub fn audit(self) -> u32 {
+        match self {
+            Arch::X86_64 => 0xc000_003e,
+            Arch::Aarch64 => 0xc000_00b7,
+        }
+    }
+}
+
+impl FilterSpec {
+    /// The spec without contradictions; the one place that resolves them. Supervised unix sockets
+    /// without a listener become refused ones: with nobody to ask, connect could reach any socket
+    /// the run can see.
+    #[must_use]
+    pub fn normalised(self) -> Self {
+        match (self.observe, self.unix_sockets) {
+            (Observe::Errno, UnixSockets::Supervised) => Self {
+                unix_sockets: UnixSockets::Refused,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    /// Whether a notification of call `nr` is the supervisor's to decide and perform, rather than
+    /// to refuse.
+    pub fn supervises(&self, nr: i32) -> bool {
+        self.profile == Profile::Command
+            && self.normalised().unix_sockets == UnixSockets::Supervised
+            && is_supervised_connect(self.arch, nr)
+    }
+}
+
+impl Filter {
+    /// Whether it must be installed with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+    pub fn listener(&self) -> bool {
+        self.spec.observe == Observe::Notify
+    }
+
+    /// The filter in words.
+    pub fn summary(&self) -> Summary {
+        explain::summary(self)
+    }
+}

@@ -1,0 +1,280 @@
+//! Every reason for which the filter refuses a call: its stable name, the error the program sees,
+//! and a hint for whoever reads the denial. A hint is true whatever the policy; it promises nothing
+//! the run may not have.
+
+use super::errno::{EACCES, EAFNOSUPPORT, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
+
+/// Why a call is refused.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Reason {
+    /// Stable name, in `snake_case`.
+    pub(super) rule: &'static str,
+    /// What the program gets. Where the kernel has an answer of its own for a caller without the
+    /// right, it is that one, so programs take the way they know.
+    pub(super) errno: i32,
+    pub(super) hint: &'static str,
+    pub(super) report: Report,
+}
+
+/// Who hears of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Report {
+    /// The supervisor, where there is a listener: the call tells something about the program.
+    Denial,
+    /// Nobody: libraries probe for it on their own and go on without, as on an older kernel.
+    Quiet,
+}
+
+const fn denial(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
+    Reason {
+        rule,
+        errno,
+        hint,
+        report: Report::Denial,
+    }
+}
+
+const fn quiet(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
+    Reason {
+        rule,
+        errno,
+        hint,
+        report: Report::Quiet,
+    }
+}
+
+pub(super) static NOT_IMPLEMENTED: Reason = quiet(
+    "not_implemented",
+    ENOSYS,
+    "this system call does not exist in the sandbox; use an older equivalent",
+);
+pub(super) static CLONE3: Reason = quiet(
+    "clone3",
+    ENOSYS,
+    "clone3 is answered as on a kernel without it; use clone, as the C library then does by itself",
+);
+pub(super) static MULTIPATH_TCP: Reason = quiet(
+    "multipath_tcp",
+    EPROTONOSUPPORT,
+    "multipath TCP is not available in the sandbox; use plain TCP",
+);
+
+pub(super) static MOUNT: Reason = denial(
+    "mount",
+    EPERM,
+    "mounts are fixed when the sandbox starts; work inside the directories that are already there",
+);
+pub(super) static ROOT_DIRECTORY: Reason = denial(
+    "root_directory",
+    EPERM,
+    "the root directory cannot be changed in the sandbox; use chdir and absolute paths",
+);
+pub(super) static NAMESPACES: Reason = denial(
+    "namespaces",
+    EPERM,
+    "new or other namespaces are not available; run the program without its own \
+     container or sandbox (for browsers: --no-sandbox)",
+);
+pub(super) static PTRACE: Reason = denial(
+    "ptrace",
+    EPERM,
+    "tracing is not available, so gdb and strace cannot attach; use logging, or the language's \
+     own debugger",
+);
+pub(super) static PROCESS_MEMORY: Reason = denial(
+    "process_memory",
+    EPERM,
+    "one process cannot reach into another here; share a file, a pipe or a socket pair instead",
+);
+pub(super) static PROCESS_LAYOUT: Reason = denial(
+    "process_layout",
+    EPERM,
+    "PR_SET_MM is not available; a process keeps the memory layout it was given",
+);
+pub(super) static KERNEL_KEYRING: Reason = denial(
+    "kernel_keyring",
+    EPERM,
+    "kernel keyrings are not available; keep the secret in a file or in memory",
+);
+pub(super) static BPF: Reason = denial(
+    "bpf",
+    EPERM,
+    "BPF is not available in the sandbox; do without kernel tracing",
+);
+pub(super) static PERFORMANCE_EVENTS: Reason = denial(
+    "performance_events",
+    EPERM,
+    "perf events are not available; measure with timers or a profiler that samples by signal",
+);
+pub(super) static USERFAULTFD: Reason = denial(
+    "userfaultfd",
+    EPERM,
+    "userfaultfd is not available; handle SIGSEGV or copy eagerly instead",
+);
+pub(super) static IO_URING: Reason = denial(
+    "io_uring",
+    EPERM,
+    "io_uring is not available; use epoll and plain reads and writes",
+);
+pub(super) static FILE_HANDLES: Reason = denial(
+    "file_handles",
+    EPERM,
+    "files cannot be opened by handle; open them by path",
+);
+pub(super) static DISK_ADMIN: Reason = denial(
+    "disk_admin",
+    EPERM,
+    "quotas, swap and process accounting belong to the host and cannot be used here",
+);
+pub(super) static CLOCK: Reason = denial(
+    "clock",
+    EPERM,
+    "the clock belongs to the host; set the time a program sees with faketime or an argument",
+);
+pub(super) static KERNEL_ADMIN: Reason = denial(
+    "kernel_admin",
+    EPERM,
+    "this call administers the host's kernel and is never available in the sandbox",
+);
+pub(super) static KERNEL_LOG: Reason = denial(
+    "kernel_log",
+    EPERM,
+    "the kernel log is the host's and cannot be read here",
+);
+pub(super) static HARDWARE: Reason = denial(
+    "hardware",
+    EPERM,
+    "direct access to ports and descriptor tables is not available in the sandbox",
+);
+pub(super) static PERSONALITY: Reason = denial(
+    "personality",
+    EPERM,
+    "only the ordinary personality, with or without ADDR_NO_RANDOMIZE, is available; drop setarch \
+     or its other flags",
+);
+pub(super) static HOST_NAME: Reason = denial(
+    "host_name",
+    EPERM,
+    "the host name is fixed while the sandbox runs",
+);
+pub(super) static DEVICE_NODES: Reason = denial(
+    "device_nodes",
+    EPERM,
+    "device nodes cannot be made; fifos, sockets and plain files can",
+);
+pub(super) static FANOTIFY: Reason = denial(
+    "fanotify",
+    EPERM,
+    "fanotify is not available; watch files with inotify",
+);
+pub(super) static SECRET_MEMORY: Reason = denial(
+    "secret_memory",
+    EPERM,
+    "memfd_secret is not available; use ordinary private memory",
+);
+pub(super) static SHARED_MEMORY: Reason = denial(
+    "shared_memory",
+    EPERM,
+    "this run has neither memfd_create nor System V shared memory; use a temporary file, or \
+     MAP_SHARED before fork",
+);
+pub(super) static PAGE_PLACEMENT: Reason = denial(
+    "page_placement",
+    EPERM,
+    "only a process's own pages can be moved; pass pid 0",
+);
+pub(super) static TERMINAL_INJECTION: Reason = denial(
+    "terminal_injection",
+    EPERM,
+    "input cannot be pushed into the terminal, nor its line discipline or console changed; use a \
+     pipe or a pty",
+);
+
+pub(super) static NETLINK: Reason = denial(
+    "netlink",
+    EAFNOSUPPORT,
+    "netlink sockets are not available, so interfaces and routes cannot be listed or changed this \
+     way",
+);
+pub(super) static SOCKET_FAMILY: Reason = denial(
+    "socket_family",
+    EAFNOSUPPORT,
+    "this socket family is not available in the sandbox; unix and internet sockets are the only \
+     ones a run can have",
+);
+pub(super) static UNIX_SOCKETS: Reason = denial(
+    "unix_sockets",
+    EACCES,
+    "this run cannot make unix sockets; use socketpair(AF_UNIX, SOCK_STREAM), a pipe or a fifo",
+);
+pub(super) static UNIX_DATAGRAM: Reason = denial(
+    "unix_datagram",
+    EACCES,
+    "unix datagram sockets are not available; use SOCK_STREAM or SOCK_SEQPACKET",
+);
+pub(super) static UNIX_CONNECT: Reason = denial(
+    "unix_connect",
+    EACCES,
+    "only unix sockets made in this run or named by its policy can be connected to; start the \
+     server inside the run",
+);
+pub(super) static INTERNET_SOCKETS: Reason = denial(
+    "internet_sockets",
+    EACCES,
+    "this run has no network, loopback included; work with the files that are here",
+);
+pub(super) static RAW_SOCKET: Reason = denial(
+    "raw_socket",
+    EPERM,
+    "raw and packet sockets are not available; use TCP or UDP where the run has a network",
+);
+pub(super) static PING_SOCKET: Reason = denial(
+    "ping_socket",
+    EACCES,
+    "ICMP is not available, so ping cannot work; try a TCP connection instead",
+);
+pub(super) static SOCKET_PROTOCOL: Reason = denial(
+    "socket_protocol",
+    EPROTONOSUPPORT,
+    "TCP and UDP are the only internet protocols available; SCTP, DCCP, UDP-Lite and others are \
+     not",
+);
+pub(super) static TCP_FAST_OPEN: Reason = denial(
+    "tcp_fast_open",
+    EOPNOTSUPP,
+    "MSG_FASTOPEN is not available; call connect before sending",
+);
+
+pub(super) static EXEC: Reason = denial(
+    "exec",
+    EPERM,
+    "a code run starts no other programs; use a library, or run the program as a command",
+);
+pub(super) static PROCESSES: Reason = denial(
+    "processes",
+    EPERM,
+    "a code run starts no processes; use threads, or run it as a command",
+);
+pub(super) static SOCKETS: Reason = denial(
+    "sockets",
+    EPERM,
+    "a code run has no sockets but socketpair(AF_UNIX, SOCK_STREAM); fetch what it needs \
+     beforehand",
+);
+pub(super) static OUTSIDE_CODE: Reason = denial(
+    "outside_code",
+    EPERM,
+    "a code run may use memory, files, threads, time and pipes; a command run has this call, a \
+     code run does not",
+);
+pub(super) static PROCESS_CONTROL: Reason = denial(
+    "process_control",
+    EPERM,
+    "of prctl, a code run has PR_SET_NAME, PR_SET_VMA and the PR_GET_* queries",
+);
+pub(super) static DEVICE_CONTROL: Reason = denial(
+    "device_control",
+    EPERM,
+    "of ioctl, a code run has the terminal size and mode queries, FIONREAD, FIONBIO, FIOCLEX and \
+     FIONCLEX",
+);

@@ -1,0 +1,364 @@
+//! What each system call may do, as data: one row per group, one column per profile.
+//!
+//! The rows together name every call of every table exactly once; a test holds them to it, so a
+//! kernel's new call is decided by a person when its number is added, and answered with `ENOSYS`
+//! until then.
+
+use super::checks::{self, Check, Guard, Outcome};
+use super::reasons::{self, Reason};
+use super::{FilterSpec, Profile};
+use std::collections::BTreeMap;
+
+/// Calls that are treated alike.
+pub(super) struct Group {
+    pub(super) command: Rule,
+    pub(super) code: Rule,
+    /// Their names, with spaces between.
+    calls: &'static str,
+}
+
+/// What a profile says about a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rule {
+    Allow,
+    Refuse(&'static Reason),
+    Check(Check),
+}
+
+/// The rule for one call under one spec, ready to be compiled or asked. The first guard that
+/// matches decides; if none does, `otherwise`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Ruling {
+    pub(super) guards: Vec<Guard>,
+    pub(super) otherwise: Outcome,
+}
+
+/// The ruling for one call, or none if it is in no group. `spec` is normalised.
+pub(super) fn ruling(spec: FilterSpec, call: &str) -> Option<Ruling> {
+    let group = GROUPS
+        .iter()
+        .find(|group| group.calls().any(|name| name == call))?;
+    Some(group.ruling(spec))
+}
+
+/// The ruling for every call that is in a group.
+pub(super) fn rulings(spec: FilterSpec) -> BTreeMap<&'static str, Ruling> {
+    let of_group = |group: &'static Group| {
+        let ruling = group.ruling(spec);
+        group.calls().map(move |call| (call, ruling.clone()))
+    };
+    GROUPS.iter().flat_map(of_group).collect()
+}
+
+impl Group {
+    fn calls(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.calls.split(' ')
+    }
+
+    fn ruling(&self, spec: FilterSpec) -> Ruling {
+        let rule = match spec.profile {
+            Profile::Command => self.command,
+            Profile::Code => self.code,
+        };
+        let (guards, otherwise) = match rule {
+            Rule::Allow => (vec![], Outcome::Allow),
+            Rule::Refuse(reason) => (
+                vec![],
+                Outcome::Refuse {
+                    reason,
+                    argument: None,
+                },
+            ),
+            Rule::Check(check) => (checks::guards(check, spec), Outcome::Allow),
+        };
+        Ruling { guards, otherwise }.settled()
+    }
+}
+
+impl Ruling {
+    /// Drops what comes after a guard without conditions: nothing reaches it.
+    fn settled(mut self) -> Self {
+        if let Some(at) = self.guards.iter().position(|guard| guard.when.is_empty()) {
+            self.otherwise = self.guards[at].then;
+            self.guards.truncate(at);
+        }
+        self
+    }
+
+    /// What becomes of a call with these arguments.
+    pub(super) fn decide(&self, args: &[u64; 6]) -> Outcome {
+        let matches = |guard: &&Guard| guard.when.iter().all(|condition| condition.holds(args));
+        self.guards
+            .iter()
+            .find(matches)
+            .map_or(self.otherwise, |guard| guard.then)
+    }
+}
+
+const fn everywhere(calls: &'static str) -> Group {
+    Group {
+        command: Rule::Allow,
+        code: Rule::Allow,
+        calls,
+    }
+}
+
+/// For commands, but outside what code runs need.
+const fn commands_only(calls: &'static str) -> Group {
+    commands_but_not_code(&reasons::OUTSIDE_CODE, calls)
+}
+
+const fn commands_but_not_code(code: &'static Reason, calls: &'static str) -> Group {
+    Group {
+        command: Rule::Allow,
+        code: Rule::Refuse(code),
+        calls,
+    }
+}
+
+const fn nowhere(reason: &'static Reason, calls: &'static str) -> Group {
+    Group {
+        command: Rule::Refuse(reason),
+        code: Rule::Refuse(reason),
+        calls,
+    }
+}
+
+const fn checked(command: Check, code: Check, calls: &'static str) -> Group {
+    Group {
+        command: Rule::Check(command),
+        code: Rule::Check(code),
+        calls,
+    }
+}
+
+const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'static str) -> Group {
+    Group {
+        command: Rule::Check(command),
+        code: Rule::Refuse(code),
+        calls,
+    }
+}
+
+pub(super) static GROUPS: &[Group] = &[
+    // Files: what may be touched is decided by mounts and Landlock, not here.
+    everywhere(
+        "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek \
+         sendfile copy_file_range fadvise64 readahead",
+    ),
+    everywhere("open openat openat2 creat close close_range dup dup2 dup3 fcntl flock"),
+    everywhere(
+        "stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 \
+         readlink readlinkat getdents getdents64 getcwd chdir fchdir umask",
+    ),
+    everywhere(
+        "rename renameat renameat2 mkdir mkdirat rmdir link linkat unlink unlinkat symlink \
+         symlinkat truncate ftruncate fallocate fsync fdatasync sync_file_range",
+    ),
+    everywhere(
+        "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat \
+         utimensat",
+    ),
+    everywhere(
+        "setxattr lsetxattr fsetxattr setxattrat getxattr lgetxattr fgetxattr getxattrat \
+         listxattr llistxattr flistxattr listxattrat removexattr lremovexattr fremovexattr \
+         removexattrat",
+    ),
+    // file_setattr is what the FS_IOC_FSSETXATTR ioctl already does, with the same permission
+    // checks.
+    commands_only("file_getattr file_setattr sync syncfs splice tee vmsplice"),
+    commands_only("inotify_init inotify_init1 inotify_add_watch inotify_rm_watch"),
+    commands_only("io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents"),
+    // A handle is only a name; redeeming it, open_by_handle_at, is refused below.
+    commands_only("name_to_handle_at"),
+    checked(Check::MakeNode(1), Check::MakeNode(1), "mknod"),
+    checked(Check::MakeNode(2), Check::MakeNode(2), "mknodat"),
+    checked(Check::Ioctl, Check::IoctlQueries, "ioctl"),
+    // Waiting and waking.
+    everywhere(
+        "pipe pipe2 poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl \
+         epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2 timerfd_create timerfd_settime \
+         timerfd_gettime signalfd signalfd4",
+    ),
+    everywhere(
+        "futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list \
+         get_robust_list membarrier rseq set_tid_address",
+    ),
+    // Memory.
+    everywhere(
+        "mmap munmap mprotect mremap madvise brk msync mincore mlock mlock2 munlock mseal \
+         get_mempolicy set_mempolicy mbind map_shadow_stack",
+    ),
+    commands_only(
+        "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
+         set_mempolicy_home_node",
+    ),
+    checked_for_commands(
+        Check::OwnPages,
+        &reasons::PAGE_PLACEMENT,
+        "migrate_pages move_pages",
+    ),
+    checked(Check::SharedMemory, Check::SharedMemory, "memfd_create"),
+    // Without an IPC namespace shmat and shmctl reach the host's segments, so they go with shmget.
+    checked_for_commands(
+        Check::SharedMemory,
+        &reasons::SHARED_MEMORY,
+        "shmget shmat shmctl",
+    ),
+    nowhere(&reasons::SECRET_MEMORY, "memfd_secret"),
+    // Time.
+    everywhere(
+        "clock_gettime clock_getres clock_nanosleep nanosleep gettimeofday time times \
+         getitimer setitimer alarm timer_create timer_settime timer_gettime timer_getoverrun \
+         timer_delete",
+    ),
+    // Signals: the pid namespace, or Landlock's signal scope, says whom they reach.
+    everywhere(
+        "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait \
+         rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack kill tkill tgkill pause \
+         restart_syscall pidfd_open pidfd_send_signal",
+    ),
+    // Who and where am I.
+    everywhere(
+        "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups \
+         getpgid getpgrp getsid uname sysinfo getrusage getrandom getcpu capget getpriority \
+         ioprio_get",
+    ),
+    everywhere(
+        "sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler \
+         sched_getattr sched_get_priority_max sched_get_priority_min sched_rr_get_interval \
+         getrlimit setrlimit prlimit64",
+    ),
+    // Processes. The kernel issues uprobe and uretprobe itself where the host traces the program;
+    // called by hand they end the caller.
+    everywhere("exit exit_group wait4 waitid arch_prctl uprobe uretprobe"),
+    commands_but_not_code(&reasons::EXEC, "execve execveat"),
+    commands_but_not_code(&reasons::PROCESSES, "fork vfork"),
+    checked(Check::Clone, Check::CloneThread, "clone"),
+    // Its flags are behind a pointer, out of a filter's sight.
+    nowhere(&reasons::CLONE3, "clone3"),
+    checked(Check::Prctl, Check::PrctlQueries, "prctl"),
+    checked_for_commands(Check::Personality, &reasons::PERSONALITY, "personality"),
+    // Without capabilities the kernel refuses what matters among these.
+    commands_only(
+        "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups \
+         capset setpgid setsid setpriority ioprio_set sched_setparam sched_setscheduler \
+         sched_setattr",
+    ),
+    // Filters and rulesets only ever add restrictions; of two filters the stricter answer counts.
+    commands_only("seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self"),
+    // System V and POSIX messages and semaphores: the ipc namespace's.
+    commands_only(
+        "shmdt semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink \
+         mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
+    ),
+    // Sockets.
+    checked_for_commands(Check::Socket, &reasons::SOCKETS, "socket"),
+    checked(Check::SocketPair, Check::SocketPairStream, "socketpair"),
+    checked_for_commands(Check::Connect, &reasons::SOCKETS, "connect"),
+    commands_but_not_code(&reasons::SOCKETS, "bind listen accept accept4"),
+    everywhere("recvfrom recvmsg shutdown getsockname getpeername getsockopt"),
+    // setsockopt would let code attach BPF programs to its socket pair.
+    commands_only("recvmmsg setsockopt"),
+    Group {
+        command: Rule::Check(Check::Send(3)),
+        code: Rule::Allow,
+        calls: "sendto",
+    },
+    Group {
+        command: Rule::Check(Check::Send(2)),
+        code: Rule::Allow,
+        calls: "sendmsg",
+    },
+    checked_for_commands(Check::Send(3), &reasons::OUTSIDE_CODE, "sendmmsg"),
+    // The fence itself.
+    nowhere(
+        &reasons::MOUNT,
+        "mount umount2 pivot_root move_mount open_tree open_tree_attr fsopen fsconfig fsmount \
+         fspick mount_setattr",
+    ),
+    nowhere(&reasons::ROOT_DIRECTORY, "chroot"),
+    nowhere(&reasons::NAMESPACES, "setns"),
+    checked_for_commands(Check::Unshare, &reasons::NAMESPACES, "unshare"),
+    nowhere(&reasons::PTRACE, "ptrace"),
+    nowhere(
+        &reasons::PROCESS_MEMORY,
+        "process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd",
+    ),
+    nowhere(&reasons::FILE_HANDLES, "open_by_handle_at"),
+    // Parts of the kernel with a long record of holes and no use for an ordinary program.
+    nowhere(&reasons::KERNEL_KEYRING, "add_key request_key keyctl"),
+    nowhere(&reasons::BPF, "bpf"),
+    nowhere(&reasons::PERFORMANCE_EVENTS, "perf_event_open"),
+    nowhere(&reasons::USERFAULTFD, "userfaultfd"),
+    // Its operations pass no filter: with a ring, a program could connect, open and send unseen.
+    nowhere(
+        &reasons::IO_URING,
+        "io_uring_setup io_uring_enter io_uring_register",
+    ),
+    nowhere(&reasons::FANOTIFY, "fanotify_init fanotify_mark"),
+    nowhere(&reasons::HARDWARE, "iopl ioperm modify_ldt"),
+    // The host's.
+    nowhere(
+        &reasons::DISK_ADMIN,
+        "quotactl quotactl_fd acct swapon swapoff",
+    ),
+    // adjtimex with no modes only reads, but the modes are behind a pointer.
+    nowhere(
+        &reasons::CLOCK,
+        "settimeofday clock_settime clock_adjtime adjtimex",
+    ),
+    nowhere(
+        &reasons::KERNEL_ADMIN,
+        "reboot kexec_load kexec_file_load init_module finit_module delete_module \
+         lookup_dcookie nfsservctl vhangup",
+    ),
+    nowhere(&reasons::KERNEL_LOG, "syslog"),
+    nowhere(&reasons::HOST_NAME, "sethostname setdomainname"),
+    // New calls that tell about the host: its mounts, namespaces, security modules and page cache.
+    nowhere(
+        &reasons::NOT_IMPLEMENTED,
+        "statmount listmount listns lsm_get_self_attr lsm_set_self_attr lsm_list_modules \
+         cachestat",
+    ),
+    // Calls no present kernel implements, or only for other kinds of programs.
+    nowhere(
+        &reasons::NOT_IMPLEMENTED,
+        "uselib ustat sysfs _sysctl create_module query_module get_kernel_syms afs_syscall \
+         tuxcall security vserver getpmsg putpmsg epoll_ctl_old epoll_wait_old \
+         set_thread_area get_thread_area",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arch, table};
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_call_of_every_table_is_in_exactly_one_group() {
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            for (nr, call) in table::calls(arch) {
+                let n = GROUPS
+                    .iter()
+                    .flat_map(Group::calls)
+                    .filter(|c| c == call)
+                    .count();
+                assert_eq!(n, 1, "{arch:?} {nr} {call}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_grouped_call_is_in_some_table() {
+        let known: BTreeSet<_> = [Arch::X86_64, Arch::Aarch64]
+            .into_iter()
+            .flat_map(table::calls)
+            .map(|&(_, call)| call)
+            .collect();
+        for call in GROUPS.iter().flat_map(Group::calls) {
+            assert!(known.contains(call), "{call}");
+        }
+    }
+}

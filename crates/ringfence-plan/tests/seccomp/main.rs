@@ -1,0 +1,645 @@
+//! Every filter Ringfence can compile, run on paper against a second account of what it should do.
+
+mod numbers;
+mod reference;
+
+use proptest::prelude::*;
+use reference::{Want, want};
+use ringfence_plan::seccomp::{
+    Action, Arch, Filter, FilterSpec, INSNS_MAX, Inet, Insn, Observe, Profile, Program,
+    SeccompData, SharedMemory, Trace, UnixSockets, compile, explain, is_supervised_connect, name,
+    number, simulate,
+};
+use std::collections::BTreeSet;
+
+const ARCHES: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
+const X32: u32 = 0x4000_0000;
+/// One past what an `int` holds.
+const INT_SPAN: u64 = 1 << 32;
+const AUDIT_I386: u32 = 0x4000_0003;
+const AUDIT_ARM: u32 = 0x4000_0028;
+/// Bits the kernel drops from an `int` argument.
+const HIGH: u64 = 0xdead_beef_0000_0000;
+
+fn specs() -> Vec<FilterSpec> {
+    let mut specs = Vec::new();
+    for arch in ARCHES {
+        for profile in [Profile::Command, Profile::Code] {
+            for observe in [Observe::Notify, Observe::Errno] {
+                for unix_sockets in [UnixSockets::Supervised, UnixSockets::Refused] {
+                    for inet in [Inet::Allowed, Inet::Refused] {
+                        for shared_memory in [SharedMemory::Allowed, SharedMemory::Refused] {
+                            specs.push(FilterSpec {
+                                arch,
+                                profile,
+                                observe,
+                                unix_sockets,
+                                inet,
+                                shared_memory,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+    specs
+}
+
+/// For each architecture, profile and observer: everything the spec can grant, and nothing of it.
+fn wide_and_narrow_specs() -> Vec<FilterSpec> {
+    let all = (
+        UnixSockets::Supervised,
+        Inet::Allowed,
+        SharedMemory::Allowed,
+    );
+    let none = (UnixSockets::Refused, Inet::Refused, SharedMemory::Refused);
+    let mut specs = specs();
+    specs.retain(|spec| [all, none].contains(&(spec.unix_sockets, spec.inet, spec.shared_memory)));
+    specs
+}
+
+/// The widest spec for commands.
+fn command(arch: Arch) -> FilterSpec {
+    FilterSpec {
+        arch,
+        profile: Profile::Command,
+        observe: Observe::Notify,
+        unix_sockets: UnixSockets::Supervised,
+        inet: Inet::Allowed,
+        shared_memory: SharedMemory::Allowed,
+    }
+}
+
+fn code(arch: Arch) -> FilterSpec {
+    FilterSpec {
+        profile: Profile::Code,
+        ..command(arch)
+    }
+}
+
+fn data(arch: Arch, nr: u32, args: [u64; 6]) -> SeccompData {
+    SeccompData {
+        nr,
+        arch: arch.audit(),
+        instruction_pointer: 0x7fff_dead_beef,
+        args,
+    }
+}
+
+fn run(filter: &Filter, data: &SeccompData) -> Trace {
+    checked(filter).run(data)
+}
+
+fn checked(filter: &Filter) -> Program<'_> {
+    Program::check(&filter.insns).expect("a compiled filter passes the kernel's checks")
+}
+
+/// Compares filter, reference and verdict on one call.
+fn agree(program: &Program<'_>, spec: FilterSpec, call: &SeccompData) {
+    let want = want(spec, call);
+    let got = program.run(call).action;
+    let called = i32::try_from(call.nr)
+        .ok()
+        .and_then(|nr| name(spec.arch, nr));
+    assert_eq!(
+        got,
+        want.action(spec.observe),
+        "{called:?} {call:x?} {spec:?}"
+    );
+    let (Want::Denial(errno) | Want::Quiet(errno)) = want else {
+        return;
+    };
+    let verdict = explain(&spec, call.nr.cast_signed(), &call.args);
+    assert_eq!(
+        verdict.errno,
+        i32::from(errno),
+        "{called:?} {verdict:?} {spec:?}"
+    );
+    assert!(!verdict.hint.is_empty());
+    assert!(
+        verdict
+            .rule
+            .bytes()
+            .all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
+    );
+    if got == Action::Notify {
+        assert!(
+            verdict.rule != "not_notified" && verdict.rule != "not_implemented",
+            "{called:?} {verdict:?}"
+        );
+    }
+}
+
+/// Values at which some check changes its mind, for any argument.
+fn edges() -> Vec<u64> {
+    let mut edges: Vec<u64> = (0..64).collect();
+    edges.extend((0..32).map(|bit| 1 << bit));
+    edges.extend([
+        132, 136, 255, 262, 0x5401, 0x5411, 0x5412, 0x5413, 0x541b, 0x541c, 0x541d, 0x541e, 0x5421,
+        0x5422,
+    ]);
+    edges.extend([
+        0x5423,
+        0x5424,
+        0x540f,
+        0x5450,
+        0x5451,
+        0x802c_542a,
+        0x5356_4d41,
+        0x0004_0001,
+        0xffff_fffe,
+    ]);
+    edges.extend([
+        u64::from(u32::MAX),
+        0o020_644,
+        0o060_644,
+        0o010_644,
+        0o140_755,
+        0o100_644,
+        0o040_755,
+    ]);
+    // fork, vfork, pthread_create, and what unshare -Ur asks for.
+    edges.extend([0x0120_0011, 0x4111, 0x003d_0f00, 0x1002_0000]);
+    // Socket types with SOCK_CLOEXEC and SOCK_NONBLOCK.
+    edges.extend((0..16).flat_map(|kind| [kind | 0o2_000_000, kind | 0o2_004_000]));
+    let high: Vec<u64> = edges.iter().map(|edge| edge | HIGH).collect();
+    edges.extend(high);
+    edges
+}
+
+#[test]
+fn every_filter_answers_every_number_as_written_down() {
+    for spec in specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        for nr in 0..1024 {
+            for nr in [nr, nr | X32] {
+                agree(&program, spec, &data(spec.arch, nr, [0; 6]));
+                agree(&program, spec, &data(spec.arch, nr, [u64::MAX; 6]));
+                for arch in [AUDIT_I386, AUDIT_ARM, 0, u32::MAX] {
+                    let call = SeccompData {
+                        arch,
+                        ..data(spec.arch, nr, [0; 6])
+                    };
+                    assert_eq!(program.run(&call).action, Action::KillProcess);
+                }
+            }
+        }
+        for nr in [
+            u32::MAX,
+            u32::MAX - 1,
+            X32 - 1,
+            X32,
+            1 << 31,
+            i32::MAX.cast_unsigned(),
+        ] {
+            agree(&program, spec, &data(spec.arch, nr, [0; 6]));
+            assert_eq!(
+                program.run(&data(spec.arch, nr, [0; 6])).action,
+                Action::Errno(38),
+                "{nr:#x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_checked_call_decides_as_written_down_at_every_edge() {
+    let edges = edges();
+    for spec in wide_and_narrow_specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        for checked in filter.summary().checked {
+            let nr = number(spec.arch, checked.call)
+                .expect("it came from the table")
+                .cast_unsigned();
+            for &edge in &edges {
+                // No check looks at the last two.
+                for i in 0..4 {
+                    let mut args = [0; 6];
+                    args[i] = edge;
+                    agree(&program, spec, &data(spec.arch, nr, args));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn socket_decides_on_its_three_arguments_together() {
+    let protocols: Vec<u64> = edges()
+        .into_iter()
+        .filter(|edge| *edge % INT_SPAN < 512)
+        .collect();
+    for spec in specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        let nr = number(spec.arch, "socket")
+            .expect("in the table")
+            .cast_unsigned();
+        let call = |domain, kind, protocol| {
+            agree(
+                &program,
+                spec,
+                &data(spec.arch, nr, [domain, kind, protocol, 0, 0, 0]),
+            );
+        };
+        for domain in (0..48).flat_map(|domain| [domain, domain | HIGH]) {
+            for kind in (0..16).flat_map(|kind| [kind, kind | 0o2_004_000 | HIGH]) {
+                call(domain, kind, 0);
+            }
+        }
+        for &protocol in &protocols {
+            for (domain, kind) in [(1, 1), (2, 1), (2, 2), (2, 3), (10, 1), (10, 2), (16, 3)] {
+                call(domain, kind, protocol);
+            }
+        }
+    }
+}
+
+/// `(call, arguments, what it comes to)` under the widest spec for commands; `None` is allowed,
+/// else the rule.
+#[test]
+fn commands_are_refused_what_goes_round_the_fence() {
+    let rows: &[(&str, [u64; 3], Option<&str>)] = &[
+        ("ioctl", [0, 0x5412, 0], Some("terminal_injection")),
+        (
+            "ioctl",
+            [0, 0xdead_beef_0000_5412, 0],
+            Some("terminal_injection"),
+        ),
+        ("ioctl", [0, 0x541c, 0], Some("terminal_injection")),
+        ("ioctl", [0, 0x5413, 0], None),
+        ("socket", [16, 3, 0], Some("netlink")),
+        ("socket", [0x1_0000_0010, 3, 0], Some("netlink")),
+        ("socket", [17, 3, 0], Some("socket_family")),
+        ("socket", [38, 5, 0], Some("socket_family")),
+        ("socket", [40, 1, 0], Some("socket_family")),
+        ("socket", [1, 0o2_000_001, 0], None),
+        ("socket", [HIGH | 1, HIGH | 1, 0], None),
+        ("socket", [1, 2, 0], Some("unix_datagram")),
+        ("socket", [1, 3, 0], Some("unix_datagram")),
+        ("socket", [1, HIGH | 2, 0], Some("unix_datagram")),
+        ("socket", [2, 1, 6], None),
+        ("socket", [10, 0o4_002, 17], None),
+        ("socket", [2, 3, 1], Some("raw_socket")),
+        ("socket", [2, 10, 0], Some("raw_socket")),
+        ("socket", [2, 2, 1], Some("ping_socket")),
+        ("socket", [10, 2, HIGH + 58], Some("ping_socket")),
+        ("socket", [2, 1, 132], Some("socket_protocol")),
+        ("socket", [2, 1, 262], Some("multipath_tcp")),
+        ("socketpair", [1, 1, 0], None),
+        ("socketpair", [1, 2, 0], Some("unix_datagram")),
+        ("socketpair", [1, 3, 0], Some("unix_datagram")),
+        ("connect", [3, 0, 16], Some("unix_connect")),
+        ("sendmsg", [3, 0, 0x4000], None),
+        ("sendmsg", [3, 0, 0x2000_4000], Some("tcp_fast_open")),
+        ("clone", [0x0120_0011, 0, 0], None),
+        ("clone", [0x003d_0f00, 0, 0], None),
+        ("clone", [0x1000_0011, 0, 0], Some("namespaces")),
+        ("clone", [HIGH | 0x0002_0011, 0, 0], Some("namespaces")),
+        // 0x80 is part of the exit signal in clone and CLONE_NEWTIME in unshare.
+        ("clone", [0x80, 0, 0], None),
+        ("unshare", [0x80, 0, 0], Some("namespaces")),
+        ("unshare", [0x0004_0600, 0, 0], None),
+        ("unshare", [HIGH | 0x4000_0000, 0, 0], Some("namespaces")),
+        ("clone3", [0, 88, 0], Some("clone3")),
+        ("mknodat", [0, 0, 0o020_666], Some("device_nodes")),
+        ("mknodat", [0, 0, HIGH | 0o060_666], Some("device_nodes")),
+        // The kernel takes the mode as 16 bits.
+        ("mknodat", [0, 0, 0x10000 | 0o020_666], Some("device_nodes")),
+        ("mknodat", [0, 0, 0o010_666], None),
+        ("personality", [0xffff_ffff, 0, 0], None),
+        ("personality", [0x0004_0000, 0, 0], None),
+        ("personality", [8, 0, 0], Some("personality")),
+        (
+            "personality",
+            [HIGH | 0x0040_0000, 0, 0],
+            Some("personality"),
+        ),
+        ("prctl", [35, 0, 0], Some("process_layout")),
+        ("prctl", [HIGH + 35, 0, 0], Some("process_layout")),
+        ("prctl", [38, 1, 0], None),
+        ("move_pages", [0, 0, 0], None),
+        ("move_pages", [1, 0, 0], Some("page_placement")),
+        ("ptrace", [0, 0, 0], Some("ptrace")),
+        ("io_uring_setup", [8, 0, 0], Some("io_uring")),
+        ("execve", [0, 0, 0], None),
+        ("seccomp", [1, 0, 0], None),
+    ];
+    for arch in ARCHES {
+        check_rows(command(arch), rows);
+    }
+}
+
+#[test]
+fn code_may_start_threads_and_nothing_else() {
+    let rows: &[(&str, [u64; 3], Option<&str>)] = &[
+        ("clone", [0x003d_0f00, 0, 0], None),
+        ("clone", [HIGH | 0x003d_0f00, 0, 0], None),
+        ("clone", [0x0120_0011, 0, 0], Some("processes")),
+        ("clone", [HIGH | 0x0120_0011, 0, 0], Some("processes")),
+        ("clone", [0x103d_0f00, 0, 0], Some("namespaces")),
+        ("clone3", [0, 88, 0], Some("clone3")),
+        ("execve", [0, 0, 0], Some("exec")),
+        ("execveat", [0, 0, 0], Some("exec")),
+        ("socket", [2, 1, 0], Some("sockets")),
+        ("connect", [3, 0, 16], Some("sockets")),
+        ("socketpair", [1, 0o2_004_001, 0], None),
+        ("socketpair", [1, 5, 0], Some("sockets")),
+        ("socketpair", [1, 2, 0], Some("sockets")),
+        ("unshare", [0x400, 0, 0], Some("namespaces")),
+        ("prctl", [15, 0, 0], None),
+        ("prctl", [22, 2, 0], Some("process_control")),
+        ("ioctl", [0, 0x5401, 0], None),
+        ("ioctl", [0, HIGH | 0x5412, 0], Some("terminal_injection")),
+        ("ioctl", [0, 0x4004_9409, 0], Some("device_control")),
+        ("seccomp", [1, 0, 0], Some("outside_code")),
+        ("setsockopt", [1, 0, 0], Some("outside_code")),
+    ];
+    for arch in ARCHES {
+        check_rows(code(arch), rows);
+    }
+    let spec = code(Arch::X86_64);
+    check_rows(
+        spec,
+        &[
+            ("fork", [0; 3], Some("processes")),
+            ("vfork", [0; 3], Some("processes")),
+        ],
+    );
+}
+
+fn check_rows(spec: FilterSpec, rows: &[(&str, [u64; 3], Option<&str>)]) {
+    let filter = compile(spec);
+    for &(call, [a, b, c], rule) in rows {
+        let nr = number(spec.arch, call).expect(call);
+        let args = [a, b, c, 0, 0, 0];
+        let action = run(&filter, &data(spec.arch, nr.cast_unsigned(), args)).action;
+        assert_eq!(
+            action == Action::Allow,
+            rule.is_none(),
+            "{call} {args:x?}: {action:?}"
+        );
+        assert_eq!(
+            explain(&spec, nr, &args).rule,
+            rule.unwrap_or("not_notified"),
+            "{call} {args:x?}"
+        );
+    }
+}
+
+#[test]
+fn a_verdict_names_the_argument_that_mattered() {
+    let spec = command(Arch::X86_64);
+    for (call, args, argument) in [
+        ("socket", [16, 3, 0, 0, 0, 0], Some(0)),
+        ("socket", [1, 2, 0, 0, 0, 0], Some(1)),
+        ("socket", [2, 1, 132, 0, 0, 0], Some(2)),
+        ("ioctl", [0, 0x5412, 0, 0, 0, 0], Some(1)),
+        ("mknod", [0, 0o020_000, 0, 0, 0, 0], Some(1)),
+        ("mknodat", [0, 0, 0o020_000, 0, 0, 0], Some(2)),
+        ("connect", [3, 0, 0, 0, 0, 0], Some(1)),
+        ("mount", [0; 6], None),
+    ] {
+        let nr = number(Arch::X86_64, call).expect(call);
+        assert_eq!(
+            explain(&spec, nr, &args).argument,
+            argument,
+            "{call} {args:x?}"
+        );
+    }
+}
+
+#[test]
+fn unix_sockets_without_a_listener_are_refused() {
+    for arch in ARCHES {
+        let asked = FilterSpec {
+            observe: Observe::Errno,
+            ..command(arch)
+        };
+        let filter = compile(asked);
+        assert_eq!(filter.spec.unix_sockets, UnixSockets::Refused);
+        assert_eq!(
+            filter,
+            compile(FilterSpec {
+                unix_sockets: UnixSockets::Refused,
+                ..asked
+            })
+        );
+        assert!(!filter.listener());
+        let [socket, connect] =
+            ["socket", "connect"].map(|call| number(arch, call).expect("in the table"));
+        let socket = data(arch, socket.cast_unsigned(), [1, 1, 0, 0, 0, 0]);
+        assert_eq!(run(&filter, &socket).action, Action::Errno(13));
+        assert!(!asked.supervises(connect));
+    }
+}
+
+#[test]
+fn connect_is_supervised_only_where_it_can_be() {
+    for spec in specs() {
+        let connect = number(spec.arch, "connect").expect("in the table");
+        assert!(is_supervised_connect(spec.arch, connect));
+        assert!(!is_supervised_connect(spec.arch, connect + 1));
+        let filter = compile(spec);
+        let supervised = spec.supervises(connect);
+        let verdict = explain(&spec, connect, &[0; 6]);
+        assert_eq!(supervised, verdict.rule == "unix_connect");
+        assert_eq!(
+            filter.summary().supervised,
+            if supervised { vec!["connect"] } else { vec![] }
+        );
+        if supervised {
+            assert_eq!(
+                run(&filter, &data(spec.arch, connect.cast_unsigned(), [7; 6])).action,
+                Action::Notify
+            );
+        }
+    }
+}
+
+#[test]
+fn only_a_filter_with_a_listener_notifies() {
+    const USER_NOTIF: Insn = Insn {
+        code: 6,
+        jt: 0,
+        jf: 0,
+        k: 0x7fc0_0000,
+    };
+    for spec in specs() {
+        let filter = compile(spec);
+        assert_eq!(
+            filter.insns.contains(&USER_NOTIF),
+            filter.listener(),
+            "{spec:?}"
+        );
+        assert_eq!(filter.listener(), spec.observe == Observe::Notify);
+    }
+}
+
+#[test]
+fn the_summary_counts_every_call_once_and_says_what_the_filter_does() {
+    for spec in specs() {
+        let filter = compile(spec);
+        let summary = filter.summary();
+        let n_calls = (0..1024)
+            .filter(|&nr| name(spec.arch, nr).is_some())
+            .count();
+        let n_supervised = summary.supervised.len();
+        assert_eq!(
+            summary.n_allowed + summary.n_refused + summary.n_checked + n_supervised,
+            n_calls
+        );
+        assert_eq!(summary.n_insns, filter.insns.len());
+        let action = |call: &str| {
+            let nr = number(spec.arch, call).expect(call).cast_unsigned();
+            run(&filter, &data(spec.arch, nr, [0; 6]))
+        };
+        for call in &summary.allowed {
+            let trace = action(call);
+            assert_eq!(
+                (trace.action, trace.read_arguments),
+                (Action::Allow, false),
+                "{call}"
+            );
+        }
+        for refused in &summary.refused {
+            let trace = action(refused.call);
+            let errno = u16::try_from(refused.errno).expect("an error number");
+            let want = if refused.observed {
+                Action::Notify
+            } else {
+                Action::Errno(errno)
+            };
+            assert_eq!(
+                (trace.action, trace.read_arguments),
+                (want, false),
+                "{refused:?}"
+            );
+        }
+        for checked in &summary.checked {
+            assert!(action(checked.call).read_arguments, "{checked:?}");
+            assert!(!checked.rules.is_empty());
+        }
+        let json = serde_json::to_value(&summary).expect("a summary is plain data");
+        assert_eq!(json["n_allowed"], summary.n_allowed);
+    }
+}
+
+/// The shortest way to see that a filter changed: its size and the calls whose arguments it looks
+/// at.
+#[test]
+fn filters_are_short_and_hot_calls_are_cheap() {
+    const HOT: [&str; 12] = [
+        "read",
+        "write",
+        "openat",
+        "close",
+        "fstat",
+        "newfstatat",
+        "mmap",
+        "munmap",
+        "futex",
+        "lseek",
+        "epoll_ctl",
+        "clock_gettime",
+    ];
+    for spec in specs() {
+        let filter = compile(spec);
+        assert!(filter.insns.len() < INSNS_MAX / 4, "{}", filter.insns.len());
+        let mut n_insns = 0;
+        for call in HOT {
+            let nr = number(spec.arch, call).expect(call).cast_unsigned();
+            let trace = run(&filter, &data(spec.arch, nr, [u64::MAX; 6]));
+            // Not reading arguments is what lets the kernel answer from its bitmap.
+            assert_eq!(
+                (trace.action, trace.read_arguments),
+                (Action::Allow, false),
+                "{call}"
+            );
+            assert!(trace.n_insns <= 16, "{call}: {} {spec:?}", trace.n_insns);
+            n_insns += trace.n_insns;
+        }
+        let mean = n_insns / HOT.len();
+        println!(
+            "{spec:?}: {} instructions, hot calls {mean}",
+            filter.insns.len()
+        );
+        assert!(mean <= 14, "{mean}");
+    }
+}
+
+#[test]
+fn a_damaged_filter_is_noticed() {
+    let filter = compile(command(Arch::X86_64));
+    let call = data(Arch::X86_64, 0, [0; 6]);
+    assert_eq!(simulate(&filter.insns, &call), Ok(Action::Allow));
+    let n = filter.insns.len();
+    assert!(
+        simulate(&filter.insns[..n - 1], &call).is_err(),
+        "cut off: a jump leaves it, or nothing returns"
+    );
+    // Every conditional jump, bent past the end.
+    let mut n_jumps = 0;
+    for at in 0..n {
+        if n - at > 255 || !matches!(filter.insns[at].code, 0x15 | 0x35) {
+            continue;
+        }
+        let mut bent = filter.insns.clone();
+        bent[at].jt = 255;
+        assert!(simulate(&bent, &call).is_err(), "{at}");
+        n_jumps += 1;
+    }
+    assert!(n_jumps > 10);
+}
+
+#[test]
+fn rule_names_tell_causes_apart() {
+    // One rule, one error and one hint: a reader may key on the name.
+    let mut seen = std::collections::BTreeMap::new();
+    for spec in wide_and_narrow_specs() {
+        for nr in 0..512 {
+            for edge in [0, 1, 2, 3, 10, 16, 17, 35, 58, 132, 0x5412, 0x2002_6000] {
+                let verdict = explain(&spec, nr, &[edge & 0xf, edge, edge, edge, 0, 0]);
+                let first = *seen
+                    .entry(verdict.rule)
+                    .or_insert((verdict.errno, verdict.hint));
+                assert_eq!(first, (verdict.errno, verdict.hint), "{}", verdict.rule);
+            }
+        }
+    }
+    let hints: BTreeSet<_> = seen.values().map(|(_, hint)| hint).collect();
+    assert_eq!(hints.len(), seen.len(), "two rules share a hint");
+    assert!(hints.iter().all(|hint| hint.len() < 160));
+}
+
+fn any_spec() -> impl Strategy<Value = FilterSpec> {
+    prop::sample::select(specs())
+}
+
+fn any_nr() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => 0..480_u32, 1 => (0..600_u32).prop_map(|nr| nr | X32), 1 => any::<u32>()]
+}
+
+fn any_argument() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => prop::sample::select(edges()), 1 => any::<u64>(), 1 => 0..64_u64]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4096,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn filter_and_reference_agree_on_any_call(
+        spec in any_spec(),
+        nr in any_nr(),
+        args in prop::array::uniform6(any_argument()),
+    ) {
+        agree(&checked(&compile(spec)), spec, &data(spec.arch, nr, args));
+    }
+}
