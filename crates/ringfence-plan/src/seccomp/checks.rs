@@ -20,6 +20,8 @@ pub(super) enum Check {
     CloneThread,
     /// unshare: files, fs and semaphores, no namespaces.
     Unshare,
+    /// unshare: not at all, but namespaces are told apart.
+    UnshareNothing,
     /// socket: families, types and protocols.
     Socket,
     /// socketpair: connected stream-like pairs.
@@ -169,6 +171,11 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             &reasons::NAMESPACES,
             [bits(0, CLONE_NEW | CLONE_NEWTIME).others(&[0])],
         )],
+        Check::UnshareNothing => {
+            let mut guards = guards(Check::Unshare, spec);
+            guards.push(refuse(0, &reasons::OUTSIDE_CODE, []));
+            guards
+        }
         Check::Socket => socket(spec),
         // A pair that is connected to itself still takes an address in sendto, if it is of
         // datagrams.

@@ -7,6 +7,8 @@ use super::errno::ENOSYS;
 use super::reasons::Report;
 use super::rules::{self, Ruling};
 use super::{Arch, FilterSpec, Observe, table};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Set in the numbers of the x32 ABI, which comes in under x86-64's own `AUDIT_ARCH`.
 const X32_BIT: u32 = 0x4000_0000;
@@ -25,49 +27,54 @@ pub(super) fn instructions(spec: FilterSpec) -> Vec<Insn> {
         insns.extend(bpf::branch(bpf::JUMP_GE, X32_BIT, 0, 1));
         insns.push(bpf::give(errno(ENOSYS)));
     }
-    insns.extend(search(&ranges(spec)));
+    insns.extend(dispatch(spec));
     insns
 }
 
 /// Consecutive numbers with one answer.
-struct Range {
+struct Range<'a> {
     first: u32,
-    block: Vec<Insn>,
+    block: &'a [Insn],
 }
 
-/// All numbers, cut where the answer changes. Starts at 0; the last range has no end.
-fn ranges(spec: FilterSpec) -> Vec<Range> {
-    let unknown = vec![bpf::give(errno(ENOSYS))];
-    let mut ranges = vec![Range {
-        first: 0,
-        block: unknown.clone(),
-    }];
-    let mut push = |first: u32, block: Vec<Insn>| match ranges.last_mut() {
-        Some(last) if last.block == block => {}
-        Some(last) if last.first == first => last.block = block,
-        _ => ranges.push(Range { first, block }),
+/// The part that looks at the number, which is in the accumulator.
+fn dispatch(spec: FilterSpec) -> Vec<Insn> {
+    let unknown = [bpf::give(errno(ENOSYS))];
+    let mut blocks = HashMap::new();
+    for (calls, ruling) in rules::rulings(spec) {
+        let block = Rc::new(body(&ruling, spec.observe));
+        blocks.extend(calls.map(|call| (call, Rc::clone(&block))));
+    }
+    let block_of = |call| {
+        blocks
+            .get(call)
+            .map_or(&unknown[..], |block| block.as_slice())
     };
-    let rulings = rules::rulings(spec);
+
+    // All numbers, cut where the answer changes; the last range has no end.
+    let mut ranges: Vec<Range<'_>> = Vec::new();
+    let mut push = |first, block| {
+        if ranges.last().is_none_or(|last| last.block != block) {
+            ranges.push(Range { first, block });
+        }
+    };
     let mut next = 0;
     for &(nr, call) in table::calls(spec.arch) {
         if nr > next {
-            push(next, unknown.clone());
+            push(next, &unknown);
         }
-        let block = rulings
-            .get(call)
-            .map_or_else(|| unknown.clone(), |ruling| body(ruling, spec.observe));
-        push(nr, block);
+        push(nr, block_of(call));
         next = nr + 1;
     }
-    push(next, unknown);
-    ranges
+    push(next, &unknown);
+    search(&ranges)
 }
 
-/// A balanced tree of comparisons over the number, which is in the accumulator.
-fn search(ranges: &[Range]) -> Vec<Insn> {
+/// A balanced tree of comparisons.
+fn search(ranges: &[Range<'_>]) -> Vec<Insn> {
     match ranges {
         [] => vec![],
-        [range] => range.block.clone(),
+        [range] => range.block.to_vec(),
         _ => {
             let (below, at_least) = ranges.split_at(ranges.len() / 2);
             bpf::split(at_least[0].first, &search(below), &search(at_least))

@@ -103,13 +103,12 @@ pub struct CheckedCall {
 
 pub(super) fn summary(filter: &Filter) -> Summary {
     let spec = filter.spec.normalised();
-    let rulings = rules::rulings(spec);
     let mut allowed = Vec::new();
     let mut refused = Vec::new();
     let mut checked = Vec::new();
     let mut supervised = Vec::new();
     for &(nr, call) in table::calls(spec.arch) {
-        let Some(ruling) = rulings.get(call) else {
+        let Some(ruling) = rules::ruling(spec, call) else {
             continue;
         };
         if i32::try_from(nr).is_ok_and(|nr| spec.supervises(nr)) {
@@ -117,7 +116,7 @@ pub(super) fn summary(filter: &Filter) -> Summary {
         } else if !ruling.guards.is_empty() {
             checked.push(CheckedCall {
                 call,
-                rules: refusing_rules(ruling),
+                rules: refusing_rules(&ruling),
             });
         } else if let Some(reason) = reason(ruling.otherwise) {
             let observed = spec.observe == Observe::Notify && reason.report == Report::Denial;

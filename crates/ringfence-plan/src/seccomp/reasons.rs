@@ -165,7 +165,7 @@ pub(super) static DEVICE_NODES: Reason = denial(
 pub(super) static FANOTIFY: Reason = denial(
     "fanotify",
     EPERM,
-    "fanotify is not available; watch files with inotify",
+    "fanotify is not available; poll, or in a command run watch files with inotify",
 );
 pub(super) static SECRET_MEMORY: Reason = denial(
     "secret_memory",
@@ -264,8 +264,7 @@ pub(super) static SOCKETS: Reason = denial(
 pub(super) static OUTSIDE_CODE: Reason = denial(
     "outside_code",
     EPERM,
-    "a code run may use memory, files, threads, time and pipes; a command run has this call, a \
-     code run does not",
+    "a code run has memory, files, threads, time and pipes; for more than that, run it as a command",
 );
 pub(super) static PROCESS_CONTROL: Reason = denial(
     "process_control",

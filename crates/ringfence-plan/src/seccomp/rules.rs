@@ -7,19 +7,18 @@
 use super::checks::{self, Check, Guard, Outcome};
 use super::reasons::{self, Reason};
 use super::{FilterSpec, Profile};
-use std::collections::BTreeMap;
 
 /// Calls that are treated alike.
-pub(super) struct Group {
-    pub(super) command: Rule,
-    pub(super) code: Rule,
+struct Group {
+    command: Rule,
+    code: Rule,
     /// Their names, with spaces between.
     calls: &'static str,
 }
 
 /// What a profile says about a call.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rule {
+enum Rule {
     Allow,
     Refuse(&'static Reason),
     Check(Check),
@@ -41,13 +40,13 @@ pub(super) fn ruling(spec: FilterSpec, call: &str) -> Option<Ruling> {
     Some(group.ruling(spec))
 }
 
-/// The ruling for every call that is in a group.
-pub(super) fn rulings(spec: FilterSpec) -> BTreeMap<&'static str, Ruling> {
-    let of_group = |group: &'static Group| {
-        let ruling = group.ruling(spec);
-        group.calls().map(move |call| (call, ruling.clone()))
-    };
-    GROUPS.iter().flat_map(of_group).collect()
+/// The calls of each group and their common ruling. `spec` is normalised.
+pub(super) fn rulings(
+    spec: FilterSpec,
+) -> impl Iterator<Item = (impl Iterator<Item = &'static str>, Ruling)> {
+    GROUPS
+        .iter()
+        .map(move |group| (group.calls(), group.ruling(spec)))
 }
 
 impl Group {
@@ -140,7 +139,7 @@ const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'st
     }
 }
 
-pub(super) static GROUPS: &[Group] = &[
+static GROUPS: &[Group] = &[
     // Files: what may be touched is decided by mounts and Landlock, not here.
     everywhere(
         "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek \
@@ -195,14 +194,14 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     checked_for_commands(
         Check::OwnPages,
-        &reasons::PAGE_PLACEMENT,
+        &reasons::OUTSIDE_CODE,
         "migrate_pages move_pages",
     ),
     checked(Check::SharedMemory, Check::SharedMemory, "memfd_create"),
     // Without an IPC namespace shmat and shmctl reach the host's segments, so they go with shmget.
     checked_for_commands(
         Check::SharedMemory,
-        &reasons::SHARED_MEMORY,
+        &reasons::OUTSIDE_CODE,
         "shmget shmat shmctl",
     ),
     nowhere(&reasons::SECRET_MEMORY, "memfd_secret"),
@@ -238,7 +237,7 @@ pub(super) static GROUPS: &[Group] = &[
     // Its flags are behind a pointer, out of a filter's sight.
     nowhere(&reasons::CLONE3, "clone3"),
     checked(Check::Prctl, Check::PrctlQueries, "prctl"),
-    checked_for_commands(Check::Personality, &reasons::PERSONALITY, "personality"),
+    checked_for_commands(Check::Personality, &reasons::OUTSIDE_CODE, "personality"),
     // Without capabilities the kernel refuses what matters among these.
     commands_only(
         "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups \
@@ -279,7 +278,7 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     nowhere(&reasons::ROOT_DIRECTORY, "chroot"),
     nowhere(&reasons::NAMESPACES, "setns"),
-    checked_for_commands(Check::Unshare, &reasons::NAMESPACES, "unshare"),
+    checked(Check::Unshare, Check::UnshareNothing, "unshare"),
     nowhere(&reasons::PTRACE, "ptrace"),
     nowhere(
         &reasons::PROCESS_MEMORY,
