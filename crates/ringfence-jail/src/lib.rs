@@ -1,1 +1,26 @@
-//! x
+//! Walks a plan: surveys the host, launches, supervises, observes, cleans up.
+//! Decides nothing about policy: every choice is in the plan. Never forks a process that has several threads.
+
+mod cgroup;
+mod channel;
+mod child;
+mod handover;
+mod identity;
+mod janitor;
+mod landlock;
+mod launch;
+mod mounts;
+mod notify;
+mod open;
+pub mod probe;
+mod registry;
+mod stdio;
+mod supervise;
+pub mod survey;
+mod terminal;
+mod watchdog;
+
+pub use launch::{Fault, run};
+pub use registry::Registry;
+pub use stdio::{Output, StdioMode};
+pub use supervise::{Ending, Finished, StopReason};

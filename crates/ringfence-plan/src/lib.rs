@@ -1,3 +1,23 @@
-//! x
+//! Turns a policy and the facts of this host into a plan: what the launcher and its child will do, in order.
+//! Does no I/O: it opens no file, reads no environment, calls no clock. Whatever the child will do is
+//! decided here, where it can be printed, hashed and tested without a kernel.
 
+pub mod catalogue;
+mod command;
+mod environment;
+mod facts;
+mod plan;
+mod render;
 pub mod seccomp;
+mod view;
+
+pub use command::plan_command;
+pub use facts::{
+    CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts, PlaceholderShape,
+    Protected, ProtectedState, Request, RootEntry, UserNamespaces, WritableRoot,
+};
+pub use plan::{
+    Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount,
+    Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,
+};
+pub use render::render;

@@ -1,1 +1,24 @@
-//! x
+//! The words every other crate speaks: policy, limits, outcome, enforcement, identifiers, problems.
+//! Holds plain values only. Opens no file, reads no environment, makes no decision about a host.
+
+mod enforcement;
+mod id;
+mod limits;
+mod outcome;
+mod policy;
+mod problem;
+mod quantity;
+
+pub use enforcement::{
+    AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
+    ResourceFence, SyscallFence, Tier,
+};
+pub use id::RunId;
+pub use limits::{Limits, LimitsMax};
+pub use outcome::{
+    Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, Start, Status,
+    Truncated, Usage, WorkspaceChanges,
+};
+pub use policy::{CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView};
+pub use problem::{Problem, ProblemKind};
+pub use quantity::{ByteSize, Count, QuantityError, Span};

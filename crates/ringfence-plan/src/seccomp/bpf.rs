@@ -80,12 +80,7 @@ pub(super) fn branch(code: u16, k: u32, on_true: usize, on_false: usize) -> Vec<
     match (u8::try_from(on_true), u8::try_from(on_false)) {
         (Ok(jt), Ok(jf)) => vec![Insn { code, jt, jf, k }],
         _ => vec![
-            Insn {
-                code,
-                jt: 0,
-                jf: 1,
-                k,
-            },
+            Insn { code, jt: 0, jf: 1, k },
             plain(JUMP, distance(on_true + 1)),
             plain(JUMP, distance(on_false)),
         ],
@@ -101,12 +96,7 @@ pub(super) fn split(k: u32, below: &[Insn], at_least: &[Insn]) -> Vec<Insn> {
 }
 
 fn plain(code: u16, k: u32) -> Insn {
-    Insn {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    }
+    Insn { code, jt: 0, jf: 0, k }
 }
 
 /// A distance that does not fit makes a jump the checker refuses, never a jump to a wrong place.

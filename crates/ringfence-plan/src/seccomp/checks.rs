@@ -54,10 +54,7 @@ pub(super) enum Check {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Allow,
-    Refuse {
-        reason: &'static Reason,
-        argument: Option<u8>,
-    },
+    Refuse { reason: &'static Reason, argument: Option<u8> },
 }
 
 /// If all of `when` hold, `then` is the outcome.
@@ -112,40 +109,15 @@ const PR_SET_MM: u32 = 35;
 /// `PR_SET_NAME`, `PR_SET_VMA` (names memory for `/proc/self/maps`), then queries: PDEATHSIG,
 /// DUMPABLE, KEEPCAPS, TIMING, NAME, SECCOMP, CAPBSET, SECUREBITS, TIMERSLACK, `CHILD_SUBREAPER`,
 /// `NO_NEW_PRIVS`, `TID_ADDRESS`, `THP_DISABLE`, `SPECULATION_CTRL`.
-const PR_QUERIES: &[u32] = &[
-    15,
-    0x5356_4d41,
-    2,
-    3,
-    7,
-    13,
-    16,
-    21,
-    23,
-    27,
-    30,
-    37,
-    39,
-    40,
-    42,
-    52,
-];
+const PR_QUERIES: &[u32] = &[15, 0x5356_4d41, 2, 3, 7, 13, 16, 21, 23, 27, 30, 37, 39, 40, 42, 52];
 
 /// TIOCSTI and TIOCLINUX type into the terminal, TIOCCONS takes the console's output, TIOCSETD
 /// loads a line discipline.
 const TERMINAL_REQUESTS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 /// TCGETS, TCGETS2 (isatty in glibc 2.42), TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX,
 /// FIOCLEX.
-const QUERY_REQUESTS: &[u32] = &[
-    0x5401,
-    0x802c_542a,
-    0x540f,
-    0x5413,
-    0x541b,
-    0x5421,
-    0x5450,
-    0x5451,
-];
+const QUERY_REQUESTS: &[u32] =
+    &[0x5401, 0x802c_542a, 0x540f, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 
 /// `PER_LINUX`, the question for the present one, `ADDR_NO_RANDOMIZE`.
 const PERSONALITIES: &[u32] = &[0, 0xffff_ffff, 0x0004_0000];
@@ -157,20 +129,14 @@ const S_IFBLK: u32 = 0x6000;
 /// The guards of `check` under `spec`, which is normalised.
 pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
     match check {
-        Check::Clone => vec![refuse(
-            0,
-            &reasons::NAMESPACES,
-            [bits(0, CLONE_NEW).others(&[0])],
-        )],
+        Check::Clone => vec![refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW).others(&[0])])],
         Check::CloneThread => vec![
             refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW).others(&[0])]),
             refuse(0, &reasons::PROCESSES, [bits(0, CLONE_THREAD).these(&[0])]),
         ],
-        Check::Unshare => vec![refuse(
-            0,
-            &reasons::NAMESPACES,
-            [bits(0, CLONE_NEW | CLONE_NEWTIME).others(&[0])],
-        )],
+        Check::Unshare => {
+            vec![refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW | CLONE_NEWTIME).others(&[0])])]
+        }
         Check::UnshareNothing => {
             let mut guards = guards(Check::Unshare, spec);
             guards.push(refuse(0, &reasons::OUTSIDE_CODE, []));
@@ -189,11 +155,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         ],
         Check::SocketPairStream => vec![
             refuse(0, &reasons::SOCKET_FAMILY, [whole(0).others(&[AF_UNIX])]),
-            refuse(
-                1,
-                &reasons::SOCKETS,
-                [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM])],
-            ),
+            refuse(1, &reasons::SOCKETS, [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM])]),
         ],
         // The address is behind a pointer, so every connect goes to the supervisor, which reads it
         // once and performs the connect itself on a duplicate of the socket.
@@ -205,43 +167,23 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         // seqpacket socket ignores it (net/unix/af_unix.c), and datagram sockets do not exist here.
         // But MSG_FASTOPEN connects a TCP socket without connect(2), past the supervisor and past
         // Landlock, whose TCP rules hook connect alone.
-        Check::Send(flags) => vec![refuse(
-            flags,
-            &reasons::TCP_FAST_OPEN,
-            [bits(flags, MSG_FASTOPEN).others(&[0])],
-        )],
-        Check::Prctl => vec![refuse(
-            0,
-            &reasons::PROCESS_LAYOUT,
-            [whole(0).these(&[PR_SET_MM])],
-        )],
-        Check::PrctlQueries => vec![refuse(
-            0,
-            &reasons::PROCESS_CONTROL,
-            [whole(0).others(PR_QUERIES)],
-        )],
-        Check::Ioctl => vec![refuse(
-            1,
-            &reasons::TERMINAL_INJECTION,
-            [whole(1).these(TERMINAL_REQUESTS)],
-        )],
+        Check::Send(flags) => {
+            vec![refuse(flags, &reasons::TCP_FAST_OPEN, [bits(flags, MSG_FASTOPEN).others(&[0])])]
+        }
+        Check::Prctl => vec![refuse(0, &reasons::PROCESS_LAYOUT, [whole(0).these(&[PR_SET_MM])])],
+        Check::PrctlQueries => {
+            vec![refuse(0, &reasons::PROCESS_CONTROL, [whole(0).others(PR_QUERIES)])]
+        }
+        Check::Ioctl => {
+            vec![refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)])]
+        }
         Check::IoctlQueries => vec![
-            refuse(
-                1,
-                &reasons::TERMINAL_INJECTION,
-                [whole(1).these(TERMINAL_REQUESTS)],
-            ),
-            refuse(
-                1,
-                &reasons::DEVICE_CONTROL,
-                [whole(1).others(QUERY_REQUESTS)],
-            ),
+            refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)]),
+            refuse(1, &reasons::DEVICE_CONTROL, [whole(1).others(QUERY_REQUESTS)]),
         ],
-        Check::Personality => vec![refuse(
-            0,
-            &reasons::PERSONALITY,
-            [whole(0).others(PERSONALITIES)],
-        )],
+        Check::Personality => {
+            vec![refuse(0, &reasons::PERSONALITY, [whole(0).others(PERSONALITIES)])]
+        }
         Check::MakeNode(mode) => {
             vec![refuse(
                 mode,
@@ -255,10 +197,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             SharedMemory::Refused => {
                 vec![Guard {
                     when: vec![],
-                    then: Outcome::Refuse {
-                        reason: &reasons::SHARED_MEMORY,
-                        argument: None,
-                    },
+                    then: Outcome::Refuse { reason: &reasons::SHARED_MEMORY, argument: None },
                 }]
             }
         },
@@ -276,15 +215,9 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
             refuse(
                 1,
                 &reasons::UNIX_DATAGRAM,
-                [
-                    unix,
-                    bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_SEQPACKET]),
-                ],
+                [unix, bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_SEQPACKET])],
             ),
-            Guard {
-                when: vec![unix],
-                then: Outcome::Allow,
-            },
+            Guard { when: vec![unix], then: Outcome::Allow },
         ],
     };
     let inet_rules = match spec.inet {
@@ -295,31 +228,15 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
                 &reasons::RAW_SOCKET,
                 [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_DGRAM])],
             ),
-            refuse(
-                2,
-                &reasons::PING_SOCKET,
-                [whole(2).these(&[IPPROTO_ICMP, IPPROTO_ICMPV6])],
-            ),
+            refuse(2, &reasons::PING_SOCKET, [whole(2).these(&[IPPROTO_ICMP, IPPROTO_ICMPV6])]),
             // Go asks for MPTCP at every listener and falls back on this very error.
-            refuse(
-                2,
-                &reasons::MULTIPATH_TCP,
-                [whole(2).these(&[IPPROTO_MPTCP])],
-            ),
-            refuse(
-                2,
-                &reasons::SOCKET_PROTOCOL,
-                [whole(2).others(&[0, IPPROTO_TCP, IPPROTO_UDP])],
-            ),
+            refuse(2, &reasons::MULTIPATH_TCP, [whole(2).these(&[IPPROTO_MPTCP])]),
+            refuse(2, &reasons::SOCKET_PROTOCOL, [whole(2).others(&[0, IPPROTO_TCP, IPPROTO_UDP])]),
         ],
     };
     let mut guards = vec![
         refuse(0, &reasons::NETLINK, [whole(0).these(&[AF_NETLINK])]),
-        refuse(
-            0,
-            &reasons::SOCKET_FAMILY,
-            [whole(0).others(&[AF_UNIX, AF_INET, AF_INET6])],
-        ),
+        refuse(0, &reasons::SOCKET_FAMILY, [whole(0).others(&[AF_UNIX, AF_INET, AF_INET6])]),
     ];
     guards.extend(unix_rules);
     guards.extend(inet_rules);
@@ -327,13 +244,7 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
 }
 
 fn refuse<const N: usize>(argument: u8, reason: &'static Reason, when: [Condition; N]) -> Guard {
-    Guard {
-        when: when.to_vec(),
-        then: Outcome::Refuse {
-            reason,
-            argument: Some(argument),
-        },
-    }
+    Guard { when: when.to_vec(), then: Outcome::Refuse { reason, argument: Some(argument) } }
 }
 
 /// The masked low half of an argument, to be compared.
@@ -353,30 +264,17 @@ fn bits(argument: u8, mask: u32) -> Bits {
 
 impl Bits {
     fn these(self, values: &'static [u32]) -> Condition {
-        Condition {
-            argument: self.argument,
-            mask: self.mask,
-            values,
-            among: Among::These,
-        }
+        Condition { argument: self.argument, mask: self.mask, values, among: Among::These }
     }
 
     fn others(self, values: &'static [u32]) -> Condition {
-        Condition {
-            argument: self.argument,
-            mask: self.mask,
-            values,
-            among: Among::Others,
-        }
+        Condition { argument: self.argument, mask: self.mask, values, among: Among::Others }
     }
 }
 
 impl Condition {
     pub(super) fn holds(&self, args: &[u64; 6]) -> bool {
-        let arg = args
-            .get(usize::from(self.argument))
-            .copied()
-            .unwrap_or_default();
+        let arg = args.get(usize::from(self.argument)).copied().unwrap_or_default();
         let seen = arg & u64::from(self.mask);
         let listed = self.values.iter().any(|&value| u64::from(value) == seen);
         match self.among {

@@ -45,11 +45,7 @@ fn dispatch(spec: FilterSpec) -> Vec<Insn> {
         let block = Rc::new(body(&ruling, spec.observe));
         blocks.extend(calls.map(|call| (call, Rc::clone(&block))));
     }
-    let block_of = |call| {
-        blocks
-            .get(call)
-            .map_or(&unknown[..], |block| block.as_slice())
-    };
+    let block_of = |call| blocks.get(call).map_or(&unknown[..], |block| block.as_slice());
 
     // All numbers, cut where the answer changes; the last range has no end.
     let mut ranges: Vec<Range<'_>> = Vec::new();
@@ -84,11 +80,8 @@ fn search(ranges: &[Range<'_>]) -> Vec<Insn> {
 
 /// The block that answers one call.
 fn body(ruling: &Ruling, observe: Observe) -> Vec<Insn> {
-    let mut block: Vec<Insn> = ruling
-        .guards
-        .iter()
-        .flat_map(|guard| guarded(guard, observe))
-        .collect();
+    let mut block: Vec<Insn> =
+        ruling.guards.iter().flat_map(|guard| guarded(guard, observe)).collect();
     block.push(bpf::give(answer(ruling.otherwise, observe)));
     block
 }

@@ -30,18 +30,12 @@ pub struct Verdict {
 pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
     let spec = spec.normalised();
     let ruling = table::name(spec.arch, nr).and_then(|call| rules::ruling(spec, call));
-    let unknown = Outcome::Refuse {
-        reason: &reasons::NOT_IMPLEMENTED,
-        argument: None,
-    };
+    let unknown = Outcome::Refuse { reason: &reasons::NOT_IMPLEMENTED, argument: None };
     let outcome = ruling.map_or(unknown, |ruling| ruling.decide(args));
     match outcome {
-        Outcome::Refuse { reason, argument } => Verdict {
-            rule: reason.rule,
-            errno: reason.errno,
-            argument,
-            hint: reason.hint,
-        },
+        Outcome::Refuse { reason, argument } => {
+            Verdict { rule: reason.rule, errno: reason.errno, argument, hint: reason.hint }
+        }
         Outcome::Allow => Verdict {
             rule: "not_notified",
             errno: EPERM,
@@ -114,18 +108,10 @@ pub(super) fn summary(filter: &Filter) -> Summary {
         if i32::try_from(nr).is_ok_and(|nr| spec.supervises(nr)) {
             supervised.push(call);
         } else if !ruling.guards.is_empty() {
-            checked.push(CheckedCall {
-                call,
-                rules: refusing_rules(&ruling),
-            });
+            checked.push(CheckedCall { call, rules: refusing_rules(&ruling) });
         } else if let Some(reason) = reason(ruling.otherwise) {
             let observed = spec.observe == Observe::Notify && reason.report == Report::Denial;
-            refused.push(RefusedCall {
-                call,
-                rule: reason.rule,
-                errno: reason.errno,
-                observed,
-            });
+            refused.push(RefusedCall { call, rule: reason.rule, errno: reason.errno, observed });
         } else {
             allowed.push(call);
         }
@@ -146,15 +132,8 @@ pub(super) fn summary(filter: &Filter) -> Summary {
 }
 
 fn refusing_rules(ruling: &Ruling) -> BTreeSet<&'static str> {
-    let outcomes = ruling
-        .guards
-        .iter()
-        .map(|guard| guard.then)
-        .chain([ruling.otherwise]);
-    outcomes
-        .filter_map(reason)
-        .map(|reason| reason.rule)
-        .collect()
+    let outcomes = ruling.guards.iter().map(|guard| guard.then).chain([ruling.otherwise]);
+    outcomes.filter_map(reason).map(|reason| reason.rule).collect()
 }
 
 fn reason(outcome: Outcome) -> Option<&'static Reason> {

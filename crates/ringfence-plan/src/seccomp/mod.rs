@@ -123,10 +123,7 @@ pub struct Filter {
 /// Compiles a filter. What it does is [`FilterSpec::normalised`] of what was asked.
 pub fn compile(spec: FilterSpec) -> Filter {
     let spec = spec.normalised();
-    Filter {
-        spec,
-        insns: compile::instructions(spec),
-    }
+    Filter { spec, insns: compile::instructions(spec) }
 }
 
 /// Whether `nr` is connect(2), which a filter with [`UnixSockets::Supervised`] leaves to the
@@ -166,10 +163,9 @@ impl FilterSpec {
     #[must_use]
     pub fn normalised(self) -> Self {
         match (self.observe, self.unix_sockets) {
-            (Observe::Errno, UnixSockets::Supervised) => Self {
-                unix_sockets: UnixSockets::Refused,
-                ..self
-            },
+            (Observe::Errno, UnixSockets::Supervised) => {
+                Self { unix_sockets: UnixSockets::Refused, ..self }
+            }
             _ => self,
         }
     }

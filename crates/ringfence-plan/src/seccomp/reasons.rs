@@ -26,21 +26,11 @@ pub(super) enum Report {
 }
 
 const fn denial(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
-    Reason {
-        rule,
-        errno,
-        hint,
-        report: Report::Denial,
-    }
+    Reason { rule, errno, hint, report: Report::Denial }
 }
 
 const fn quiet(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
-    Reason {
-        rule,
-        errno,
-        hint,
-        report: Report::Quiet,
-    }
+    Reason { rule, errno, hint, report: Report::Quiet }
 }
 
 pub(super) static NOT_IMPLEMENTED: Reason = quiet(
@@ -96,11 +86,8 @@ pub(super) static KERNEL_KEYRING: Reason = denial(
     EPERM,
     "kernel keyrings are not available; keep the secret in a file or in memory",
 );
-pub(super) static BPF: Reason = denial(
-    "bpf",
-    EPERM,
-    "BPF is not available in the sandbox; do without kernel tracing",
-);
+pub(super) static BPF: Reason =
+    denial("bpf", EPERM, "BPF is not available in the sandbox; do without kernel tracing");
 pub(super) static PERFORMANCE_EVENTS: Reason = denial(
     "performance_events",
     EPERM,
@@ -111,16 +98,10 @@ pub(super) static USERFAULTFD: Reason = denial(
     EPERM,
     "userfaultfd is not available; handle SIGSEGV or copy eagerly instead",
 );
-pub(super) static IO_URING: Reason = denial(
-    "io_uring",
-    EPERM,
-    "io_uring is not available; use epoll and plain reads and writes",
-);
-pub(super) static FILE_HANDLES: Reason = denial(
-    "file_handles",
-    EPERM,
-    "files cannot be opened by handle; open them by path",
-);
+pub(super) static IO_URING: Reason =
+    denial("io_uring", EPERM, "io_uring is not available; use epoll and plain reads and writes");
+pub(super) static FILE_HANDLES: Reason =
+    denial("file_handles", EPERM, "files cannot be opened by handle; open them by path");
 pub(super) static DISK_ADMIN: Reason = denial(
     "disk_admin",
     EPERM,
@@ -136,11 +117,8 @@ pub(super) static KERNEL_ADMIN: Reason = denial(
     EPERM,
     "this call administers the host's kernel and is never available in the sandbox",
 );
-pub(super) static KERNEL_LOG: Reason = denial(
-    "kernel_log",
-    EPERM,
-    "the kernel log is the host's and cannot be read here",
-);
+pub(super) static KERNEL_LOG: Reason =
+    denial("kernel_log", EPERM, "the kernel log is the host's and cannot be read here");
 pub(super) static HARDWARE: Reason = denial(
     "hardware",
     EPERM,
@@ -152,11 +130,8 @@ pub(super) static PERSONALITY: Reason = denial(
     "only the ordinary personality, with or without ADDR_NO_RANDOMIZE, is available; drop setarch \
      or its other flags",
 );
-pub(super) static HOST_NAME: Reason = denial(
-    "host_name",
-    EPERM,
-    "the host name is fixed while the sandbox runs",
-);
+pub(super) static HOST_NAME: Reason =
+    denial("host_name", EPERM, "the host name is fixed while the sandbox runs");
 pub(super) static DEVICE_NODES: Reason = denial(
     "device_nodes",
     EPERM,
@@ -167,22 +142,16 @@ pub(super) static FANOTIFY: Reason = denial(
     EPERM,
     "fanotify is not available; poll, or in a command run watch files with inotify",
 );
-pub(super) static SECRET_MEMORY: Reason = denial(
-    "secret_memory",
-    EPERM,
-    "memfd_secret is not available; use ordinary private memory",
-);
+pub(super) static SECRET_MEMORY: Reason =
+    denial("secret_memory", EPERM, "memfd_secret is not available; use ordinary private memory");
 pub(super) static SHARED_MEMORY: Reason = denial(
     "shared_memory",
     EPERM,
     "this run has neither memfd_create nor System V shared memory; use a temporary file, or \
      MAP_SHARED before fork",
 );
-pub(super) static PAGE_PLACEMENT: Reason = denial(
-    "page_placement",
-    EPERM,
-    "only a process's own pages can be moved; pass pid 0",
-);
+pub(super) static PAGE_PLACEMENT: Reason =
+    denial("page_placement", EPERM, "only a process's own pages can be moved; pass pid 0");
 pub(super) static TERMINAL_INJECTION: Reason = denial(
     "terminal_injection",
     EPERM,

@@ -34,9 +34,7 @@ pub(super) struct Ruling {
 
 /// The ruling for one call, or none if it is in no group. `spec` is normalised.
 pub(super) fn ruling(spec: FilterSpec, call: &str) -> Option<Ruling> {
-    let group = GROUPS
-        .iter()
-        .find(|group| group.calls().any(|name| name == call))?;
+    let group = GROUPS.iter().find(|group| group.calls().any(|name| name == call))?;
     Some(group.ruling(spec))
 }
 
@@ -44,9 +42,7 @@ pub(super) fn ruling(spec: FilterSpec, call: &str) -> Option<Ruling> {
 pub(super) fn rulings(
     spec: FilterSpec,
 ) -> impl Iterator<Item = (impl Iterator<Item = &'static str>, Ruling)> {
-    GROUPS
-        .iter()
-        .map(move |group| (group.calls(), group.ruling(spec)))
+    GROUPS.iter().map(move |group| (group.calls(), group.ruling(spec)))
 }
 
 impl Group {
@@ -61,13 +57,7 @@ impl Group {
         };
         let (guards, otherwise) = match rule {
             Rule::Allow => (vec![], Outcome::Allow),
-            Rule::Refuse(reason) => (
-                vec![],
-                Outcome::Refuse {
-                    reason,
-                    argument: None,
-                },
-            ),
+            Rule::Refuse(reason) => (vec![], Outcome::Refuse { reason, argument: None }),
             Rule::Check(check) => (checks::guards(check, spec), Outcome::Allow),
         };
         Ruling { guards, otherwise }.settled()
@@ -87,19 +77,12 @@ impl Ruling {
     /// What becomes of a call with these arguments.
     pub(super) fn decide(&self, args: &[u64; 6]) -> Outcome {
         let matches = |guard: &&Guard| guard.when.iter().all(|condition| condition.holds(args));
-        self.guards
-            .iter()
-            .find(matches)
-            .map_or(self.otherwise, |guard| guard.then)
+        self.guards.iter().find(matches).map_or(self.otherwise, |guard| guard.then)
     }
 }
 
 const fn everywhere(calls: &'static str) -> Group {
-    Group {
-        command: Rule::Allow,
-        code: Rule::Allow,
-        calls,
-    }
+    Group { command: Rule::Allow, code: Rule::Allow, calls }
 }
 
 /// For commands, but outside what code runs need.
@@ -108,35 +91,19 @@ const fn commands_only(calls: &'static str) -> Group {
 }
 
 const fn commands_but_not_code(code: &'static Reason, calls: &'static str) -> Group {
-    Group {
-        command: Rule::Allow,
-        code: Rule::Refuse(code),
-        calls,
-    }
+    Group { command: Rule::Allow, code: Rule::Refuse(code), calls }
 }
 
 const fn nowhere(reason: &'static Reason, calls: &'static str) -> Group {
-    Group {
-        command: Rule::Refuse(reason),
-        code: Rule::Refuse(reason),
-        calls,
-    }
+    Group { command: Rule::Refuse(reason), code: Rule::Refuse(reason), calls }
 }
 
 const fn checked(command: Check, code: Check, calls: &'static str) -> Group {
-    Group {
-        command: Rule::Check(command),
-        code: Rule::Check(code),
-        calls,
-    }
+    Group { command: Rule::Check(command), code: Rule::Check(code), calls }
 }
 
 const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'static str) -> Group {
-    Group {
-        command: Rule::Check(command),
-        code: Rule::Refuse(code),
-        calls,
-    }
+    Group { command: Rule::Check(command), code: Rule::Refuse(code), calls }
 }
 
 static GROUPS: &[Group] = &[
@@ -192,18 +159,10 @@ static GROUPS: &[Group] = &[
         "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
          set_mempolicy_home_node",
     ),
-    checked_for_commands(
-        Check::OwnPages,
-        &reasons::OUTSIDE_CODE,
-        "migrate_pages move_pages",
-    ),
+    checked_for_commands(Check::OwnPages, &reasons::OUTSIDE_CODE, "migrate_pages move_pages"),
     checked(Check::SharedMemory, Check::SharedMemory, "memfd_create"),
     // Without an IPC namespace shmat and shmctl reach the host's segments, so they go with shmget.
-    checked_for_commands(
-        Check::SharedMemory,
-        &reasons::OUTSIDE_CODE,
-        "shmget shmat shmctl",
-    ),
+    checked_for_commands(Check::SharedMemory, &reasons::OUTSIDE_CODE, "shmget shmat shmctl"),
     nowhere(&reasons::SECRET_MEMORY, "memfd_secret"),
     // Time.
     everywhere(
@@ -259,16 +218,8 @@ static GROUPS: &[Group] = &[
     everywhere("recvfrom recvmsg shutdown getsockname getpeername getsockopt"),
     // setsockopt would let code attach BPF programs to its socket pair.
     commands_only("recvmmsg setsockopt"),
-    Group {
-        command: Rule::Check(Check::Send(3)),
-        code: Rule::Allow,
-        calls: "sendto",
-    },
-    Group {
-        command: Rule::Check(Check::Send(2)),
-        code: Rule::Allow,
-        calls: "sendmsg",
-    },
+    Group { command: Rule::Check(Check::Send(3)), code: Rule::Allow, calls: "sendto" },
+    Group { command: Rule::Check(Check::Send(2)), code: Rule::Allow, calls: "sendmsg" },
     checked_for_commands(Check::Send(3), &reasons::OUTSIDE_CODE, "sendmmsg"),
     // The fence itself.
     nowhere(
@@ -291,22 +242,13 @@ static GROUPS: &[Group] = &[
     nowhere(&reasons::PERFORMANCE_EVENTS, "perf_event_open"),
     nowhere(&reasons::USERFAULTFD, "userfaultfd"),
     // Its operations pass no filter: with a ring, a program could connect, open and send unseen.
-    nowhere(
-        &reasons::IO_URING,
-        "io_uring_setup io_uring_enter io_uring_register",
-    ),
+    nowhere(&reasons::IO_URING, "io_uring_setup io_uring_enter io_uring_register"),
     nowhere(&reasons::FANOTIFY, "fanotify_init fanotify_mark"),
     nowhere(&reasons::HARDWARE, "iopl ioperm modify_ldt"),
     // The host's.
-    nowhere(
-        &reasons::DISK_ADMIN,
-        "quotactl quotactl_fd acct swapon swapoff",
-    ),
+    nowhere(&reasons::DISK_ADMIN, "quotactl quotactl_fd acct swapon swapoff"),
     // adjtimex with no modes only reads, but the modes are behind a pointer.
-    nowhere(
-        &reasons::CLOCK,
-        "settimeofday clock_settime clock_adjtime adjtimex",
-    ),
+    nowhere(&reasons::CLOCK, "settimeofday clock_settime clock_adjtime adjtimex"),
     nowhere(
         &reasons::KERNEL_ADMIN,
         "reboot kexec_load kexec_file_load init_module finit_module delete_module \
@@ -339,11 +281,7 @@ mod tests {
     fn every_call_of_every_table_is_in_exactly_one_group() {
         for arch in [Arch::X86_64, Arch::Aarch64] {
             for (nr, call) in table::calls(arch) {
-                let n = GROUPS
-                    .iter()
-                    .flat_map(Group::calls)
-                    .filter(|c| c == call)
-                    .count();
+                let n = GROUPS.iter().flat_map(Group::calls).filter(|c| c == call).count();
                 assert_eq!(n, 1, "{arch:?} {nr} {call}");
             }
         }

@@ -136,11 +136,7 @@ impl<'a> Program<'a> {
                     continue;
                 }
                 bpf::RETURN => {
-                    return Trace {
-                        action: Action::of(k),
-                        n_insns,
-                        read_arguments,
-                    };
+                    return Trace { action: Action::of(k), n_insns, read_arguments };
                 }
                 bpf::JUMP => {
                     skip(&mut rest, usize::try_from(k).unwrap_or(usize::MAX));
@@ -156,11 +152,7 @@ impl<'a> Program<'a> {
         }
         // `check` leaves no way here; if there were one, the strictest answer would be the right
         // one.
-        Trace {
-            action: Action::KillProcess,
-            n_insns,
-            read_arguments,
-        }
+        Trace { action: Action::KillProcess, n_insns, read_arguments }
     }
 }
 
@@ -174,11 +166,7 @@ impl SeccompData {
     /// The 32 bits at `offset`, on a little-endian machine.
     fn word(&self, offset: u32) -> u32 {
         let half = |value: u64| {
-            if offset.is_multiple_of(8) {
-                low(value)
-            } else {
-                low(value >> 32)
-            }
+            if offset.is_multiple_of(8) { low(value) } else { low(value >> 32) }
         };
         match offset / 8 {
             0 if offset == bpf::NR => self.nr,
@@ -201,10 +189,7 @@ impl Action {
     /// Reads a filter's return value as `__seccomp_filter` does: an action it does not know ends
     /// the process.
     pub fn of(value: u32) -> Self {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "SECCOMP_RET_DATA is the low half"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "SECCOMP_RET_DATA is the low half")]
         let data = value as u16;
         match value & 0xffff_0000 {
             ret::ALLOW => Self::Allow,
@@ -223,10 +208,9 @@ impl Action {
 impl fmt::Display for BadFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Length(n) => write!(
-                f,
-                "a filter has 1 to {INSNS_MAX} instructions, this one {n}"
-            ),
+            Self::Length(n) => {
+                write!(f, "a filter has 1 to {INSNS_MAX} instructions, this one {n}")
+            }
             Self::Opcode(at) => write!(f, "instruction {at} is not one a Ringfence filter uses"),
             Self::Offset(at) => {
                 write!(f, "instruction {at} loads from outside struct seccomp_data")
@@ -252,12 +236,7 @@ mod tests {
     };
 
     fn jump(k: u32) -> Insn {
-        Insn {
-            code: bpf::JUMP,
-            jt: 0,
-            jf: 0,
-            k,
-        }
+        Insn { code: bpf::JUMP, jt: 0, jf: 0, k }
     }
 
     #[test]
@@ -273,23 +252,14 @@ mod tests {
             let mut insns = vec![load(offset)];
             insns.extend(branch(bpf::JUMP_EQ, word, 0, 1));
             insns.extend([give(ret::ALLOW), give(ret::KILL_THREAD)]);
-            assert_eq!(
-                simulate(&insns, &CALL),
-                Ok(Action::Allow),
-                "offset {offset}"
-            );
+            assert_eq!(simulate(&insns, &CALL), Ok(Action::Allow), "offset {offset}");
         }
     }
 
     #[test]
     fn a_filter_the_kernel_would_not_take_is_refused() {
         let end = give(ret::ALLOW);
-        let cond = |jt, jf| Insn {
-            code: bpf::JUMP_EQ,
-            jt,
-            jf,
-            k: 0,
-        };
+        let cond = |jt, jf| Insn { code: bpf::JUMP_EQ, jt, jf, k: 0 };
         for (insns, why) in [
             (vec![], BadFilter::Length(0)),
             (vec![end; INSNS_MAX + 1], BadFilter::Length(INSNS_MAX + 1)),
@@ -305,16 +275,7 @@ mod tests {
             (vec![load(2), end], BadFilter::Offset(0)),
             (vec![load(64), end], BadFilter::Offset(0)),
             // BPF_LD|BPF_H|BPF_ABS: half a word.
-            (
-                vec![
-                    Insn {
-                        code: 0x28,
-                        ..load(0)
-                    },
-                    end,
-                ],
-                BadFilter::Opcode(0),
-            ),
+            (vec![Insn { code: 0x28, ..load(0) }, end], BadFilter::Opcode(0)),
             // BPF_RET|BPF_A
             (vec![Insn { code: 0x16, ..end }], BadFilter::Opcode(0)),
         ] {
@@ -332,16 +293,8 @@ mod tests {
                 let below = vec![give(ret::ERRNO | 1); far + 1];
                 let mut insns = vec![load(bpf::NR)];
                 insns.extend(bpf::split(8, &below, &[give(ret::ALLOW)]));
-                let want = if nr >= 8 {
-                    Action::Allow
-                } else {
-                    Action::Errno(1)
-                };
-                assert_eq!(
-                    simulate(&insns, &SeccompData { nr, ..CALL }),
-                    Ok(want),
-                    "{far} {nr}"
-                );
+                let want = if nr >= 8 { Action::Allow } else { Action::Errno(1) };
+                assert_eq!(simulate(&insns, &SeccompData { nr, ..CALL }), Ok(want), "{far} {nr}");
             }
         }
     }

@@ -48,11 +48,7 @@ fn specs() -> Vec<FilterSpec> {
 
 /// For each architecture, profile and observer: everything the spec can grant, and nothing of it.
 fn wide_and_narrow_specs() -> Vec<FilterSpec> {
-    let all = (
-        UnixSockets::Supervised,
-        Inet::Allowed,
-        SharedMemory::Allowed,
-    );
+    let all = (UnixSockets::Supervised, Inet::Allowed, SharedMemory::Allowed);
     let none = (UnixSockets::Refused, Inet::Refused, SharedMemory::Refused);
     let mut specs = specs();
     specs.retain(|spec| [all, none].contains(&(spec.unix_sockets, spec.inet, spec.shared_memory)));
@@ -72,19 +68,11 @@ fn command(arch: Arch) -> FilterSpec {
 }
 
 fn code(arch: Arch) -> FilterSpec {
-    FilterSpec {
-        profile: Profile::Code,
-        ..command(arch)
-    }
+    FilterSpec { profile: Profile::Code, ..command(arch) }
 }
 
 fn data(arch: Arch, nr: u32, args: [u64; 6]) -> SeccompData {
-    SeccompData {
-        nr,
-        arch: arch.audit(),
-        instruction_pointer: 0x7fff_dead_beef,
-        args,
-    }
+    SeccompData { nr, arch: arch.audit(), instruction_pointer: 0x7fff_dead_beef, args }
 }
 
 fn run(filter: &Filter, data: &SeccompData) -> Trace {
@@ -99,29 +87,16 @@ fn checked(filter: &Filter) -> Program<'_> {
 fn agree(program: &Program<'_>, spec: FilterSpec, call: &SeccompData) {
     let want = want(spec, call);
     let got = program.run(call).action;
-    let called = i32::try_from(call.nr)
-        .ok()
-        .and_then(|nr| name(spec.arch, nr));
-    assert_eq!(
-        got,
-        want.action(spec.observe),
-        "{called:?} {call:x?} {spec:?}"
-    );
+    let called = i32::try_from(call.nr).ok().and_then(|nr| name(spec.arch, nr));
+    assert_eq!(got, want.action(spec.observe), "{called:?} {call:x?} {spec:?}");
     let (Want::Denial(errno) | Want::Quiet(errno)) = want else {
         return;
     };
     let verdict = explain(&spec, call.nr.cast_signed(), &call.args);
-    assert_eq!(
-        verdict.errno,
-        i32::from(errno),
-        "{called:?} {verdict:?} {spec:?}"
-    );
+    assert_eq!(verdict.errno, i32::from(errno), "{called:?} {verdict:?} {spec:?}");
     assert!(!verdict.hint.is_empty());
     assert!(
-        verdict
-            .rule
-            .bytes()
-            .all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
+        verdict.rule.bytes().all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
     );
     if got == Action::Notify {
         assert!(
@@ -178,22 +153,12 @@ fn every_filter_answers_every_number_as_written_down() {
                 agree(&program, spec, &data(spec.arch, nr, [0; 6]));
                 agree(&program, spec, &data(spec.arch, nr, [u64::MAX; 6]));
                 for arch in [AUDIT_I386, AUDIT_ARM, 0, u32::MAX] {
-                    let call = SeccompData {
-                        arch,
-                        ..data(spec.arch, nr, [0; 6])
-                    };
+                    let call = SeccompData { arch, ..data(spec.arch, nr, [0; 6]) };
                     assert_eq!(program.run(&call).action, Action::KillProcess);
                 }
             }
         }
-        for nr in [
-            u32::MAX,
-            u32::MAX - 1,
-            X32 - 1,
-            X32,
-            1 << 31,
-            i32::MAX.cast_unsigned(),
-        ] {
+        for nr in [u32::MAX, u32::MAX - 1, X32 - 1, X32, 1 << 31, i32::MAX.cast_unsigned()] {
             agree(&program, spec, &data(spec.arch, nr, [0; 6]));
             assert_eq!(
                 program.run(&data(spec.arch, nr, [0; 6])).action,
@@ -211,9 +176,8 @@ fn every_checked_call_decides_as_written_down_at_every_edge() {
         let filter = compile(spec);
         let program = checked(&filter);
         for checked in filter.summary().checked {
-            let nr = number(spec.arch, checked.call)
-                .expect("it came from the table")
-                .cast_unsigned();
+            let nr =
+                number(spec.arch, checked.call).expect("it came from the table").cast_unsigned();
             for &edge in &edges {
                 // No check looks at the last two.
                 for i in 0..4 {
@@ -228,22 +192,13 @@ fn every_checked_call_decides_as_written_down_at_every_edge() {
 
 #[test]
 fn socket_decides_on_its_three_arguments_together() {
-    let protocols: Vec<u64> = edges()
-        .into_iter()
-        .filter(|edge| *edge % INT_SPAN < 512)
-        .collect();
+    let protocols: Vec<u64> = edges().into_iter().filter(|edge| *edge % INT_SPAN < 512).collect();
     for spec in specs() {
         let filter = compile(spec);
         let program = checked(&filter);
-        let nr = number(spec.arch, "socket")
-            .expect("in the table")
-            .cast_unsigned();
+        let nr = number(spec.arch, "socket").expect("in the table").cast_unsigned();
         let call = |domain, kind, protocol| {
-            agree(
-                &program,
-                spec,
-                &data(spec.arch, nr, [domain, kind, protocol, 0, 0, 0]),
-            );
+            agree(&program, spec, &data(spec.arch, nr, [domain, kind, protocol, 0, 0, 0]));
         };
         for domain in (0..48).flat_map(|domain| [domain, domain | HIGH]) {
             for kind in (0..16).flat_map(|kind| [kind, kind | 0o2_004_000 | HIGH]) {
@@ -264,11 +219,7 @@ fn socket_decides_on_its_three_arguments_together() {
 fn commands_are_refused_what_goes_round_the_fence() {
     let rows: &[(&str, [u64; 3], Option<&str>)] = &[
         ("ioctl", [0, 0x5412, 0], Some("terminal_injection")),
-        (
-            "ioctl",
-            [0, 0xdead_beef_0000_5412, 0],
-            Some("terminal_injection"),
-        ),
+        ("ioctl", [0, 0xdead_beef_0000_5412, 0], Some("terminal_injection")),
         ("ioctl", [0, 0x541c, 0], Some("terminal_injection")),
         ("ioctl", [0, 0x5413, 0], None),
         ("socket", [16, 3, 0], Some("netlink")),
@@ -313,11 +264,7 @@ fn commands_are_refused_what_goes_round_the_fence() {
         ("personality", [0xffff_ffff, 0, 0], None),
         ("personality", [0x0004_0000, 0, 0], None),
         ("personality", [8, 0, 0], Some("personality")),
-        (
-            "personality",
-            [HIGH | 0x0040_0000, 0, 0],
-            Some("personality"),
-        ),
+        ("personality", [HIGH | 0x0040_0000, 0, 0], Some("personality")),
         ("prctl", [35, 0, 0], Some("process_layout")),
         ("prctl", [HIGH + 35, 0, 0], Some("process_layout")),
         ("prctl", [38, 1, 0], None),
@@ -363,13 +310,7 @@ fn code_may_start_threads_and_nothing_else() {
         check_rows(code(arch), rows);
     }
     let spec = code(Arch::X86_64);
-    check_rows(
-        spec,
-        &[
-            ("fork", [0; 3], Some("processes")),
-            ("vfork", [0; 3], Some("processes")),
-        ],
-    );
+    check_rows(spec, &[("fork", [0; 3], Some("processes")), ("vfork", [0; 3], Some("processes"))]);
 }
 
 fn check_rows(spec: FilterSpec, rows: &[(&str, [u64; 3], Option<&str>)]) {
@@ -378,11 +319,7 @@ fn check_rows(spec: FilterSpec, rows: &[(&str, [u64; 3], Option<&str>)]) {
         let nr = number(spec.arch, call).expect(call);
         let args = [a, b, c, 0, 0, 0];
         let action = run(&filter, &data(spec.arch, nr.cast_unsigned(), args)).action;
-        assert_eq!(
-            action == Action::Allow,
-            rule.is_none(),
-            "{call} {args:x?}: {action:?}"
-        );
+        assert_eq!(action == Action::Allow, rule.is_none(), "{call} {args:x?}: {action:?}");
         assert_eq!(
             explain(&spec, nr, &args).rule,
             rule.unwrap_or("not_notified"),
@@ -405,30 +342,17 @@ fn a_verdict_names_the_argument_that_mattered() {
         ("mount", [0; 6], None),
     ] {
         let nr = number(Arch::X86_64, call).expect(call);
-        assert_eq!(
-            explain(&spec, nr, &args).argument,
-            argument,
-            "{call} {args:x?}"
-        );
+        assert_eq!(explain(&spec, nr, &args).argument, argument, "{call} {args:x?}");
     }
 }
 
 #[test]
 fn unix_sockets_without_a_listener_are_refused() {
     for arch in ARCHES {
-        let asked = FilterSpec {
-            observe: Observe::Errno,
-            ..command(arch)
-        };
+        let asked = FilterSpec { observe: Observe::Errno, ..command(arch) };
         let filter = compile(asked);
         assert_eq!(filter.spec.unix_sockets, UnixSockets::Refused);
-        assert_eq!(
-            filter,
-            compile(FilterSpec {
-                unix_sockets: UnixSockets::Refused,
-                ..asked
-            })
-        );
+        assert_eq!(filter, compile(FilterSpec { unix_sockets: UnixSockets::Refused, ..asked }));
         assert!(!filter.listener());
         let [socket, connect] =
             ["socket", "connect"].map(|call| number(arch, call).expect("in the table"));
@@ -448,10 +372,7 @@ fn connect_is_supervised_only_where_it_can_be() {
         let supervised = spec.supervises(connect);
         let verdict = explain(&spec, connect, &[0; 6]);
         assert_eq!(supervised, verdict.rule == "unix_connect");
-        assert_eq!(
-            filter.summary().supervised,
-            if supervised { vec!["connect"] } else { vec![] }
-        );
+        assert_eq!(filter.summary().supervised, if supervised { vec!["connect"] } else { vec![] });
         if supervised {
             assert_eq!(
                 run(&filter, &data(spec.arch, connect.cast_unsigned(), [7; 6])).action,
@@ -463,19 +384,10 @@ fn connect_is_supervised_only_where_it_can_be() {
 
 #[test]
 fn only_a_filter_with_a_listener_notifies() {
-    const USER_NOTIF: Insn = Insn {
-        code: 6,
-        jt: 0,
-        jf: 0,
-        k: 0x7fc0_0000,
-    };
+    const USER_NOTIF: Insn = Insn { code: 6, jt: 0, jf: 0, k: 0x7fc0_0000 };
     for spec in specs() {
         let filter = compile(spec);
-        assert_eq!(
-            filter.insns.contains(&USER_NOTIF),
-            filter.listener(),
-            "{spec:?}"
-        );
+        assert_eq!(filter.insns.contains(&USER_NOTIF), filter.listener(), "{spec:?}");
         assert_eq!(filter.listener(), spec.observe == Observe::Notify);
     }
 }
@@ -485,9 +397,7 @@ fn the_summary_counts_every_call_once_and_says_what_the_filter_does() {
     for spec in specs() {
         let filter = compile(spec);
         let summary = filter.summary();
-        let n_calls = (0..1024)
-            .filter(|&nr| name(spec.arch, nr).is_some())
-            .count();
+        let n_calls = (0..1024).filter(|&nr| name(spec.arch, nr).is_some()).count();
         let n_supervised = summary.supervised.len();
         assert_eq!(
             summary.n_allowed + summary.n_refused + summary.n_checked + n_supervised,
@@ -500,25 +410,13 @@ fn the_summary_counts_every_call_once_and_says_what_the_filter_does() {
         };
         for call in &summary.allowed {
             let trace = action(call);
-            assert_eq!(
-                (trace.action, trace.read_arguments),
-                (Action::Allow, false),
-                "{call}"
-            );
+            assert_eq!((trace.action, trace.read_arguments), (Action::Allow, false), "{call}");
         }
         for refused in &summary.refused {
             let trace = action(refused.call);
             let errno = u16::try_from(refused.errno).expect("an error number");
-            let want = if refused.observed {
-                Action::Notify
-            } else {
-                Action::Errno(errno)
-            };
-            assert_eq!(
-                (trace.action, trace.read_arguments),
-                (want, false),
-                "{refused:?}"
-            );
+            let want = if refused.observed { Action::Notify } else { Action::Errno(errno) };
+            assert_eq!((trace.action, trace.read_arguments), (want, false), "{refused:?}");
         }
         for checked in &summary.checked {
             assert!(action(checked.call).read_arguments, "{checked:?}");
@@ -555,19 +453,12 @@ fn filters_are_short_and_hot_calls_are_cheap() {
             let nr = number(spec.arch, call).expect(call).cast_unsigned();
             let trace = run(&filter, &data(spec.arch, nr, [u64::MAX; 6]));
             // Not reading arguments is what lets the kernel answer from its bitmap.
-            assert_eq!(
-                (trace.action, trace.read_arguments),
-                (Action::Allow, false),
-                "{call}"
-            );
+            assert_eq!((trace.action, trace.read_arguments), (Action::Allow, false), "{call}");
             assert!(trace.n_insns <= 16, "{call}: {} {spec:?}", trace.n_insns);
             n_insns += trace.n_insns;
         }
         let mean = n_insns / HOT.len();
-        println!(
-            "{spec:?}: {} instructions, hot calls {mean}",
-            filter.insns.len()
-        );
+        println!("{spec:?}: {} instructions, hot calls {mean}", filter.insns.len());
         assert!(mean <= 14, "{mean}");
     }
 }
@@ -604,9 +495,7 @@ fn rule_names_tell_causes_apart() {
         for nr in 0..512 {
             for edge in [0, 1, 2, 3, 10, 16, 17, 35, 58, 132, 0x5412, 0x2002_6000] {
                 let verdict = explain(&spec, nr, &[edge & 0xf, edge, edge, edge, 0, 0]);
-                let first = *seen
-                    .entry(verdict.rule)
-                    .or_insert((verdict.errno, verdict.hint));
+                let first = *seen.entry(verdict.rule).or_insert((verdict.errno, verdict.hint));
                 assert_eq!(first, (verdict.errno, verdict.hint), "{}", verdict.rule);
             }
         }

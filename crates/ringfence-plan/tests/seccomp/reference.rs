@@ -90,10 +90,7 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
         return Want::Kill;
     }
     // x32 numbers are in no table either.
-    let Some(call) = i32::try_from(data.nr)
-        .ok()
-        .and_then(|nr| name(spec.arch, nr))
-    else {
+    let Some(call) = i32::try_from(data.nr).ok().and_then(|nr| name(spec.arch, nr)) else {
         return Want::Quiet(ENOSYS);
     };
     // The kernel's view of an `int` parameter.
@@ -156,37 +153,11 @@ fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "mknodat" => deny_if(device(int(2)), EPERM),
         "memfd_create" => deny_if(spec.shared_memory == SharedMemory::Refused, EPERM),
         "ioctl" => {
-            let asked = [
-                0x5401,
-                0x802C_542A,
-                0x540F,
-                0x5413,
-                0x541B,
-                0x5421,
-                0x5450,
-                0x5451,
-            ];
+            let asked = [0x5401, 0x802C_542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451];
             deny_if(!asked.contains(&int(1)), EPERM)
         }
         "prctl" => {
-            let asked = [
-                15,
-                0x5356_4d41,
-                2,
-                3,
-                7,
-                13,
-                16,
-                21,
-                23,
-                27,
-                30,
-                37,
-                39,
-                40,
-                42,
-                52,
-            ];
+            let asked = [15, 0x5356_4d41, 2, 3, 7, 13, 16, 21, 23, 27, 30, 37, 39, 40, 42, 52];
             deny_if(!asked.contains(&int(0)), EPERM)
         }
         "socketpair" => match (int(0), int(1) % 16) {
@@ -203,18 +174,12 @@ static LISTS: LazyLock<[HashSet<&str>; 3]> =
     LazyLock::new(|| [REFUSED, ABSENT, CODE].map(|list| list.split_whitespace().collect()));
 
 fn deny_if(refused: bool, errno: u16) -> Want {
-    if refused {
-        Want::Denial(errno)
-    } else {
-        Want::Allow
-    }
+    if refused { Want::Denial(errno) } else { Want::Allow }
 }
 
 /// `CLONE_NEWNS`, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET by their bit numbers.
 fn new_namespace(flags: i64) -> bool {
-    [17, 25, 26, 27, 28, 29, 30]
-        .iter()
-        .any(|bit| flags >> bit & 1 == 1)
+    [17, 25, 26, 27, 28, 29, 30].iter().any(|bit| flags >> bit & 1 == 1)
 }
 
 fn terminal(request: i64) -> bool {

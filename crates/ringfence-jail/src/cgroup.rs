@@ -1,0 +1,322 @@
+//! A leaf of its own for one run: limits before the first process, counts after the last, gone with the run.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use ringfence_plan::{CgroupFacts, CgroupPlan};
+use ringfence_sys::{CallError, Named};
+use rustix::event::EventfdFlags;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Every leaf's name begins like this; nothing else in the tree does.
+const PREFIX: &str = "ringfence-";
+
+/// Where leaves can be made.
+#[derive(Clone, Debug)]
+pub(crate) enum Parent {
+    /// One directory for everything.
+    V2(PathBuf),
+    /// One directory for each controller.
+    V1 {
+        /// Memory.
+        memory: PathBuf,
+        /// Pids.
+        pids: PathBuf,
+        /// CPU time.
+        cpuacct: Option<PathBuf>,
+    },
+}
+
+/// A leaf. Dropping it removes it.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    version: Version,
+    dirs: Vec<PathBuf>,
+    locks: Vec<OwnedFd>,
+    oom: Option<OwnedFd>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    V1,
+    V2,
+}
+
+/// What happened in a leaf.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// The highest memory use.
+    pub(crate) memory_peak_bytes: Option<u64>,
+    /// How many times the kernel killed for memory.
+    pub(crate) oom_kills: u64,
+    /// How many forks were refused.
+    pub(crate) forks_refused: u64,
+}
+
+/// Finds where this process may make leaves, and in words why not.
+pub(crate) fn find_parent() -> Result<Parent, String> {
+    let own = fs::read_to_string("/proc/self/cgroup")
+        .map_err(|e| format!("/proc/self/cgroup cannot be read: {e}"))?;
+    let top = Path::new("/sys/fs/cgroup");
+    let path_of = |controller: &str| {
+        own.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let names = parts.next()?;
+            names
+                .split(',')
+                .any(|n| n == controller)
+                .then(|| parts.next().unwrap_or("/").to_owned())
+        })
+    };
+    if top.join("cgroup.controllers").exists() {
+        let path = path_of("").unwrap_or_else(|| "/".to_owned());
+        return find_v2(top, &path);
+    }
+    let dir = |controller: &str| {
+        let path = path_of(controller)?;
+        let dir = top.join(controller).join(path.trim_start_matches('/'));
+        may_make_in(&dir).then_some(dir)
+    };
+    match (dir("memory"), dir("pids")) {
+        (Some(memory), Some(pids)) => Ok(Parent::V1 { memory, pids, cpuacct: dir("cpuacct") }),
+        _ if path_of("memory").is_none() => Err("no memory controller is mounted".to_owned()),
+        _ => Err("this user may not make cgroups".to_owned()),
+    }
+}
+
+/// On v2 a group with processes cannot hand controllers to children, unless it is the root: look upwards for one that does.
+fn find_v2(top: &Path, path: &str) -> Result<Parent, String> {
+    let own = top.join(path.trim_start_matches('/'));
+    for dir in own.ancestors().take_while(|dir| dir.starts_with(top)) {
+        if !may_make_in(dir)
+            || rustix::fs::access(dir.join("cgroup.procs"), rustix::fs::Access::WRITE_OK).is_err()
+        {
+            continue;
+        }
+        let has = |file: &str| {
+            let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+            ["memory", "pids"].iter().all(|c| text.split_whitespace().any(|w| w == *c))
+        };
+        if has("cgroup.subtree_control") {
+            return Ok(Parent::V2(dir.to_owned()));
+        }
+        if has("cgroup.controllers")
+            && fs::write(dir.join("cgroup.subtree_control"), "+memory +pids").is_ok()
+        {
+            return Ok(Parent::V2(dir.to_owned()));
+        }
+    }
+    Err("no cgroup above this process hands memory and pids down to us".to_owned())
+}
+
+fn may_make_in(dir: &Path) -> bool {
+    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+/// The same as facts for the plan.
+pub(crate) fn facts(parent: &Result<Parent, String>) -> CgroupFacts {
+    match parent {
+        Ok(Parent::V2(_)) => CgroupFacts::V2,
+        Ok(Parent::V1 { .. }) => CgroupFacts::V1,
+        Err(why) => CgroupFacts::Missing(why.clone()),
+    }
+}
+
+impl Leaf {
+    /// Makes a leaf with its limits set. Sweeps what dead runs left beside it.
+    pub(crate) fn new(parent: &Parent, plan: &CgroupPlan, name: &str) -> Result<Self, CallError> {
+        let (version, parents): (_, Vec<&PathBuf>) = match parent {
+            Parent::V2(dir) => (Version::V2, vec![dir]),
+            Parent::V1 { memory, pids, cpuacct } => {
+                let cpu = cpuacct.as_ref().filter(|_| plan.count_cpu);
+                (Version::V1, [memory, pids].into_iter().chain(cpu).collect())
+            }
+        };
+        for dir in &parents {
+            sweep(dir);
+        }
+        let mut leaf = Self { version, dirs: Vec::new(), locks: Vec::new(), oom: None };
+        for dir in parents {
+            leaf.make(&dir.join(format!("{PREFIX}{name}")))?;
+        }
+        leaf.limit(plan)?;
+        Ok(leaf)
+    }
+
+    fn make(&mut self, dir: &Path) -> Result<(), CallError> {
+        fs::create_dir(dir).named(|| format!("mkdir({dir:?})"))?;
+        self.dirs.push(dir.to_owned());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let lock =
+            rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
+        // Held while the run lives: a sweep that can take it knows that nobody does.
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)
+            .named(|| format!("flock({dir:?})"))?;
+        self.locks.push(lock);
+        Ok(())
+    }
+
+    fn limit(&mut self, plan: &CgroupPlan) -> Result<(), CallError> {
+        let memory = self.dirs[0].clone();
+        match self.version {
+            Version::V2 => {
+                if let Some(bytes) = plan.memory_bytes_max {
+                    put(&memory, "memory.max", bytes)?;
+                    // Swap would let a run hold twice its limit and drag the host down.
+                    optional(put(&memory, "memory.swap.max", 0))?;
+                    optional(put(&memory, "memory.oom.group", 1))?;
+                }
+                if let Some(pids) = plan.pids_max {
+                    put(&memory, "pids.max", u64::from(pids))?;
+                }
+            }
+            Version::V1 => {
+                if let Some(bytes) = plan.memory_bytes_max {
+                    put(&memory, "memory.limit_in_bytes", bytes)?;
+                    optional(put(&memory, "memory.memsw.limit_in_bytes", bytes))?;
+                    self.oom = Some(oom_event(&memory)?);
+                }
+                if let Some(pids) = plan.pids_max {
+                    put(&self.dirs[1], "pids.max", u64::from(pids))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where clone3 puts a child, on v2.
+    pub(crate) fn clone_target(&self) -> Option<BorrowedFd<'_>> {
+        (self.version == Version::V2).then(|| self.locks.first().map(AsFd::as_fd)).flatten()
+    }
+
+    /// What a child writes `0` to, on v1. Opened here because the child may not be allowed to.
+    pub(crate) fn tasks(&self) -> Result<Vec<OwnedFd>, CallError> {
+        if self.version == Version::V2 {
+            return Ok(Vec::new());
+        }
+        let open = |dir: &PathBuf| {
+            let file = dir.join("tasks");
+            rustix::fs::open(&file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+                .named(|| format!("open({file:?})"))
+        };
+        self.dirs.iter().map(open).collect()
+    }
+
+    /// Becomes readable when the kernel killed one task for memory (v1: the others live on until we act).
+    pub(crate) fn oom_event(&self) -> Option<BorrowedFd<'_>> {
+        self.oom.as_ref().map(AsFd::as_fd)
+    }
+
+    /// CPU time of the whole tree so far.
+    pub(crate) fn cpu_micros(&self) -> Option<u64> {
+        match self.version {
+            Version::V2 => keyed(&self.dirs[0].join("cpu.stat"), "usage_usec"),
+            Version::V1 => {
+                let usage = self.dirs.get(2)?.join("cpuacct.usage");
+                fs::read_to_string(usage).ok()?.trim().parse::<u64>().ok().map(|ns| ns / 1000)
+            }
+        }
+    }
+
+    /// What happened.
+    pub(crate) fn counts(&self) -> Counts {
+        let number = |dir: &Path, file: &str| {
+            fs::read_to_string(dir.join(file)).ok().and_then(|t| t.trim().parse().ok())
+        };
+        let memory = &self.dirs[0];
+        match self.version {
+            Version::V2 => Counts {
+                memory_peak_bytes: number(memory, "memory.peak"),
+                oom_kills: keyed(&memory.join("memory.events"), "oom_kill").unwrap_or(0),
+                forks_refused: keyed(&memory.join("pids.events"), "max").unwrap_or(0),
+            },
+            Version::V1 => Counts {
+                memory_peak_bytes: number(memory, "memory.max_usage_in_bytes"),
+                oom_kills: keyed(&memory.join("memory.oom_control"), "oom_kill").unwrap_or(0),
+                forks_refused: keyed(&self.dirs[1].join("pids.events"), "max").unwrap_or(0),
+            },
+        }
+    }
+
+    /// Everything that must be removed, for the janitor.
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
+        self.dirs.clone()
+    }
+}
+
+impl Drop for Leaf {
+    fn drop(&mut self) {
+        for dir in self.dirs.drain(..).rev() {
+            remove(&dir);
+        }
+    }
+}
+
+/// Removes a leaf whose processes are dead. The kernel may count the last of them for a moment longer.
+pub(crate) fn remove(dir: &Path) {
+    for pause_us in [0, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000] {
+        std::thread::sleep(std::time::Duration::from_micros(pause_us));
+        match fs::remove_dir(dir) {
+            Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+            _ => return,
+        }
+    }
+}
+
+/// Removes leaves that nobody holds.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let path = entry.path();
+        let Ok(dir) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
+        if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // A leaf made a moment ago and not yet locked has no process either; its maker then fails to enter it,
+            // so leave young ones alone.
+            let young = entry.metadata().and_then(|m| m.modified()).is_ok_and(|made| {
+                made.elapsed().is_ok_and(|age| age < std::time::Duration::from_secs(2))
+            });
+            if !young {
+                let _ = fs::remove_dir(&path);
+            }
+        }
+    }
+}
+
+fn put(dir: &Path, file: &str, value: u64) -> Result<(), CallError> {
+    let mut text = String::new();
+    let _ = write!(text, "{value}");
+    fs::write(dir.join(file), &text).named(|| format!("write({:?}, {value})", dir.join(file)))
+}
+
+/// A file that some kernels do not have: absent is fine, refused is not.
+fn optional(result: Result<(), CallError>) -> Result<(), CallError> {
+    match result {
+        Err(e) if e.errno == Errno::NOENT => Ok(()),
+        other => other,
+    }
+}
+
+fn oom_event(memory: &Path) -> Result<OwnedFd, CallError> {
+    use std::os::fd::AsRawFd;
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .named(|| "eventfd")?;
+    let control =
+        fs::File::open(memory.join("memory.oom_control")).named(|| "open(memory.oom_control)")?;
+    let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
+    fs::write(memory.join("cgroup.event_control"), line).named(|| "write(cgroup.event_control)")?;
+    Ok(event)
+}
+
+fn keyed(file: &Path, key: &str) -> Option<u64> {
+    let text: io::Result<String> = fs::read_to_string(file);
+    text.ok()?.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+}

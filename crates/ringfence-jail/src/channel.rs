@@ -1,0 +1,157 @@
+//! The two sockets between supervisor and run: `report` (closed by exec) and `control` (held by init).
+//! Messages are one byte of kind, a short body, at most one descriptor. Whatever does not fit is an error, never a panic.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringfence_sys::{CallError, Named};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+/// The longest body: a failed step with its call.
+const BODY_BYTES_MAX: usize = 4096;
+
+/// What is said.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Child to supervisor: the root of the run's own memory filesystem.
+    Root(OwnedFd),
+    /// Child to supervisor: the listener of its filter.
+    Listener(OwnedFd),
+    /// Child to supervisor: the master side of its terminal.
+    Terminal(OwnedFd),
+    /// Child to supervisor: a step failed.
+    Failed(Failure),
+    /// Init to supervisor: the program ended.
+    Ended(ringfence_sys::Ended),
+    /// Supervisor to child: the id maps are written.
+    Go,
+    /// Supervisor to init: send the program this signal.
+    Signal(i32),
+}
+
+/// A step that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// The step, as the plan's reader knows it.
+    pub(crate) step: String,
+    /// The call and its answer.
+    pub(crate) error: CallError,
+}
+
+/// A connected pair, each end closed by exec.
+pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), CallError> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .named(|| "socketpair(AF_UNIX, SOCK_SEQPACKET)")
+}
+
+/// Says one thing.
+pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError> {
+    let (body, fd): (Vec<u8>, Option<BorrowedFd<'_>>) = match message {
+        Message::Root(fd) => (b"R".to_vec(), Some(fd.as_fd())),
+        Message::Listener(fd) => (b"L".to_vec(), Some(fd.as_fd())),
+        Message::Terminal(fd) => (b"T".to_vec(), Some(fd.as_fd())),
+        Message::Go => (b"G".to_vec(), None),
+        Message::Signal(number) => (tagged(b'K', &number.to_ne_bytes()), None),
+        Message::Ended(ringfence_sys::Ended::Exited(code)) => {
+            (tagged(b'X', &code.to_ne_bytes()), None)
+        }
+        Message::Ended(ringfence_sys::Ended::Signaled(number)) => {
+            (tagged(b'S', &number.to_ne_bytes()), None)
+        }
+        Message::Failed(failure) => {
+            let mut body = tagged(b'F', &failure.error.errno.raw_os_error().to_ne_bytes());
+            body.extend_from_slice(failure.step.as_bytes());
+            body.push(0);
+            body.extend_from_slice(failure.error.call.as_bytes());
+            body.truncate(BODY_BYTES_MAX);
+            (body, None)
+        }
+    };
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let fds = fd.map(|fd| [fd]);
+    if let Some(fds) = &fds {
+        ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL)
+        .map(|_| ())
+        .named(|| "sendmsg")
+}
+
+/// Hears one thing; `None` when the other side is gone. Waits only if the socket does.
+pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
+    let mut body = [0u8; BODY_BYTES_MAX];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(
+            &socket,
+            &mut [IoSliceMut::new(&mut body)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+    })
+    .named(|| "recvmsg")?;
+    let fd = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    let body = &body[..received.bytes];
+    let Some((kind, rest)) = body.split_first() else {
+        return Ok(None);
+    };
+    let number = || rest.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
+    let message = match (kind, fd) {
+        (b'R', Some(fd)) => Some(Message::Root(fd)),
+        (b'L', Some(fd)) => Some(Message::Listener(fd)),
+        (b'T', Some(fd)) => Some(Message::Terminal(fd)),
+        (b'G', None) => Some(Message::Go),
+        (b'K', None) => number().map(Message::Signal),
+        (b'X', None) => number().map(|n| Message::Ended(ringfence_sys::Ended::Exited(n))),
+        (b'S', None) => number().map(|n| Message::Ended(ringfence_sys::Ended::Signaled(n))),
+        (b'F', None) => number().map(|errno| {
+            let text = String::from_utf8_lossy(rest.get(4..).unwrap_or_default());
+            let (step, call) = text.split_once('\0').unwrap_or((&text, ""));
+            let error = CallError::new(call, Errno::from_raw_os_error(errno));
+            Message::Failed(Failure { step: step.to_owned(), error })
+        }),
+        _ => None,
+    };
+    message.map(Some).ok_or_else(|| CallError::new("recvmsg: unknown message", Errno::PROTO))
+}
+
+fn tagged(kind: u8, rest: &[u8]) -> Vec<u8> {
+    [&[kind], rest].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_arrives_whole() {
+        let (a, b) = pair().unwrap();
+        let error = CallError::new("mount(\"proc\")", Errno::PERM);
+        send(&a, &Message::Failed(Failure { step: "proc".into(), error: error.clone() })).unwrap();
+        let Some(Message::Failed(failure)) = receive(&b).unwrap() else { panic!("not a failure") };
+        assert_eq!((failure.step.as_str(), failure.error), ("proc", error));
+    }
+
+    #[test]
+    fn nonsense_is_an_error_and_a_closed_peer_is_none() {
+        let (a, b) = pair().unwrap();
+        rustix::io::write(&a, b"?nonsense").unwrap();
+        assert!(receive(&b).is_err());
+        rustix::io::write(&a, b"R").unwrap();
+        assert!(receive(&b).is_err(), "a root without a descriptor");
+        rustix::io::write(&a, b"K\x01").unwrap();
+        assert!(receive(&b).is_err(), "a number cut short");
+        drop(a);
+        assert!(receive(&b).unwrap().is_none());
+    }
+}

@@ -1,0 +1,372 @@
+//! The child: `for step in steps`. It obeys the plan, reports the first failure, and decides nothing.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use ringfence_plan::{Plan, Resource, Rlimit, Step};
+use ringfence_sys::{CallError, Forked, Named, Program, SignalFd, Signals};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Signal};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use crate::channel::{self, Failure, Message};
+use crate::handover::Handover;
+use crate::mounts::{self, NewRoot};
+
+/// Exit code of a child that failed before the program; the report says why, nobody reads the code.
+const EXIT_FAILED: i32 = 125;
+
+/// Walks the plan in a freshly forked child. Never returns.
+pub(crate) fn walk(plan: &Plan, handover: Handover) -> ! {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut child = Child { plan, handover, root: None, terminal: None };
+        let steps =
+            plan.setup.iter().chain(if plan.setup.is_empty() { &plan.payload[..] } else { &[] });
+        for (index, step) in steps.enumerate() {
+            if let Err(error) = child.obey(index, step) {
+                child.fail(step, error);
+                return;
+            }
+        }
+    }));
+    drop(outcome);
+    ringfence_sys::exit_now(EXIT_FAILED)
+}
+
+struct Child<'a> {
+    plan: &'a Plan,
+    handover: Handover,
+    root: Option<NewRoot>,
+    terminal: Option<OwnedFd>,
+}
+
+impl Child<'_> {
+    fn fail(&self, step: &Step, error: CallError) {
+        let step = match step {
+            Step::Mount(mount) => format!("mount `{}`", mount.at().display()),
+            other => format!("{other:?}"),
+        };
+        // If even this cannot be said, the supervisor sees the socket close and the child gone.
+        let _ = channel::send(&self.handover.report, &Message::Failed(Failure { step, error }));
+    }
+
+    fn obey(&mut self, index: usize, step: &Step) -> Result<(), CallError> {
+        match step {
+            Step::CloseDescriptors => self.close_descriptors(),
+            Step::JoinCgroup => self.join_cgroup(),
+            Step::TakeIdentity => self.take_identity(),
+            Step::DropGroups => drop_groups(),
+            Step::PrivateMounts => mounts::make_private(),
+            Step::Hostname { name } => {
+                rustix::system::sethostname(name.as_bytes()).named(|| "sethostname")
+            }
+            Step::LoopbackUp => ringfence_sys::loopback_up(),
+            Step::NewRoot { bytes_max, inodes_max } => {
+                let root = NewRoot::new(*bytes_max, *inodes_max)?;
+                let fd = root.fd.try_clone().named(|| "dup(root)")?;
+                self.root = Some(root);
+                channel::send(&self.handover.report, &Message::Root(fd))
+            }
+            Step::Mount(mount) => {
+                let position = self.handover.prepared.iter().position(|(i, _)| *i == index);
+                let prepared = position.map(|p| self.handover.prepared.swap_remove(p).1);
+                self.root()?.obey(mount, prepared)
+            }
+            Step::SealRoot => self.root()?.seal(),
+            Step::PivotRoot => self.root()?.pivot(),
+            Step::DieWithParent => self.die_with_parent(),
+            Step::WipeSelf => wipe_self(),
+            Step::HideSelf => rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+                .named(|| "prctl(PR_SET_DUMPABLE, 0)"),
+            Step::ForkPayload => self.fork_payload(),
+            Step::NewSession => self.new_session(),
+            Step::NewProcessGroup => rustix::process::setpgid(None, None).named(|| "setpgid(0, 0)"),
+            Step::ChangeDirectory => {
+                let cwd = &self.plan.cwd;
+                rustix::process::chdir(cwd).named(|| format!("chdir({cwd:?})"))
+            }
+            Step::SetRlimits { limits } => limits.iter().try_for_each(set_rlimit),
+            Step::BecomeUser { uid, gid } => become_user(*uid, *gid),
+            Step::DropCapabilities => drop_capabilities(),
+            Step::NoNewPrivileges => {
+                rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")
+            }
+            Step::Landlock => match &self.plan.landlock {
+                Some(landlock) => crate::landlock::restrict(landlock),
+                None => Err(CallError::new("landlock step without rules", Errno::INVAL)),
+            },
+            Step::Seccomp => self.seccomp(),
+            Step::Execute => self.execute(),
+        }
+    }
+
+    fn root(&self) -> Result<&NewRoot, CallError> {
+        self.root.as_ref().ok_or_else(|| CallError::new("mount before the new root", Errno::INVAL))
+    }
+
+    fn close_descriptors(&self) -> Result<(), CallError> {
+        let mut next = 3;
+        for keep in self.handover.numbers() {
+            ringfence_sys::close_range_between(next, keep - 1)?;
+            next = next.max(keep + 1);
+        }
+        ringfence_sys::close_range_from(next)
+    }
+
+    fn join_cgroup(&self) -> Result<(), CallError> {
+        // `0` means the writing thread. On v1 the kernel then skips the lock whose write side waits out an RCU grace
+        // period, 5-15 ms on a quiet machine; on v2 the clone already placed us, and the list is empty.
+        for tasks in &self.handover.cgroup_tasks {
+            rustix::io::write(tasks, b"0").named(|| "write(cgroup tasks, \"0\")")?;
+        }
+        Ok(())
+    }
+
+    fn take_identity(&self) -> Result<(), CallError> {
+        match channel::receive(&self.handover.control)? {
+            Some(Message::Go) => {}
+            _ => return Err(CallError::new("waiting for the id maps", Errno::PIPE)),
+        }
+        let identity = self.plan.identity;
+        let gid = rustix::process::Gid::from_raw(identity.guest_gid);
+        let uid = rustix::process::Uid::from_raw(identity.guest_uid);
+        if identity.disk_owner.is_some() {
+            drop_groups()?;
+        }
+        rustix::thread::set_thread_res_gid(gid, gid, gid).named(|| "setresgid")?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).named(|| "setresuid")
+    }
+
+    fn die_with_parent(&self) -> Result<(), CallError> {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .named(|| "prctl(PR_SET_PDEATHSIG)")?;
+        // The parent may have died before the line above; then its end of the socket is closed.
+        let mut fds = [PollFd::new(&self.handover.control, PollFlags::empty())];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&now)).named(|| "poll(control)")?;
+        if fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(CallError::new("the supervisor is gone", Errno::SRCH));
+        }
+        Ok(())
+    }
+
+    /// Splits into init and payload. Returns in neither: the payload becomes the program, init its reaper.
+    fn fork_payload(&mut self) -> Result<(), CallError> {
+        let child_signal = Signals::of(&[Signal::CHILD.as_raw()]);
+        child_signal.block()?;
+        match ringfence_sys::fork()? {
+            Forked::Child => {
+                for (index, step) in self.plan.payload.iter().enumerate() {
+                    if let Err(error) = self.obey(index, step) {
+                        self.fail(step, error);
+                        break;
+                    }
+                }
+                ringfence_sys::exit_now(EXIT_FAILED)
+            }
+            Forked::Parent { pid, .. } => {
+                let result = self.init(pid, child_signal);
+                ringfence_sys::exit_now(i32::from(result.is_err()))
+            }
+        }
+    }
+
+    /// PID 1 of the run: passes signals in, reaps, tells how the program ended. When it exits the kernel ends the rest.
+    fn init(&self, program: i32, child_signal: Signals) -> Result<(), CallError> {
+        let children = SignalFd::new(child_signal)?;
+        // Keep the control socket and the signal descriptor: nothing of the program's, nothing of the host's.
+        let keep = [self.handover.control.as_raw_fd(), children.as_fd().as_raw_fd()];
+        let (low, high) = (keep[0].min(keep[1]), keep[0].max(keep[1]));
+        ringfence_sys::close_range_between(0, low - 1)?;
+        ringfence_sys::close_range_between(low + 1, high - 1)?;
+        ringfence_sys::close_range_from(high + 1)?;
+        drop_capabilities()?;
+        rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;
+        loop {
+            let mut fds = [
+                PollFd::new(&children, PollFlags::IN),
+                PollFd::new(&self.handover.control, PollFlags::IN),
+            ];
+            rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
+                .named(|| "poll(init)")?;
+            let [for_children, for_control] = [fds[0].revents(), fds[1].revents()];
+            if !for_control.is_empty() {
+                match channel::receive(&self.handover.control)? {
+                    Some(Message::Signal(number)) => send_signal(program, number),
+                    // The supervisor is gone or talks nonsense: leave, and the kernel ends everything here.
+                    _ => return Ok(()),
+                }
+            }
+            if !for_children.is_empty() {
+                children.next()?;
+                while let Some(reaped) = ringfence_sys::reap_any(false)? {
+                    if reaped.pid == program {
+                        return channel::send(
+                            &self.handover.control,
+                            &Message::Ended(reaped.ended),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn new_session(&mut self) -> Result<(), CallError> {
+        rustix::process::setsid().named(|| "setsid")?;
+        if self.handover.stdio.iter().any(Option::is_none) {
+            let slave = crate::terminal::open_inside(&self.handover.report)?;
+            self.terminal = Some(slave);
+        }
+        Ok(())
+    }
+
+    fn seccomp(&self) -> Result<(), CallError> {
+        let Some(filter) = &self.plan.seccomp else {
+            return Err(CallError::new("seccomp step without a filter", Errno::INVAL));
+        };
+        let instructions: Vec<ringfence_sys::seccomp::Instruction> = filter
+            .insns
+            .iter()
+            .map(|i| ringfence_sys::seccomp::Instruction {
+                code: i.code,
+                jt: i.jt,
+                jf: i.jf,
+                k: i.k,
+            })
+            .collect();
+        self.wire_stdio()?;
+        let listener = ringfence_sys::seccomp::install(&instructions, filter.listener())?;
+        match listener {
+            Some(listener) => channel::send(&self.handover.report, &Message::Listener(listener)),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts 0, 1 and 2 in place and marks everything else to be closed by exec.
+    fn wire_stdio(&self) -> Result<(), CallError> {
+        // Lift what will be moved above 2 first, so that no move overwrites a source.
+        let mut sources: Vec<OwnedFd> = Vec::with_capacity(3);
+        for slot in &self.handover.stdio {
+            let fd = match (slot, &self.terminal) {
+                (Some(fd), _) => fd.as_fd(),
+                (None, Some(terminal)) => terminal.as_fd(),
+                (None, None) => return Err(CallError::new("no terminal for stdio", Errno::BADF)),
+            };
+            sources
+                .push(rustix::io::fcntl_dupfd_cloexec(fd, 3).named(|| "fcntl(F_DUPFD_CLOEXEC)")?);
+        }
+        rustix::stdio::dup2_stdin(&sources[0]).named(|| "dup2(0)")?;
+        rustix::stdio::dup2_stdout(&sources[1]).named(|| "dup2(1)")?;
+        rustix::stdio::dup2_stderr(&sources[2]).named(|| "dup2(2)")?;
+        ringfence_sys::set_cloexec_from(3)
+    }
+
+    fn execute(&self) -> Result<(), CallError> {
+        if self.plan.seccomp.is_none() {
+            self.wire_stdio()?;
+        }
+        let path = self.plan.environment.get(std::ffi::OsStr::new("PATH"));
+        let path = path.cloned().unwrap_or_default();
+        let program = Program::new(&self.plan.argv, &self.plan.environment, &path)?;
+        rustix::process::umask(Mode::from_raw_mode(0o022));
+        ringfence_sys::reset_all()?;
+        Err(ringfence_sys::execute(&program))
+    }
+}
+
+fn send_signal(program: i32, number: i32) {
+    let (Some(pid), Some(signal)) =
+        (rustix::process::Pid::from_raw(program), Signal::from_named_raw(number))
+    else {
+        return;
+    };
+    // The program leads its own session and group; it may have died a moment ago, which is fine.
+    let _ = rustix::process::kill_process_group(pid, signal);
+}
+
+fn drop_groups() -> Result<(), CallError> {
+    rustix::thread::set_thread_groups(&[]).named(|| "setgroups(0)")
+}
+
+fn become_user(uid: u32, gid: u32) -> Result<(), CallError> {
+    drop_groups()?;
+    let gid = rustix::process::Gid::from_raw(gid);
+    let uid = rustix::process::Uid::from_raw(uid);
+    rustix::thread::set_thread_res_gid(gid, gid, gid).named(|| "setresgid")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).named(|| "setresuid")
+}
+
+/// Overwrites what `/proc/PID/cmdline` and `environ` show.
+fn wipe_self() -> Result<(), CallError> {
+    // Fields 48 to 51 of stat(5): arg_start, arg_end, env_start, env_end; the kernel shows them only to the owner.
+    let stat = std::fs::read_to_string("/proc/self/stat").named(|| "read(/proc/self/stat)");
+    let areas: Option<[u64; 4]> = stat.ok().and_then(|stat| {
+        let fields = stat.rsplit_once(") ")?.1.split(' ');
+        let numbers: Vec<u64> = fields.skip(45).take(4).map(|f| f.parse().unwrap_or(0)).collect();
+        numbers.try_into().ok()
+    });
+    if let Some([arg_start, arg_end, env_start, env_end]) = areas {
+        let mem =
+            rustix::fs::open("/proc/self/mem", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+                .named(|| "open(/proc/self/mem)")?;
+        wipe(&mem, env_start, env_end, b"")?;
+        wipe(&mem, arg_start, arg_end, b"ringfence")?;
+    }
+    Ok(())
+}
+
+fn wipe(mem: impl AsFd, start: u64, end: u64, label: &[u8]) -> Result<(), CallError> {
+    let Some(length) = end.checked_sub(start).and_then(|n| usize::try_from(n).ok()) else {
+        return Ok(());
+    };
+    let mut zeros = vec![0u8; length];
+    for (slot, byte) in zeros.iter_mut().zip(label) {
+        *slot = *byte;
+    }
+    let mut done = 0;
+    while done < length {
+        let n = rustix::io::pwrite(&mem, &zeros[done..], start + done as u64)
+            .named(|| "pwrite(/proc/self/mem)")?;
+        if n == 0 {
+            break;
+        }
+        done += n;
+    }
+    Ok(())
+}
+
+fn drop_capabilities() -> Result<(), CallError> {
+    rustix::thread::clear_ambient_capability_set().named(|| "prctl(PR_CAP_AMBIENT_CLEAR_ALL)")?;
+    let none = CapabilitySet::empty();
+    for bit in 0..64 {
+        let Some(capability) = CapabilitySet::from_bits(1u64 << bit) else { continue };
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            Ok(()) => {}
+            // The first number past the kernel's last capability; and without the right to drop any, there is
+            // nothing to drop from: no_new_privs and the empty sets below hold.
+            Err(Errno::INVAL | Errno::PERM) => break,
+            Err(errno) => return Err(CallError::new("prctl(PR_CAPBSET_DROP)", errno)),
+        }
+    }
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets).named(|| "capset(0)")
+}
+
+fn set_rlimit(limit: &Rlimit) -> Result<(), CallError> {
+    let resource = match limit.resource {
+        Resource::Core => rustix::process::Resource::Core,
+        Resource::Cpu => rustix::process::Resource::Cpu,
+        Resource::Data => rustix::process::Resource::Data,
+        Resource::Fsize => rustix::process::Resource::Fsize,
+        Resource::Memlock => rustix::process::Resource::Memlock,
+        Resource::Nofile => rustix::process::Resource::Nofile,
+        Resource::Nproc => rustix::process::Resource::Nproc,
+        Resource::Msgqueue => rustix::process::Resource::Msgqueue,
+    };
+    // A hard limit can be lowered by anybody and raised by nobody here: never ask for more than there is.
+    let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let max = Some(limit.max.min(ceiling));
+    rustix::process::setrlimit(resource, rustix::process::Rlimit { current: max, maximum: max })
+        .named(|| format!("setrlimit({:?}, {})", limit.resource, limit.max))
+}

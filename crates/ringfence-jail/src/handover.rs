@@ -1,0 +1,33 @@
+//! What the launcher hands to the child across the fork: descriptors and nothing else.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// Descriptors the child keeps; every other one is closed by its first step.
+pub(crate) struct Handover {
+    /// To the supervisor, closed by exec: roots, listeners, failures.
+    pub(crate) report: OwnedFd,
+    /// To the supervisor, held by init: the go, signals, the end.
+    pub(crate) control: OwnedFd,
+    /// `tasks` files of v1 leaves, to be entered by writing `0`.
+    pub(crate) cgroup_tasks: Vec<OwnedFd>,
+    /// Idmapped mounts by position in the plan's setup.
+    pub(crate) prepared: Vec<(usize, OwnedFd)>,
+    /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
+    pub(crate) stdio: [Option<OwnedFd>; 3],
+}
+
+impl Handover {
+    /// The numbers to keep, in ascending order.
+    pub(crate) fn numbers(&self) -> Vec<RawFd> {
+        let mut numbers: Vec<RawFd> = [&self.report, &self.control]
+            .into_iter()
+            .chain(&self.cgroup_tasks)
+            .chain(self.prepared.iter().map(|(_, fd)| fd))
+            .chain(self.stdio.iter().flatten())
+            .map(AsRawFd::as_raw_fd)
+            .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+}

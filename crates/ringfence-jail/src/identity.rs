@@ -1,0 +1,115 @@
+//! Who the run is: writes the id maps, and for a root caller prepares mounts on which owners are translated.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use ringfence_plan::{Identity, Mount, Plan, Step};
+use ringfence_sys::{CallError, Forked, Named, Namespaces};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::OpenTreeFlags;
+
+use crate::open::open_exact;
+
+/// Writes the id maps of a child that waits for them.
+pub(crate) fn write_maps(pid: i32, identity: &Identity, host_root: bool) -> Result<(), CallError> {
+    let Identity { guest_uid, guest_gid, host_uid, host_gid, .. } = identity;
+    if !host_root {
+        // An ordinary user may map only itself, and only after giving up setgroups: see user_namespaces(7).
+        write(pid, "setgroups", "deny")?;
+    }
+    write(pid, "uid_map", &format!("{guest_uid} {host_uid} 1"))?;
+    write(pid, "gid_map", &format!("{guest_gid} {host_gid} 1"))
+}
+
+/// Detached mounts with translated owners, one for each idmapped bind of the plan, by position in `setup`.
+pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<(usize, OwnedFd)>, CallError> {
+    let Some((disk_uid, disk_gid)) = plan.identity.disk_owner else {
+        return Ok(Vec::new());
+    };
+    let binds = plan.setup.iter().enumerate().filter_map(|(index, step)| match step {
+        Step::Mount(Mount::Bind {
+            source: ringfence_plan::BindSource::Host { path, id, idmapped: true },
+            ..
+        }) => Some((index, path, *id)),
+        _ => None,
+    });
+    let mut prepared = Vec::new();
+    let mut namespace = None;
+    for (index, path, id) in binds {
+        if namespace.is_none() {
+            namespace = Some(translation(
+                (disk_uid, plan.identity.host_uid),
+                (disk_gid, plan.identity.host_gid),
+            )?);
+        }
+        let Some(namespace) = &namespace else { continue };
+        let mount = clone_tree(&open_exact(path, id)?, path)?;
+        ringfence_sys::idmap(&mount, namespace, true)?;
+        prepared.push((index, mount));
+    }
+    Ok(prepared)
+}
+
+/// A detached copy of the mount tree at `fd`.
+pub(crate) fn clone_tree(fd: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    rustix::mount::open_tree(fd, "", flags)
+        .named(|| format!("open_tree({path:?}, OPEN_TREE_CLONE|AT_RECURSIVE)"))
+}
+
+/// A user namespace whose maps exchange `disk` for `host` and leave every other id as it is.
+fn translation(uid: (u32, u32), gid: (u32, u32)) -> Result<OwnedFd, CallError> {
+    let (ours, theirs) = crate::channel::pair()?;
+    match ringfence_sys::fork_into(Namespaces::USER, None)? {
+        Forked::Child => {
+            // Hold the namespace open until the other side lets go, then leave without a trace.
+            drop(ours);
+            let _ = crate::channel::receive(&theirs);
+            ringfence_sys::exit_now(0);
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let namespace = write(pid, "uid_map", &exchange(uid.0, uid.1))
+                .and_then(|()| write(pid, "gid_map", &exchange(gid.0, gid.1)))
+                .and_then(|()| {
+                    let path = format!("/proc/{pid}/ns/user");
+                    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                        .named(|| format!("open({path:?})"))
+                });
+            drop(ours);
+            ringfence_sys::reap_pid(pid, true)?;
+            namespace
+        }
+    }
+}
+
+/// Map lines that send `disk` to `host` and every other id below 2^32-1, except `host` itself, to itself.
+fn exchange(disk: u32, host: u32) -> String {
+    let (low, high) = (disk.min(host), disk.max(host));
+    let mut lines = vec![format!("{disk} {host} 1")];
+    for (from, to) in [(0, low), (low + 1, high), (high + 1, u32::MAX)] {
+        if to > from {
+            lines.push(format!("{from} {from} {}", to - from));
+        }
+    }
+    lines.join("\n")
+}
+
+fn write(pid: i32, file: &str, text: &str) -> Result<(), CallError> {
+    std::fs::write(format!("/proc/{pid}/{file}"), text)
+        .named(|| format!("write(\"/proc/{pid}/{file}\", {text:?})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_maps_each_id_once() {
+        assert_eq!(exchange(0, 7), "0 7 1\n1 1 6\n8 8 4294967287");
+        assert_eq!(exchange(5, 7), "5 7 1\n0 0 5\n6 6 1\n8 8 4294967287");
+    }
+}

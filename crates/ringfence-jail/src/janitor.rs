@@ -1,0 +1,89 @@
+//! A small process outside the jail that outlives a killed supervisor just long enough to tidy up after it.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use ringfence_sys::{CallError, Forked, Named};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::pipe::PipeFlags;
+
+use crate::registry::Hold;
+
+/// How long the janitor waits for the kernel to end a run whose supervisor died.
+const RUN_DEATH_SECS_MAX: i64 = 30;
+
+/// What remains to be done if the supervisor dies.
+pub(crate) struct Duty<'a> {
+    /// Becomes readable when the run's first process is dead.
+    pub(crate) pidfd: &'a OwnedFd,
+    /// cgroup leaves to remove.
+    pub(crate) cgroups: Vec<PathBuf>,
+    /// Placeholders to let go of.
+    pub(crate) hold: &'a mut Hold,
+    /// A private directory to remove.
+    pub(crate) scratch: Option<PathBuf>,
+}
+
+/// The supervisor's handle. Dropping it dismisses the janitor.
+pub(crate) struct Janitor {
+    pid: i32,
+    alive: OwnedFd,
+}
+
+impl Janitor {
+    /// Starts a janitor if there is anything to leave behind.
+    pub(crate) fn start(duty: Duty<'_>) -> Result<Option<Self>, CallError> {
+        if duty.cgroups.is_empty() && duty.hold.is_empty() && duty.scratch.is_none() {
+            return Ok(None);
+        }
+        let (read, alive) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2")?;
+        match ringfence_sys::fork()? {
+            Forked::Parent { pid, .. } => Ok(Some(Self { pid, alive })),
+            Forked::Child => {
+                let work = std::panic::AssertUnwindSafe(|| wait_and_tidy(&read, duty));
+                let done = std::panic::catch_unwind(work);
+                ringfence_sys::exit_now(i32::from(done.is_err()))
+            }
+        }
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        // A byte means: all is tidy. If it cannot be said, the janitor tidies again, which finds nothing.
+        let _ = rustix::io::write(&self.alive, b"d");
+        let _ = ringfence_sys::reap_pid(self.pid, true);
+    }
+}
+
+fn wait_and_tidy(read: &OwnedFd, duty: Duty<'_>) {
+    // Out of the caller's session: a Ctrl-C there is for the supervisor, and must not reach us.
+    let _ = rustix::process::setsid();
+    for number in [1, 2, 3, 13, 15] {
+        ringfence_sys::ignore(number);
+    }
+    let keep = [read.as_raw_fd(), duty.pidfd.as_raw_fd()];
+    let (low, high) = (keep[0].min(keep[1]), keep[0].max(keep[1]));
+    // What is left open here is left open by us: the supervisor's sockets and pipes would keep their peers waiting.
+    let closed = ringfence_sys::close_range_between(0, low - 1)
+        .and_then(|()| ringfence_sys::close_range_between(low + 1, high - 1))
+        .and_then(|()| ringfence_sys::close_range_from(high + 1));
+    if closed.is_err() {
+        return;
+    }
+    let mut byte = [0u8; 1];
+    let said = rustix::io::retry_on_intr(|| rustix::io::read(read, &mut byte));
+    if said == Ok(1) {
+        return;
+    }
+    let mut fds = [PollFd::from_borrowed_fd(duty.pidfd.as_fd(), PollFlags::IN)];
+    let patience = Timespec { tv_sec: RUN_DEATH_SECS_MAX, tv_nsec: 0 };
+    let _ = rustix::event::poll(&mut fds, Some(&patience));
+    duty.hold.release();
+    for dir in duty.cgroups.iter().rev() {
+        crate::cgroup::remove(dir);
+    }
+    if let Some(scratch) = duty.scratch {
+        crate::registry::remove_tree(&scratch);
+    }
+}

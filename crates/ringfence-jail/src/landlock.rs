@@ -1,0 +1,84 @@
+//! Landlock rules, obeyed: exactly the ABI the plan names, nothing made up for what the kernel lacks.
+
+use std::os::fd::OwnedFd;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, Scope,
+};
+use ringfence_plan::{LandlockPlan, RuleAccess};
+use ringfence_sys::{CallError, Named};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::open::file_id;
+
+/// Restricts this thread for ever.
+pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
+    let abi = known_abi(plan.abi);
+    let call = |what: &str, error: &dyn std::fmt::Display| {
+        CallError::new(format!("landlock {what}: {error}"), Errno::INVAL)
+    };
+    let handled = AccessFs::from_all(abi);
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(handled)
+        .map_err(|e| call("handle_access", &e))?;
+    if plan.deny_tcp {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi)).map_err(|e| call("tcp", &e))?;
+    }
+    if plan.abi >= 6 {
+        ruleset = ruleset.scope(Scope::from_all(abi)).map_err(|e| call("scope", &e))?;
+    }
+    let mut created = ruleset.create().map_err(|e| call("create_ruleset", &e))?;
+    for rule in &plan.rules {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let fd: OwnedFd = match rustix::fs::open(&rule.path, flags, Mode::empty()) {
+            // A directory the plan makes only if the host has it; no rule means no access.
+            Err(Errno::NOENT) if rule.id.is_none() => continue,
+            other => other.named(|| format!("open({:?}) for landlock", rule.path))?,
+        };
+        let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
+        if rule.id.is_some_and(|id| file_id(&fd).is_ok_and(|found| found != id)) {
+            return Err(CallError::new(
+                format!("open({:?}): another file than was surveyed", rule.path),
+                Errno::STALE,
+            ));
+        }
+        let mut access = rights(rule.access, abi);
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Directory {
+            access &= AccessFs::from_file(abi);
+        }
+        created = created
+            .add_rule(PathBeneath::new(fd, access))
+            .map_err(|e| call(&format!("add_rule {:?}", rule.path), &e))?;
+    }
+    created.restrict_self().map_err(|e| call("restrict_self", &e))?;
+    Ok(())
+}
+
+/// The newest ABI that both the plan and the crate know.
+fn known_abi(abi: u32) -> ABI {
+    match abi {
+        0 => ABI::Unsupported,
+        1 => ABI::V1,
+        2 => ABI::V2,
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        _ => ABI::V6,
+    }
+}
+
+fn rights(access: RuleAccess, abi: ABI) -> BitFlags<AccessFs> {
+    let read = AccessFs::from_read(abi);
+    match access {
+        RuleAccess::Read => read,
+        RuleAccess::Write => AccessFs::from_all(abi) & !(AccessFs::MakeChar | AccessFs::MakeBlock),
+        RuleAccess::Device => {
+            let ioctl = AccessFs::from_all(abi) & AccessFs::IoctlDev;
+            let truncate = AccessFs::from_all(abi) & AccessFs::Truncate;
+            read | AccessFs::WriteFile | ioctl | truncate
+        }
+    }
+}

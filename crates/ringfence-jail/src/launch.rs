@@ -1,0 +1,169 @@
+//! From plan to running child: leaf, placeholders, id maps, fork; then supervision; then nothing left behind.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+use ringfence_plan::Plan;
+use ringfence_spec::{Problem, Tier};
+use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
+use rustix::process::Signal;
+
+use crate::cgroup::{self, Leaf};
+use crate::channel::{self, Message};
+use crate::child;
+use crate::handover::Handover;
+use crate::identity;
+use crate::janitor::{Duty, Janitor};
+use crate::registry::{Registry, RunKey};
+use crate::stdio::{self, StdioMode};
+use crate::supervise::{self, Finished, Running};
+
+/// Why nothing ran.
+#[derive(Debug)]
+pub enum Fault {
+    /// The host refused the namespaces of this plan; a weaker plan may do.
+    NoNamespaces(CallError),
+    /// Anything else.
+    Problem(Problem),
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+/// Signals of the caller's that are passed on.
+const PASSED_ON: [Signal; 5] =
+    [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::WINCH];
+
+/// Runs a plan to its end. `run` names it on this host while it lasts.
+///
+/// The calling process must have one thread: the child is a fork of it.
+pub fn run(
+    plan: &Plan,
+    registry: &Registry,
+    run: &str,
+    mode: StdioMode,
+    terminal: bool,
+) -> Result<Finished, Fault> {
+    let problem = |what: &'static str| {
+        move |e: CallError| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
+    };
+    // Blocked before the fork, so that none is lost between the fork and the first poll.
+    let signals = Signals::of(&PASSED_ON.map(Signal::as_raw));
+    let before = signals.block().map_err(problem("cannot block signals"))?;
+    let result = launch(plan, registry, run, mode, terminal, signals);
+    before.set_blocked().map_err(problem("cannot restore signals"))?;
+    result
+}
+
+fn launch(
+    plan: &Plan,
+    registry: &Registry,
+    run: &str,
+    mode: StdioMode,
+    terminal: bool,
+    signals: Signals,
+) -> Result<Finished, Fault> {
+    let cannot = |what: &'static str| {
+        move |e: CallError| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
+    };
+    let namespaces = plan.tier == Tier::Namespaces;
+    let host_root = rustix::process::geteuid().is_root() && plan.identity.disk_owner.is_some();
+    let (stdio, plumbing) = stdio::prepare(mode, terminal)?;
+    let signals = SignalFd::new(signals).map_err(cannot("cannot listen to signals"))?;
+    let (report, report_inside) = channel::pair().map_err(cannot("cannot talk to the child"))?;
+    let (control, control_inside) = channel::pair().map_err(cannot("cannot talk to the child"))?;
+
+    let mut hold = registry
+        .hold(&plan.placeholders, RunKey::of_this_process(run))
+        .map_err(cannot("cannot hold the protected names of the workspace"))?;
+    let scratch = Scratch::new(plan).map_err(cannot("cannot make a private directory"))?;
+    let leaf = match &plan.cgroup {
+        None => None,
+        Some(limits) => {
+            let parent = cgroup::find_parent().map_err(|why| {
+                Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
+            })?;
+            Some(Leaf::new(&parent, limits, run).map_err(cannot("cannot make a cgroup"))?)
+        }
+    };
+    let prepared =
+        identity::prepare_mounts(plan).map_err(cannot("cannot translate owners for the run"))?;
+    let cgroup_tasks = match &leaf {
+        Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
+        None => Vec::new(),
+    };
+    if !namespaces {
+        // Whatever detaches itself comes to us instead of the host's init, so that we can end it.
+        let own = rustix::process::getpid();
+        rustix::process::set_child_subreaper(Some(own))
+            .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
+    }
+    let handover =
+        Handover { report: report_inside, control: control_inside, cgroup_tasks, prepared, stdio };
+    let wanted = if namespaces { Namespaces::ALL } else { Namespaces::NONE };
+    let target = leaf.as_ref().and_then(Leaf::clone_target);
+    let forked = ringfence_sys::fork_into(wanted, target)
+        .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
+    let (pid, pidfd) = match forked {
+        Forked::Child => {
+            // The parent's ends must not live on in here: their closing is how we learn that it died.
+            drop((report, control));
+            child::walk(plan, handover)
+        }
+        Forked::Parent { pid, pidfd } => (pid, pidfd),
+    };
+    drop(handover);
+    if namespaces {
+        let mapped = identity::write_maps(pid, &plan.identity, host_root)
+            .and_then(|()| channel::send(&control, &Message::Go));
+        if let Err(error) = mapped {
+            let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
+            let _ = ringfence_sys::reap_pid(pid, true);
+            return Err(Fault::NoNamespaces(error));
+        }
+    }
+    let duty = Duty {
+        pidfd: &pidfd,
+        cgroups: leaf.as_ref().map(Leaf::dirs).unwrap_or_default(),
+        hold: &mut hold,
+        scratch: scratch.dir.clone(),
+    };
+    let janitor = Janitor::start(duty);
+    let running = Running { plan, pid, pidfd, report, control, signals, plumbing, leaf };
+    let finished = supervise::supervise(running);
+    drop(scratch);
+    drop(hold);
+    // Last: until everything above is done the janitor must be there to do it instead.
+    drop(janitor);
+    finished.map_err(|e| Fault::Problem(supervise::explain_not_started(e, plan)))
+}
+
+/// The private directory of a run that has no root of its own. Dropping it removes it.
+struct Scratch {
+    dir: Option<PathBuf>,
+}
+
+impl Scratch {
+    fn new(plan: &Plan) -> Result<Self, CallError> {
+        let Some(dir) = &plan.host_scratch else { return Ok(Self { dir: None }) };
+        std::fs::DirBuilder::new().mode(0o700).create(dir).named(|| format!("mkdir({dir:?})"))?;
+        let made = Self { dir: Some(dir.clone()) };
+        if rustix::process::geteuid().is_root() {
+            let (uid, gid) = (plan.identity.host_uid, plan.identity.host_gid);
+            std::os::unix::fs::chown(dir, Some(uid), Some(gid))
+                .named(|| format!("chown({dir:?})"))?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.dir {
+            crate::registry::remove_tree(dir);
+        }
+    }
+}

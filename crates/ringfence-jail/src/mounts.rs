@@ -1,0 +1,277 @@
+//! The mount table, obeyed: every source and every target is a descriptor before anything is attached.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use ringfence_plan::{Access, BindSource, MaskKind, Mount};
+use ringfence_sys::{CallError, MountAttributes, Named, set_attributes};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+};
+
+use crate::identity::clone_tree;
+use crate::open::{open_beneath, open_exact};
+
+/// Names of our own masks on the new root, removed before the program starts.
+const MASK_FILE: &str = ".mask-file";
+const MASK_DIRECTORY: &str = ".mask-directory";
+const TEXT: &str = ".text";
+
+/// The root under construction.
+pub(crate) struct NewRoot {
+    /// `O_PATH` to its top, as a mount attached over the old root.
+    pub(crate) fd: OwnedFd,
+    dev: u64,
+}
+
+/// Stops mounts from spreading between this namespace and the host's.
+pub(crate) fn make_private() -> Result<(), CallError> {
+    let flags = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", flags).named(|| "mount(\"/\", MS_REC|MS_PRIVATE)")
+}
+
+impl NewRoot {
+    /// An empty root in memory, attached over the old one. The old one stays ours to read until the pivot.
+    pub(crate) fn new(bytes_max: u64, inodes_max: u64) -> Result<Self, CallError> {
+        let options = [
+            ("size", bytes_max.to_string()),
+            ("nr_inodes", inodes_max.to_string()),
+            ("mode", "755".to_owned()),
+        ];
+        let mount = new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NODEV)?;
+        // Lookups from "/" start at the process's root, below this mount: the old tree stays reachable by path.
+        rustix::mount::move_mount(&mount, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+            .named(|| "move_mount(tmpfs, \"/\")")?;
+        let dev = rustix::fs::fstat(&mount).named(|| "fstat(root)")?.st_dev;
+        let root = Self { fd: mount, dev };
+        let none = Mode::empty();
+        root.create_file(Path::new(MASK_FILE), none, b"")?;
+        rustix::fs::mkdirat(&root.fd, MASK_DIRECTORY, none).named(|| "mkdirat(mask)")?;
+        Ok(root)
+    }
+
+    /// Obeys one entry of the table. `prepared` is the detached mount the launcher made for it, if it did.
+    pub(crate) fn obey(&self, mount: &Mount, prepared: Option<OwnedFd>) -> Result<(), CallError> {
+        match mount {
+            Mount::Scratch { at, mode } => {
+                let target = self.target(at, FileShape::Directory(*mode))?;
+                let scratch = clone_tree(&target, at)?;
+                let attributes = MountAttributes { no_devices: true, ..MountAttributes::default() };
+                set_attributes(&scratch, attributes)?;
+                attach(&scratch, &target, at)
+            }
+            Mount::Bind { source, at, access } => self.bind(source, at, *access, prepared),
+            Mount::Directory { at, mode } => {
+                self.target(at, FileShape::Directory(*mode)).map(|_| ())
+            }
+            Mount::Symlink { at, target } => {
+                let (parent, name) = self.parent(at)?;
+                rustix::fs::symlinkat(target, &parent, &name)
+                    .named(|| format!("symlinkat({target:?}, {at:?})"))
+            }
+            Mount::Text { at, text } => {
+                let target = self.target(at, FileShape::File)?;
+                self.create_file(Path::new(TEXT), Mode::from_raw_mode(0o444), text.as_bytes())?;
+                let file = open_beneath(&self.fd, Path::new(TEXT))?;
+                let file = clone_tree(&file, at)?;
+                read_only(&file)?;
+                attach(&file, &target, at)?;
+                // The mount keeps the file; its name is free for the next one.
+                rustix::fs::unlinkat(&self.fd, TEXT, AtFlags::empty()).named(|| "unlinkat(text)")
+            }
+            Mount::Device { at } => {
+                let target = self.target(at, FileShape::File)?;
+                let node = rustix::fs::openat(
+                    CWD,
+                    at,
+                    OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                    Mode::empty(),
+                )
+                .named(|| format!("open({at:?})"))?;
+                let node = clone_tree(&node, at)?;
+                set_attributes(
+                    &node,
+                    MountAttributes { no_exec: true, ..MountAttributes::default() },
+                )?;
+                attach(&node, &target, at)
+            }
+            Mount::Devpts { at } => {
+                let target = self.target(at, FileShape::Directory(0o755))?;
+                let options = [("ptmxmode", "666".to_owned()), ("mode", "620".to_owned())];
+                let flags = MountAttrFlags::MOUNT_ATTR_NOEXEC;
+                attach(&new_filesystem("devpts", &options, flags)?, &target, at)
+            }
+            Mount::Proc { at } => {
+                let target = self.target(at, FileShape::Directory(0o555))?;
+                let flags = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+                attach(&new_filesystem("proc", &[], flags)?, &target, at)
+            }
+            Mount::Mask { at, kind } => {
+                let mask = match kind {
+                    MaskKind::File => MASK_FILE,
+                    MaskKind::Directory => MASK_DIRECTORY,
+                };
+                let target = open_beneath(&self.fd, relative(at))?;
+                let mask = clone_tree(open_beneath(&self.fd, Path::new(mask))?, at)?;
+                read_only(&mask)?;
+                attach(&mask, &target, at)
+            }
+        }
+    }
+
+    /// Makes the root itself read-only; private directories on it are mounts of their own and stay writable.
+    pub(crate) fn seal(&self) -> Result<(), CallError> {
+        rustix::fs::unlinkat(&self.fd, MASK_FILE, AtFlags::empty()).named(|| "unlinkat(mask)")?;
+        rustix::fs::unlinkat(&self.fd, MASK_DIRECTORY, AtFlags::REMOVEDIR)
+            .named(|| "unlinkat(mask)")?;
+        read_only_here(&self.fd)
+    }
+
+    /// Becomes the root of this process and lets go of the old one.
+    pub(crate) fn pivot(&self) -> Result<(), CallError> {
+        rustix::process::fchdir(&self.fd).named(|| "fchdir(root)")?;
+        // pivot_root(2), "pivot_root(".", ".")": the old root lands on top of the new one, where one umount finds it.
+        rustix::process::pivot_root(".", ".").named(|| "pivot_root(\".\", \".\")")?;
+        rustix::mount::unmount(".", UnmountFlags::DETACH).named(|| "umount2(\".\", MNT_DETACH)")?;
+        rustix::process::chdir("/").named(|| "chdir(\"/\")")
+    }
+
+    fn bind(
+        &self,
+        source: &BindSource,
+        at: &Path,
+        access: Access,
+        prepared: Option<OwnedFd>,
+    ) -> Result<(), CallError> {
+        let (mount, target) = match source {
+            BindSource::Host { path, id, .. } => {
+                let mount = match prepared {
+                    Some(mount) => mount,
+                    None => clone_tree(&open_exact(path, *id)?, path)?,
+                };
+                let target = self.target(at, FileShape::like(&mount)?)?;
+                (mount, target)
+            }
+            BindSource::Beneath { root, path } => {
+                let root_fd = open_beneath(&self.fd, relative(root))?;
+                let target = open_beneath(&root_fd, path)?;
+                (clone_tree(&target, at)?, target)
+            }
+        };
+        let attributes = MountAttributes {
+            read_only: access == Access::ReadOnly,
+            no_devices: true,
+            no_exec: false,
+            recursive: true,
+        };
+        set_attributes(&mount, attributes)?;
+        attach(&mount, &target, at)
+    }
+
+    /// The place to mount at, made if it is on our own root and missing. On a bound part of the host nothing is made.
+    fn target(&self, at: &Path, shape: FileShape) -> Result<OwnedFd, CallError> {
+        match open_beneath(&self.fd, relative(at)) {
+            Err(e) if e.errno == Errno::NOENT => {}
+            other => return other,
+        }
+        let (parent, name) = self.parent(at)?;
+        if rustix::fs::fstat(&parent).named(|| "fstat")?.st_dev != self.dev {
+            return Err(CallError::new(format!("mkdir({at:?}) outside the new root"), Errno::XDEV));
+        }
+        match shape {
+            FileShape::Directory(mode) => {
+                rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(mode))
+                    .named(|| format!("mkdirat({at:?})"))?;
+                // mkdir takes the umask into account; a sticky world-writable /tmp must really be one.
+                rustix::fs::chmodat(&parent, &name, Mode::from_raw_mode(mode), AtFlags::empty())
+                    .named(|| format!("chmod({at:?}, {mode:o})"))?;
+            }
+            FileShape::File => create(&parent, &name, Mode::from_raw_mode(0o444), b"")?,
+        }
+        open_beneath(&parent, &name)
+    }
+
+    /// The parent directory of `at`, made on our own root where missing, and the last name.
+    fn parent(&self, at: &Path) -> Result<(OwnedFd, PathBuf), CallError> {
+        let name = at.file_name().map(PathBuf::from);
+        let name = name.ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;
+        let parent = at.parent().unwrap_or(Path::new("/"));
+        let fd = if parent == Path::new("/") {
+            open_beneath(&self.fd, Path::new("."))?
+        } else {
+            self.target(parent, FileShape::Directory(0o755))?
+        };
+        Ok((fd, name))
+    }
+
+    fn create_file(&self, name: &Path, mode: Mode, text: &[u8]) -> Result<(), CallError> {
+        create(&self.fd, name, mode, text)
+    }
+}
+
+/// What to make where a mount point is missing.
+enum FileShape {
+    Directory(u32),
+    File,
+}
+
+impl FileShape {
+    fn like(source: impl AsFd) -> Result<Self, CallError> {
+        let stat = rustix::fs::fstat(source).named(|| "fstat(source)")?;
+        Ok(match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+            rustix::fs::FileType::Directory => Self::Directory(0o755),
+            _ => Self::File,
+        })
+    }
+}
+
+fn create(dir: impl AsFd, name: &Path, mode: Mode, text: &[u8]) -> Result<(), CallError> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name, flags, mode)
+        .named(|| format!("openat({name:?}, O_CREAT)"))?;
+    if !text.is_empty() {
+        rustix::io::write(&file, text).named(|| format!("write({name:?})"))?;
+    }
+    Ok(())
+}
+
+fn new_filesystem(
+    kind: &str,
+    options: &[(&str, String)],
+    attributes: MountAttrFlags,
+) -> Result<OwnedFd, CallError> {
+    let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)
+        .named(|| format!("fsopen({kind:?})"))?;
+    for (key, value) in options {
+        rustix::mount::fsconfig_set_string(&context, *key, value.as_str())
+            .named(|| format!("fsconfig({kind:?}, {key}={value})"))?;
+    }
+    rustix::mount::fsconfig_create(&context).named(|| format!("fsconfig({kind:?}, CREATE)"))?;
+    let attributes = attributes | MountAttrFlags::MOUNT_ATTR_NOSUID;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+        .named(|| format!("fsmount({kind:?})"))
+}
+
+fn attach(mount: impl AsFd, target: impl AsFd, at: &Path) -> Result<(), CallError> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(mount, "", target, "", flags)
+        .named(|| format!("move_mount(…, {at:?})"))
+}
+
+fn read_only(mount: impl AsFd) -> Result<(), CallError> {
+    let attributes =
+        MountAttributes { read_only: true, no_devices: true, no_exec: true, recursive: false };
+    set_attributes(mount, attributes)
+}
+
+fn read_only_here(mount: impl AsFd) -> Result<(), CallError> {
+    let attributes =
+        MountAttributes { read_only: true, no_devices: true, no_exec: false, recursive: false };
+    set_attributes(mount, attributes)
+}
+
+fn relative(at: &Path) -> &Path {
+    at.strip_prefix("/").ok().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

@@ -1,0 +1,318 @@
+//! Answers the filter's notifications: refuses and remembers, or performs a connect for the run.
+//! Never lets the kernel go on with a call it looked at: the arguments could change in between.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ringfence_plan::FileId;
+use ringfence_plan::seccomp::{self, FilterSpec};
+use ringfence_spec::{Denial, DeniedBy, Layer};
+use ringfence_sys::CallError;
+use ringfence_sys::seccomp::Notification;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use rustix::net::AddressFamily;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+/// Different denials remembered; past that they are only counted.
+const DENIALS_MAX: usize = 256;
+
+/// Refusals answered at full speed. A run that goes on gets its answers more slowly.
+const FREE_REFUSALS: u64 = 300;
+
+/// How long an answer waits past [`FREE_REFUSALS`].
+const BACK_PRESSURE: Duration = Duration::from_millis(1);
+
+/// Connects that may wait for a peer at the same time.
+const CONNECTS_MAX: usize = 64;
+
+/// The longest address: `struct sockaddr_storage`.
+const ADDRESS_BYTES_MAX: usize = 128;
+
+const AF_UNIX: u16 = 1;
+
+/// The listener of one run.
+pub(crate) struct Listener {
+    fd: Arc<OwnedFd>,
+    spec: FilterSpec,
+    own_dev: Option<u64>,
+    sockets: Vec<FileId>,
+    denials: Vec<Denial>,
+    n_refused: u64,
+    n_unlisted: u64,
+    n_connecting: Arc<AtomicUsize>,
+}
+
+impl Listener {
+    /// A listener that allows unix connects to sockets on the device `own_dev` and to `sockets`.
+    pub(crate) fn new(
+        fd: OwnedFd,
+        spec: FilterSpec,
+        own_dev: Option<u64>,
+        sockets: Vec<FileId>,
+    ) -> Self {
+        Self {
+            fd: Arc::new(fd),
+            spec,
+            own_dev,
+            sockets,
+            denials: Vec::new(),
+            n_refused: 0,
+            n_unlisted: 0,
+            n_connecting: Arc::default(),
+        }
+    }
+
+    /// The descriptor to wait on.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Answers one waiting call.
+    pub(crate) fn step(&mut self) -> Result<(), CallError> {
+        let Some(call) = ringfence_sys::seccomp::receive(&*self.fd)? else { return Ok(()) };
+        if self.spec.supervises(call.nr) {
+            return self.connect(&call);
+        }
+        let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
+        let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
+        let argument = verdict.argument.and_then(|i| call.args.get(usize::from(i)).copied());
+        let network = matches!(name, "socket" | "socketpair" | "connect" | "bind");
+        let subject = match argument {
+            Some(value) => format!("{name}({value:#x})"),
+            None => name.to_owned(),
+        };
+        let denial = Denial {
+            layer: if network { Layer::Network } else { Layer::Syscalls },
+            rule: verdict.rule.to_owned(),
+            subject,
+            line: None,
+            column: None,
+            hint: verdict.hint.to_owned(),
+            by: DeniedBy::Host,
+            syscall: Some(name.to_owned()),
+            argument: argument.map(|value| format!("{value:#x}")),
+            pid: Some(call.pid),
+            program: program_name(call.pid),
+            count: 1,
+        };
+        self.refuse(&call, denial, Errno::from_raw_os_error(verdict.errno))
+    }
+
+    /// What was refused.
+    pub(crate) fn into_denials(mut self) -> Vec<Denial> {
+        if self.n_unlisted > 0
+            && let Some(last) = self.denials.last().cloned()
+        {
+            self.denials.push(Denial {
+                rule: "more".to_owned(),
+                subject: format!("{} further refusals", self.n_unlisted),
+                hint: format!("only {DENIALS_MAX} different refusals are listed"),
+                count: self.n_unlisted,
+                argument: None,
+                ..last
+            });
+        }
+        self.denials
+    }
+
+    fn refuse(
+        &mut self,
+        call: &Notification,
+        denial: Denial,
+        errno: Errno,
+    ) -> Result<(), CallError> {
+        self.n_refused += 1;
+        if self.n_refused > FREE_REFUSALS {
+            std::thread::sleep(BACK_PRESSURE);
+        }
+        self.remember(denial);
+        ringfence_sys::seccomp::reply(&*self.fd, call.id, Err(errno))
+    }
+
+    fn remember(&mut self, denial: Denial) {
+        let same = self.denials.iter_mut().find(|d| {
+            d.rule == denial.rule && d.subject == denial.subject && d.program == denial.program
+        });
+        if let Some(known) = same {
+            known.count += 1;
+        } else if self.denials.len() < DENIALS_MAX {
+            self.denials.push(denial);
+        } else {
+            self.n_unlisted += 1;
+        }
+    }
+
+    /// connect(2), decided on a duplicate of the socket and a copy of the address, so that neither can change.
+    fn connect(&mut self, call: &Notification) -> Result<(), CallError> {
+        let answer = match self.target(call) {
+            Ok(Target::Perform { socket, address, keep }) => {
+                return self.perform(call, socket, address, keep);
+            }
+            Ok(Target::Refuse(denial)) => {
+                return self.refuse(call, *denial, Errno::ACCESS);
+            }
+            Err(errno) => Err(errno),
+        };
+        ringfence_sys::seccomp::reply(&*self.fd, call.id, answer)
+    }
+
+    fn target(&self, call: &Notification) -> Result<Target, Errno> {
+        // Arguments are `int fd, const void *addr, int len`: the kernel looks at the low 32 bits of the first and third.
+        #[allow(clippy::cast_possible_truncation)]
+        let (fd, length) = (call.args[0] as u32 as i32, call.args[2] as u32 as usize);
+        if length > ADDRESS_BYTES_MAX {
+            return Err(Errno::INVAL);
+        }
+        let leader = thread_group(call.pid).ok_or(Errno::SRCH)?;
+        let pidfd = rustix::process::pidfd_open(leader, PidfdFlags::empty())?;
+        let mut address = vec![0u8; length];
+        let mem = rustix::fs::open(
+            format!("/proc/{}/mem", call.pid),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        if length > 0 {
+            let n = rustix::io::pread(&mem, &mut address[..], call.args[1])
+                .map_err(|_| Errno::FAULT)?;
+            if n < length {
+                return Err(Errno::FAULT);
+            }
+        }
+        let socket = rustix::process::pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty())?;
+        // Only now is it sure that pid, memory and descriptor were the caller's and not a successor's.
+        if !ringfence_sys::seccomp::is_waiting(&*self.fd, call.id) {
+            return Err(Errno::SRCH);
+        }
+        let domain = rustix::net::sockopt::socket_domain(&socket)?;
+        if domain != AddressFamily::UNIX {
+            return Ok(Target::Perform { socket, address, keep: None });
+        }
+        let family = address.first_chunk::<2>().map(|b| u16::from_ne_bytes(*b));
+        if family != Some(AF_UNIX) {
+            // AF_UNSPEC and nonsense: the kernel's own answer is right.
+            return Ok(Target::Perform { socket, address, keep: None });
+        }
+        let name = &address[2..];
+        if name.first().is_none_or(|b| *b == 0) {
+            // Abstract names live in the run's own network namespace.
+            return Ok(Target::Perform { socket, address, keep: None });
+        }
+        let name = name.split(|b| *b == 0).next().unwrap_or_default();
+        let path = Path::new(std::ffi::OsStr::from_bytes(name));
+        self.unix_target(call, socket, path)
+    }
+
+    fn unix_target(
+        &self,
+        call: &Notification,
+        socket: OwnedFd,
+        path: &Path,
+    ) -> Result<Target, Errno> {
+        let node = open_as_run(call.pid, path)?;
+        let stat = rustix::fs::fstat(&node)?;
+        let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
+        let own = self.own_dev == Some(id.dev);
+        if own || self.sockets.contains(&id) {
+            // The path may be exchanged at any time; the descriptor cannot.
+            let address = format!("/proc/self/fd/{}", node.as_raw_fd());
+            let mut bytes = AF_UNIX.to_ne_bytes().to_vec();
+            bytes.extend_from_slice(address.as_bytes());
+            bytes.push(0);
+            return Ok(Target::Perform { socket, address: bytes, keep: Some(node) });
+        }
+        let shown = path.display();
+        Ok(Target::Refuse(Box::new(Denial {
+            layer: Layer::Network,
+            rule: "unix_socket".to_owned(),
+            subject: format!("connect({shown})"),
+            line: None,
+            column: None,
+            hint: format!(
+                "unix sockets outside the run's own /tmp, /run and home are refused; the operator can grant this one with `--socket {shown}`"
+            ),
+            by: DeniedBy::Host,
+            syscall: Some("connect".to_owned()),
+            argument: Some(shown.to_string()),
+            pid: Some(call.pid),
+            program: program_name(call.pid),
+            count: 1,
+        })))
+    }
+
+    /// Connects for the run: at once if the socket does not wait, else on a thread, for the peer may take its time.
+    fn perform(
+        &mut self,
+        call: &Notification,
+        socket: OwnedFd,
+        address: Vec<u8>,
+        keep: Option<OwnedFd>,
+    ) -> Result<(), CallError> {
+        let waits = rustix::fs::fcntl_getfl(&socket).is_ok_and(|f| !f.contains(OFlags::NONBLOCK));
+        let id = call.id;
+        if !waits {
+            let answer = ringfence_sys::connect_raw(&socket, &address).map(|()| 0);
+            drop(keep);
+            return ringfence_sys::seccomp::reply(&*self.fd, id, answer);
+        }
+        if self.n_connecting.fetch_add(1, Ordering::Relaxed) >= CONNECTS_MAX {
+            self.n_connecting.fetch_sub(1, Ordering::Relaxed);
+            return ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN));
+        }
+        let (listener, n_connecting) = (Arc::clone(&self.fd), Arc::clone(&self.n_connecting));
+        let work = move || {
+            let answer = ringfence_sys::connect_raw(&socket, &address).map(|()| 0);
+            drop(keep);
+            n_connecting.fetch_sub(1, Ordering::Relaxed);
+            // The run may be gone by now; nobody is left to tell.
+            let _ = ringfence_sys::seccomp::reply(&*listener, id, answer);
+        };
+        let spawned = std::thread::Builder::new().stack_size(128 << 10).spawn(work);
+        match spawned {
+            // The thread ends when the connect does, at the latest when the run's sockets close.
+            Ok(_) => Ok(()),
+            Err(_) => ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN)),
+        }
+    }
+}
+
+enum Target {
+    Perform { socket: OwnedFd, address: Vec<u8>, keep: Option<OwnedFd> },
+    Refuse(Box<Denial>),
+}
+
+/// Opens `path` as the thread `pid` would, without leaving its root and without magic links.
+fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
+    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let (from, resolve) = if path.is_absolute() {
+        (format!("/proc/{pid}/root"), ResolveFlags::IN_ROOT)
+    } else {
+        // Relative names that climb out of the working directory are refused rather than followed.
+        (format!("/proc/{pid}/cwd"), ResolveFlags::BENEATH)
+    };
+    let from = rustix::fs::open(from, directory, Mode::empty())?;
+    let resolve = resolve | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    match rustix::fs::openat2(from.as_fd(), path, flags, Mode::empty(), resolve) {
+        Err(Errno::XDEV | Errno::NOSYS) => Err(Errno::ACCESS),
+        other => other,
+    }
+}
+
+fn thread_group(tid: u32) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    Pid::from_raw(line.trim().parse().ok()?)
+}
+
+fn program_name(pid: u32) -> Option<String> {
+    let comm = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    // A program can set any bytes as its name; keep what is printable.
+    let clean: String =
+        String::from_utf8_lossy(&comm).chars().filter(|c| !c.is_control()).take(15).collect();
+    Some(clean)
+}

@@ -1,0 +1,114 @@
+//! Tries what a kernel can do by doing it, in a child that ends at once. For `doctor` and for nested fences.
+
+use ringfence_sys::seccomp::Instruction;
+use ringfence_sys::{CallError, Ended, Forked, Named, Namespaces};
+use rustix::io::Errno;
+
+/// Whether all namespaces of the full tier can be made and an id map written.
+pub fn namespaces() -> Result<(), CallError> {
+    let (ours, theirs) = crate::channel::pair()?;
+    match ringfence_sys::fork_into(Namespaces::ALL, None)? {
+        Forked::Child => {
+            drop(ours);
+            let _ = crate::channel::receive(&theirs);
+            // Mapped or not, a mount is what the tier lives on: some hosts allow the namespace and refuse this.
+            let mounted = crate::mounts::make_private();
+            ringfence_sys::exit_now(mounted.map_or_else(|e| e.errno.raw_os_error(), |()| 0))
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let uid = rustix::process::geteuid().as_raw();
+            let map = std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"))
+                .named(|| "write(uid_map)");
+            drop(ours);
+            let reaped = ringfence_sys::reap_pid(pid, true)?;
+            map?;
+            judge("mount(\"/\", MS_REC|MS_PRIVATE) in a user namespace", reaped.map(|r| r.ended))
+        }
+    }
+}
+
+/// Whether a filter with a listener can be installed here.
+pub fn listener() -> Result<(), CallError> {
+    // BPF_RET | BPF_K with SECCOMP_RET_ALLOW: the filter itself does nothing.
+    let allow = [Instruction { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 }];
+    in_child("seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER)", move || {
+        rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;
+        ringfence_sys::seccomp::install(&allow, true).map(|_| ())
+    })
+}
+
+/// Whether a new procfs can be mounted in a fresh set of namespaces.
+pub fn proc_mount() -> Result<(), CallError> {
+    let (ours, theirs) = crate::channel::pair()?;
+    match ringfence_sys::fork_into(Namespaces::ALL, None)? {
+        Forked::Child => {
+            drop(ours);
+            let _ = crate::channel::receive(&theirs);
+            let mounted = rustix::mount::fsopen("proc", rustix::mount::FsOpenFlags::FSOPEN_CLOEXEC)
+                .and_then(|fs| {
+                    rustix::mount::fsconfig_create(&fs)?;
+                    rustix::mount::fsmount(
+                        &fs,
+                        rustix::mount::FsMountFlags::FSMOUNT_CLOEXEC,
+                        rustix::mount::MountAttrFlags::empty(),
+                    )
+                });
+            ringfence_sys::exit_now(mounted.map_or_else(Errno::raw_os_error, |_| 0))
+        }
+        Forked::Parent { pid, .. } => {
+            drop(theirs);
+            let uid = rustix::process::geteuid().as_raw();
+            let _ = std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"));
+            drop(ours);
+            let reaped = ringfence_sys::reap_pid(pid, true)?;
+            judge("fsmount(\"proc\") in new namespaces", reaped.map(|r| r.ended))
+        }
+    }
+}
+
+/// Whether a cgroup leaf with limits can be made; says which hierarchy.
+pub fn cgroup() -> Result<&'static str, String> {
+    let parent = crate::cgroup::find_parent()?;
+    let plan = ringfence_plan::CgroupPlan {
+        memory_bytes_max: Some(64 << 20),
+        pids_max: Some(16),
+        count_cpu: false,
+    };
+    let name = format!("probe-{}", rustix::process::getpid().as_raw_nonzero());
+    crate::cgroup::Leaf::new(&parent, &plan, &name).map_err(|e| e.to_string())?;
+    Ok(match parent {
+        crate::cgroup::Parent::V2(_) => "cgroup2",
+        crate::cgroup::Parent::V1 { .. } => "cgroup1",
+    })
+}
+
+fn in_child(call: &str, work: impl FnOnce() -> Result<(), CallError>) -> Result<(), CallError> {
+    match ringfence_sys::fork()? {
+        Forked::Child => {
+            ringfence_sys::exit_now(work().map_or_else(|e| e.errno.raw_os_error(), |()| 0))
+        }
+        Forked::Parent { pid, .. } => {
+            let reaped = ringfence_sys::reap_pid(pid, true)?;
+            judge(call, reaped.map(|r| r.ended))
+        }
+    }
+}
+
+fn judge(call: &str, ended: Option<Ended>) -> Result<(), CallError> {
+    match ended {
+        Some(Ended::Exited(0)) => Ok(()),
+        Some(Ended::Exited(errno)) => Err(CallError::new(call, Errno::from_raw_os_error(errno))),
+        _ => Err(CallError::new(call, Errno::IO)),
+    }
+}
+
+/// The Landlock ABI, 0 when there is none.
+pub fn landlock_abi() -> u32 {
+    ringfence_sys::landlock_abi()
+}
+
+/// Whether seccomp filters can be installed.
+pub fn filter() -> bool {
+    ringfence_sys::seccomp::filter_available()
+}

@@ -1,0 +1,272 @@
+//! The program's stdin, stdout and stderr. Pipes pass as they are; a file, socket or device of the caller's never
+//! does, because whoever holds such a descriptor can chmod, reconnect or reopen what is behind it: we copy instead.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringfence_spec::Problem;
+use ringfence_sys::{CallError, Named};
+use rustix::event::PollFlags;
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+/// Bytes moved at once. A pipe holds 64 KiB.
+const CHUNK: usize = 64 << 10;
+
+/// What to do with the program's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StdioMode {
+    /// Byte for byte to our own stdout and stderr, without bound.
+    Passthrough,
+    /// Kept for the outcome: head and tail up to this many bytes a stream, the rest counted.
+    Capture {
+        /// Per stream.
+        bytes_max: u64,
+    },
+}
+
+/// One captured stream.
+#[derive(Debug, Default)]
+pub struct Output {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    half_max: usize,
+    /// Bytes the program wrote.
+    pub total_bytes: u64,
+}
+
+impl Output {
+    fn new(bytes_max: u64) -> Self {
+        let half_max = usize::try_from(bytes_max / 2).unwrap_or(usize::MAX / 4).max(1);
+        Self { half_max, ..Self::default() }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.total_bytes += bytes.len() as u64;
+        let room = self.half_max - self.head.len().min(self.half_max);
+        let (first, rest) = bytes.split_at(room.min(bytes.len()));
+        self.head.extend_from_slice(first);
+        // Of a flood only the last part can survive; do not move the rest through the queue.
+        let rest = &rest[rest.len().saturating_sub(self.half_max)..];
+        let excess = (self.tail.len() + rest.len()).saturating_sub(self.half_max);
+        self.tail.drain(..excess.min(self.tail.len()));
+        self.tail.extend(rest);
+    }
+
+    /// How many bytes were dropped between head and tail.
+    pub fn dropped_bytes(&self) -> u64 {
+        self.total_bytes - (self.head.len() + self.tail.len()) as u64
+    }
+
+    /// Head and tail.
+    pub fn parts(mut self) -> (Vec<u8>, Vec<u8>) {
+        self.tail.make_contiguous();
+        (self.head, self.tail.into())
+    }
+}
+
+/// The supervisor's side.
+#[derive(Debug, Default)]
+pub(crate) struct Plumbing {
+    pub(crate) pumps: Vec<Pump>,
+    pub(crate) captures: Vec<Capture>,
+}
+
+/// Copies one way between a descriptor of the caller's and a pipe of the run's.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    from: OwnedFd,
+    to: Option<OwnedFd>,
+    buffer: Vec<u8>,
+    sent: usize,
+    /// Whether this one carries the program's output, which must be drained at the end.
+    output: bool,
+    from_open: bool,
+    /// A regular file is always ready and answers end of file at its end.
+    pub(crate) bytes: u64,
+}
+
+/// Keeps what comes out of a pipe.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    pub(crate) from: Option<OwnedFd>,
+    pub(crate) output: Output,
+}
+
+/// What the run is given, and what is left for us to do.
+pub(crate) fn prepare(
+    mode: StdioMode,
+    terminal: bool,
+) -> Result<([Option<OwnedFd>; 3], Plumbing), Problem> {
+    let mut plumbing = Plumbing::default();
+    let on_terminal = |fd: BorrowedFd<'_>| terminal && rustix::termios::isatty(fd);
+    let wrap = |e: CallError| {
+        Problem::internal("stdio", "cannot connect the program's input and output").cause(e)
+    };
+    let stdin = rustix::stdio::stdin();
+    let stdin = if on_terminal(stdin) {
+        None
+    } else {
+        Some(match classify(stdin, "stdin")? {
+            Class::Pass => dup(stdin).map_err(wrap)?,
+            Class::Copy => {
+                let (read, write) = pipe().map_err(wrap)?;
+                nonblocking(&write).map_err(wrap)?;
+                plumbing.pumps.push(Pump::new(dup(stdin).map_err(wrap)?, write, false));
+                read
+            }
+        })
+    };
+    let mut output = |fd: BorrowedFd<'static>, name: &str| -> Result<Option<OwnedFd>, Problem> {
+        if let StdioMode::Capture { bytes_max } = mode {
+            let (read, write) = pipe().map_err(wrap)?;
+            nonblocking(&read).map_err(wrap)?;
+            plumbing.captures.push(Capture { from: Some(read), output: Output::new(bytes_max) });
+            return Ok(Some(write));
+        }
+        if on_terminal(fd) {
+            return Ok(None);
+        }
+        Ok(Some(match classify(fd, name)? {
+            Class::Pass => dup(fd).map_err(wrap)?,
+            Class::Copy => {
+                let (read, write) = pipe().map_err(wrap)?;
+                nonblocking(&read).map_err(wrap)?;
+                plumbing.pumps.push(Pump::new(read, dup(fd).map_err(wrap)?, true));
+                write
+            }
+        }))
+    };
+    let stdout = output(rustix::stdio::stdout(), "stdout")?;
+    let stderr = output(rustix::stdio::stderr(), "stderr")?;
+    Ok(([stdin, stdout, stderr], plumbing))
+}
+
+enum Class {
+    Pass,
+    Copy,
+}
+
+fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
+    let stat = rustix::fs::fstat(fd)
+        .map_err(|e| Problem::usage("stdio_closed", format!("{name} is not open")).cause(e))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Fifo => Ok(Class::Pass),
+        // Major 1, minor 3: /dev/null, the same inside.
+        FileType::CharacterDevice
+            if (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)) == (1, 3) =>
+        {
+            Ok(Class::Pass)
+        }
+        FileType::Directory | FileType::BlockDevice => Err(Problem::usage(
+            "stdio_unsafe",
+            format!("{name} is a directory or a block device, which would reach past the fence"),
+        )
+        .hint(format!("redirect {name} from a pipe, a file or /dev/null"))),
+        _ => Ok(Class::Copy),
+    }
+}
+
+impl Pump {
+    fn new(from: OwnedFd, to: OwnedFd, output: bool) -> Self {
+        Self { from, to: Some(to), buffer: Vec::new(), sent: 0, output, from_open: true, bytes: 0 }
+    }
+
+    /// What to wait for, if anything.
+    pub(crate) fn wants(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let to = self.to.as_ref()?;
+        if self.sent < self.buffer.len() {
+            return Some((to.as_fd(), PollFlags::OUT));
+        }
+        self.from_open.then(|| (self.from.as_fd(), PollFlags::IN))
+    }
+
+    /// Moves one piece.
+    pub(crate) fn step(&mut self) {
+        let Some(to) = &self.to else { return };
+        if self.sent < self.buffer.len() {
+            // A terminal takes little at once and blocks on more; a piece this small fits after POLLOUT.
+            let end = self.buffer.len().min(self.sent + 4096);
+            match rustix::io::write(to, &self.buffer[self.sent..end]) {
+                Ok(n) => self.sent += n,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => self.to = None,
+            }
+        } else {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.resize(CHUNK, 0);
+            match rustix::io::read(&self.from, &mut buffer[..]) {
+                Ok(0) => self.from_open = false,
+                Ok(n) => {
+                    buffer.truncate(n);
+                    self.bytes += n as u64;
+                    self.buffer = buffer;
+                    self.sent = 0;
+                    return;
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => self.from_open = false,
+            }
+            self.buffer.clear();
+            self.sent = 0;
+            if !self.from_open {
+                self.to = None;
+            }
+        }
+    }
+
+    /// Whether output is still on its way.
+    pub(crate) fn owes_output(&self) -> bool {
+        self.output && self.to.is_some()
+    }
+}
+
+impl Capture {
+    /// Keeps what is there.
+    pub(crate) fn step(&mut self, buffer: &mut [u8]) {
+        let Some(from) = &self.from else { return };
+        match rustix::io::read(from, &mut *buffer) {
+            Ok(0) => self.from = None,
+            Ok(n) => self.output.push(&buffer[..n]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.from = None,
+        }
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), CallError> {
+    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2")
+}
+
+fn dup(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 3).named(|| "fcntl(F_DUPFD_CLOEXEC)")
+}
+
+fn nonblocking(fd: impl AsFd) -> Result<(), CallError> {
+    let flags = rustix::fs::fcntl_getfl(&fd).named(|| "fcntl(F_GETFL)")?;
+    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK).named(|| "fcntl(F_SETFL)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_keeps_head_and_tail_and_counts_the_rest() {
+        let mut output = Output::new(10);
+        for chunk in [&b"abc"[..], b"defgh", b"ijklmnop", b"q"] {
+            output.push(chunk);
+        }
+        assert_eq!((output.total_bytes, output.dropped_bytes()), (17, 7));
+        assert_eq!(output.parts(), (b"abcde".to_vec(), b"mnopq".to_vec()));
+    }
+
+    #[test]
+    fn little_output_is_kept_whole() {
+        let mut output = Output::new(10);
+        output.push(b"abcdefgh");
+        assert_eq!(output.dropped_bytes(), 0);
+        assert_eq!(output.parts(), (b"abcde".to_vec(), b"fgh".to_vec()));
+    }
+}

@@ -1,0 +1,586 @@
+//! Watches one run from its first step to the death of its last process. One thread, one poll.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use ringfence_plan::Plan;
+use ringfence_spec::{Denial, Problem, Tier};
+use ringfence_sys::{CallError, Ended, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+
+use crate::cgroup::{Counts, Leaf};
+use crate::channel::{self, Failure, Message};
+use crate::notify::Listener;
+use crate::stdio::{Output, Plumbing};
+use crate::terminal::Terminal;
+use crate::watchdog::{self, Passed, Watchdog};
+
+/// A setup that takes longer hangs on something, such as a dead network filesystem.
+const SETUP_MAX: Duration = Duration::from_secs(30);
+
+/// Between a polite signal of the caller's and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Why a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The wall clock.
+    Wall,
+    /// CPU time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Bytes added to disk.
+    Disk,
+    /// The caller asked, by this signal.
+    Caller(i32),
+}
+
+/// How the program ended, where it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+    /// Together with its whole namespace.
+    Swept,
+}
+
+/// Everything known about a run after its last process is dead.
+#[derive(Debug)]
+pub struct Finished {
+    /// How the program ended.
+    pub ending: Ending,
+    /// Why we stopped it, if we did.
+    pub stopped: Option<StopReason>,
+    /// stdout and stderr, where captured.
+    pub output: Option<(Output, Output)>,
+    /// Refusals seen.
+    pub denials: Vec<Denial>,
+    /// From the program's start to the end of the last process.
+    pub wall: Duration,
+    /// CPU time of the whole tree.
+    pub cpu: Duration,
+    /// Highest memory use.
+    pub memory_peak_bytes: Option<u64>,
+    /// Kernel kills for memory.
+    pub oom_kills: u64,
+    /// Forks the kernel refused.
+    pub forks_refused: u64,
+    /// Names that appeared in the workspace though policy protects them.
+    pub protected_created: Vec<String>,
+}
+
+/// A launched child and what we hold of it.
+pub(crate) struct Running<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) report: OwnedFd,
+    pub(crate) control: OwnedFd,
+    pub(crate) signals: SignalFd,
+    pub(crate) plumbing: Plumbing,
+    pub(crate) leaf: Option<Leaf>,
+}
+
+/// Why a run did not start.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// A step failed.
+    Step(Failure),
+    /// We failed.
+    Supervisor(CallError),
+    /// Setup took too long.
+    SetupTimeout,
+}
+
+impl From<CallError> for NotStarted {
+    fn from(error: CallError) -> Self {
+        Self::Supervisor(error)
+    }
+}
+
+struct Supervisor<'a> {
+    run: Running<'a>,
+    watchdog: Watchdog,
+    listener: Option<Listener>,
+    terminal: Option<Terminal>,
+    root_dev: Option<u64>,
+    launched: Instant,
+    started: Option<Instant>,
+    report_open: bool,
+    control_open: bool,
+    failure: Option<Failure>,
+    ended: Option<Ended>,
+    stopped: Option<StopReason>,
+    kill_at: Option<Instant>,
+    look_at: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+/// Which descriptor an entry of the poll list belongs to.
+#[derive(Clone, Copy)]
+enum Source {
+    Death,
+    Report,
+    Control,
+    Signals,
+    Oom,
+    Listener,
+    Master,
+    Stdin,
+    Stdout,
+    Pump(usize),
+    Capture(usize),
+}
+
+/// Supervises until every process of the run is dead.
+pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
+    let limits = &run.plan.limits;
+    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.leaf.is_some(), run.pid);
+    let mut supervisor = Supervisor {
+        watchdog,
+        listener: None,
+        terminal: None,
+        root_dev: None,
+        launched: Instant::now(),
+        started: None,
+        report_open: true,
+        control_open: true,
+        failure: None,
+        ended: None,
+        stopped: None,
+        kill_at: None,
+        look_at: None,
+        buffer: vec![0; 64 << 10],
+        run,
+    };
+    match supervisor.watch() {
+        Ok(()) => supervisor.finish(),
+        Err(error) => {
+            // Never leave a run behind that nobody watches.
+            supervisor.kill();
+            let _ = ringfence_sys::reap_pid(supervisor.run.pid, true);
+            Err(error)
+        }
+    }
+}
+
+impl Supervisor<'_> {
+    fn watch(&mut self) -> Result<(), NotStarted> {
+        loop {
+            let (sources, ready) = self.wait()?;
+            let mut dead = false;
+            let mut terminal = [PollFlags::empty(); 3];
+            for (source, flags) in sources.into_iter().zip(ready) {
+                if flags.is_empty() {
+                    continue;
+                }
+                match source {
+                    Source::Death => dead = true,
+                    Source::Report => self.hear_report()?,
+                    Source::Control => self.hear_control(),
+                    Source::Signals => self.hear_signals()?,
+                    Source::Oom => self.stop(StopReason::Memory),
+                    Source::Listener => self.answer(flags),
+                    Source::Master => terminal[0] = flags,
+                    Source::Stdin => terminal[1] = flags,
+                    Source::Stdout => terminal[2] = flags,
+                    Source::Pump(i) => self.run.plumbing.pumps[i].step(),
+                    Source::Capture(i) => {
+                        self.run.plumbing.captures[i].step(&mut self.buffer);
+                    }
+                }
+            }
+            if let Some(t) = &mut self.terminal {
+                t.step(terminal);
+            }
+            if dead {
+                return Ok(());
+            }
+            self.check_time()?;
+        }
+    }
+
+    /// Waits for anything to happen, at most until the next thing that is due.
+    fn wait(&self) -> Result<(Vec<Source>, Vec<PollFlags>), NotStarted> {
+        let mut sources = vec![Source::Death, Source::Signals];
+        let mut fds = vec![
+            PollFd::new(&self.run.pidfd, PollFlags::IN),
+            PollFd::new(&self.run.signals, PollFlags::IN),
+        ];
+        if self.report_open {
+            sources.push(Source::Report);
+            fds.push(PollFd::new(&self.run.report, PollFlags::IN));
+        }
+        if self.control_open {
+            sources.push(Source::Control);
+            fds.push(PollFd::new(&self.run.control, PollFlags::IN));
+        }
+        if let Some(event) = self.run.leaf.as_ref().and_then(Leaf::oom_event)
+            && self.stopped.is_none()
+        {
+            sources.push(Source::Oom);
+            fds.push(PollFd::from_borrowed_fd(event, PollFlags::IN));
+        }
+        if let Some(listener) = &self.listener {
+            sources.push(Source::Listener);
+            fds.push(PollFd::new(listener.fd(), PollFlags::IN));
+        }
+        let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+        if let Some(terminal) = &self.terminal {
+            let [master, input, output] = terminal.wants();
+            let wanted = [
+                (Source::Master, terminal.master().as_fd(), master),
+                (Source::Stdin, stdin, input),
+                (Source::Stdout, stdout, output),
+            ];
+            for (source, fd, flags) in wanted {
+                if !flags.is_empty() {
+                    sources.push(source);
+                    fds.push(PollFd::from_borrowed_fd(fd, flags));
+                }
+            }
+        }
+        for (i, pump) in self.run.plumbing.pumps.iter().enumerate() {
+            if let Some((fd, flags)) = pump.wants() {
+                sources.push(Source::Pump(i));
+                fds.push(PollFd::from_borrowed_fd(fd, flags));
+            }
+        }
+        for (i, capture) in self.run.plumbing.captures.iter().enumerate() {
+            if let Some(fd) = &capture.from {
+                sources.push(Source::Capture(i));
+                fds.push(PollFd::new(fd, PollFlags::IN));
+            }
+        }
+        let timeout = self.next_due().map(|due| {
+            let left = due.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(CallError::new("poll", errno).into()),
+        }
+        let ready = fds.iter().map(PollFd::revents).collect();
+        Ok((sources, ready))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match (self.started, self.run.plan.limits.timeout) {
+            (Some(started), Some(timeout)) => Some(started + timeout.duration()),
+            (None, _) => Some(self.launched + SETUP_MAX),
+            (Some(_), None) => None,
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        let deadline = self.deadline().filter(|_| self.stopped.is_none());
+        [deadline, self.kill_at, self.look_at].into_iter().flatten().min()
+    }
+
+    fn check_time(&mut self) -> Result<(), NotStarted> {
+        let now = Instant::now();
+        if self.kill_at.is_some_and(|at| now >= at) {
+            self.kill_at = None;
+            self.kill();
+        }
+        if self.stopped.is_none() && self.deadline().is_some_and(|at| now >= at) {
+            if self.started.is_none() {
+                return Err(NotStarted::SetupTimeout);
+            }
+            self.stop(StopReason::Wall);
+        }
+        if self.look_at.is_some_and(|at| now >= at) {
+            if self.stopped.is_none()
+                && let Some(passed) = self.watchdog.look(self.run.leaf.as_ref())
+            {
+                self.stop(match passed {
+                    Passed::Cpu => StopReason::Cpu,
+                    Passed::Memory => StopReason::Memory,
+                    Passed::Disk => StopReason::Disk,
+                });
+            }
+            // A look costs more the larger the tree: rest nine times as long as it took.
+            let cost = now.elapsed();
+            self.look_at =
+                self.watchdog.interval().map(|every| Instant::now() + every.max(cost * 9));
+        }
+        Ok(())
+    }
+
+    fn hear_report(&mut self) -> Result<(), NotStarted> {
+        match channel::receive(&self.run.report) {
+            Ok(Some(Message::Root(fd))) => {
+                self.root_dev = rustix::fs::fstat(&fd).ok().map(|s| s.st_dev);
+                self.watchdog.set_scratch(fd);
+            }
+            Ok(Some(Message::Terminal(master))) => {
+                self.terminal = Some(Terminal::take_over(master)?);
+            }
+            Ok(Some(Message::Listener(fd))) => {
+                if let Some(filter) = &self.run.plan.seccomp {
+                    let sockets = self.run.plan.sockets.clone();
+                    self.listener = Some(Listener::new(fd, filter.spec, self.root_dev, sockets));
+                }
+            }
+            Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),
+            Ok(Some(_)) => {}
+            // Closed by exec, or by the death of a child that had told why it failed.
+            Ok(None) | Err(_) => {
+                self.report_open = false;
+                if self.failure.is_none() {
+                    self.started = Some(Instant::now());
+                    self.look_at = self.watchdog.interval().map(|every| Instant::now() + every);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_control(&mut self) {
+        match channel::receive(&self.run.control) {
+            Ok(Some(Message::Ended(ended))) => self.ended = Some(ended),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => self.control_open = false,
+        }
+    }
+
+    fn hear_signals(&mut self) -> Result<(), CallError> {
+        while let Some(number) = self.run.signals.next()? {
+            if number == Signal::WINCH.as_raw() {
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.resize();
+                }
+                continue;
+            }
+            // The second time it is meant.
+            if self.stopped.is_some() {
+                self.kill();
+                continue;
+            }
+            let interrupt = number == Signal::INT.as_raw();
+            if self.plan_has_init() {
+                let _ = channel::send(&self.run.control, &Message::Signal(number));
+            } else if let (Some(pid), Some(signal)) =
+                (Pid::from_raw(self.run.pid), Signal::from_named_raw(number))
+            {
+                let _ = rustix::process::kill_process_group(pid, signal);
+            }
+            self.stopped = Some(StopReason::Caller(number));
+            // Ctrl-C may be handled inside and the program go on; the other signals mean the end.
+            if interrupt {
+                self.stopped = None;
+            } else {
+                self.kill_at = Some(Instant::now() + GRACE);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, flags: PollFlags) {
+        let Some(listener) = &mut self.listener else { return };
+        // HUP alone: nobody is left under this filter.
+        let keep = flags.contains(PollFlags::IN) && listener.step().is_ok();
+        if !keep && !flags.contains(PollFlags::IN) {
+            // Nothing will come any more; the denials are kept for the end.
+            std::thread::yield_now();
+        }
+    }
+
+    fn stop(&mut self, reason: StopReason) {
+        if self.stopped.is_none() {
+            self.stopped = Some(reason);
+            self.kill();
+        }
+    }
+
+    fn plan_has_init(&self) -> bool {
+        self.run.plan.tier == Tier::Namespaces
+    }
+
+    /// SIGKILL to everything: with a pid namespace one signal does it, without one the tree is walked.
+    fn kill(&mut self) {
+        let _ = rustix::process::pidfd_send_signal(&self.run.pidfd, Signal::KILL);
+        if !self.plan_has_init() {
+            kill_tree(self.run.pid);
+        }
+    }
+
+    fn finish(mut self) -> Result<Finished, NotStarted> {
+        // Reported in the same instant as the death, perhaps: hear it before judging.
+        while self.report_open && readable(&self.run.report) {
+            self.hear_report()?;
+        }
+        while self.control_open && self.ended.is_none() && readable(&self.run.control) {
+            self.hear_control();
+        }
+        let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
+        if !self.plan_has_init() {
+            kill_orphans();
+        }
+        let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
+        if let Some(failure) = self.failure.take() {
+            return Err(NotStarted::Step(failure));
+        }
+        if self.started.is_none() {
+            let error =
+                CallError::new("the child ended before it could start the program", Errno::CHILD);
+            return Err(NotStarted::Supervisor(error));
+        }
+        self.drain();
+        let ending = match (self.ended, reaped.map(|r| r.ended)) {
+            (Some(Ended::Exited(code)), _) => Ending::Exited(code),
+            (Some(Ended::Signaled(number)), _) => Ending::Signaled(number),
+            (None, Some(Ended::Exited(code))) if !self.plan_has_init() => Ending::Exited(code),
+            (None, Some(Ended::Signaled(number))) if !self.plan_has_init() => {
+                Ending::Signaled(number)
+            }
+            (None, _) => Ending::Swept,
+        };
+        let counts = self.run.leaf.as_ref().map(Leaf::counts).unwrap_or_default();
+        let Counts { memory_peak_bytes, oom_kills, forks_refused } = counts;
+        let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
+        let output = captures.next().zip(captures.next());
+        drop(captures);
+        let protected_created = self
+            .run
+            .plan
+            .watch_git
+            .iter()
+            .filter(|root| crate::registry::appeared(root, ".git"))
+            .map(|root| root.join(".git").to_string_lossy().into_owned())
+            .collect();
+        Ok(Finished {
+            ending,
+            stopped: self.stopped,
+            output,
+            denials: self.listener.take().map(Listener::into_denials).unwrap_or_default(),
+            wall,
+            cpu: reaped.map_or(Duration::ZERO, |r| r.cpu),
+            memory_peak_bytes: memory_peak_bytes.or(reaped.map(|r| r.memory_peak_bytes)),
+            oom_kills,
+            forks_refused,
+            protected_created,
+        })
+    }
+
+    /// What the program had written before it died is still in the pipes.
+    fn drain(&mut self) {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.drain();
+        }
+        for capture in &mut self.run.plumbing.captures {
+            while capture.from.is_some() {
+                let before = capture.output.total_bytes;
+                capture.step(&mut self.buffer);
+                if capture.output.total_bytes == before {
+                    break;
+                }
+            }
+        }
+        for pump in &mut self.run.plumbing.pumps {
+            while pump.owes_output() {
+                if let Some((fd, flags)) = pump.wants() {
+                    let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
+                    let _ = rustix::event::poll(&mut fds, None);
+                }
+                pump.step();
+            }
+        }
+    }
+}
+
+fn readable(fd: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+}
+
+/// Kills every process below `root`, again and again until a walk finds no new one.
+fn kill_tree(root: i32) {
+    for _ in 0..100 {
+        let below = watchdog::tree(root);
+        let mut any = false;
+        for pid in below.into_iter().filter_map(Pid::from_raw) {
+            any |= rustix::process::kill_process(pid, Signal::KILL).is_ok();
+        }
+        if !any {
+            return;
+        }
+    }
+}
+
+/// Without a pid namespace, what detached itself was handed to us as subreaper: kill and reap it.
+fn kill_orphans() {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    for _ in 0..100 {
+        let orphans: Vec<i32> = watchdog::tree(own).into_iter().filter(|pid| *pid != own).collect();
+        let orphans: Vec<i32> = orphans.into_iter().filter(|pid| !is_janitor(*pid)).collect();
+        if orphans.is_empty() {
+            return;
+        }
+        for pid in &orphans {
+            if let Some(pid) = Pid::from_raw(*pid) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        for pid in orphans {
+            let _ = ringfence_sys::reap_pid(pid, false);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The janitor is our own child with its own session and no executable but ours.
+fn is_janitor(pid: i32) -> bool {
+    let exe = |pid: &str| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    exe(&pid.to_string()).is_some_and(|theirs| Some(theirs) == exe("self"))
+}
+
+/// The problem a failed start is, for people.
+pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
+    match error {
+        NotStarted::Step(failure) => explain_step(&failure, plan),
+        NotStarted::Supervisor(error) => {
+            Problem::internal("supervisor", "cannot supervise the run").cause(error)
+        }
+        NotStarted::SetupTimeout => Problem::cannot_build(
+            "setup_timeout",
+            format!("the fence was not up after {} s", SETUP_MAX.as_secs()),
+        ),
+    }
+}
+
+fn explain_step(failure: &Failure, plan: &Plan) -> Problem {
+    let command = plan.argv.first().map(|a| a.to_string_lossy().into_owned()).unwrap_or_default();
+    if failure.step == "Execute" {
+        let kind = match failure.error.errno {
+            Errno::NOENT | Errno::NOTDIR => ringfence_spec::ProblemKind::NotFound,
+            _ => ringfence_spec::ProblemKind::Refused,
+        };
+        let (code, message) = match failure.error.errno {
+            Errno::NOENT | Errno::NOTDIR => {
+                ("command_not_found", format!("`{command}` was not found in the run's view"))
+            }
+            _ => ("command_not_executable", format!("`{command}` cannot be executed")),
+        };
+        return Problem::new(kind, code, message).cause(&failure.error);
+    }
+    let problem = Problem::cannot_build(
+        "step_failed",
+        format!("cannot build the fence: {} failed", failure.step),
+    )
+    .cause(&failure.error);
+    if failure.step == "mount `/proc`" && failure.error.errno == Errno::PERM {
+        return problem
+            .hint("this host hides parts of /proc, so a new one is refused; pass `--proc none`");
+    }
+    problem
+}

@@ -1,0 +1,227 @@
+//! Git's executable surface in a directory a run may write: hooks, config, and everything that redirects to others.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use ringfence_plan::{
+    FileId, FileKind, GitFacts, PlaceholderShape, Protected, ProtectedState, WritableRoot,
+    catalogue,
+};
+
+use super::host::{look, resolve};
+use super::paths::{distrusted, protect};
+
+/// Submodules and worktrees looked at; past that many their parent directory becomes read-only as a whole.
+const REPOSITORIES_MAX: usize = 64;
+
+/// How deep submodules of submodules are followed.
+const DEPTH_MAX: usize = 4;
+
+/// A `.git` file or a pointer in it longer than this is not one.
+const POINTER_BYTES_MAX: u64 = 4096;
+
+/// Looks at `.git` below `root`. `held` are placeholders of `root` itself, `held_by` those of another directory.
+pub(super) fn survey(
+    root: &Path,
+    held: &BTreeSet<PathBuf>,
+    held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>,
+) -> GitFacts {
+    match look(&root.join(".git")) {
+        None => bare(root, held),
+        Some((FileKind::Directory, _)) => {
+            let mut facts = GitFacts::default();
+            repository(root, Path::new(".git"), held, 0, &mut facts);
+            facts
+        }
+        Some((kind @ FileKind::File, _)) => {
+            let mut facts = linked(root, held_by);
+            facts.protected.push(present(".git", kind));
+            facts
+        }
+        Some((kind, _)) => {
+            let mut facts = distrusted("it is neither a directory nor a file");
+            facts.protected.push(present(".git", kind));
+            facts
+        }
+    }
+}
+
+/// A directory that is itself a repository (`HEAD`, `objects`, `refs` at its top): git would obey its config.
+fn bare(root: &Path, held: &BTreeSet<PathBuf>) -> GitFacts {
+    let mut facts = GitFacts::default();
+    let is_bare =
+        ["HEAD", "objects", "refs", "config"].iter().all(|n| look(&root.join(n)).is_some());
+    if is_bare {
+        executable_surface(root, Path::new(""), held, &mut facts);
+    }
+    facts
+}
+
+fn present(path: impl Into<PathBuf>, kind: FileKind) -> Protected {
+    Protected { path: path.into(), state: ProtectedState::Present(kind) }
+}
+
+/// A git directory at `at` below `root`: pins it, protects what it executes, and goes into its submodules.
+fn repository(
+    root: &Path,
+    at: &Path,
+    held: &BTreeSet<PathBuf>,
+    depth: usize,
+    facts: &mut GitFacts,
+) {
+    facts.pinned.push(at.to_owned());
+    executable_surface(root, at, held, facts);
+    // A worktree's administrative directory redirects by itself; existing ones belong to checkouts elsewhere.
+    for worktree in directories(&root.join(at).join("worktrees")) {
+        facts.protected.push(present(at.join("worktrees").join(worktree), FileKind::Directory));
+    }
+    let modules = at.join("modules");
+    let names = directories(&root.join(&modules));
+    if names.is_empty() {
+        return;
+    }
+    if names.len() > REPOSITORIES_MAX || depth >= DEPTH_MAX {
+        facts.protected.push(present(modules, FileKind::Directory));
+        return;
+    }
+    // Renaming a parent would carry the mounts below it away: the parent is pinned too.
+    facts.pinned.push(modules.clone());
+    for name in names {
+        let module = modules.join(name);
+        if look(&root.join(&module).join("HEAD")).is_some() {
+            repository(root, &module, held, depth + 1, facts);
+        } else {
+            // A submodule path with slashes: what is below may be repositories; none of it may change.
+            facts.protected.push(present(module, FileKind::Directory));
+        }
+    }
+}
+
+fn executable_surface(root: &Path, at: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
+    let dir = root.join(at);
+    let local: BTreeSet<PathBuf> =
+        held.iter().filter_map(|p| p.strip_prefix(at).ok()).map(Path::to_owned).collect();
+    let lists: [(&[&str], PlaceholderShape); 3] = [
+        (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Directory),
+        (catalogue::GIT_PROTECTED_FILES, PlaceholderShape::EmptyFile),
+        (&[catalogue::GIT_COMMONDIR], PlaceholderShape::Dot),
+    ];
+    for (names, shape) in lists {
+        let found = protect(&dir, &local, names, shape);
+        facts
+            .protected
+            .extend(found.into_iter().map(|p| Protected { path: at.join(&p.path), ..p }));
+    }
+}
+
+fn directories(dir: &Path) -> Vec<std::ffi::OsString> {
+    let mut names: Vec<_> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()))
+        .map(|entry| entry.file_name())
+        .take(REPOSITORIES_MAX + 1)
+        .collect();
+    names.sort();
+    names
+}
+
+/// A `.git` file: followed only when what it points to points back here.
+fn linked(root: &Path, held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>) -> GitFacts {
+    let Some(target) = pointer(&root.join(".git"), "gitdir: ") else {
+        return distrusted("it does not name a git directory");
+    };
+    let Ok(gitdir) = resolve(&root.join(target)) else {
+        return distrusted("the git directory it names does not exist");
+    };
+    let own = root.join(".git");
+    let points_back = match pointer(&gitdir.path.join("gitdir"), "") {
+        // A linked worktree: .git/worktrees/NAME/gitdir names our .git file.
+        Some(back) => resolve(&gitdir.path.join(back)).is_ok_and(|b| b.path == own),
+        // A submodule: its config names our directory as its work tree.
+        None => worktree_of(&gitdir.path).is_some_and(|w| w == root),
+    };
+    if !points_back {
+        return distrusted("the git directory it names does not point back here");
+    }
+    let common = match pointer(&gitdir.path.join("commondir"), "") {
+        Some(common) => resolve(&gitdir.path.join(common)),
+        None => Ok(gitdir.clone()),
+    };
+    let Ok(common) = common else {
+        return distrusted("its common directory does not exist");
+    };
+    // The administrative directory must lie in the repository it claims to be of, or be it.
+    if !gitdir.path.starts_with(&common.path) || root.starts_with(&common.path) {
+        return distrusted("its git directory lies outside its repository");
+    }
+    let held = held_by(common.id);
+    let mut facts = GitFacts::default();
+    repository(&common.path, Path::new(""), &held, 0, &mut facts);
+    facts.pinned.retain(|p| !p.as_os_str().is_empty());
+    if let Ok(own_admin) = gitdir.path.strip_prefix(&common.path)
+        && !own_admin.as_os_str().is_empty()
+    {
+        // Our own administrative directory must be writable (HEAD, index), but not what redirects it.
+        facts.protected.retain(|p| p.path != own_admin);
+        facts.pinned.extend(ancestors_below(own_admin));
+        for name in ["commondir", "gitdir"] {
+            if let Some((kind, _)) = look(&gitdir.path.join(name)) {
+                facts.protected.push(present(own_admin.join(name), kind));
+            }
+        }
+        let local: BTreeSet<PathBuf> = held
+            .iter()
+            .filter_map(|p| p.strip_prefix(own_admin).ok())
+            .map(Path::to_owned)
+            .collect();
+        let more = protect(&gitdir.path, &local, &["config.worktree"], PlaceholderShape::EmptyFile);
+        facts
+            .protected
+            .extend(more.into_iter().map(|p| Protected { path: own_admin.join(&p.path), ..p }));
+    }
+    let (owner_uid, owner_gid) = {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::symlink_metadata(&common.path).map_or((0, 0), |m| (m.uid(), m.gid()))
+    };
+    let linked = WritableRoot {
+        root: common,
+        owner_uid,
+        owner_gid,
+        protected: Vec::new(),
+        secrets: Vec::new(),
+        git: facts,
+    };
+    GitFacts { linked: Some(Box::new(linked)), ..GitFacts::default() }
+}
+
+fn ancestors_below(path: &Path) -> Vec<PathBuf> {
+    let mut list: Vec<PathBuf> =
+        path.ancestors().filter(|p| !p.as_os_str().is_empty()).map(Path::to_owned).collect();
+    list.reverse();
+    list
+}
+
+/// The path a small pointer file names, after `prefix`.
+fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
+    let meta = std::fs::symlink_metadata(file).ok()?;
+    if !meta.is_file() || meta.len() > POINTER_BYTES_MAX {
+        return None;
+    }
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().next()?.strip_prefix(prefix)?.trim_end();
+    (!line.is_empty()).then(|| PathBuf::from(line))
+}
+
+/// `core.worktree` of a git directory, resolved.
+fn worktree_of(gitdir: &Path) -> Option<PathBuf> {
+    let config = std::fs::read_to_string(gitdir.join("config")).ok()?;
+    let value = config.lines().find_map(|line| {
+        let (key, value) = line.trim().split_once('=')?;
+        (key.trim().eq_ignore_ascii_case("worktree")).then(|| value.trim().to_owned())
+    })?;
+    let path = gitdir.join(value);
+    let clean = path.components().all(|c| !matches!(c, Component::Prefix(_)));
+    clean.then(|| path.canonicalize().ok()).flatten()
+}

@@ -1,0 +1,239 @@
+//! Facts about the host: identity, kernel features, which catalogue names exist.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use ringfence_plan::seccomp::Arch;
+use ringfence_plan::{
+    FileId, FileKind, Found, HomeEntry, HostFacts, RootEntry, UserNamespaces, catalogue,
+};
+use ringfence_spec::{CommandPreset, Problem};
+
+use crate::cgroup;
+
+/// First of the ids that runs of a root caller get on the host: above the ranges that distributions, systemd and
+/// subordinate ids use, below 2^31.
+const STAND_IN_FIRST: u32 = 1_900_000_000;
+
+/// Who calls, and with what around it.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The environment.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Where Ringfence keeps its state, never visible to a run.
+    pub state: PathBuf,
+    /// Where Ringfence reads its settings, never visible to a run.
+    pub config: Option<PathBuf>,
+}
+
+/// Looks at the host.
+pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, Problem> {
+    let arch = Arch::NATIVE.ok_or_else(|| {
+        Problem::cannot_build("architecture", "this processor architecture is not supported")
+    })?;
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    let homes = homes(caller, uid);
+    let mut secrets = existing(
+        homes
+            .iter()
+            .flat_map(|home| catalogue::HOME_SECRETS.iter().map(move |name| home.join(name))),
+    );
+    secrets.extend(existing([caller.state.clone()]));
+    secrets.extend(existing(caller.config.clone()));
+    let notify = ringfence_sys::seccomp::notify_available();
+    Ok(HostFacts {
+        arch,
+        uid,
+        host_root: uid == 0 && owns_all_ids(),
+        gid,
+        groups: groups(gid),
+        stand_in_id: STAND_IN_FIRST
+            + rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % (1 << 22),
+        user_namespaces: UserNamespaces::Usable,
+        landlock_abi: ringfence_sys::landlock_abi(),
+        seccomp_filter: ringfence_sys::seccomp::filter_available(),
+        // One listener to a process: under an outer fence that has one, a second is refused with EBUSY.
+        seccomp_notify: notify && !under_a_filter(),
+        cgroup: cgroup::facts(&cgroup::find_parent()),
+        environment: caller.environment.clone(),
+        system: system(preset),
+        system_masks: system_masks(preset),
+        system_texts: catalogue::SYSTEM_TEXTS
+            .iter()
+            .map(PathBuf::from)
+            .filter(|p| p.is_file() || preset == CommandPreset::Minimal)
+            .collect(),
+        home_entries: home_entries(caller, &homes),
+        homes,
+        secrets,
+        proc_masks: existing(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
+        sysfs: existing(catalogue::SYSFS.iter().map(PathBuf::from)),
+    })
+}
+
+/// What is at `path` itself, link not followed.
+pub(super) fn look(path: &Path) -> Option<(FileKind, FileId)> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    Some((kind(&meta), FileId { dev: meta.dev(), ino: meta.ino() }))
+}
+
+/// What is at `path` after every link, with its canonical path.
+pub(super) fn resolve(path: &Path) -> std::io::Result<Found> {
+    let real = path.canonicalize()?;
+    let meta = std::fs::symlink_metadata(&real)?;
+    let id = FileId { dev: meta.dev(), ino: meta.ino() };
+    Ok(Found { path: real, kind: kind(&meta), id })
+}
+
+fn kind(meta: &std::fs::Metadata) -> FileKind {
+    let t = meta.file_type();
+    match () {
+        () if t.is_dir() => FileKind::Directory,
+        () if t.is_file() => FileKind::File,
+        () if t.is_symlink() => FileKind::Symlink,
+        () if t.is_socket() => FileKind::Socket,
+        () => FileKind::Other,
+    }
+}
+
+/// Those of `paths` that exist. A link counts as itself and, where it leads somewhere, as that place too.
+fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Found> {
+    let mut found = Vec::new();
+    for path in paths {
+        let Some((kind, id)) = look(&path) else { continue };
+        if kind == FileKind::Symlink
+            && let Ok(target) = resolve(&path)
+        {
+            found.push(target);
+        }
+        found.push(Found { path, kind, id });
+    }
+    found
+}
+
+/// Whether uid 0 here is uid 0 of the host: only the initial user namespace maps every id to itself.
+fn owns_all_ids() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+fn groups(gid: u32) -> Vec<u32> {
+    let mut groups: Vec<u32> = rustix::process::getgroups()
+        .unwrap_or_default()
+        .into_iter()
+        .map(rustix::process::Gid::as_raw)
+        .filter(|g| *g != gid)
+        .collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// Whether some filter holds this process already.
+fn under_a_filter() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+        && !second_listener_works()
+}
+
+/// Tries it in a child of its own, because a filter cannot be taken off again.
+fn second_listener_works() -> bool {
+    crate::probe::listener().is_ok()
+}
+
+fn homes(caller: &Caller, uid: u32) -> Vec<PathBuf> {
+    let from_env = caller.environment.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+    let mut homes: Vec<PathBuf> = Vec::new();
+    for home in from_env.into_iter().chain(passwd_home(uid)) {
+        let Ok(found) = resolve(&home) else { continue };
+        let usable = found.kind == FileKind::Directory && found.path != Path::new("/");
+        if usable && !homes.contains(&found.path) {
+            homes.push(found.path);
+        }
+    }
+    homes
+}
+
+fn passwd_home(uid: u32) -> Option<PathBuf> {
+    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let matches = fields.next()?.parse() == Ok(uid);
+        matches.then(|| fields.nth(2).map(PathBuf::from)).flatten()
+    })
+}
+
+fn home_entries(caller: &Caller, homes: &[PathBuf]) -> Vec<HomeEntry> {
+    let named = homes
+        .iter()
+        .flat_map(|home| catalogue::HOME_VISIBLE.iter().map(move |name| home.join(name)));
+    let by_variable = catalogue::ENV_DIRECTORIES.iter().filter_map(|name| {
+        let value = caller.environment.get(std::ffi::OsStr::new(name))?;
+        let path = PathBuf::from(value);
+        // A variable that names a home, or something above one, would undo its privacy.
+        let broad = homes.iter().any(|home| home.starts_with(&path)) || !path.is_absolute();
+        (!broad && path.is_dir()).then_some(path)
+    });
+    let mut entries: Vec<HomeEntry> = Vec::new();
+    for at in named.chain(by_variable) {
+        if look(&at).is_none() {
+            continue;
+        }
+        let Ok(source) = resolve(&at) else { continue };
+        // A link into the home's private part, or to the home itself, shows nothing.
+        let broad = homes.iter().any(|home| home.starts_with(&source.path));
+        let plain = matches!(source.kind, FileKind::Directory | FileKind::File);
+        // Mounts go where the real directories are: a link above would have to be followed to get there.
+        let at = match (at.parent().map(Path::canonicalize), at.file_name()) {
+            (Some(Ok(parent)), Some(name)) => parent.join(name),
+            _ => continue,
+        };
+        if !broad && plain && !entries.iter().any(|e| e.at == at) {
+            entries.push(HomeEntry { at, source });
+        }
+    }
+    entries
+}
+
+fn system(preset: CommandPreset) -> Vec<RootEntry> {
+    let mut names: Vec<&str> = catalogue::SYSTEM.to_vec();
+    if preset == CommandPreset::Minimal {
+        names.extend(catalogue::MINIMAL_ETC);
+    } else {
+        names.extend(catalogue::SYSTEM_VAR);
+    }
+    let mut entries = Vec::new();
+    for name in names {
+        let path = PathBuf::from(name);
+        match look(&path) {
+            Some((FileKind::Symlink, _)) => {
+                if let Ok(target) = std::fs::read_link(&path) {
+                    entries.push(RootEntry::Symlink { at: path, target });
+                }
+            }
+            Some((kind, id)) => entries.push(RootEntry::Directory(Found { path, kind, id })),
+            None => {}
+        }
+    }
+    entries
+}
+
+fn system_masks(preset: CommandPreset) -> Vec<Found> {
+    if preset == CommandPreset::Minimal {
+        return Vec::new();
+    }
+    let (dir, prefix, suffix) = catalogue::SSH_HOST_KEYS;
+    let keys = std::fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with(prefix) && name.ends_with(suffix)
+    });
+    let keys: Vec<PathBuf> = keys.map(|entry| entry.path()).collect();
+    existing(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys))
+        .into_iter()
+        .filter(|found| found.kind != FileKind::Symlink)
+        .collect()
+}

@@ -1,0 +1,9 @@
+//! Looks at the host and at what was asked for, and puts both into plain values for the plan.
+//! Looks only: makes nothing, changes nothing.
+
+mod git;
+mod host;
+mod paths;
+
+pub use host::{Caller, host_facts};
+pub use paths::{Asked, request};

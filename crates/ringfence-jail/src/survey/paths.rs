@@ -1,0 +1,176 @@
+//! Resolves every path a run asks for, and surveys each directory it may write.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_plan::{
+    FileKind, Found, GitFacts, PlaceholderShape, Protected, ProtectedState, Request, WritableRoot,
+    catalogue,
+};
+use ringfence_spec::{CommandPreset, Policy, Problem};
+
+use super::git;
+use super::host::{look, resolve};
+use crate::registry::Registry;
+
+/// What the caller asked for, unresolved.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// Where to start.
+    pub cwd: PathBuf,
+    /// Whether the program gets a terminal.
+    pub terminal: bool,
+    /// Whether output is captured.
+    pub capture: bool,
+    /// A fresh name for a private directory, used only without namespaces.
+    pub host_scratch: PathBuf,
+}
+
+/// Resolves a request.
+pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Request, Problem> {
+    let cwd = find(&asked.cwd, "cwd")?;
+    if cwd.kind != FileKind::Directory {
+        return Err(Problem::usage(
+            "cwd_not_a_directory",
+            format!("`{}` is not a directory", asked.cwd.display()),
+        )
+        .hint("pass a directory to `--cwd`"));
+    }
+    let mut writable_roots = Vec::new();
+    let mut writable_files = Vec::new();
+    if policy.preset == CommandPreset::Workspace {
+        writable_roots.push(cwd.clone());
+    }
+    for path in &policy.rw {
+        let found = find(path, "rw")?;
+        match found.kind {
+            FileKind::Directory if writable_roots.iter().any(|r| r.path == found.path) => {}
+            FileKind::Directory => writable_roots.push(found),
+            FileKind::File => writable_files.push(found),
+            _ => return Err(not_a_grant(path, "rw")),
+        }
+    }
+    let mut readable = Vec::new();
+    for path in &policy.ro {
+        let found = find(path, "ro")?;
+        match found.kind {
+            FileKind::Directory | FileKind::File => readable.push(found),
+            _ => return Err(not_a_grant(path, "ro")),
+        }
+    }
+    for found in &readable {
+        if writable_roots.iter().chain(&writable_files).any(|w| w.path == found.path) {
+            return Err(Problem::usage(
+                "contradictory_paths",
+                format!("`{}` is both writable and read-only", found.path.display()),
+            )
+            .hint("drop one of `--rw` and `--ro`, or use `--preset readonly`"));
+        }
+    }
+    // What is not there needs no hiding; but a typing error would then hide nothing, so it must exist.
+    let hidden = policy.hide.iter().map(|p| find(p, "hide")).collect::<Result<_, _>>()?;
+    let sockets = policy.sockets.iter().map(|p| socket(p)).collect::<Result<_, _>>()?;
+    let writable = writable_roots.into_iter().map(|root| survey(root, registry)).collect();
+    Ok(Request {
+        argv: asked.argv,
+        cwd,
+        writable,
+        writable_files,
+        readable,
+        hidden,
+        sockets,
+        host_scratch: asked.host_scratch,
+        terminal: asked.terminal,
+        capture: asked.capture,
+    })
+}
+
+fn find(path: &Path, key: &str) -> Result<Found, Problem> {
+    resolve(path).map_err(|e| {
+        Problem::usage("path_not_found", format!("`{key}`: cannot use `{}`", path.display()))
+            .cause(e)
+            .hint("the path must exist before the run starts")
+    })
+}
+
+fn not_a_grant(path: &Path, key: &str) -> Problem {
+    Problem::usage(
+        "path_not_grantable",
+        format!("`{key}`: `{}` is neither a file nor a directory", path.display()),
+    )
+    .hint("a unix socket is granted with `--socket`")
+}
+
+fn socket(path: &Path) -> Result<Found, Problem> {
+    let found = find(path, "socket")?;
+    if found.kind == FileKind::Socket {
+        return Ok(found);
+    }
+    Err(Problem::usage(
+        "not_a_socket",
+        format!("`socket`: `{}` is not a unix socket", path.display()),
+    ))
+}
+
+/// What in a writable directory is protected, secret or git's.
+fn survey(root: Found, registry: &Registry) -> WritableRoot {
+    let held = registry.held(root.id);
+    let (owner_uid, owner_gid) =
+        std::fs::symlink_metadata(&root.path).map_or((0, 0), |meta| (meta.uid(), meta.gid()));
+    let mut protected =
+        protect(&root.path, &held, catalogue::PROTECTED, PlaceholderShape::Directory);
+    for name in catalogue::PROTECTED_WHEN_PRESENT {
+        if let Some((kind @ (FileKind::File | FileKind::Symlink), _)) = look(&root.path.join(name))
+        {
+            protected.push(Protected { path: name.into(), state: ProtectedState::Present(kind) });
+        }
+    }
+    let git = git::survey(&root.path, &held, &|id| registry.held(id));
+    let secrets = dotenv(&root.path);
+    WritableRoot { root, owner_uid, owner_gid, protected, secrets, git }
+}
+
+/// The state of each of `names` below `dir`. What nobody can create needs no placeholder.
+pub(super) fn protect(
+    dir: &Path,
+    held: &BTreeSet<PathBuf>,
+    names: &[&str],
+    shape: PlaceholderShape,
+) -> Vec<Protected> {
+    let can_create = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok();
+    let state = |name: &str| match look(&dir.join(name)) {
+        Some((kind, _)) if !held.contains(Path::new(name)) => Some(ProtectedState::Present(kind)),
+        _ => can_create.then_some(ProtectedState::Absent(shape)),
+    };
+    names
+        .iter()
+        .filter_map(|name| Some(Protected { path: name.into(), state: state(name)? }))
+        .collect()
+}
+
+/// `.env` and `.env.*` at the top: files and links, not directories (a virtual environment may be called `.env`).
+fn dotenv(root: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+    let mut names: Vec<PathBuf> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let text = name.to_string_lossy();
+            let secret = (text == ".env" || text.starts_with(".env."))
+                && !catalogue::DOTENV_TEMPLATES.contains(&text.as_ref());
+            let plain = secret && entry.file_type().is_ok_and(|t| !t.is_dir());
+            plain.then(|| PathBuf::from(&name))
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// An empty [`GitFacts`] with a reason.
+pub(super) fn distrusted(why: impl Into<String>) -> GitFacts {
+    GitFacts { distrusted: Some(why.into()), ..GitFacts::default() }
+}

@@ -1,0 +1,169 @@
+//! A terminal of the run's own. What it does to that one reaches nothing of the caller's: bytes are all that cross.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use ringfence_sys::{CallError, Named};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::pty::OpenptFlags;
+use rustix::termios::{OptionalActions, Termios};
+
+use crate::channel::{self, Message};
+
+/// In the child: opens a terminal in the run's own view, makes it the controlling one, sends the master out.
+pub(crate) fn open_inside(report: impl AsFd) -> Result<OwnedFd, CallError> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = rustix::pty::openpt(flags).named(|| "open(\"/dev/ptmx\")")?;
+    rustix::pty::unlockpt(&master).named(|| "unlockpt")?;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).named(|| "ioctl(TIOCGPTPEER)")?;
+    rustix::process::ioctl_tiocsctty(&slave).named(|| "ioctl(TIOCSCTTY)")?;
+    channel::send(report, &Message::Terminal(master))?;
+    Ok(slave)
+}
+
+/// The caller's terminal in raw mode, and the run's. Dropping it puts the caller's back.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    master: OwnedFd,
+    before: Option<Termios>,
+    to_master: Vec<u8>,
+    to_caller: Vec<u8>,
+    reads_caller: bool,
+    open: bool,
+}
+
+/// Bytes moved at once, and the most that wait for a slow side.
+const CHUNK: usize = 16 << 10;
+
+impl Terminal {
+    /// Takes over the caller's terminal for the run behind `master`.
+    pub(crate) fn take_over(master: OwnedFd) -> Result<Self, CallError> {
+        let flags = rustix::fs::fcntl_getfl(&master).named(|| "fcntl(F_GETFL)")?;
+        rustix::fs::fcntl_setfl(&master, flags | rustix::fs::OFlags::NONBLOCK)
+            .named(|| "fcntl(F_SETFL)")?;
+        let stdin = rustix::stdio::stdin();
+        let reads_caller = rustix::termios::isatty(stdin);
+        let mut before = None;
+        if let Ok(settings) = rustix::termios::tcgetattr(stdin) {
+            rustix::termios::tcsetattr(&master, OptionalActions::Now, &settings)
+                .named(|| "tcsetattr(master)")?;
+            let mut raw = settings.clone();
+            raw.make_raw();
+            rustix::termios::tcsetattr(stdin, OptionalActions::Now, &raw)
+                .named(|| "tcsetattr(stdin)")?;
+            before = Some(settings);
+        }
+        let mut terminal = Self {
+            master,
+            before,
+            to_master: Vec::new(),
+            to_caller: Vec::new(),
+            reads_caller,
+            open: true,
+        };
+        terminal.resize();
+        Ok(terminal)
+    }
+
+    /// Gives the run's terminal the caller's size.
+    pub(crate) fn resize(&mut self) {
+        if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout()) {
+            // A terminal that is closing has no size; nothing to do then.
+            let _ = rustix::termios::tcsetwinsize(&self.master, size);
+        }
+    }
+
+    /// What to wait for: master, then the caller's stdin, then its stdout.
+    pub(crate) fn wants(&self) -> [PollFlags; 3] {
+        let mut master = PollFlags::empty();
+        if self.open && self.to_caller.len() < CHUNK {
+            master |= PollFlags::IN;
+        }
+        if self.open && !self.to_master.is_empty() {
+            master |= PollFlags::OUT;
+        }
+        let stdin = self.reads_caller && self.open && self.to_master.len() < CHUNK;
+        let stdin = if stdin { PollFlags::IN } else { PollFlags::empty() };
+        let stdout = !self.to_caller.is_empty();
+        let stdout = if stdout { PollFlags::OUT } else { PollFlags::empty() };
+        [master, stdin, stdout]
+    }
+
+    /// The master side.
+    pub(crate) fn master(&self) -> &OwnedFd {
+        &self.master
+    }
+
+    /// Moves what is ready.
+    pub(crate) fn step(&mut self, ready: [PollFlags; 3]) {
+        let [master, stdin, stdout] = ready;
+        let any = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        if stdin.intersects(any) {
+            let mut buffer = [0u8; 4096];
+            match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
+                Ok(n) if n > 0 => self.to_master.extend_from_slice(&buffer[..n]),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                _ => self.reads_caller = false,
+            }
+        }
+        if master.contains(PollFlags::OUT) && !self.to_master.is_empty() {
+            match rustix::io::write(&self.master, &self.to_master) {
+                Ok(n) => drop(self.to_master.drain(..n)),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => self.to_master.clear(),
+            }
+        }
+        if master.intersects(any) {
+            self.read_master();
+        }
+        if stdout.intersects(PollFlags::OUT | PollFlags::HUP | PollFlags::ERR) {
+            self.write_caller();
+        }
+    }
+
+    fn read_master(&mut self) {
+        let mut buffer = [0u8; CHUNK];
+        match rustix::io::read(&self.master, &mut buffer) {
+            Ok(n) if n > 0 => self.to_caller.extend_from_slice(&buffer[..n]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // EIO: the last process with the other side open is gone.
+            _ => self.open = false,
+        }
+    }
+
+    fn write_caller(&mut self) {
+        let piece = &self.to_caller[..self.to_caller.len().min(4096)];
+        match rustix::io::write(rustix::stdio::stdout(), piece) {
+            Ok(n) => drop(self.to_caller.drain(..n)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => self.to_caller.clear(),
+        }
+    }
+
+    /// After the run is dead: what it still had to say.
+    pub(crate) fn drain(&mut self) {
+        while self.open {
+            let before = self.to_caller.len();
+            self.read_master();
+            if self.to_caller.len() == before {
+                break;
+            }
+            while !self.to_caller.is_empty() {
+                self.write_caller();
+            }
+        }
+        while !self.to_caller.is_empty() {
+            self.write_caller();
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // Nothing can be done if the caller's terminal is gone.
+            let _ =
+                rustix::termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Drain, before);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What no kernel limit covers, watched: memory of the tree without a cgroup, CPU of the tree, growth of a workspace.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use ringfence_spec::Limits;
+
+use crate::cgroup::Leaf;
+
+/// How often to look: the time a run can be over a watched limit before it is stopped.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(25);
+
+/// How much a workspace may be over its limit between two looks and the count that confirms it; said in the docs.
+const DISK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Files looked at to confirm growth: past this many the run is over the limit by any measure.
+const FILES_MAX: usize = 2_000_000;
+
+/// Which watched limit was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// CPU time of the tree.
+    Cpu,
+    /// Memory of the tree.
+    Memory,
+    /// Bytes added to disk.
+    Disk,
+}
+
+/// The watch over one run.
+pub(crate) struct Watchdog {
+    cpu_max: Option<Duration>,
+    memory_max: Option<u64>,
+    disk_max: Option<u64>,
+    disk: Vec<DiskRoot>,
+    started: SystemTime,
+    disk_next: Instant,
+    scratch: Option<OwnedFd>,
+    root_pid: i32,
+}
+
+struct DiskRoot {
+    path: PathBuf,
+    free_before: u64,
+}
+
+impl Watchdog {
+    /// A watch over the tree below `root_pid`. Memory is watched only where no cgroup holds it.
+    pub(crate) fn new(limits: &Limits, roots: &[PathBuf], cgroup: bool, root_pid: i32) -> Self {
+        let disk = roots
+            .iter()
+            .filter_map(|path| {
+                Some(DiskRoot { free_before: free_bytes(path)?, path: path.clone() })
+            })
+            .collect();
+        Self {
+            cpu_max: limits.cpu.map(ringfence_spec::Span::duration),
+            memory_max: limits.memory.filter(|_| !cgroup).map(ringfence_spec::ByteSize::bytes),
+            disk_max: limits.disk.map(ringfence_spec::ByteSize::bytes),
+            disk,
+            started: SystemTime::now(),
+            disk_next: Instant::now() + DISK_INTERVAL,
+            scratch: None,
+            root_pid,
+        }
+    }
+
+    /// The run's own memory filesystem, whose pages count as its memory.
+    pub(crate) fn set_scratch(&mut self, root: OwnedFd) {
+        self.scratch = Some(root);
+    }
+
+    /// How soon to look again, if there is anything to watch.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        if self.cpu_max.is_some() || self.memory_max.is_some() {
+            return Some(INTERVAL);
+        }
+        (self.disk_max.is_some() && !self.disk.is_empty()).then_some(DISK_INTERVAL)
+    }
+
+    /// Looks once.
+    pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<Passed> {
+        let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
+        let walks =
+            self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
+        let tree = if walks { tree(self.root_pid) } else { Vec::new() };
+        if let Some(max) = self.cpu_max {
+            let used = counted_by_leaf.unwrap_or_else(|| cpu_of(&tree));
+            if used > max {
+                return Some(Passed::Cpu);
+            }
+        }
+        if let Some(max) = self.memory_max {
+            let scratch = self.scratch.as_ref().map_or(0, used_bytes);
+            let quick: u64 = tree.iter().map(|pid| resident_bytes(*pid)).sum();
+            // Shared pages count once for each process in the quick sum; the slow one divides them.
+            if scratch + quick > max
+                && scratch + tree.iter().map(|p| proportional_bytes(*p)).sum::<u64>() > max
+            {
+                return Some(Passed::Memory);
+            }
+        }
+        if let Some(max) = self.disk_max
+            && Instant::now() >= self.disk_next
+        {
+            self.disk_next = Instant::now() + DISK_INTERVAL;
+            for root in &self.disk {
+                let free = free_bytes(&root.path).unwrap_or(root.free_before);
+                // Others write to the same disk: what counts is what changed here since the run began.
+                if root.free_before.saturating_sub(free) > max
+                    && changed_bytes(&root.path, self.started, max) > max
+                {
+                    return Some(Passed::Disk);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The process `root` and everything below it.
+pub(crate) fn tree(root: i32) -> Vec<i32> {
+    let mut found = vec![root];
+    let mut seen: HashSet<i32> = HashSet::from([root]);
+    let mut next = 0;
+    let mut by_scan: Option<HashMap<i32, Vec<i32>>> = None;
+    while let Some(&pid) = found.get(next) {
+        next += 1;
+        for child in children(pid, &mut by_scan) {
+            if seen.insert(child) {
+                found.push(child);
+            }
+        }
+    }
+    found
+}
+
+fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> {
+    let mut list = Vec::new();
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return list };
+    for task in tasks.flatten() {
+        match fs::read_to_string(task.path().join("children")) {
+            Ok(text) => list.extend(text.split_whitespace().filter_map(|w| w.parse::<i32>().ok())),
+            // Kernels without CONFIG_PROC_CHILDREN: read every process's parent once.
+            Err(_) => {
+                let map = by_scan.get_or_insert_with(scan_parents);
+                return map.get(&pid).cloned().unwrap_or_default();
+            }
+        }
+    }
+    list
+}
+
+fn scan_parents() -> HashMap<i32, Vec<i32>> {
+    let mut map: HashMap<i32, Vec<i32>> = HashMap::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return map };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
+            continue;
+        };
+        if let Some(parent) = stat_field(pid, 1).and_then(|p| i32::try_from(p).ok()) {
+            map.entry(parent).or_default().push(pid);
+        }
+    }
+    map
+}
+
+/// Field `index` of `/proc/PID/stat`, counted from the state (0) after the name in parentheses.
+fn stat_field(pid: i32, index: usize) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(index)?.parse().ok()
+}
+
+fn cpu_of(tree: &[i32]) -> Duration {
+    // Fields utime, stime, cutime, cstime in ticks of 10 ms: USER_HZ is 100 on every Linux we run on.
+    let ticks: u64 = tree
+        .iter()
+        .map(|pid| (11..=14).map(|i| stat_field(*pid, i).unwrap_or(0)).sum::<u64>())
+        .sum();
+    Duration::from_millis(ticks * 10)
+}
+
+fn kib_lines(path: &str, keys: &[&str]) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let kib: u64 = text
+        .lines()
+        .filter_map(|line| {
+            let (key, rest) = line.split_once(':')?;
+            let known = keys.contains(&key);
+            known.then(|| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).flatten()
+        })
+        .sum();
+    kib * 1024
+}
+
+fn resident_bytes(pid: i32) -> u64 {
+    kib_lines(&format!("/proc/{pid}/status"), &["RssAnon", "RssShmem"])
+}
+
+fn proportional_bytes(pid: i32) -> u64 {
+    kib_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss_Anon", "Pss_Shmem"])
+}
+
+fn free_bytes(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bfree * stat.f_frsize)
+}
+
+fn used_bytes(root: &OwnedFd) -> u64 {
+    rustix::fs::fstatvfs(root).map_or(0, |s| s.f_blocks.saturating_sub(s.f_bfree) * s.f_frsize)
+}
+
+/// Bytes on disk of files below `root` that changed since `since`; stops counting past `enough`.
+fn changed_bytes(root: &Path, since: SystemTime, enough: u64) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let since = i64::try_from(since).unwrap_or(0);
+    let mut total = 0;
+    let mut n_files = 0;
+    let mut pending = vec![root.to_owned()];
+    while let Some(dir) = pending.pop() {
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            n_files += 1;
+            // Never follows a link: the metadata of the entry itself.
+            let Ok(meta) = entry.metadata() else { continue };
+            if meta.is_dir() {
+                pending.push(entry.path());
+            }
+            if meta.ctime() >= since {
+                total += meta.blocks() * 512;
+            }
+            if total > enough || n_files > FILES_MAX {
+                return u64::MAX;
+            }
+        }
+    }
+    total
+}

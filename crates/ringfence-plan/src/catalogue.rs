@@ -1,0 +1,312 @@
+//! Names with a meaning: what of the system is shown, what of a home stays visible, what is secret, what is protected.
+//! Data only. `ringfence-jail` looks these names up on the host; the plan decides what follows.
+
+/// Top-level directories of the system that command runs see read-only.
+pub const SYSTEM: &[&str] = &[
+    "/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/usr",
+];
+
+/// Parts of `/var` that tools read. The rest (logs, mail, spools, databases) stays out.
+pub const SYSTEM_VAR: &[&str] = &[
+    "/var/cache/fontconfig",
+    "/var/lib/ca-certificates",
+    "/var/lib/dpkg",
+    "/var/lib/ghc",
+    "/var/lib/rpm",
+    "/var/lib/texmf",
+];
+
+/// Of `/etc`, the names a dynamic loader, a C library and TLS need: what the `minimal` preset keeps.
+pub const MINIMAL_ETC: &[&str] = &[
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.alias",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/pki/tls",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+];
+
+/// System files that hold secrets. Permissions guard most of them; the mask guards them from group members too.
+pub const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/docker",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/krb5.keytab",
+    "/etc/kubernetes",
+    "/etc/letsencrypt",
+    "/etc/machine-id",
+    "/etc/NetworkManager/system-connections",
+    "/etc/openvpn",
+    "/etc/rancher",
+    "/etc/ringfence",
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/ssl/private",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/wireguard",
+];
+
+/// A directory of `/etc` whose entries with this prefix and suffix are secrets: `ssh_host_ed25519_key`.
+pub const SSH_HOST_KEYS: (&str, &str, &str) = ("/etc/ssh", "ssh_host_", "_key");
+
+/// System files that name the host and its users: harmless ones stand over them.
+pub const SYSTEM_TEXTS: &[&str] = &["/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd"];
+
+/// Files of `/sys` that runtimes read to count processors.
+pub const SYSFS: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
+
+/// Files of `/proc` that tell about the host or change it. Files that only host uid 0 may open are not here
+/// (`kmsg`, `slabinfo`, `kpagecount`…): no run has that uid. The four at the end are, for they have hurt others.
+pub const PROC_MASKS: &[&str] = &[
+    "/proc/acpi",
+    "/proc/bus",
+    "/proc/cmdline",
+    "/proc/driver",
+    "/proc/fs",
+    "/proc/interrupts",
+    "/proc/irq",
+    "/proc/kallsyms",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/modules",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/version_signature",
+    "/proc/kcore",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+];
+
+/// Device nodes a run has.
+pub const DEVICES: &[&str] = &["full", "null", "random", "tty", "urandom", "zero"];
+
+/// Toolchains and harmless dotfiles below a home that stay visible, read-only.
+pub const HOME_VISIBLE: &[&str] = &[
+    ".asdf",
+    ".bun",
+    ".cargo",
+    ".conda",
+    ".config/git/attributes",
+    ".config/git/config",
+    ".config/git/ignore",
+    ".deno",
+    ".dotnet",
+    ".editorconfig",
+    ".elan",
+    ".fnm",
+    ".gem",
+    ".ghcup",
+    ".gitattributes",
+    ".gitconfig",
+    ".gitignore",
+    ".gitignore_global",
+    ".gradle",
+    ".inputrc",
+    ".juliaup",
+    ".jenv",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pnpm",
+    ".local/share/uv",
+    ".m2",
+    ".nix-profile",
+    ".nodenv",
+    ".npm-global",
+    ".nvm",
+    ".opam",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+    ".rye",
+    ".sdkman",
+    ".stack",
+    ".swiftly",
+    ".terminfo",
+    ".vimrc",
+    ".volta",
+    ".yarn",
+    "anaconda3",
+    "go",
+    "mambaforge",
+    "miniconda3",
+    "miniforge3",
+];
+
+/// Below a home: never visible, whatever is granted.
+pub const HOME_SECRETS: &[&str] = &[
+    ".aws",
+    ".azure",
+    ".bash_history",
+    ".bash_sessions",
+    ".boto",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".claude.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".composer/auth.json",
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/containers/auth.json",
+    ".config/doctl",
+    ".config/fish/fish_variables",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".config/glab-cli",
+    ".config/google-chrome",
+    ".config/helm",
+    ".config/heroku",
+    ".config/hub",
+    ".config/microsoft-edge",
+    ".config/op",
+    ".config/pip/pip.conf",
+    ".config/rclone",
+    ".config/ringfence",
+    ".config/sops",
+    ".docker",
+    ".gem/credentials",
+    ".git-credentials",
+    ".gnupg",
+    ".gradle/gradle.properties",
+    ".kube",
+    ".lesshst",
+    ".local/share/fish/fish_history",
+    ".local/share/keyrings",
+    ".local/share/ringfence",
+    ".local/state/ringfence",
+    ".m2/settings-security.xml",
+    ".m2/settings.xml",
+    ".minikube",
+    ".mozilla",
+    ".my.cnf",
+    ".mysql_history",
+    ".netrc",
+    ".node_repl_history",
+    ".npmrc",
+    ".password-store",
+    ".pgpass",
+    ".pip/pip.conf",
+    ".pki",
+    ".psql_history",
+    ".pypirc",
+    ".python_history",
+    ".rediscli_history",
+    ".s3cfg",
+    ".sqlite_history",
+    ".ssh",
+    ".subversion/auth",
+    ".terraform.d",
+    ".thunderbird",
+    ".vault-token",
+    ".viminfo",
+    ".yarnrc.yml",
+    ".zsh_history",
+    "snap/chromium",
+    "snap/firefox",
+];
+
+/// At the top of a writable directory: files agents and editors execute or obey. Read-only, also when absent.
+pub const PROTECTED: &[&str] = &[".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
+
+/// At the top of a writable directory: read-only when present. Deleting our own file would loosen the next run.
+pub const PROTECTED_WHEN_PRESENT: &[&str] = &["ringfence.toml"];
+
+/// Below a git directory: what makes git run or read something else. Read-only, also when absent.
+pub const GIT_PROTECTED_DIRECTORIES: &[&str] = &["hooks"];
+
+/// Below a git directory: files of the same kind, held by an empty file when absent.
+pub const GIT_PROTECTED_FILES: &[&str] = &["config", "config.worktree"];
+
+/// Below a git directory: `commondir` redirects everything, config included.
+pub const GIT_COMMONDIR: &str = "commondir";
+
+/// `.env.*` names that are templates by convention and usually under version control.
+pub const DOTENV_TEMPLATES: &[&str] =
+    &[".env.dist", ".env.example", ".env.sample", ".env.template"];
+
+/// Caller's variables that pass: terminal, locale, time zone, and where toolchains live.
+pub const ENV_PASSED: &[&str] = &[
+    "ASDF_DATA_DIR",
+    "ASDF_DIR",
+    "CARGO_HOME",
+    "COLORTERM",
+    "COLUMNS",
+    "CONDA_PREFIX",
+    "DENO_DIR",
+    "DOTNET_ROOT",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "LANG",
+    "LANGUAGE",
+    "LINES",
+    "NO_COLOR",
+    "NVM_BIN",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "PYENV_VERSION",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "RUSTUP_TOOLCHAIN",
+    "SDKMAN_DIR",
+    "TERM",
+    "TZ",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+];
+
+/// The same, by prefix.
+pub const ENV_PASSED_PREFIX: &[&str] = &["LC_"];
+
+/// Variables among [`ENV_PASSED`] that name a directory a toolchain needs to see.
+pub const ENV_DIRECTORIES: &[&str] = &[
+    "ASDF_DATA_DIR",
+    "ASDF_DIR",
+    "CARGO_HOME",
+    "CONDA_PREFIX",
+    "DOTNET_ROOT",
+    "GOPATH",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "RUSTUP_HOME",
+    "SDKMAN_DIR",
+    "VIRTUAL_ENV",
+    "VOLTA_HOME",
+];
+
+/// Variables that make a program load or run something: only a value given in the policy sets them, never the caller's.
+pub const ENV_NEVER_INHERITED: &[&str] = &[
+    "BASH_ENV",
+    "ENV",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_EXEC_PATH",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "NODE_OPTIONS",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PROMPT_COMMAND",
+    "RUBYOPT",
+    "SSH_AUTH_SOCK",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+];
+
+/// The same, by prefix.
+pub const ENV_NEVER_INHERITED_PREFIX: &[&str] = &["LD_", "DYLD_", "PYTHON", "RINGFENCE_"];

@@ -1,0 +1,675 @@
+//! The plan of a command run: chooses the tier, names the gaps, lays out the steps.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_spec::{
+    AuditState, CommandPreset, Enforcement, Fallback, FilesystemFence, Limits, Network,
+    NetworkFence, OutputState, Policy, Problem, ProcessFence, ResourceFence, SyscallFence, Tier,
+};
+
+use crate::environment::environment;
+use crate::facts::{
+    CgroupFacts, FileKind, HostFacts, ProtectedState, Request, RootEntry, UserNamespaces,
+};
+use crate::plan::{
+    CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Plan, Resource, Rlimit, RuleAccess,
+    Step,
+};
+use crate::seccomp::{self, Filter, FilterSpec, Inet, Observe, Profile, SharedMemory, UnixSockets};
+use crate::view::{View, WORKSPACE};
+
+/// uid and gid a root caller's run sees.
+const GUEST_ID: u32 = 1000;
+
+/// Bytes a run's private directories may hold when neither disk nor memory is limited.
+const SCRATCH_BYTES_MAX: u64 = 2 << 30;
+
+/// Inodes a run's private directories may hold: a node_modules of the largest kind, and an end to inode floods.
+const SCRATCH_INODES_MAX: u64 = 500_000;
+
+/// Locked memory a run may have: what kernels since 5.16 give by default.
+const MEMLOCK_BYTES_MAX: u64 = 8 << 20;
+
+/// Turns a policy, a request and the facts of this host into the plan of one command run.
+pub fn plan_command(
+    policy: &Policy,
+    request: &Request,
+    facts: &HostFacts,
+) -> Result<Plan, Problem> {
+    if let Network::Allow(hosts) = &policy.network {
+        return Err(Problem::cannot_build(
+            "network_allowlist_unsupported",
+            format!("cannot open the network for `{}`", hosts.join(",")),
+        )
+        .cause("this version has no network proxy; a run has its own loopback and nothing else")
+        .hint("leave out `--net`, or pass `--net none`"));
+    }
+    let choice = choose_tier(policy, facts)?;
+    refuse_broad_workspaces(policy, request, facts)?;
+    match choice.tier {
+        Tier::Namespaces => namespaces(policy, request, facts, choice.gaps),
+        Tier::Landlock | Tier::None => landlock(policy, request, facts, choice),
+    }
+}
+
+struct Choice {
+    tier: Tier,
+    gaps: Vec<String>,
+}
+
+fn choose_tier(policy: &Policy, facts: &HostFacts) -> Result<Choice, Problem> {
+    let mut gaps = Vec::new();
+    let tier = match &facts.user_namespaces {
+        _ if !facts.seccomp_filter => {
+            gaps.push(
+                "system calls are not filtered: this kernel has no seccomp filters".to_owned(),
+            );
+            Tier::None
+        }
+        UserNamespaces::Usable => Tier::Namespaces,
+        UserNamespaces::Refused(why) => {
+            gaps.push(format!("no namespaces: {why}"));
+            if facts.landlock_abi == 0 {
+                gaps.push("files are not confined: this kernel has no Landlock".to_owned());
+                Tier::None
+            } else {
+                Tier::Landlock
+            }
+        }
+    };
+    let enough = match policy.require {
+        Some(required) => tier.satisfies(required),
+        None => tier.satisfies(Tier::Landlock) || policy.fallback == Fallback::Warn,
+    };
+    if enough {
+        return Ok(Choice { tier, gaps });
+    }
+    let required = policy.require.unwrap_or(Tier::Landlock);
+    let problem = Problem::cannot_build(
+        "tier_unavailable",
+        format!("cannot build the `{required}` tier on this host"),
+    )
+    .cause(gaps.join("; "));
+    Err(match (policy.require, tier) {
+        (Some(Tier::Namespaces), Tier::Landlock) => problem.hint(
+            "allow user namespaces (`ringfence doctor` says how), or accept less with `--require landlock`",
+        ),
+        (None, _) => problem.hint(
+            "`ringfence doctor` says what is missing; `--fallback warn` runs with what is left",
+        ),
+        _ => problem.hint("`ringfence doctor` says what is missing"),
+    })
+}
+
+/// A writable directory that holds the caller's whole life is not a workspace.
+fn refuse_broad_workspaces(
+    policy: &Policy,
+    request: &Request,
+    facts: &HostFacts,
+) -> Result<(), Problem> {
+    let hint = "start in a project directory, or use `--preset readonly`";
+    for path in request
+        .writable
+        .iter()
+        .map(|w| &w.root.path)
+        .chain(request.writable_files.iter().map(|f| &f.path))
+    {
+        let shown = path.display();
+        if path == Path::new("/") {
+            return Err(
+                Problem::refused("workspace_too_broad", "`/` cannot be made writable").hint(hint)
+            );
+        }
+        if let Some(home) = facts.homes.iter().find(|home| home.starts_with(path)) {
+            return Err(Problem::refused(
+                "workspace_too_broad",
+                format!(
+                    "`{shown}` cannot be made writable: it holds the home `{}`",
+                    home.display()
+                ),
+            )
+            .hint(hint));
+        }
+        if let Some(secret) = facts.secrets.iter().find(|s| path.starts_with(&s.path)) {
+            return Err(Problem::refused(
+                "secret_path",
+                format!("`{shown}` is never visible to a run"),
+            )
+            .cause(format!("`{}` holds credentials or state", secret.path.display())));
+        }
+        let system = facts.system.iter().any(|entry| match entry {
+            RootEntry::Directory(found) => found.path.starts_with(path),
+            RootEntry::Symlink { .. } => false,
+        });
+        if system || ["/proc", "/sys", "/dev", "/run"].iter().any(|p| path.starts_with(p)) {
+            return Err(Problem::refused(
+                "workspace_too_broad",
+                format!("`{shown}` cannot be made writable: it is part of the system"),
+            )
+            .hint(hint));
+        }
+        if let Some(hidden) = request.hidden.iter().find(|h| path.starts_with(&h.path)) {
+            return Err(Problem::usage(
+                "contradictory_paths",
+                format!(
+                    "`{shown}` is writable and inside `{}`, which is hidden",
+                    hidden.path.display()
+                ),
+            )
+            .hint("drop one of `--rw` and `--hide`"));
+        }
+    }
+    for found in &request.readable {
+        if let Some(secret) = facts.secrets.iter().find(|s| found.path.starts_with(&s.path)) {
+            return Err(Problem::refused(
+                "secret_path",
+                format!("`{}` is never visible to a run", found.path.display()),
+            )
+            .cause(format!("`{}` holds credentials or state", secret.path.display())));
+        }
+    }
+    if policy.preset == CommandPreset::Readonly && !request.writable.is_empty() {
+        return Err(Problem::usage(
+            "contradictory_paths",
+            "`--preset readonly` and `--rw` contradict each other",
+        )
+        .hint("drop `--rw`, or use `--preset workspace`"));
+    }
+    Ok(())
+}
+
+fn namespaces(
+    policy: &Policy,
+    request: &Request,
+    facts: &HostFacts,
+    mut gaps: Vec<String>,
+) -> Result<Plan, Problem> {
+    let identity = identity(request, facts);
+    let view = View::for_command(policy, request, facts, &identity);
+    let limits = &policy.limits;
+    let resources = resources(facts, limits, &mut gaps);
+    if facts.landlock_abi == 0 {
+        gaps.push("Landlock is missing: the mount table alone confines files".to_owned());
+    }
+    if !facts.groups.is_empty() && identity.disk_owner.is_none() {
+        gaps.push(format!(
+            "supplementary groups stay: an ordinary user cannot drop {:?}",
+            facts.groups
+        ));
+    }
+    for root in &request.writable {
+        if let Some(why) = &root.git.distrusted {
+            gaps.push(format!("`{}/.git` is not followed: {why}", root.root.path.display()));
+        }
+    }
+
+    let landlock = (facts.landlock_abi > 0).then(|| namespace_rules(facts.landlock_abi, &view));
+    let minimal = policy.preset == CommandPreset::Minimal;
+    let home = home_of(facts, minimal);
+    let cwd = match () {
+        () if minimal && !request.writable.iter().any(|w| w.root.path == request.cwd.path) => {
+            WORKSPACE.into()
+        }
+        () if view.shows(&request.cwd.path) => request.cwd.path.clone(),
+        () => {
+            return Err(Problem::usage(
+                "cwd_not_visible",
+                format!("`{}` is not visible to this run", request.cwd.path.display()),
+            )
+            .hint(format!("pass `--ro {}` as well", request.cwd.path.display())));
+        }
+    };
+    let environment =
+        environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
+    let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed);
+    let unobserved = unobserved(seccomp.as_ref());
+    let (mounts, placeholders) = view.into_parts();
+
+    let mut setup = vec![Step::CloseDescriptors, Step::WipeSelf];
+    if resources != ResourceFence::Rlimit {
+        setup.push(Step::JoinCgroup);
+    }
+    setup.extend([
+        Step::TakeIdentity,
+        Step::PrivateMounts,
+        Step::Hostname { name: "ringfence".into() },
+        Step::LoopbackUp,
+        Step::NewRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX },
+    ]);
+    setup.extend(mounts.into_iter().map(Step::Mount));
+    // PDEATHSIG is cleared by a change of uid, so it comes after TakeIdentity; it must hold before the program starts.
+    setup.extend([
+        Step::SealRoot,
+        Step::PivotRoot,
+        Step::DieWithParent,
+        Step::HideSelf,
+        Step::ForkPayload,
+    ]);
+    let mut payload = vec![Step::NewSession, Step::ChangeDirectory];
+    payload.push(Step::SetRlimits { limits: rlimits(limits, resources) });
+    // Capabilities go before no_new_privs only by habit; both go before Landlock and seccomp, which need neither.
+    payload.extend([Step::DropCapabilities, Step::NoNewPrivileges]);
+    if landlock.is_some() {
+        payload.push(Step::Landlock);
+    }
+    payload.extend([Step::Seccomp, Step::Execute]);
+
+    Ok(Plan {
+        tier: Tier::Namespaces,
+        identity,
+        placeholders,
+        cgroup: cgroup(limits, resources),
+        setup,
+        payload,
+        seccomp,
+        landlock: landlock.clone(),
+        environment,
+        argv: request.argv.clone(),
+        cwd,
+        limits: limits.clone(),
+        host_scratch: None,
+        disk_roots: disk_roots(request),
+        watch_git: watch_git(request),
+        sockets: request.sockets.iter().map(|s| s.id).collect(),
+        enforcement: Enforcement {
+            tier: Tier::Namespaces,
+            screen: None,
+            process: ProcessFence::Pidns,
+            syscalls: SyscallFence::Command,
+            resources,
+            network: NetworkFence::None,
+            filesystem: if landlock.is_some() {
+                FilesystemFence::PivotRootLandlock
+            } else {
+                FilesystemFence::PivotRoot
+            },
+            output: if request.capture { OutputState::On } else { OutputState::Off },
+            audit: AuditState::Off,
+            gaps,
+            policy_sha256: None,
+        },
+        unobserved,
+    })
+}
+
+/// The weaker tiers: rules over the host's own tree, no root of its own, no namespaces.
+fn landlock(
+    policy: &Policy,
+    request: &Request,
+    facts: &HostFacts,
+    choice: Choice,
+) -> Result<Plan, Problem> {
+    let Choice { tier, mut gaps } = choice;
+    let limits = &policy.limits;
+    let confined = tier == Tier::Landlock;
+    let identity = if facts.host_root {
+        root_without_namespaces(request, facts)?
+    } else {
+        identity(request, facts)
+    };
+    if let Some(hidden) = request.hidden.first().filter(|_| policy.fallback == Fallback::Error) {
+        return Err(Problem::cannot_build(
+            "hide_needs_namespaces",
+            format!("cannot hide `{}` without namespaces", hidden.path.display()),
+        )
+        .hint("leave out `--hide`, or accept the gap with `--fallback warn`"));
+    }
+    let resources = resources(facts, limits, &mut gaps);
+    gaps.extend(landlock_gaps(request, facts, confined));
+
+    let landlock = confined.then(|| host_rules(policy.preset, facts.landlock_abi, request, facts));
+    let shows = |path: &Path| {
+        landlock.as_ref().is_none_or(|plan| plan.rules.iter().any(|r| path.starts_with(&r.path)))
+    };
+    let scratch = &request.host_scratch;
+    let environment = environment(policy, facts, scratch, scratch, shows)?;
+    // Without a network namespace UDP cannot be held back by Landlock, and without a mount namespace no socket
+    // directory can be hidden: the families themselves are refused.
+    let seccomp = filter(facts, resources, UnixSockets::Refused, Inet::Refused);
+    let unobserved = unobserved(seccomp.as_ref());
+    let cwd = if policy.preset == CommandPreset::Minimal {
+        scratch.clone()
+    } else {
+        request.cwd.path.clone()
+    };
+
+    let mut setup = vec![Step::CloseDescriptors, Step::WipeSelf];
+    if resources != ResourceFence::Rlimit {
+        setup.push(Step::JoinCgroup);
+    }
+    setup.push(Step::HideSelf);
+    let mut payload = setup;
+    payload.push(Step::NewSession);
+    if facts.host_root {
+        payload.push(Step::BecomeUser { uid: identity.host_uid, gid: identity.host_gid });
+    }
+    payload.extend([
+        Step::DieWithParent,
+        Step::ChangeDirectory,
+        Step::SetRlimits { limits: rlimits(limits, resources) },
+        Step::DropCapabilities,
+        Step::NoNewPrivileges,
+    ]);
+    if landlock.is_some() {
+        payload.push(Step::Landlock);
+    }
+    if seccomp.is_some() {
+        payload.push(Step::Seccomp);
+    }
+    payload.push(Step::Execute);
+
+    Ok(Plan {
+        tier,
+        identity,
+        placeholders: Vec::new(),
+        cgroup: cgroup(limits, resources),
+        setup: Vec::new(),
+        payload,
+        enforcement: Enforcement {
+            tier,
+            screen: None,
+            process: ProcessFence::Pgroup,
+            syscalls: if seccomp.is_some() { SyscallFence::Command } else { SyscallFence::None },
+            resources,
+            network: if seccomp.is_some() { NetworkFence::None } else { NetworkFence::Host },
+            filesystem: if confined { FilesystemFence::Landlock } else { FilesystemFence::None },
+            output: if request.capture { OutputState::On } else { OutputState::Off },
+            audit: AuditState::Off,
+            gaps,
+            policy_sha256: None,
+        },
+        seccomp,
+        landlock,
+        environment,
+        argv: request.argv.clone(),
+        cwd,
+        limits: limits.clone(),
+        host_scratch: Some(scratch.clone()),
+        disk_roots: disk_roots(request),
+        watch_git: watch_git(request),
+        sockets: Vec::new(),
+        unobserved,
+    })
+}
+
+fn identity(request: &Request, facts: &HostFacts) -> Identity {
+    if !facts.host_root {
+        // Root of a user namespace is an ordinary user of the host, and looks like one inside.
+        let inside = |id| if facts.uid == 0 { GUEST_ID } else { id };
+        return Identity {
+            guest_uid: inside(facts.uid),
+            guest_gid: inside(facts.gid),
+            host_uid: facts.uid,
+            host_gid: facts.gid,
+            disk_owner: None,
+        };
+    }
+    let owner = request.writable.first().map_or((0, 0), |w| (w.owner_uid, w.owner_gid));
+    Identity {
+        guest_uid: GUEST_ID,
+        guest_gid: GUEST_ID,
+        host_uid: facts.stand_in_id,
+        host_gid: facts.stand_in_id,
+        disk_owner: Some(owner),
+    }
+}
+
+/// Root without namespaces cannot translate owners, so the run becomes the workspace's owner outright.
+fn root_without_namespaces(request: &Request, facts: &HostFacts) -> Result<Identity, Problem> {
+    let owner = match request.writable.first() {
+        Some(root) if root.owner_uid == 0 => {
+            return Err(Problem::cannot_build(
+                "root_needs_namespaces",
+                format!(
+                    "cannot give a run write access to `{}`, which root owns, without user namespaces",
+                    root.root.path.display()
+                ),
+            )
+            .cause("no run has host uid 0, and only namespaces can translate owners")
+            .hint("run ringfence as an ordinary user, or use `--preset readonly`"));
+        }
+        Some(root) => (root.owner_uid, root.owner_gid),
+        None => (facts.stand_in_id, facts.stand_in_id),
+    };
+    Ok(Identity {
+        guest_uid: owner.0,
+        guest_gid: owner.1,
+        host_uid: owner.0,
+        host_gid: owner.1,
+        disk_owner: None,
+    })
+}
+
+fn home_of(facts: &HostFacts, minimal: bool) -> PathBuf {
+    match facts.homes.first() {
+        Some(home) if !minimal => home.clone(),
+        _ if minimal => WORKSPACE.into(),
+        _ => "/tmp".into(),
+    }
+}
+
+fn resources(facts: &HostFacts, limits: &Limits, gaps: &mut Vec<String>) -> ResourceFence {
+    match &facts.cgroup {
+        CgroupFacts::V2 => ResourceFence::Cgroup2,
+        CgroupFacts::V1 => ResourceFence::Cgroup1,
+        CgroupFacts::Missing(why) => {
+            if limits.memory.is_some() {
+                gaps.push(format!(
+                    "memory is limited per process and watched for the tree, not by a cgroup: {why}"
+                ));
+            }
+            ResourceFence::Rlimit
+        }
+    }
+}
+
+fn cgroup(limits: &Limits, resources: ResourceFence) -> Option<CgroupPlan> {
+    (resources != ResourceFence::Rlimit).then(|| CgroupPlan {
+        memory_bytes_max: limits.memory.map(ringfence_spec::ByteSize::bytes),
+        pids_max: limits.pids.map(|n| n.get().saturating_add(1)),
+        count_cpu: limits.cpu.is_some(),
+    })
+}
+
+fn rlimits(limits: &Limits, resources: ResourceFence) -> Vec<Rlimit> {
+    let mut list = vec![
+        Rlimit { resource: Resource::Core, max: 0 },
+        Rlimit { resource: Resource::Memlock, max: MEMLOCK_BYTES_MAX },
+        Rlimit { resource: Resource::Msgqueue, max: 0 },
+    ];
+    let mut add = |resource, max: Option<u64>| {
+        if let Some(max) = max {
+            list.push(Rlimit { resource, max });
+        }
+    };
+    add(Resource::Nofile, limits.fds.map(|n| u64::from(n.get())));
+    add(Resource::Fsize, limits.disk.map(ringfence_spec::ByteSize::bytes));
+    // One second above the tree's limit: the supervisor's count decides, this one is for when it is late.
+    add(Resource::Cpu, limits.cpu.map(|s| s.millis().div_ceil(1000) + 1));
+    if resources == ResourceFence::Rlimit {
+        add(Resource::Data, limits.memory.map(ringfence_spec::ByteSize::bytes));
+        add(Resource::Nproc, limits.pids.map(|n| u64::from(n.get()).saturating_add(1)));
+    }
+    list
+}
+
+/// Private directories live in memory, so they get half of it, or the disk limit when that is less.
+fn scratch_bytes(limits: &Limits) -> u64 {
+    let half_memory = limits.memory.map_or(SCRATCH_BYTES_MAX, |m| m.bytes() / 2);
+    limits.disk.map_or(half_memory, |d| d.bytes().min(half_memory)).max(1 << 20)
+}
+
+fn filter(
+    facts: &HostFacts,
+    resources: ResourceFence,
+    unix_sockets: UnixSockets,
+    inet: Inet,
+) -> Option<Filter> {
+    let notify = facts.seccomp_notify;
+    facts.seccomp_filter.then(|| {
+        seccomp::compile(FilterSpec {
+            arch: facts.arch,
+            profile: Profile::Command,
+            observe: if notify { Observe::Notify } else { Observe::Errno },
+            // Nobody to decide means nobody may connect.
+            unix_sockets: if notify { unix_sockets } else { UnixSockets::Refused },
+            inet,
+            // Only a cgroup counts memory that no process maps.
+            shared_memory: if resources == ResourceFence::Rlimit {
+                SharedMemory::Refused
+            } else {
+                SharedMemory::Allowed
+            },
+        })
+    })
+}
+
+fn unobserved(filter: Option<&Filter>) -> Vec<String> {
+    // The kernel tells nobody when a mount, a permission or a Landlock rule says no.
+    let mut list = vec!["mounts".to_owned(), "permissions".to_owned(), "landlock".to_owned()];
+    if !filter.is_some_and(Filter::listener) {
+        list.push("syscalls".to_owned());
+    }
+    list
+}
+
+fn namespace_rules(abi: u32, view: &View) -> LandlockPlan {
+    let rule = |path: PathBuf, access| LandlockRule { path, access, id: None };
+    let mut rules = vec![
+        rule("/".into(), RuleAccess::Read),
+        rule("/dev".into(), RuleAccess::Device),
+        // Writing to one's own `/proc/self` is ordinary; what matters there is masked or read-only by mount.
+        rule("/proc".into(), RuleAccess::Device),
+    ];
+    rules.extend(view.writable_paths().into_iter().map(|path| rule(path, RuleAccess::Write)));
+    LandlockPlan { abi, deny_tcp: false, rules }
+}
+
+fn host_rules(
+    preset: CommandPreset,
+    abi: u32,
+    request: &Request,
+    facts: &HostFacts,
+) -> LandlockPlan {
+    let mut rules = Vec::new();
+    let mut add = |path: &Path, id, access| {
+        rules.push(LandlockRule { path: path.to_owned(), access, id });
+    };
+    for entry in &facts.system {
+        if let RootEntry::Directory(found) = entry {
+            let etc = found.path.starts_with("/etc");
+            let whole_etc = preset != CommandPreset::Minimal;
+            if !etc || whole_etc == (found.path == Path::new("/etc")) {
+                add(&found.path, Some(found.id), RuleAccess::Read);
+            }
+        }
+    }
+    add(Path::new("/proc"), None, RuleAccess::Read);
+    for found in &facts.sysfs {
+        add(&found.path, Some(found.id), RuleAccess::Read);
+    }
+    for device in crate::catalogue::DEVICES {
+        add(&Path::new("/dev").join(device), None, RuleAccess::Device);
+    }
+    if preset != CommandPreset::Minimal {
+        for entry in facts.home_entries.iter().filter(|e| !holds_secret(facts, &e.source.path)) {
+            add(&entry.source.path, Some(entry.source.id), RuleAccess::Read);
+        }
+        if preset == CommandPreset::Readonly {
+            add(&request.cwd.path, Some(request.cwd.id), RuleAccess::Read);
+        }
+    }
+    for found in &request.readable {
+        add(&found.path, Some(found.id), RuleAccess::Read);
+    }
+    for found in &request.writable_files {
+        add(&found.path, Some(found.id), RuleAccess::Write);
+    }
+    for root in &request.writable {
+        add(&root.root.path, Some(root.root.id), RuleAccess::Write);
+        if let Some(linked) = &root.git.linked {
+            add(&linked.root.path, Some(linked.root.id), RuleAccess::Write);
+        }
+    }
+    add(&request.host_scratch, None, RuleAccess::Write);
+    LandlockPlan { abi, deny_tcp: abi >= 4, rules }
+}
+
+/// What the landlock tier cannot do, one sentence each.
+fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<String> {
+    let mut gaps = vec![
+        "a process that detaches itself survives if the supervisor is killed".to_owned(),
+        "the names, sizes and times of files outside are visible".to_owned(),
+        "chmod, chown and utime on the caller's own files outside succeed".to_owned(),
+        "no /tmp, /dev/shm, IPC or hostname of its own; other processes are visible".to_owned(),
+        "processes are counted for the whole user, not for the run".to_owned(),
+    ];
+    if !confined {
+        gaps.push("every file the caller can reach is reachable".to_owned());
+    }
+    for root in &request.writable {
+        let at = root.root.path.display();
+        let protected = root.protected.iter().chain(&root.git.protected);
+        if protected.clone().any(|p| matches!(p.state, ProtectedState::Present(_))) {
+            gaps.push(format!("protected names in `{at}` (.git/config, .git/hooks…) are writable"));
+        }
+        if protected.clone().any(|p| matches!(p.state, ProtectedState::Absent(_))) {
+            gaps.push(format!("protected names absent from `{at}` can be created"));
+        }
+        if !root.secrets.is_empty() {
+            gaps.push(format!("`.env` files in `{at}` are readable"));
+        }
+    }
+    for entry in facts.home_entries.iter().filter(|e| holds_secret(facts, &e.source.path)) {
+        gaps.push(format!("`{}` is left out: it holds credentials", entry.at.display()));
+    }
+    let shown_secrets = facts.secrets.iter().filter(|secret| {
+        let below = |path: &Path| secret.path.starts_with(path);
+        request.readable.iter().any(|f| below(&f.path))
+            || request.writable.iter().any(|w| below(&w.root.path))
+    });
+    for secret in shown_secrets {
+        gaps.push(format!("`{}` is readable", secret.path.display()));
+    }
+    if facts.landlock_abi < 3 {
+        gaps.push(
+            "truncate(2) on readable files is not held back: Landlock ABI below 3".to_owned(),
+        );
+    }
+    if facts.landlock_abi < 6 {
+        gaps.push(
+            "signals to the caller's other processes are not held back: Landlock ABI below 6"
+                .to_owned(),
+        );
+    }
+    gaps
+}
+
+/// Landlock cannot take a file out of a granted directory, so such a directory is not granted at all.
+fn holds_secret(facts: &HostFacts, path: &Path) -> bool {
+    facts.secrets.iter().any(|secret| secret.path.starts_with(path))
+}
+
+fn disk_roots(request: &Request) -> Vec<PathBuf> {
+    request.writable.iter().map(|w| w.root.path.clone()).collect()
+}
+
+fn watch_git(request: &Request) -> Vec<PathBuf> {
+    request
+        .writable
+        .iter()
+        .filter(|w| w.git.pinned.is_empty() && w.git.protected.is_empty())
+        .filter(|w| w.root.kind == FileKind::Directory)
+        .map(|w| w.root.path.clone())
+        .collect()
+}
+
+impl Plan {
+    /// The mount table, in order.
+    pub fn mounts(&self) -> impl Iterator<Item = &Mount> {
+        self.setup.iter().filter_map(|step| match step {
+            Step::Mount(mount) => Some(mount),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! The run's environment: a short list of our own, toolchain variables of the caller, and what the policy grants.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_spec::{EnvGrant, Policy, Problem};
+
+use crate::catalogue;
+use crate::facts::HostFacts;
+
+/// Where programs are looked for when the caller's PATH shows nothing.
+const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Builds the environment. `shows` says whether the run will see a directory, `home` and `tmp` are as the run sees them.
+pub(crate) fn environment(
+    policy: &Policy,
+    facts: &HostFacts,
+    home: &Path,
+    tmp: &Path,
+    shows: impl Fn(&Path) -> bool,
+) -> Result<BTreeMap<OsString, OsString>, Problem> {
+    let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
+    env.insert("LANG".into(), "C.UTF-8".into());
+    for (name, value) in &facts.environment {
+        if passes(name) {
+            env.insert(name.clone(), value.clone());
+        }
+    }
+    env.insert("PATH".into(), path(facts, shows));
+    env.insert("HOME".into(), home.into());
+    env.insert("TMPDIR".into(), tmp.into());
+    env.insert("USER".into(), "agent".into());
+    env.insert("LOGNAME".into(), "agent".into());
+    env.insert("SHELL".into(), "/bin/sh".into());
+    for grant in &policy.env {
+        match grant {
+            EnvGrant::Set(name, value) => {
+                env.insert(name.into(), value.into());
+            }
+            EnvGrant::Inherit(name) if never_inherited(name) => {
+                return Err(Problem::refused(
+                    "env_not_inheritable",
+                    format!("`{name}` is not taken from the caller's environment"),
+                )
+                .hint(format!("give the value itself: `--env {name}=VALUE`")));
+            }
+            EnvGrant::Inherit(name) => {
+                if let Some(value) = facts.environment.get(OsStr::new(name)) {
+                    env.insert(name.into(), value.clone());
+                }
+            }
+        }
+    }
+    Ok(env)
+}
+
+fn passes(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| {
+        catalogue::ENV_PASSED.contains(&name)
+            || catalogue::ENV_PASSED_PREFIX.iter().any(|prefix| name.starts_with(prefix))
+    })
+}
+
+fn never_inherited(name: &str) -> bool {
+    catalogue::ENV_NEVER_INHERITED.contains(&name)
+        || catalogue::ENV_NEVER_INHERITED_PREFIX.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The caller's PATH without what the run cannot see, without relative entries, then the system's own.
+fn path(facts: &HostFacts, shows: impl Fn(&Path) -> bool) -> OsString {
+    let callers = facts.environment.get(OsStr::new("PATH"));
+    let callers = callers.map(|v| v.as_bytes()).unwrap_or_default();
+    let mut kept: Vec<PathBuf> = Vec::new();
+    for entry in callers.split(|b| *b == b':').chain(PATH_DEFAULT.as_bytes().split(|b| *b == b':'))
+    {
+        let entry = Path::new(OsStr::from_bytes(entry));
+        if entry.is_absolute() && shows(entry) && !kept.iter().any(|k| k == entry) {
+            kept.push(entry.to_owned());
+        }
+    }
+    let joined = kept.iter().map(|p| p.as_os_str().as_bytes()).collect::<Vec<_>>().join(&b':');
+    OsStr::from_bytes(&joined).to_owned()
+}

@@ -1,0 +1,222 @@
+//! What a plan needs to know about the host, as plain values. Gathered by `ringfence-jail`, invented by tests.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::seccomp::Arch;
+
+/// Which file a path named when it was looked at. Checked again on the descriptor the child opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub struct FileId {
+    /// Device.
+    pub dev: u64,
+    /// Inode.
+    pub ino: u64,
+}
+
+/// What kind of file it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link, not followed.
+    Symlink,
+    /// A unix socket.
+    Socket,
+    /// A device, a FIFO, anything else.
+    Other,
+}
+
+/// A path with every symbolic link resolved, and what was there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// Canonical path.
+    pub path: PathBuf,
+    /// What it was.
+    pub kind: FileKind,
+    /// Which one it was.
+    pub id: FileId,
+}
+
+/// A name at the top of the system tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum RootEntry {
+    /// A directory to show read-only.
+    Directory(Found),
+    /// A link such as `/bin -> usr/bin`, made again inside.
+    Symlink {
+        /// Where the link stands.
+        at: PathBuf,
+        /// What it says.
+        target: PathBuf,
+    },
+}
+
+/// Something in a private home that stays visible: a toolchain or a harmless dotfile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HomeEntry {
+    /// Where the run sees it.
+    pub at: PathBuf,
+    /// What it is on the host.
+    pub source: Found,
+}
+
+/// Whether a protected name exists in a writable directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProtectedState {
+    /// It exists and becomes read-only.
+    Present(FileKind),
+    /// It does not exist: a placeholder holds its place during the run.
+    Absent(PlaceholderShape),
+}
+
+/// What a placeholder looks like on the host while a run lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlaceholderShape {
+    /// An empty directory: git does not list it, so `git add -A` cannot pick it up.
+    Directory,
+    /// An empty file.
+    EmptyFile,
+    /// A file that says `.`: as `commondir` it names the repository itself, so git goes on working.
+    Dot,
+}
+
+/// A name below a writable directory that the run may not change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Protected {
+    /// Relative to the writable directory.
+    pub path: PathBuf,
+    /// Whether it exists.
+    pub state: ProtectedState,
+}
+
+/// What `.git` is in a writable directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct GitFacts {
+    /// Directories that must be mount points, so that they cannot be moved away; relative, parents first.
+    pub pinned: Vec<PathBuf>,
+    /// Names to make read-only or to hold with a placeholder; relative.
+    pub protected: Vec<Protected>,
+    /// A repository elsewhere that a `.git` file here points to and that points back here.
+    pub linked: Option<Box<WritableRoot>>,
+    /// Why a `.git` file was not followed.
+    pub distrusted: Option<String>,
+}
+
+/// A directory the run may write, with everything in it that it may not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WritableRoot {
+    /// The directory.
+    pub root: Found,
+    /// Who owns it: a root caller's run acts as this owner.
+    pub owner_uid: u32,
+    /// Its group.
+    pub owner_gid: u32,
+    /// Names of the catalogue, present or not.
+    pub protected: Vec<Protected>,
+    /// Secret files at its top (`.env`), relative.
+    pub secrets: Vec<PathBuf>,
+    /// Git's executable surface.
+    pub git: GitFacts,
+}
+
+/// Whether user namespaces work here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UserNamespaces {
+    /// They are not known to fail; the launch itself is the proof.
+    Usable,
+    /// They failed, and this is how.
+    Refused(String),
+}
+
+/// Which cgroup hierarchy a run can have a leaf in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CgroupFacts {
+    /// A v2 directory in which we may make children with memory and pids controllers.
+    V2,
+    /// v1 memory and pids directories in which we may make children.
+    V1,
+    /// Neither, for this reason.
+    Missing(String),
+}
+
+/// Facts about this host and this caller.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostFacts {
+    /// Which system call table.
+    pub arch: Arch,
+    /// The caller.
+    pub uid: u32,
+    /// Whether that is the host's own root, rather than root of some user namespace.
+    pub host_root: bool,
+    /// The caller's group.
+    pub gid: u32,
+    /// Supplementary groups besides `gid`.
+    pub groups: Vec<u32>,
+    /// For a root caller: the host uid and gid that the run is given instead.
+    pub stand_in_id: u32,
+    /// User namespaces.
+    pub user_namespaces: UserNamespaces,
+    /// Landlock ABI, 0 when there is none.
+    pub landlock_abi: u32,
+    /// Whether seccomp filters can be installed.
+    pub seccomp_filter: bool,
+    /// Whether a notification listener can be had: not when an outer fence already has one.
+    pub seccomp_notify: bool,
+    /// cgroups.
+    pub cgroup: CgroupFacts,
+    /// The caller's environment.
+    #[serde(skip)]
+    pub environment: BTreeMap<OsString, OsString>,
+    /// System directories and links that exist.
+    pub system: Vec<RootEntry>,
+    /// System files that are masked, because they hold secrets or name the host; they exist.
+    pub system_masks: Vec<Found>,
+    /// System files that are replaced by harmless ones; they exist.
+    pub system_texts: Vec<PathBuf>,
+    /// The caller's homes ($HOME and passwd's), canonical, outermost first.
+    pub homes: Vec<PathBuf>,
+    /// What stays visible of them.
+    pub home_entries: Vec<HomeEntry>,
+    /// Secrets that exist in the homes: masked wherever a grant would show them.
+    pub secrets: Vec<Found>,
+    /// Files of `/proc` to mask, that exist on this host.
+    pub proc_masks: Vec<Found>,
+    /// Files of `/sys` to show.
+    pub sysfs: Vec<Found>,
+}
+
+/// What was asked for in this one run, with every path resolved.
+#[derive(Clone, Debug, Serialize)]
+pub struct Request {
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// Where it starts, canonical.
+    pub cwd: Found,
+    /// The cwd and `--rw` directories, surveyed.
+    pub writable: Vec<WritableRoot>,
+    /// `--rw` paths that are files.
+    pub writable_files: Vec<Found>,
+    /// `--ro` paths.
+    pub readable: Vec<Found>,
+    /// `--hide` paths that exist.
+    pub hidden: Vec<Found>,
+    /// `--socket` paths.
+    pub sockets: Vec<Found>,
+    /// In the landlock tier, a fresh name for the run's private directory.
+    pub host_scratch: PathBuf,
+    /// Whether the program gets a terminal of its own.
+    pub terminal: bool,
+    /// Whether output is captured for an outcome, or passed through.
+    pub capture: bool,
+}

@@ -1,0 +1,396 @@
+//! The plan: a plain value that says everything a launch will do.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use ringfence_spec::{Enforcement, Limits, Tier};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::facts::{FileId, FileKind, PlaceholderShape};
+use crate::seccomp::Filter;
+
+/// Everything one launch will do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// What is built.
+    pub tier: Tier,
+    /// Who the program is.
+    pub identity: Identity,
+    /// Names held on the host while the run lasts.
+    pub placeholders: Vec<Placeholder>,
+    /// cgroup limits, null when rlimits and the watchdog stand in.
+    pub cgroup: Option<CgroupPlan>,
+    /// What the first process does, in order.
+    pub setup: Vec<Step>,
+    /// What the program's own process does before it becomes the program, in order.
+    pub payload: Vec<Step>,
+    /// The system call filter.
+    pub seccomp: Option<Filter>,
+    /// Landlock rules.
+    pub landlock: Option<LandlockPlan>,
+    /// The program's whole environment.
+    #[serde(serialize_with = "lossy_map")]
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Program and arguments.
+    #[serde(serialize_with = "lossy_list")]
+    pub argv: Vec<OsString>,
+    /// Where it starts.
+    pub cwd: PathBuf,
+    /// Limits the supervisor watches.
+    pub limits: Limits,
+    /// In the landlock tier, the private directory the launcher makes on the host and removes afterwards.
+    pub host_scratch: Option<PathBuf>,
+    /// Directories whose growth counts against the disk limit.
+    pub disk_roots: Vec<PathBuf>,
+    /// Directories in which a `.git` that appears is reported.
+    pub watch_git: Vec<PathBuf>,
+    /// Host sockets that may be connected to.
+    pub sockets: Vec<FileId>,
+    /// The receipt, if every step succeeds.
+    pub enforcement: Enforcement,
+    /// Kinds of refusal nobody can observe.
+    pub unobserved: Vec<String>,
+}
+
+impl Plan {
+    /// SHA-256 over everything but the program, its arguments and its environment's values:
+    /// two runs under one policy on one host have one hash.
+    pub fn sha256(&self) -> String {
+        let mut policy = self.clone();
+        policy.argv.clear();
+        policy.environment.values_mut().for_each(OsString::clear);
+        policy.identity.host_uid = 0;
+        policy.identity.host_gid = 0;
+        // A plan holds strings, numbers and lists: serialising it cannot fail, and an empty text would still hash.
+        let text = serde_json::to_vec(&policy).unwrap_or_default();
+        Sha256::digest(&text).iter().fold(String::with_capacity(64), |mut hex, byte| {
+            use std::fmt::Write as _;
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+}
+
+/// Who the program is, inside and outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// uid the program sees.
+    pub guest_uid: u32,
+    /// gid the program sees.
+    pub guest_gid: u32,
+    /// uid the host sees; never 0.
+    pub host_uid: u32,
+    /// gid the host sees; never 0 for a root caller.
+    pub host_gid: u32,
+    /// For a root caller: the owner on disk that the run's files keep, by idmapped mounts.
+    pub disk_owner: Option<(u32, u32)>,
+}
+
+/// A name held on the host while a run lasts, so that the run can have a read-only mount on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Placeholder {
+    /// The writable directory.
+    pub root: PathBuf,
+    /// Which one it was when surveyed.
+    pub root_id: FileId,
+    /// The name below it.
+    pub path: PathBuf,
+    /// What it looks like.
+    pub shape: PlaceholderShape,
+}
+
+/// Limits a cgroup leaf is given before the first process enters it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CgroupPlan {
+    /// Bytes for the whole tree.
+    pub memory_bytes_max: Option<u64>,
+    /// Tasks for the whole tree, with one more for the init above the program.
+    pub pids_max: Option<u32>,
+    /// Whether CPU time is limited and so must be counted.
+    pub count_cpu: bool,
+}
+
+/// Writing or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Read and execute.
+    ReadOnly,
+    /// Read, execute, write.
+    ReadWrite,
+}
+
+/// Where a bind mount comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BindSource {
+    /// A canonical host path, checked on the descriptor against the file that was surveyed.
+    Host {
+        /// Canonical path.
+        path: PathBuf,
+        /// What was there.
+        id: FileId,
+        /// Whether the caller is root and owners are translated on this mount.
+        idmapped: bool,
+    },
+    /// A name below a mount made earlier in this plan, resolved beneath it and never through a link.
+    Beneath {
+        /// Where the earlier mount stands.
+        root: PathBuf,
+        /// The name below it.
+        path: PathBuf,
+    },
+}
+
+/// What a mask looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaskKind {
+    /// An unreadable empty file.
+    File,
+    /// An unreadable empty directory.
+    Directory,
+}
+
+impl MaskKind {
+    /// The mask that can stand on a file of this kind.
+    pub const fn over(kind: FileKind) -> Self {
+        match kind {
+            FileKind::Directory => Self::Directory,
+            _ => Self::File,
+        }
+    }
+}
+
+/// One entry of the mount table. Paths are where the program sees them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "mount")]
+pub enum Mount {
+    /// An empty private writable directory. All of them share the root's one budget of bytes and inodes.
+    Scratch {
+        /// Where.
+        at: PathBuf,
+        /// Permissions.
+        mode: u32,
+    },
+    /// A part of the host.
+    Bind {
+        /// From where.
+        source: BindSource,
+        /// Where.
+        at: PathBuf,
+        /// Writable or not.
+        access: Access,
+    },
+    /// A directory on the run's own root.
+    Directory {
+        /// Where.
+        at: PathBuf,
+        /// Permissions.
+        mode: u32,
+    },
+    /// A link on the run's own root.
+    Symlink {
+        /// Where.
+        at: PathBuf,
+        /// What it says.
+        target: PathBuf,
+    },
+    /// A small read-only file of ours, over a host file where there is one.
+    Text {
+        /// Where.
+        at: PathBuf,
+        /// What it says.
+        text: String,
+    },
+    /// A harmless device node.
+    Device {
+        /// Where, below `/dev`.
+        at: PathBuf,
+    },
+    /// A private set of pseudo terminals.
+    Devpts {
+        /// Where.
+        at: PathBuf,
+    },
+    /// The run's own processes.
+    Proc {
+        /// Where.
+        at: PathBuf,
+    },
+    /// Something that exists and shall not be read.
+    Mask {
+        /// Where.
+        at: PathBuf,
+        /// Its shape.
+        kind: MaskKind,
+    },
+}
+
+impl Mount {
+    /// Where the program sees it.
+    pub fn at(&self) -> &PathBuf {
+        match self {
+            Self::Scratch { at, .. }
+            | Self::Bind { at, .. }
+            | Self::Directory { at, .. }
+            | Self::Symlink { at, .. }
+            | Self::Text { at, .. }
+            | Self::Device { at }
+            | Self::Devpts { at }
+            | Self::Proc { at }
+            | Self::Mask { at, .. } => at,
+        }
+    }
+}
+
+/// A resource limit of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    /// Core dump size.
+    Core,
+    /// CPU seconds per process.
+    Cpu,
+    /// Private writable memory per process.
+    Data,
+    /// Size of one file.
+    Fsize,
+    /// Locked memory.
+    Memlock,
+    /// Open descriptors.
+    Nofile,
+    /// Processes of this user in this user namespace.
+    Nproc,
+    /// POSIX message queue bytes.
+    Msgqueue,
+}
+
+/// One resource limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Rlimit {
+    /// Which.
+    pub resource: Resource,
+    /// Soft and hard alike.
+    pub max: u64,
+}
+
+/// What a Landlock rule allows below its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleAccess {
+    /// Read and execute.
+    Read,
+    /// Read, execute, write, make, remove, rename; no device nodes.
+    Write,
+    /// Read and write existing files and their ioctls, make none: for `/dev`.
+    Device,
+}
+
+/// One Landlock rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LandlockRule {
+    /// The path, as the program sees it.
+    pub path: PathBuf,
+    /// What is allowed below it.
+    pub access: RuleAccess,
+    /// In the landlock tier, which file it must be; in a root of our own the path is proof enough.
+    pub id: Option<FileId>,
+}
+
+/// A Landlock ruleset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LandlockPlan {
+    /// The ABI whose rights are all handled; every right of it that no rule grants is refused.
+    pub abi: u32,
+    /// Whether TCP bind and connect are refused too.
+    pub deny_tcp: bool,
+    /// Rules.
+    pub rules: Vec<LandlockRule>,
+}
+
+/// One act of the child. It obeys them in order and stops at the first failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "step")]
+pub enum Step {
+    /// Close every descriptor that is not for this run.
+    CloseDescriptors,
+    /// Enter the cgroup leaf made by the launcher.
+    JoinCgroup,
+    /// Wait until the launcher has written the id maps, then become that user.
+    TakeIdentity,
+    /// Give up supplementary groups.
+    DropGroups,
+    /// Stop mounts from spreading in or out.
+    PrivateMounts,
+    /// Give the machine a name that tells nothing.
+    Hostname {
+        /// The name.
+        name: String,
+    },
+    /// Bring the private loopback up.
+    LoopbackUp,
+    /// Make an empty root in memory.
+    NewRoot {
+        /// Size limit.
+        bytes_max: u64,
+        /// Inode limit.
+        inodes_max: u64,
+    },
+    /// One mount.
+    Mount(Mount),
+    /// Make the root itself read-only.
+    SealRoot,
+    /// Make it the root and let go of the old one.
+    PivotRoot,
+    /// Die when the supervisor dies; checked against a death that came before.
+    DieWithParent,
+    /// Overwrite the caller's arguments and environment in this copy of the caller's memory. Early: a change of uid
+    /// takes away the right to.
+    WipeSelf,
+    /// Close this process's memory to every other.
+    HideSelf,
+    /// Split: the payload goes on in a child, this process stays as init and reaps.
+    ForkPayload,
+    /// Own session; the terminal, when there is one, becomes its controlling terminal.
+    NewSession,
+    /// Own process group and no session of its own.
+    NewProcessGroup,
+    /// Enter the working directory.
+    ChangeDirectory,
+    /// Resource limits.
+    SetRlimits {
+        /// Which.
+        limits: Vec<Rlimit>,
+    },
+    /// Change to another user outright, where there is no user namespace.
+    BecomeUser {
+        /// uid.
+        uid: u32,
+        /// gid.
+        gid: u32,
+    },
+    /// Empty every capability set and the bounding set.
+    DropCapabilities,
+    /// setuid programs gain nothing from here on.
+    NoNewPrivileges,
+    /// Restrict file access, signals and abstract sockets.
+    Landlock,
+    /// Restrict system calls. Last: after this the child can do nothing else.
+    Seccomp,
+    /// Become the program.
+    Execute,
+}
+
+fn lossy_map<S: serde::Serializer>(
+    map: &BTreeMap<OsString, OsString>,
+    s: S,
+) -> Result<S::Ok, S::Error> {
+    s.collect_map(map.iter().map(|(k, v)| (k.to_string_lossy(), v.to_string_lossy())))
+}
+
+fn lossy_list<S: serde::Serializer>(list: &[OsString], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_seq(list.iter().map(|v| v.to_string_lossy()))
+}

@@ -1,0 +1,158 @@
+//! A plan as text a person can review: what will be visible, what will be refused, in what order.
+
+use std::fmt::Write as _;
+
+use crate::plan::{Access, BindSource, Mount, Plan, RuleAccess, Step};
+
+/// The plan, readable. One line per decision; the same order the child obeys.
+pub fn render(plan: &Plan) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = write_plan(&mut out, plan);
+    out
+}
+
+fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
+    let e = &plan.enforcement;
+    writeln!(out, "tier        {}", plan.tier)?;
+    writeln!(out, "process     {}", e.process)?;
+    writeln!(out, "syscalls    {}", e.syscalls)?;
+    writeln!(out, "resources   {}", e.resources)?;
+    writeln!(out, "network     {}", e.network)?;
+    writeln!(out, "filesystem  {}", e.filesystem)?;
+    let id = plan.identity;
+    writeln!(
+        out,
+        "identity    uid {} gid {} inside, uid {} gid {} on the host",
+        id.guest_uid, id.guest_gid, id.host_uid, id.host_gid
+    )?;
+    if let Some((uid, gid)) = id.disk_owner {
+        writeln!(out, "            files it writes belong to uid {uid} gid {gid} on disk")?;
+    }
+    let l = &plan.limits;
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    writeln!(
+        out,
+        "limits      timeout {}, cpu {}, memory {}, pids {}, fds {}, disk {}",
+        or_none(l.timeout.map(|v| v.to_string())),
+        or_none(l.cpu.map(|v| v.to_string())),
+        or_none(l.memory.map(|v| v.to_string())),
+        or_none(l.pids.map(|v| v.to_string())),
+        or_none(l.fds.map(|v| v.to_string())),
+        or_none(l.disk.map(|v| v.to_string())),
+    )?;
+    writeln!(out, "cwd         {}", plan.cwd.display())?;
+    for gap in &e.gaps {
+        writeln!(out, "gap         {gap}")?;
+    }
+    if !plan.placeholders.is_empty() {
+        writeln!(out, "\nheld on the host while the run lasts")?;
+        for p in &plan.placeholders {
+            writeln!(out, "  {}", p.root.join(&p.path).display())?;
+        }
+    }
+    steps(out, "setup", &plan.setup)?;
+    steps(out, "program", &plan.payload)?;
+    if let Some(landlock) = &plan.landlock {
+        writeln!(out, "\nlandlock (ABI {})", landlock.abi)?;
+        for rule in &landlock.rules {
+            let access = match rule.access {
+                RuleAccess::Read => "read",
+                RuleAccess::Write => "write",
+                RuleAccess::Device => "device",
+            };
+            writeln!(out, "  {access:<7} {}", rule.path.display())?;
+        }
+    }
+    if let Some(filter) = &plan.seccomp {
+        let summary = filter.summary();
+        writeln!(out, "\nseccomp ({} instructions)", filter.insns.len())?;
+        writeln!(
+            out,
+            "  {} calls allowed, {} refused, {} decided by their arguments",
+            summary.n_allowed, summary.n_refused, summary.n_checked
+        )?;
+        let refused: Vec<&str> = summary.refused.iter().map(|r| r.call).collect();
+        writeln!(out, "  refused: {}", refused.join(" "))?;
+    }
+    writeln!(out, "\nenvironment")?;
+    for (name, value) in &plan.environment {
+        writeln!(out, "  {}={}", name.to_string_lossy(), value.to_string_lossy())?;
+    }
+    Ok(())
+}
+
+fn steps(out: &mut String, title: &str, steps: &[Step]) -> std::fmt::Result {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{title}")?;
+    for (index, step) in steps.iter().enumerate() {
+        writeln!(out, "  {:>3} {}", index + 1, line(step))?;
+    }
+    Ok(())
+}
+
+fn line(step: &Step) -> String {
+    match step {
+        Step::CloseDescriptors => "close every descriptor that is not for this run".into(),
+        Step::JoinCgroup => "join the cgroup".into(),
+        Step::TakeIdentity => "take the identity above".into(),
+        Step::DropGroups => "drop supplementary groups".into(),
+        Step::PrivateMounts => "make every mount private".into(),
+        Step::Hostname { name } => format!("hostname {name}"),
+        Step::LoopbackUp => "bring the private loopback up".into(),
+        Step::NewRoot { bytes_max, inodes_max } => {
+            format!("new root in memory, {} MiB, {inodes_max} inodes", bytes_max >> 20)
+        }
+        Step::Mount(mount) => mount_line(mount),
+        Step::SealRoot => "make the root itself read-only".into(),
+        Step::PivotRoot => "pivot_root, detach the old root".into(),
+        Step::DieWithParent => "die with the supervisor".into(),
+        Step::WipeSelf => "wipe the caller's arguments and environment from memory".into(),
+        Step::HideSelf => "close own memory to others".into(),
+        Step::ForkPayload => "fork the program's process; stay as init".into(),
+        Step::NewSession => "own session".into(),
+        Step::NewProcessGroup => "own process group".into(),
+        Step::ChangeDirectory => "enter the working directory".into(),
+        Step::SetRlimits { limits } => {
+            let list: Vec<String> =
+                limits.iter().map(|l| format!("{:?} {}", l.resource, l.max)).collect();
+            format!("rlimits {}", list.join(", ")).to_lowercase()
+        }
+        Step::BecomeUser { uid, gid } => format!("become uid {uid} gid {gid}"),
+        Step::DropCapabilities => "empty every capability set".into(),
+        Step::NoNewPrivileges => "no new privileges".into(),
+        Step::Landlock => "landlock".into(),
+        Step::Seccomp => "seccomp".into(),
+        Step::Execute => "execute the program".into(),
+    }
+}
+
+fn mount_line(mount: &Mount) -> String {
+    match mount {
+        Mount::Scratch { at, mode } => format!("private  {} ({mode:o})", at.display()),
+        Mount::Bind { source, at, access } => {
+            let word = match access {
+                Access::ReadOnly => "read",
+                Access::ReadWrite => "write",
+            };
+            match source {
+                BindSource::Host { path, .. } if path != at => {
+                    format!("{word:<8} {} (from {})", at.display(), path.display())
+                }
+                BindSource::Host { .. } => format!("{word:<8} {}", at.display()),
+                BindSource::Beneath { .. } => format!("{word:<8} {} (pinned)", at.display()),
+            }
+        }
+        Mount::Directory { at, .. } => format!("empty    {}", at.display()),
+        Mount::Symlink { at, target } => {
+            format!("link     {} -> {}", at.display(), target.display())
+        }
+        Mount::Text { at, .. } => format!("ours     {}", at.display()),
+        Mount::Device { at } => format!("device   {}", at.display()),
+        Mount::Devpts { at } => format!("devpts   {}", at.display()),
+        Mount::Proc { at } => format!("proc     {}", at.display()),
+        Mount::Mask { at, .. } => format!("mask     {}", at.display()),
+    }
+}

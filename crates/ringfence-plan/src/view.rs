@@ -1,0 +1,246 @@
+//! The tree a run sees: one entry per path, parents before children, the stricter entry winning.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ringfence_spec::{CommandPreset, Policy, ProcView};
+
+use crate::catalogue;
+use crate::facts::{
+    FileKind, Found, HostFacts, Protected, ProtectedState, Request, RootEntry, WritableRoot,
+};
+use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
+
+/// Where code and `minimal` runs work.
+pub(crate) const WORKSPACE: &str = "/workspace";
+
+/// The mount table under construction. `PathBuf` orders by component, so a parent always comes first.
+#[derive(Default)]
+pub(crate) struct View {
+    entries: BTreeMap<PathBuf, Mount>,
+    placeholders: Vec<Placeholder>,
+}
+
+impl View {
+    /// The tree of a command run.
+    pub(crate) fn for_command(
+        policy: &Policy,
+        request: &Request,
+        facts: &HostFacts,
+        identity: &Identity,
+    ) -> Self {
+        let mut view = Self::default();
+        let idmapped = identity.disk_owner.is_some();
+        view.system(policy.preset, facts, identity);
+        view.devices();
+        view.scratch("/tmp", 0o1777);
+        view.scratch("/var/tmp", 0o1777);
+        view.scratch("/run", 0o755);
+        view.scratch("/dev/shm", 0o1777);
+        if policy.proc == ProcView::Own {
+            view.proc(facts);
+        } else {
+            view.put(Mount::Directory { at: "/proc".into(), mode: 0o555 });
+        }
+        if policy.preset == CommandPreset::Minimal {
+            view.scratch(WORKSPACE, 0o755);
+        } else {
+            view.homes(facts, idmapped);
+        }
+        for found in &request.readable {
+            view.host(found, Access::ReadOnly, idmapped);
+        }
+        if policy.preset == CommandPreset::Readonly && view.shown_at(&request.cwd.path).is_none() {
+            view.host(&request.cwd, Access::ReadOnly, idmapped);
+        }
+        for found in &request.writable_files {
+            view.host(found, Access::ReadWrite, idmapped);
+        }
+        for root in &request.writable {
+            view.writable(root, idmapped);
+        }
+        for secret in facts.secrets.iter().chain(&request.hidden) {
+            view.mask_where_shown(secret);
+        }
+        view
+    }
+
+    /// The table in the order the child obeys it, and the names to hold on the host.
+    pub(crate) fn into_parts(self) -> (Vec<Mount>, Vec<Placeholder>) {
+        (self.entries.into_values().collect(), self.placeholders)
+    }
+
+    /// Paths the run may write, for Landlock.
+    pub(crate) fn writable_paths(&self) -> Vec<PathBuf> {
+        self.entries
+            .values()
+            .filter(|mount| {
+                matches!(
+                    mount,
+                    Mount::Scratch { .. } | Mount::Bind { access: Access::ReadWrite, .. }
+                )
+            })
+            .map(|mount| mount.at().clone())
+            .collect()
+    }
+
+    /// Whether a program would find something of the host or of its own at `path`.
+    pub(crate) fn shows(&self, path: &Path) -> bool {
+        self.shown_at(path).is_some()
+    }
+
+    fn put(&mut self, mount: Mount) {
+        self.entries.insert(mount.at().clone(), mount);
+    }
+
+    fn scratch(&mut self, at: impl Into<PathBuf>, mode: u32) {
+        self.put(Mount::Scratch { at: at.into(), mode });
+    }
+
+    /// The nearest entry at or above `path`, when it shows something there.
+    fn shown_at(&self, path: &Path) -> Option<&Mount> {
+        let mount = path.ancestors().find_map(|ancestor| self.entries.get(ancestor))?;
+        match mount {
+            // A private directory or a plain one of ours is empty below its own top.
+            Mount::Scratch { at, .. } | Mount::Directory { at, .. } if at != path => None,
+            Mount::Mask { .. } => None,
+            _ => Some(mount),
+        }
+    }
+
+    fn host(&mut self, found: &Found, access: Access, idmapped: bool) {
+        let source = BindSource::Host { path: found.path.clone(), id: found.id, idmapped };
+        self.put(Mount::Bind { source, at: found.path.clone(), access });
+    }
+
+    fn system(&mut self, preset: CommandPreset, facts: &HostFacts, identity: &Identity) {
+        for entry in &facts.system {
+            match entry {
+                RootEntry::Symlink { at, target } => {
+                    self.put(Mount::Symlink { at: at.clone(), target: target.clone() });
+                }
+                RootEntry::Directory(found) => {
+                    let etc = found.path.starts_with("/etc");
+                    let whole_etc = preset != CommandPreset::Minimal;
+                    if !etc || whole_etc == (found.path == Path::new("/etc")) {
+                        // Not idmapped, even for root: on this mount the run is nobody, so `shadow` stays shut.
+                        self.host(found, Access::ReadOnly, false);
+                    }
+                }
+            }
+        }
+        for found in &facts.sysfs {
+            self.host(found, Access::ReadOnly, false);
+        }
+        for at in &facts.system_texts {
+            self.text(at, identity, facts);
+        }
+        for found in &facts.system_masks {
+            self.mask_where_shown(found);
+        }
+    }
+
+    fn text(&mut self, at: &Path, identity: &Identity, facts: &HostFacts) {
+        let Identity { guest_uid: uid, guest_gid: gid, .. } = identity;
+        let home = facts.homes.first().map_or_else(|| Path::new("/"), PathBuf::as_path);
+        let home = home.to_string_lossy().replace([':', '\n'], "_");
+        let text = match at.to_str() {
+            Some("/etc/passwd") => format!(
+                "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\nagent:x:{uid}:{gid}:agent:{home}:/bin/sh\n"
+            ),
+            Some("/etc/group") => {
+                format!("root:x:0:\ntty:x:5:\nnogroup:x:65534:\nagent:x:{gid}:\n")
+            }
+            Some("/etc/hostname") => "ringfence\n".to_owned(),
+            _ => "127.0.0.1 localhost ringfence\n::1 localhost\n".to_owned(),
+        };
+        self.put(Mount::Text { at: at.to_owned(), text });
+    }
+
+    fn devices(&mut self) {
+        self.put(Mount::Directory { at: "/dev".into(), mode: 0o755 });
+        for name in catalogue::DEVICES {
+            self.put(Mount::Device { at: Path::new("/dev").join(name) });
+        }
+        self.put(Mount::Devpts { at: "/dev/pts".into() });
+        for (at, target) in [
+            ("/dev/ptmx", "pts/ptmx"),
+            ("/dev/fd", "/proc/self/fd"),
+            ("/dev/stdin", "/proc/self/fd/0"),
+            ("/dev/stdout", "/proc/self/fd/1"),
+            ("/dev/stderr", "/proc/self/fd/2"),
+        ] {
+            self.put(Mount::Symlink { at: at.into(), target: target.into() });
+        }
+    }
+
+    fn proc(&mut self, facts: &HostFacts) {
+        self.put(Mount::Proc { at: "/proc".into() });
+        self.put(Mount::Bind {
+            source: BindSource::Beneath { root: "/proc".into(), path: "sys".into() },
+            at: "/proc/sys".into(),
+            access: Access::ReadOnly,
+        });
+        for found in &facts.proc_masks {
+            let kind = MaskKind::over(found.kind);
+            self.put(Mount::Mask { at: found.path.clone(), kind });
+        }
+    }
+
+    fn homes(&mut self, facts: &HostFacts, idmapped: bool) {
+        for home in &facts.homes {
+            self.scratch(home, 0o700);
+        }
+        for entry in &facts.home_entries {
+            let source =
+                BindSource::Host { path: entry.source.path.clone(), id: entry.source.id, idmapped };
+            self.put(Mount::Bind { source, at: entry.at.clone(), access: Access::ReadOnly });
+        }
+    }
+
+    fn writable(&mut self, root: &WritableRoot, idmapped: bool) {
+        self.host(&root.root, Access::ReadWrite, idmapped);
+        // A directory below this one that was granted read-only keeps its own entry: the map holds both.
+        let top = &root.root.path;
+        for path in &root.git.pinned {
+            self.beneath(top, path, Access::ReadWrite);
+        }
+        for protected in root.protected.iter().chain(&root.git.protected) {
+            self.protect(root, protected);
+        }
+        for secret in &root.secrets {
+            self.put(Mount::Mask { at: top.join(secret), kind: MaskKind::File });
+        }
+        if let Some(linked) = &root.git.linked {
+            self.writable(linked, idmapped);
+        }
+    }
+
+    fn protect(&mut self, root: &WritableRoot, protected: &Protected) {
+        if let ProtectedState::Absent(shape) = protected.state {
+            self.placeholders.push(Placeholder {
+                root: root.root.path.clone(),
+                root_id: root.root.id,
+                path: protected.path.clone(),
+                shape,
+            });
+        }
+        self.beneath(&root.root.path, &protected.path, Access::ReadOnly);
+    }
+
+    fn beneath(&mut self, root: &Path, path: &Path, access: Access) {
+        let source = BindSource::Beneath { root: root.to_owned(), path: path.to_owned() };
+        self.put(Mount::Bind { source, at: root.join(path), access });
+    }
+
+    /// Masks a file, and drops whatever stands below it, if anything above shows it.
+    fn mask_where_shown(&mut self, found: &Found) {
+        if self.shown_at(&found.path).is_none() {
+            return;
+        }
+        if found.kind == FileKind::Directory {
+            self.entries.retain(|at, _| at == &found.path || !at.starts_with(&found.path));
+        }
+        self.put(Mount::Mask { at: found.path.clone(), kind: MaskKind::over(found.kind) });
+    }
+}

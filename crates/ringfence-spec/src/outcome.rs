@@ -1,0 +1,278 @@
+//! The answer to one run: the same object from every face. Fields that do not apply are null, never missing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Enforcement, Problem, RunId};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Exit 0.
+    Ok,
+    /// The program ended non-zero or raised.
+    Error,
+    /// Screening or policy refused it; it did not run.
+    Blocked,
+    /// Wall or CPU deadline.
+    Timeout,
+    /// A memory limit.
+    Memory,
+    /// Another limit or a signal; `error.code` says which.
+    Killed,
+    /// Admission refused it.
+    Rejected,
+    /// Our fault.
+    Failed,
+}
+
+/// Whether any of the program's instructions ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ran {
+    /// It did.
+    Yes,
+    /// It did not.
+    No,
+    /// It cannot be known.
+    Unknown,
+}
+
+/// One of the eight layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// 1: before anything runs.
+    Screen,
+    /// 2: the process tree.
+    Process,
+    /// 3: system calls.
+    Syscalls,
+    /// 4: resources.
+    Resources,
+    /// 5: network.
+    Network,
+    /// 6: files.
+    Filesystem,
+    /// 7: output.
+    Output,
+    /// 8: audit.
+    Audit,
+}
+
+/// Who saw a denial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedBy {
+    /// The kernel or the supervisor: proof.
+    Host,
+    /// The guest's own runtime: useful, not proof.
+    Guest,
+}
+
+/// One act that was refused and observed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Denial {
+    /// The layer that refused.
+    pub layer: Layer,
+    /// Stable name of the rule.
+    pub rule: String,
+    /// What was attempted, in one phrase.
+    pub subject: String,
+    /// Source line, for screening.
+    pub line: Option<u32>,
+    /// Source column, for screening.
+    pub column: Option<u32>,
+    /// What the agent can do instead, true for this very call.
+    pub hint: String,
+    /// Who saw it.
+    pub by: DeniedBy,
+    /// The system call, where one was refused.
+    pub syscall: Option<String>,
+    /// The value of the argument that mattered.
+    pub argument: Option<String>,
+    /// The process, numbered as the host sees it.
+    pub pid: Option<u32>,
+    /// The program's name.
+    pub program: Option<String>,
+    /// How often the same denial was seen.
+    pub count: u64,
+}
+
+/// How much of the output was dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Truncated {
+    /// Whether stdout lost bytes.
+    pub stdout: bool,
+    /// Whether stderr lost bytes.
+    pub stderr: bool,
+    /// How many, in both.
+    pub dropped_bytes: u64,
+}
+
+/// How `stdout` and `stderr` are encoded in the outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// Text.
+    #[default]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    /// Both streams are base64, because one of them is not text.
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+/// A file a run left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Artifact {
+    /// Path below the run's directory.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its media type.
+    pub media_type: String,
+}
+
+/// What changed in the workspace that the operator should look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WorkspaceChanges {
+    /// Protected names that appeared during the run.
+    pub protected_created: Vec<String>,
+}
+
+/// A Python exception.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exception {
+    /// Its class.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its message.
+    pub message: String,
+    /// The line of the user's code.
+    pub line: Option<u32>,
+}
+
+/// What a run used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Usage {
+    /// From the start of the program to the death of its tree.
+    pub wall_ms: f64,
+    /// CPU time of the whole tree.
+    pub cpu_ms: f64,
+    /// The highest memory use: of the tree where a cgroup counts it, else of its largest process.
+    pub memory_peak_bytes: Option<u64>,
+    /// Bytes the program wrote to stdout, null where they passed by us unseen.
+    pub stdout_bytes: Option<u64>,
+    /// Bytes the program wrote to stderr.
+    pub stderr_bytes: Option<u64>,
+}
+
+/// Whether a worker was waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// It was.
+    Warm,
+    /// It was made for this run.
+    Cold,
+}
+
+/// Why a run did not end well, with a stable code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorInfo {
+    /// Stable, `snake_case`.
+    pub code: String,
+    /// One sentence.
+    pub message: String,
+    /// What to do, when there is something true to say.
+    pub hint: Option<String>,
+    /// When to try again, for rejected runs.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl From<&Problem> for ErrorInfo {
+    fn from(problem: &Problem) -> Self {
+        Self {
+            code: problem.code.to_owned(),
+            message: match &problem.cause {
+                Some(cause) => format!("{}: {cause}", problem.message),
+                None => problem.message.clone(),
+            },
+            hint: problem.hint.clone(),
+            retry_after_ms: None,
+        }
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Unguessable, names this run everywhere.
+    pub run_id: RunId,
+    /// The session it belonged to.
+    pub session_id: Option<String>,
+    /// How it ended.
+    pub status: Status,
+    /// Whether it ran.
+    pub ran: Ran,
+    /// The program's exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended the program.
+    pub signal: Option<i32>,
+    /// Captured standard output.
+    pub stdout: String,
+    /// Captured standard error.
+    pub stderr: String,
+    /// Python: repr of a final expression.
+    pub value: Option<String>,
+    /// Python: what was raised.
+    pub exception: Option<Exception>,
+    /// What was dropped.
+    pub truncated: Truncated,
+    /// Encoding of both streams.
+    pub encoding: Encoding,
+    /// Files left behind.
+    pub artifacts: Vec<Artifact>,
+    /// Protected names touched.
+    pub workspace: WorkspaceChanges,
+    /// What was refused.
+    pub denials: Vec<Denial>,
+    /// Kinds of refusal the kernel gives no channel for.
+    pub unobserved: Vec<String>,
+    /// What was enforced; null when nothing was started.
+    pub enforcement: Option<Enforcement>,
+    /// What was used.
+    pub usage: Usage,
+    /// Warm or cold.
+    pub start: Option<Start>,
+    /// What went wrong.
+    pub error: Option<ErrorInfo>,
+}
+
+impl Outcome {
+    /// The outcome of a run that never started.
+    pub fn not_started(run_id: RunId, status: Status, problem: &Problem) -> Self {
+        Self {
+            run_id,
+            session_id: None,
+            status,
+            ran: Ran::No,
+            exit_code: None,
+            signal: None,
+            stdout: String::new(),
+            stderr: String::new(),
+            value: None,
+            exception: None,
+            truncated: Truncated::default(),
+            encoding: Encoding::default(),
+            artifacts: Vec::new(),
+            workspace: WorkspaceChanges::default(),
+            denials: Vec::new(),
+            unobserved: Vec::new(),
+            enforcement: None,
+            usage: Usage::default(),
+            start: None,
+            error: Some(problem.into()),
+        }
+    }
+}

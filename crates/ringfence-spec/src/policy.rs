@@ -1,0 +1,235 @@
+//! What a run may touch, before anything is known about the host it will run on.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Limits, Tier};
+
+/// A named starting point for command runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandPreset {
+    /// Host tools read-only, the working directory writable, home private, no network.
+    #[default]
+    Workspace,
+    /// The same view with nothing writable but private temporary directories.
+    Readonly,
+    /// The system's programs and libraries and an empty writable directory; nothing of the caller's.
+    Minimal,
+}
+
+impl CommandPreset {
+    /// Every preset, in the order `ringfence policy presets` lists them.
+    pub const ALL: [Self; 3] = [Self::Workspace, Self::Readonly, Self::Minimal];
+
+    /// The name users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::Readonly => "readonly",
+            Self::Minimal => "minimal",
+        }
+    }
+
+    /// One sentence for people choosing between presets.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Workspace => {
+                "host tools read-only, working directory writable, home private, no network"
+            }
+            Self::Readonly => "the same view, nothing writable but /tmp",
+            Self::Minimal => {
+                "system programs and libraries only, an empty writable /workspace, nothing of yours"
+            }
+        }
+    }
+}
+
+impl FromStr for CommandPreset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+            format!("`{text}` is not a command preset; choose workspace, readonly or minimal")
+        })
+    }
+}
+
+impl fmt::Display for CommandPreset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One variable the run receives besides the ones Ringfence sets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum EnvGrant {
+    /// The caller's own value, when it has one.
+    Inherit(String),
+    /// A value given in the policy.
+    Set(String, String),
+}
+
+impl EnvGrant {
+    /// The variable's name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Inherit(name) | Self::Set(name, _) => name,
+        }
+    }
+}
+
+impl FromStr for EnvGrant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let well_formed = !name.is_empty()
+            && !name.starts_with(|c: char| c.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !well_formed {
+            return Err(format!("`{name}` is not a variable name; write NAME or NAME=VALUE"));
+        }
+        if value.is_some_and(|v| v.contains('\0')) {
+            return Err(format!("the value of `{name}` contains a NUL byte"));
+        }
+        Ok(match value {
+            Some(value) => Self::Set(name.to_owned(), value.to_owned()),
+            None => Self::Inherit(name.to_owned()),
+        })
+    }
+}
+
+/// Which network a run has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// A loopback of its own and nothing else.
+    #[default]
+    None,
+    /// Named hosts only, through a proxy.
+    Allow(Vec<String>),
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        let hosts: Vec<String> = text
+            .strip_prefix("allow:")
+            .map(|list| list.split(',').map(|h| h.trim().to_owned()).collect())
+            .ok_or_else(|| format!("`{text}` is not a network policy; write none or allow:HOST"))?;
+        if hosts.iter().any(String::is_empty) {
+            return Err(format!("`{text}` names an empty host"));
+        }
+        Ok(Self::Allow(hosts))
+    }
+}
+
+/// What to do when this host cannot build a layer the policy asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fallback {
+    /// Refuse to run.
+    #[default]
+    Error,
+    /// Run with what is left and say loudly what is missing.
+    Warn,
+}
+
+impl FromStr for Fallback {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "error" => Ok(Self::Error),
+            "warn" => Ok(Self::Warn),
+            _ => Err(format!("`{text}` is not a fallback; choose error or warn")),
+        }
+    }
+}
+
+/// What `/proc` shows inside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcView {
+    /// The run's own processes, with the host's dangerous files masked.
+    #[default]
+    Own,
+    /// An empty directory, for hosts that refuse a new procfs.
+    None,
+}
+
+impl FromStr for ProcView {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "own" => Ok(Self::Own),
+            "none" => Ok(Self::None),
+            _ => Err(format!("`{text}` is not a /proc view; choose own or none")),
+        }
+    }
+}
+
+/// Everything the operator decided about one command run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Policy {
+    /// The starting point.
+    pub preset: CommandPreset,
+    /// Resource limits.
+    pub limits: Limits,
+    /// Host paths the run may also write.
+    pub rw: Vec<PathBuf>,
+    /// Host paths the run may also read.
+    pub ro: Vec<PathBuf>,
+    /// Host paths that are invisible even where a grant contains them.
+    pub hide: Vec<PathBuf>,
+    /// Host unix sockets the run may connect to.
+    pub sockets: Vec<PathBuf>,
+    /// Variables granted besides the scrubbed set.
+    pub env: Vec<EnvGrant>,
+    /// The network.
+    pub network: Network,
+    /// The weakest tier that is acceptable.
+    pub require: Option<Tier>,
+    /// What to do when a layer is missing.
+    pub fallback: Fallback,
+    /// What `/proc` shows.
+    pub proc: ProcView,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_env_grant_is_a_name_or_a_name_with_a_value() {
+        assert_eq!("CI".parse(), Ok(EnvGrant::Inherit("CI".into())));
+        assert_eq!("A=b=c".parse(), Ok(EnvGrant::Set("A".into(), "b=c".into())));
+        assert!("=x".parse::<EnvGrant>().is_err());
+        assert!("1A=x".parse::<EnvGrant>().is_err());
+        assert!("A B=x".parse::<EnvGrant>().is_err());
+    }
+
+    #[test]
+    fn a_network_policy_with_an_empty_host_is_refused() {
+        assert_eq!("none".parse(), Ok(Network::None));
+        assert_eq!(
+            "allow:a.example,b".parse(),
+            Ok(Network::Allow(vec!["a.example".into(), "b".into()]))
+        );
+        assert!("allow:".parse::<Network>().is_err());
+        assert!("host".parse::<Network>().is_err());
+    }
+}

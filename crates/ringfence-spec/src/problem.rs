@@ -1,0 +1,118 @@
+//! An error a person or an agent can act on: the act, the object, the cause, the way out.
+
+use std::fmt;
+
+/// Which exit code a problem leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// The command line or a settings file is wrong: exit 2.
+    Usage,
+    /// The host cannot build what the policy asks: exit 125.
+    CannotBuild,
+    /// Policy refuses the run before it starts: exit 126.
+    Refused,
+    /// The program does not exist in the run's view: exit 127.
+    NotFound,
+    /// Ringfence itself failed: exit 125.
+    Internal,
+}
+
+impl ProblemKind {
+    /// The exit code of the contract.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage => 2,
+            Self::CannotBuild | Self::Internal => 125,
+            Self::Refused => 126,
+            Self::NotFound => 127,
+        }
+    }
+}
+
+/// One thing that went wrong. Printed as three lines: error, cause, hint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which exit code it leads to.
+    pub kind: ProblemKind,
+    /// Stable, `snake_case`.
+    pub code: &'static str,
+    /// The act and its object.
+    pub message: String,
+    /// What the kernel or parser answered.
+    pub cause: Option<String>,
+    /// The way out, only when true for this very call.
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem without cause or hint yet.
+    pub fn new(kind: ProblemKind, code: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, code, message: message.into(), cause: None, hint: None }
+    }
+
+    /// Bad usage.
+    pub fn usage(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ProblemKind::Usage, code, message)
+    }
+
+    /// Something this host cannot build.
+    pub fn cannot_build(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ProblemKind::CannotBuild, code, message)
+    }
+
+    /// Something policy refuses.
+    pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ProblemKind::Refused, code, message)
+    }
+
+    /// A failure of our own.
+    pub fn internal(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ProblemKind::Internal, code, message)
+    }
+
+    /// Adds what the kernel or parser answered.
+    #[must_use]
+    pub fn cause(mut self, cause: impl fmt::Display) -> Self {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// Adds the way out.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(cause) = &self.cause {
+            write!(f, "\n  cause: {cause}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_as_error_cause_hint() {
+        let p = Problem::cannot_build("proc_mount", "cannot mount `/proc` in the sandbox")
+            .cause("mount(\"proc\") = EPERM")
+            .hint("pass `--proc none`");
+        assert_eq!(
+            p.to_string(),
+            "cannot mount `/proc` in the sandbox\n  cause: mount(\"proc\") = EPERM\n  hint: pass `--proc none`"
+        );
+        assert_eq!(p.kind.exit_code(), 125);
+    }
+}

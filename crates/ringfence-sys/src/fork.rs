@@ -1,0 +1,151 @@
+//! Making processes. Only a process with one thread may fork without exec: another thread could hold the
+//! allocator's lock at that moment, and the child would wait for it for ever.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+use crate::CallError;
+
+/// Which namespaces a child starts in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Namespaces {
+    flags: u64,
+}
+
+impl Namespaces {
+    /// None.
+    pub const NONE: Self = Self { flags: 0 };
+    /// A user namespace alone.
+    pub const USER: Self = Self { flags: libc::CLONE_NEWUSER as u64 };
+    /// User, mount, pid, net, ipc, uts and cgroup.
+    pub const ALL: Self = Self {
+        flags: (libc::CLONE_NEWUSER
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWNET
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWCGROUP) as u64,
+    };
+}
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub enum Forked {
+    /// The parent, with the child's pid and a descriptor for it.
+    Parent {
+        /// As the parent sees it.
+        pid: i32,
+        /// Becomes readable when the child ends.
+        pidfd: OwnedFd,
+    },
+    /// The child.
+    Child,
+}
+
+/// `struct clone_args`, as far as we use it (`CLONE_ARGS_SIZE_VER2`).
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Whether this process has exactly one thread. Reads `/proc`; when that cannot be read the answer is no.
+pub fn is_single_threaded() -> bool {
+    // A directory of directories has two links of its own and one for each child: see proc(5) on `task`.
+    rustix::fs::stat("/proc/self/task").is_ok_and(|stat| stat.st_nlink == 3)
+}
+
+/// Forks this process as it is.
+pub fn fork() -> Result<Forked, CallError> {
+    fork_into(Namespaces::NONE, None)
+}
+
+/// Forks into new namespaces and, on cgroup v2, straight into `cgroup`.
+pub fn fork_into(
+    namespaces: Namespaces,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Forked, CallError> {
+    if !is_single_threaded() {
+        return Err(CallError::new("fork in a process with several threads", Errno::DEADLK));
+    }
+    let mut pidfd: RawFd = -1;
+    let mut args = CloneArgs {
+        flags: namespaces.flags | libc::CLONE_PIDFD as u64,
+        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = u64::try_from(cgroup.as_raw_fd()).unwrap_or(u64::MAX);
+    }
+    // SAFETY: without CLONE_VM the child runs on a copy of this memory, like fork(2); there is one thread (checked
+    // above), so no lock is held by a thread that the copy lacks; `args` and `pidfd` outlive the call.
+    let pid = unsafe {
+        libc::syscall(libc::SYS_clone3, &raw const args, std::mem::size_of::<CloneArgs>())
+    };
+    match pid {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => {
+            // SAFETY: CLONE_PIDFD made the kernel store a new descriptor here, which nobody else owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Forked::Parent { pid: i32::try_from(pid).unwrap_or(-1), pidfd })
+        }
+        _ => {
+            let error = CallError::last(describe("clone3", namespaces));
+            // Older container profiles do not know clone3 and answer ENOSYS, so that libc falls back; so do we.
+            if error.errno == Errno::NOSYS && cgroup.is_none() {
+                return fork_by_clone(namespaces);
+            }
+            Err(error)
+        }
+    }
+}
+
+fn fork_by_clone(namespaces: Namespaces) -> Result<Forked, CallError> {
+    let mut pidfd: RawFd = -1;
+    let flags = namespaces.flags | libc::CLONE_PIDFD as u64 | libc::SIGCHLD as u64;
+    // SAFETY: as above; a null stack means the copy goes on with its own. x86_64 and aarch64 both take
+    // (flags, stack, parent_tid, …), and with CLONE_PIDFD the kernel stores the descriptor through parent_tid.
+    let pid = unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            flags,
+            std::ptr::null::<libc::c_void>(),
+            &raw mut pidfd,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+        )
+    };
+    match pid {
+        0 => Ok(Forked::Child),
+        pid if pid > 0 => {
+            // SAFETY: CLONE_PIDFD made the kernel store a new descriptor here, which nobody else owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Forked::Parent { pid: i32::try_from(pid).unwrap_or(-1), pidfd })
+        }
+        _ => Err(CallError::last(describe("clone", namespaces))),
+    }
+}
+
+fn describe(call: &str, namespaces: Namespaces) -> String {
+    match namespaces {
+        Namespaces::NONE => format!("{call}(SIGCHLD)"),
+        Namespaces::USER => format!("{call}(CLONE_NEWUSER)"),
+        _ => format!("{call}(CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWNET|…)"),
+    }
+}

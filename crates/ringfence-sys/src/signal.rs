@@ -1,0 +1,99 @@
+//! Signals as a descriptor, and the defaults a program expects to start with.
+
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::{CallError, Named};
+
+/// A set of signals.
+#[derive(Clone, Copy)]
+pub struct Signals(libc::sigset_t);
+
+impl std::fmt::Debug for Signals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Signals(..)")
+    }
+}
+
+impl Signals {
+    /// The given signals, by number; numbers that are no signal are left out.
+    pub fn of(numbers: &[i32]) -> Self {
+        // SAFETY: `sigset_t` is plain data for which all zero bytes are a valid value.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        for number in numbers {
+            // SAFETY: `set` is a live, initialised set; an invalid number is refused with EINVAL and changes nothing.
+            unsafe { libc::sigaddset(&raw mut set, *number) };
+        }
+        Self(set)
+    }
+
+    /// Blocks these signals in this thread and returns what was blocked before.
+    pub fn block(self) -> Result<Self, CallError> {
+        self.mask(libc::SIG_BLOCK)
+    }
+
+    /// Makes exactly these the blocked signals of this thread.
+    pub fn set_blocked(self) -> Result<(), CallError> {
+        self.mask(libc::SIG_SETMASK).map(|_| ())
+    }
+
+    fn mask(self, how: libc::c_int) -> Result<Self, CallError> {
+        let mut before = Self::of(&[]);
+        // SAFETY: both sets are live and initialised; the kernel reads one and writes the other.
+        let code = unsafe { libc::pthread_sigmask(how, &raw const self.0, &raw mut before.0) };
+        if code == 0 {
+            return Ok(before);
+        }
+        Err(CallError::new("pthread_sigmask", rustix::io::Errno::from_raw_os_error(code)))
+    }
+}
+
+/// Blocked signals, readable as a descriptor.
+#[derive(Debug)]
+pub struct SignalFd(OwnedFd);
+
+impl SignalFd {
+    /// A non-blocking descriptor for `signals`, which the caller has blocked.
+    pub fn new(signals: Signals) -> Result<Self, CallError> {
+        // SAFETY: -1 asks for a new descriptor; the set is live and only read.
+        let fd = unsafe {
+            libc::signalfd(-1, &raw const signals.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if fd < 0 {
+            return Err(CallError::last("signalfd"));
+        }
+        // SAFETY: the kernel just made this descriptor and nobody else owns it.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// The next pending signal's number.
+    pub fn next(&self) -> Result<Option<i32>, CallError> {
+        // `struct signalfd_siginfo` is 128 bytes and begins with the signal number.
+        let mut info = [0u8; 128];
+        match rustix::io::read(&self.0, &mut info) {
+            Ok(n) if n >= 4 => Ok(Some(i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))),
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(None),
+            Err(errno) => Err(errno).named(|| "read(signalfd)"),
+        }
+    }
+}
+
+impl AsFd for SignalFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Gives every signal its default action and blocks none, as a program expects at its start.
+pub fn reset_all() -> Result<(), CallError> {
+    for number in 1..=libc::SIGRTMAX() {
+        // SAFETY: SIG_DFL is a valid action for every signal; SIGKILL and SIGSTOP answer EINVAL, which is fine.
+        unsafe { libc::signal(number, libc::SIG_DFL) };
+    }
+    Signals::of(&[]).set_blocked()
+}
+
+/// Ignores one signal.
+pub fn ignore(number: i32) {
+    // SAFETY: SIG_IGN is a valid action; a signal that cannot be ignored answers EINVAL and nothing changes.
+    unsafe { libc::signal(number, libc::SIG_IGN) };
+}

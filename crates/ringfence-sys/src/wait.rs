@@ -1,0 +1,78 @@
+//! Reaping children together with what they used.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::CallError;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+}
+
+/// A child that has been reaped.
+#[derive(Clone, Copy, Debug)]
+pub struct Reaped {
+    /// Which one.
+    pub pid: i32,
+    /// How it ended.
+    pub ended: Ended,
+    /// CPU time of it and of everything it had reaped.
+    pub cpu: Duration,
+    /// The largest resident set among them.
+    pub memory_peak_bytes: u64,
+}
+
+/// Waits for one child. `None` only when `block` is false and it still runs.
+pub fn reap_pid(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
+    wait4(pid, block)
+}
+
+/// Waits for any child. `None` when there is none left, or when `block` is false and all still run.
+pub fn reap_any(block: bool) -> Result<Option<Reaped>, CallError> {
+    match wait4(-1, block) {
+        Err(e) if e.errno == Errno::CHILD => Ok(None),
+        other => other,
+    }
+}
+
+fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
+    let mut status: libc::c_int = 0;
+    // SAFETY: `rusage` is plain data for which all zero bytes are a valid value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let options = if block { 0 } else { libc::WNOHANG };
+    let pid = loop {
+        // SAFETY: both out-pointers are live and of the right type for the whole call.
+        let reaped = unsafe { libc::wait4(pid, &raw mut status, options, &raw mut usage) };
+        match reaped {
+            0 => return Ok(None),
+            n if n > 0 => break n,
+            _ => {
+                let error = CallError::last(format!("wait4({pid})"));
+                if error.errno != Errno::INTR {
+                    return Err(error);
+                }
+            }
+        }
+    };
+    let ended = if libc::WIFEXITED(status) {
+        Ended::Exited(libc::WEXITSTATUS(status))
+    } else {
+        Ended::Signaled(libc::WTERMSIG(status))
+    };
+    let time = |t: libc::timeval| {
+        Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), 0)
+            + Duration::from_micros(u64::try_from(t.tv_usec).unwrap_or(0))
+    };
+    Ok(Some(Reaped {
+        pid,
+        ended,
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        memory_peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+    }))
+}

@@ -1,0 +1,219 @@
+//! The command line, as data.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Run what AI agents write behind a fence you can see.
+#[derive(Debug, Parser)]
+#[command(name = "ringfence", version, about, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command behind the fence; stdin, stdout and stderr pass through byte for byte
+    Run(RunArgs),
+    /// Print the plan that would run, without running it
+    Explain(ExplainArgs),
+    /// Say what this host can enforce, proved by live probes, and the fix for each gap
+    Doctor(JsonArgs),
+    /// Show presets, the effective policy and where each value came from, or check a file
+    Policy(PolicyArgs),
+    /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
+    Bench(BenchArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// Print the outcome as one JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "CMD"
+    )]
+    pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "CMD"
+    )]
+    pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyArgs {
+    #[command(subcommand)]
+    pub(crate) action: PolicyAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyAction {
+    /// The effective policy and where each value came from
+    Show {
+        #[command(flatten)]
+        policy: Box<PolicyFlags>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The presets
+    Presets {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a settings file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Rounds of each comparison; every round runs each contender once
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(5..=10_000))]
+    pub(crate) rounds: u32,
+    /// Files in the large workspace and the large tree
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(crate) files: u32,
+    /// Only comparisons whose name contains this
+    #[arg(long)]
+    pub(crate) only: Option<String>,
+}
+
+/// Every policy flag. Values are text here; `settings` parses them like those of any other source.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Policy")]
+pub(crate) struct PolicyFlags {
+    /// workspace, readonly or minimal
+    #[arg(long, value_name = "P")]
+    pub(crate) preset: Option<String>,
+    /// A policy file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Wall clock, such as 30s
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) timeout: Option<String>,
+    /// CPU time of the whole tree, such as 30s
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub(crate) cpu: Option<String>,
+    /// Memory of the whole tree, such as 512M
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) memory: Option<String>,
+    /// Processes and threads alive at once
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) pids: Option<String>,
+    /// Open descriptors per process
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) fds: Option<String>,
+    /// Bytes the run may add to disk, such as 100M
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) disk: Option<String>,
+    /// Captured output kept per stream, such as 10M
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) output: Option<String>,
+    /// A host path the run may also write
+    #[arg(long, value_name = "PATH")]
+    pub(crate) rw: Vec<String>,
+    /// A host path the run may also read
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ro: Vec<String>,
+    /// A host path that is invisible whatever else is granted
+    #[arg(long, value_name = "PATH")]
+    pub(crate) hide: Vec<String>,
+    /// A host unix socket the run may connect to
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Vec<String>,
+    /// Where the command starts; the writable directory of the workspace preset
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cwd: Option<String>,
+    /// A variable to pass (NAME) or to set (NAME=VALUE)
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+    /// none, or allow:HOST[:PORT],…
+    #[arg(long, value_name = "NET")]
+    pub(crate) net: Option<String>,
+    /// The Python to use; for Python runs
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Option<String>,
+    /// A module Python code may import besides its preset's; for Python runs
+    #[arg(long, value_name = "M")]
+    pub(crate) allow_import: Vec<String>,
+    /// The weakest acceptable tier: namespaces or landlock
+    #[arg(long, value_name = "TIER")]
+    pub(crate) require: Option<String>,
+    /// When a layer is missing: error or warn
+    #[arg(long, value_name = "F")]
+    pub(crate) fallback: Option<String>,
+    /// What /proc shows: own or none
+    #[arg(long, value_name = "VIEW")]
+    pub(crate) proc: Option<String>,
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+}
+
+/// Parses the command line. Help and version go to stdout with exit 0, errors to stderr with exit 2.
+pub(crate) fn parse() -> Result<Command, ExitCode> {
+    match Cli::try_parse() {
+        Ok(cli) => Ok(cli.command),
+        Err(error) => {
+            // Nothing can be done about a closed stdout or stderr.
+            let _ = error.print();
+            Err(ExitCode::from(if error.use_stderr() { 2 } else { 0 }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_after_the_command_belongs_to_it() {
+        let cli = Cli::try_parse_from(["ringfence", "run", "--pids", "9", "ls", "--json", "-l"]);
+        let Command::Run(run) = cli.unwrap().command else { panic!("not a run") };
+        assert_eq!(run.argv, ["ls", "--json", "-l"]);
+        assert!(!run.json);
+    }
+}

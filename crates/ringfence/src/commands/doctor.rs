@@ -1,0 +1,133 @@
+//! `ringfence doctor`: what this host can enforce, proved by doing it, and the way out of each gap.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use ringfence_jail::probe;
+use ringfence_spec::Tier;
+use serde::Serialize;
+
+use crate::cli::JsonArgs;
+use crate::present;
+
+/// One thing tried.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    found: String,
+    fix: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    tier: Tier,
+    kernel: String,
+    checks: Vec<Check>,
+}
+
+/// Probes and prints. Exit 0 in the full tier, 1 in a weaker one, 125 when there is nothing to build on.
+pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
+    let report = examine();
+    if args.json {
+        present::json(&report);
+    } else {
+        present::text(&render(&report));
+    }
+    ExitCode::from(match report.tier {
+        Tier::Namespaces => 0,
+        Tier::Landlock => 1,
+        Tier::None => 125,
+    })
+}
+
+fn examine() -> Report {
+    let filter = ringfence_jail::probe::filter();
+    let namespaces = probe::namespaces();
+    let abi = probe::landlock_abi();
+    let tier = match () {
+        () if !filter => Tier::None,
+        () if namespaces.is_ok() => Tier::Namespaces,
+        () if abi > 0 => Tier::Landlock,
+        () => Tier::None,
+    };
+    let checks = vec![
+        check(
+            "user namespaces",
+            namespaces.map(|()| "all seven kinds, id map written, mounts made private".to_owned()),
+            namespace_fix(),
+        ),
+        check(
+            "procfs in namespaces",
+            probe::proc_mount().map(|()| "mounted".to_owned()),
+            "this host masks parts of /proc; pass `--proc none`",
+        ),
+        check(
+            "landlock",
+            if abi > 0 { Ok(format!("ABI {abi}")) } else { Err("not in this kernel") },
+            "boot with `lsm=landlock,…` on a kernel of 5.13 or newer",
+        ),
+        check(
+            "seccomp filters",
+            if filter { Ok("available") } else { Err("not in this kernel") }.map(str::to_owned),
+            "use a kernel with CONFIG_SECCOMP_FILTER",
+        ),
+        check(
+            "observed denials",
+            probe::listener().map(|()| "a listener can be had".to_owned()),
+            "under an outer fence or supervisor only one listener is possible; refusals still hold, unreported",
+        ),
+        check(
+            "cgroup limits",
+            probe::cgroup()
+                .map(|kind| format!("{kind}: a leaf with memory and pids limits was made")),
+            "run in a delegated cgroup (`systemd-run --user --scope -p Delegate=yes`) or as root; rlimits and a watchdog stand in",
+        ),
+    ];
+    let uname = rustix::system::uname();
+    let kernel = uname.release().to_string_lossy().into_owned();
+    Report { tier, kernel, checks }
+}
+
+fn namespace_fix() -> &'static str {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    match () {
+        () if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").trim() == "1" => {
+            "AppArmor restricts user namespaces: add a profile for ringfence with `userns,`, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+        }
+        () if read("/proc/sys/user/max_user_namespaces").trim() == "0" => {
+            "`sysctl user.max_user_namespaces=15000`"
+        }
+        () if read("/proc/sys/kernel/unprivileged_userns_clone").trim() == "0" => {
+            "`sysctl kernel.unprivileged_userns_clone=1`"
+        }
+        () => {
+            "a container profile or service unit forbids them; `docker run --security-opt seccomp=unconfined` or `RestrictNamespaces=no` allows them"
+        }
+    }
+}
+
+fn check<E: std::fmt::Display>(
+    name: &'static str,
+    result: Result<String, E>,
+    fix: &'static str,
+) -> Check {
+    match result {
+        Ok(found) => Check { name, ok: true, found, fix: None },
+        Err(error) => Check { name, ok: false, found: error.to_string(), fix: Some(fix) },
+    }
+}
+
+fn render(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "tier    {}", report.tier);
+    let _ = writeln!(out, "kernel  {}\n", report.kernel);
+    for check in &report.checks {
+        let mark = if check.ok { "yes" } else { "no " };
+        let _ = writeln!(out, "{mark}  {:<22} {}", check.name, check.found);
+        if let Some(fix) = check.fix {
+            let _ = writeln!(out, "     {:<22} fix: {fix}", "");
+        }
+    }
+    out
+}

@@ -1,0 +1,108 @@
+//! `ringfence policy`: presets, the effective policy with the origin of each value, and checking a file.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use ringfence_spec::{CommandPreset, Network, Policy, Problem};
+use serde_json::{Value, json};
+
+use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
+use crate::present;
+use crate::settings::{self, Effective, Key, Surroundings, effective};
+
+/// Runs the subcommand.
+pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
+    let result = match args.action {
+        PolicyAction::Show { policy, json } => show(&policy, json),
+        PolicyAction::Presets { json } => {
+            presets(json);
+            Ok(())
+        }
+        PolicyAction::Check { file } => settings::check_file(&file).map(|keys| {
+            let names: Vec<&str> = keys.into_iter().map(Key::name).collect();
+            present::text(&format!("{}: ok ({})\n", file.display(), names.join(", ")));
+        }),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
+    let around = Surroundings::real(false)?;
+    let effective = effective(flags, &around)?;
+    let rows: Vec<(Key, Value)> =
+        Key::ALL.iter().filter_map(|key| Some((*key, value(*key, &effective)?))).collect();
+    if json {
+        let object: serde_json::Map<String, Value> = rows
+            .into_iter()
+            .map(|(key, value)| {
+                let origin = effective.origins[&key].to_string();
+                (key.name().to_owned(), json!({"value": value, "from": origin}))
+            })
+            .collect();
+        present::json(&object);
+        return Ok(());
+    }
+    let mut out = String::new();
+    for (key, value) in rows {
+        let shown = match &value {
+            Value::Null => "none".to_owned(),
+            Value::String(s) => s.clone(),
+            Value::Array(items) if items.is_empty() => "none".to_owned(),
+            other => other.to_string(),
+        };
+        let _ = writeln!(out, "{:<15} {:<40} {}", key.name(), shown, effective.origins[&key]);
+    }
+    present::text(&out);
+    Ok(())
+}
+
+/// The value of a key for people and programs; keys of Python runs are left out here.
+fn value(key: Key, effective: &Effective) -> Option<Value> {
+    let Policy { preset, limits, rw, ro, hide, sockets, env, network, require, fallback, proc } =
+        &effective.policy;
+    let text = |v: Option<String>| v.map_or(Value::Null, Value::String);
+    Some(match key {
+        Key::CommandPreset => json!(preset.name()),
+        Key::Timeout => text(limits.timeout.map(|v| v.to_string())),
+        Key::Cpu => text(limits.cpu.map(|v| v.to_string())),
+        Key::Memory => text(limits.memory.map(|v| v.to_string())),
+        Key::Pids => json!(limits.pids.map(ringfence_spec::Count::get)),
+        Key::Fds => json!(limits.fds.map(ringfence_spec::Count::get)),
+        Key::Disk => text(limits.disk.map(|v| v.to_string())),
+        Key::Output => json!(limits.output.to_string()),
+        Key::Rw => json!(rw),
+        Key::Ro => json!(ro),
+        Key::Hide => json!(hide),
+        Key::Socket => json!(sockets),
+        Key::Cwd => json!(effective.cwd),
+        Key::Env => json!(env.iter().map(ringfence_spec::EnvGrant::name).collect::<Vec<_>>()),
+        Key::Net => match network {
+            Network::None => json!("none"),
+            Network::Allow(hosts) => json!(format!("allow:{}", hosts.join(","))),
+        },
+        Key::Require => text(require.map(|v| v.to_string())),
+        Key::Fallback => json!(fallback),
+        Key::Proc => json!(proc),
+        Key::DataDir => json!(effective.state),
+        Key::CodePreset | Key::Python | Key::AllowImport => return None,
+    })
+}
+
+fn presets(json: bool) {
+    if json {
+        let list: Vec<Value> = CommandPreset::ALL
+            .iter()
+            .map(|p| json!({"name": p.name(), "for": "commands", "summary": p.summary()}))
+            .collect();
+        present::json(&list);
+        return;
+    }
+    let mut out = String::new();
+    for preset in CommandPreset::ALL {
+        let _ = writeln!(out, "{:<10} {}", preset.name(), preset.summary());
+    }
+    present::text(&out);
+}

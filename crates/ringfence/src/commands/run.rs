@@ -1,0 +1,51 @@
+//! `ringfence run`: a command behind the fence.
+
+use std::process::ExitCode;
+
+use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
+
+use crate::cli::RunArgs;
+use crate::fence::{self, Fence, Io};
+use crate::present;
+use crate::settings::{Surroundings, effective};
+
+/// Runs the command; the exit code is the program's own unless the fence ended it.
+pub(crate) fn run(args: RunArgs) -> ExitCode {
+    let json = args.json;
+    let terminal = !json && rustix::termios::isatty(rustix::stdio::stdout());
+    let io = if json { Io::Capture } else { Io::Passthrough { terminal } };
+    match attempt(args, io) {
+        Ok(outcome) => {
+            if json {
+                present::json(&outcome);
+            } else {
+                present::talk(&outcome);
+            }
+            ExitCode::from(fence::exit_code(&outcome))
+        }
+        Err((run_id, problem)) if json => {
+            present::json(&Outcome::not_started(run_id, status_of(problem.kind), &problem));
+            ExitCode::from(problem.kind.exit_code())
+        }
+        Err((_, problem)) => present::problem(&problem),
+    }
+}
+
+fn attempt(args: RunArgs, io: Io) -> Result<Outcome, (RunId, Problem)> {
+    let unnamed = |problem| (RunId::from_random([0; 16]), problem);
+    let terminal = io == Io::Passthrough { terminal: true };
+    let around = Surroundings::real(terminal).map_err(unnamed)?;
+    let effective = effective(&args.policy, &around).map_err(unnamed)?;
+    let fence = Fence::new(&effective, &around, args.argv, io).map_err(unnamed)?;
+    let run_id = fence.run_id();
+    let (plan, finished) = fence.run().map_err(|problem| (run_id, problem))?;
+    Ok(fence::outcome(run_id, &plan, finished))
+}
+
+fn status_of(kind: ProblemKind) -> Status {
+    match kind {
+        ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
+        ProblemKind::Refused => Status::Blocked,
+        ProblemKind::CannotBuild | ProblemKind::Internal => Status::Failed,
+    }
+}

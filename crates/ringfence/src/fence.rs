@@ -1,0 +1,367 @@
+//! One command run from settings to outcome: survey, plan, jail, and what the numbers mean.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use ringfence_jail::survey::{Asked, Caller, host_facts, request};
+use ringfence_jail::{Ending, Fault, Finished, Output, Registry, StdioMode, StopReason};
+use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
+use ringfence_spec::{
+    Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
+    Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
+};
+
+use crate::settings::{Effective, Surroundings};
+
+/// How a run's input and output are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Io {
+    /// Straight through.
+    Passthrough {
+        /// With a terminal of its own.
+        terminal: bool,
+    },
+    /// Into the outcome.
+    Capture,
+}
+
+/// A command about to be run.
+pub(crate) struct Fence<'a> {
+    effective: &'a Effective,
+    caller: Caller,
+    asked: Asked,
+    registry: Registry,
+    run_id: RunId,
+    io: Io,
+}
+
+impl<'a> Fence<'a> {
+    /// Gathers what a run needs; looks at nothing yet.
+    pub(crate) fn new(
+        effective: &'a Effective,
+        around: &Surroundings,
+        argv: Vec<OsString>,
+        io: Io,
+    ) -> Result<Self, Problem> {
+        let mut random = [0u8; 16];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+            .map_err(|e| Problem::internal("randomness", "no randomness for a run id").cause(e))?;
+        let run_id = RunId::from_random(random);
+        let temp = around.environment.get(std::ffi::OsStr::new("TMPDIR")).map(PathBuf::from);
+        let temp = temp.filter(|t| t.is_dir()).unwrap_or_else(|| "/tmp".into());
+        Ok(Self {
+            effective,
+            caller: Caller {
+                environment: around.environment.clone(),
+                state: effective.state.clone(),
+                config: effective.config.clone(),
+            },
+            asked: Asked {
+                argv,
+                cwd: effective.cwd.clone(),
+                terminal: io == Io::Passthrough { terminal: true },
+                capture: io == Io::Capture,
+                host_scratch: temp.join(format!("ringfence-{}", run_id.short())),
+            },
+            registry: Registry::new(&effective.state),
+            run_id,
+            io,
+        })
+    }
+
+    /// This run's name.
+    pub(crate) fn run_id(&self) -> RunId {
+        self.run_id
+    }
+
+    /// The plan that would run. Namespaces are probed first, because nothing else will tell.
+    pub(crate) fn explain(&self) -> Result<Plan, Problem> {
+        let mut facts = self.survey()?;
+        if let Err(refused) = ringfence_jail::probe::namespaces() {
+            facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
+        }
+        self.plan(&facts)
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self) -> Result<(Plan, Finished), Problem> {
+        self.registry.sweep();
+        let mut facts = self.survey()?;
+        let plan = self.plan(&facts)?;
+        self.warn(&plan);
+        match self.launch(&plan) {
+            Ok(finished) => Ok((plan, finished)),
+            Err(Fault::Problem(problem)) => Err(problem),
+            Err(Fault::NoNamespaces(refused)) => {
+                // The launch was the probe. What is left may do, if the policy accepts it; the plan says.
+                facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
+                let plan = self.plan(&facts)?;
+                self.warn(&plan);
+                match self.launch(&plan) {
+                    Ok(finished) => Ok((plan, finished)),
+                    Err(Fault::Problem(problem)) => Err(problem),
+                    Err(Fault::NoNamespaces(error)) => {
+                        Err(Problem::internal("launch", "cannot launch the run").cause(error))
+                    }
+                }
+            }
+        }
+    }
+
+    fn policy(&self) -> &Policy {
+        &self.effective.policy
+    }
+
+    fn survey(&self) -> Result<HostFacts, Problem> {
+        host_facts(&self.caller, self.policy().preset)
+    }
+
+    fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
+        let request = request(self.policy(), self.asked.clone(), &self.registry)?;
+        plan_command(self.policy(), &request, facts)
+    }
+
+    fn launch(&self, plan: &Plan) -> Result<Finished, Fault> {
+        let (mode, terminal) = match self.io {
+            Io::Passthrough { terminal } => (StdioMode::Passthrough, terminal),
+            Io::Capture => {
+                (StdioMode::Capture { bytes_max: self.policy().limits.output.bytes() }, false)
+            }
+        };
+        ringfence_jail::run(plan, &self.registry, &self.run_id.short(), mode, terminal)
+    }
+
+    /// Never silently weaker: less than the full tier is said before the program starts.
+    fn warn(&self, plan: &Plan) {
+        if plan.tier == Tier::Namespaces || self.io == Io::Capture {
+            return;
+        }
+        let loud = if plan.tier == Tier::None && self.policy().fallback == Fallback::Warn {
+            "WARNING: "
+        } else {
+            ""
+        };
+        eprintln!("ringfence: {loud}running in the `{}` tier; this run cannot promise:", plan.tier);
+        for gap in &plan.enforcement.gaps {
+            eprintln!("ringfence:   - {gap}");
+        }
+    }
+}
+
+/// What a finished run means, as the contract's outcome.
+pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome {
+    let (status, error) = judge(plan, &finished);
+    let mut denials = finished.denials;
+    denials.extend(limit_denials(plan, status, error.as_ref(), finished.forks_refused));
+    let (exit_code, signal) = match finished.ending {
+        Ending::Exited(code) => (Some(code), None),
+        Ending::Signaled(number) => (None, Some(number)),
+        Ending::Swept => (None, Some(9)),
+    };
+    let mut usage = Usage {
+        wall_ms: millis(finished.wall),
+        cpu_ms: millis(finished.cpu),
+        memory_peak_bytes: finished.memory_peak_bytes,
+        stdout_bytes: None,
+        stderr_bytes: None,
+    };
+    let mut truncated = Truncated::default();
+    let (mut stdout, mut stderr, mut encoding) = (String::new(), String::new(), Encoding::Utf8);
+    if let Some((out, err)) = finished.output {
+        usage.stdout_bytes = Some(out.total_bytes);
+        usage.stderr_bytes = Some(err.total_bytes);
+        truncated = Truncated {
+            stdout: out.dropped_bytes() > 0,
+            stderr: err.dropped_bytes() > 0,
+            dropped_bytes: out.dropped_bytes() + err.dropped_bytes(),
+        };
+        (stdout, stderr, encoding) = encode(out, err);
+    }
+    let mut enforcement = plan.enforcement.clone();
+    enforcement.policy_sha256 = Some(plan.sha256());
+    Outcome {
+        run_id,
+        session_id: None,
+        status,
+        ran: Ran::Yes,
+        exit_code,
+        signal,
+        stdout,
+        stderr,
+        value: None,
+        exception: None,
+        truncated,
+        encoding,
+        artifacts: Vec::new(),
+        workspace: WorkspaceChanges { protected_created: finished.protected_created },
+        denials,
+        unobserved: plan.unobserved.clone(),
+        enforcement: Some(enforcement),
+        usage,
+        start: Some(Start::Cold),
+        error,
+    }
+}
+
+/// The exit code of the contract.
+pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
+    match (outcome.status, outcome.exit_code, outcome.signal) {
+        (Status::Timeout, _, _) => 124,
+        (Status::Memory, _, _) => 137,
+        (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
+        (_, None, Some(number)) => u8::try_from(128 + number).unwrap_or(255),
+        (_, None, None) => 125,
+    }
+}
+
+fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
+    let limits = &plan.limits;
+    let info = |code: &str, message: String, hint: Option<String>| {
+        Some(ErrorInfo { code: code.to_owned(), message, hint, retry_after_ms: None })
+    };
+    let raise =
+        |flag: &str| Some(format!("raise it with `--{flag}`, within the operator's ceiling"));
+    let shown = |value: Option<String>| value.unwrap_or_default();
+    match finished.stopped {
+        Some(StopReason::Wall) => {
+            let limit = shown(limits.timeout.map(|v| v.to_string()));
+            let message = format!("the run was still going after {limit} and was killed");
+            return (Status::Timeout, info("wall_deadline", message, raise("timeout")));
+        }
+        Some(StopReason::Cpu) => {
+            let limit = shown(limits.cpu.map(|v| v.to_string()));
+            let message = format!("the run used more than {limit} of CPU time and was killed");
+            return (Status::Timeout, info("cpu_limit", message, raise("cpu")));
+        }
+        Some(StopReason::Disk) => {
+            let limit = shown(limits.disk.map(|v| v.to_string()));
+            let message =
+                format!("the run added more than {limit} to the workspace and was killed");
+            return (Status::Killed, info("disk_limit", message, raise("disk")));
+        }
+        Some(StopReason::Memory) => return (Status::Memory, memory_error(plan)),
+        Some(StopReason::Caller(_)) | None => {}
+    }
+    if finished.oom_kills > 0 && !matches!(finished.ending, Ending::Exited(0)) {
+        return (Status::Memory, memory_error(plan));
+    }
+    match finished.ending {
+        Ending::Exited(0) => (Status::Ok, None),
+        Ending::Exited(_) => (Status::Error, None),
+        // SIGXCPU: the per-process limit stands one second above the tree's.
+        Ending::Signaled(24) if limits.cpu.is_some() => {
+            let message = "the program used up its CPU time".to_owned();
+            (Status::Timeout, info("cpu_limit", message, raise("cpu")))
+        }
+        Ending::Signaled(25) => {
+            let limit = shown(limits.disk.map(|v| v.to_string()));
+            let message = format!("the program wrote a file larger than {limit}");
+            (Status::Killed, info("file_size_limit", message, raise("disk")))
+        }
+        Ending::Signaled(31) => {
+            let message = "the program used a system call entry that the fence refuses".to_owned();
+            (Status::Killed, info("syscall_entry", message, None))
+        }
+        Ending::Signaled(number) => {
+            let message = format!("the program was ended by signal {number}");
+            (Status::Killed, info("signal", message, None))
+        }
+        Ending::Swept => {
+            let message = "the run was ended from outside".to_owned();
+            (Status::Killed, info("ended_from_outside", message, None))
+        }
+    }
+}
+
+fn memory_error(plan: &Plan) -> Option<ErrorInfo> {
+    let limit = plan.limits.memory.map(|v| v.to_string()).unwrap_or_default();
+    Some(ErrorInfo {
+        code: "memory_limit".to_owned(),
+        message: format!("the run used more than {limit} of memory and was killed"),
+        hint: Some(
+            "use less memory, or raise it with `--memory`, within the operator's ceiling"
+                .to_owned(),
+        ),
+        retry_after_ms: None,
+    })
+}
+
+/// Limits that were hit, as denials: what the kernel or the watch counted, nothing guessed.
+fn limit_denials(
+    plan: &Plan,
+    status: Status,
+    error: Option<&ErrorInfo>,
+    forks_refused: u64,
+) -> Vec<Denial> {
+    let denial = |rule: &str, subject: String, hint: String, count| Denial {
+        layer: Layer::Resources,
+        rule: rule.to_owned(),
+        subject,
+        line: None,
+        column: None,
+        hint,
+        by: DeniedBy::Host,
+        syscall: None,
+        argument: None,
+        pid: None,
+        program: None,
+        count,
+    };
+    let mut list = Vec::new();
+    if let Some(pids) = plan.limits.pids.filter(|_| forks_refused > 0) {
+        list.push(denial(
+            "pids_limit",
+            format!("more than {pids} processes and threads at once"),
+            "start fewer processes at once, or raise `--pids`".to_owned(),
+            forks_refused,
+        ));
+    }
+    let limit = matches!(status, Status::Timeout | Status::Memory | Status::Killed);
+    if let Some(error) =
+        error.filter(|e| limit && e.code.ends_with("limit") || e.code == "wall_deadline")
+    {
+        let hint = error.hint.clone().unwrap_or_default();
+        list.push(denial(&error.code, error.message.clone(), hint, 1));
+    }
+    list
+}
+
+fn encode(out: Output, err: Output) -> (String, String, Encoding) {
+    let (out, err) = (joined(out), joined(err));
+    match (String::from_utf8(out), String::from_utf8(err)) {
+        (Ok(out), Ok(err)) => (out, err, Encoding::Utf8),
+        (out, err) => {
+            let bytes = |r: Result<String, std::string::FromUtf8Error>| {
+                r.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes)
+            };
+            let base64 = base64::engine::general_purpose::STANDARD;
+            (base64.encode(bytes(out)), base64.encode(bytes(err)), Encoding::Base64)
+        }
+    }
+}
+
+/// Head, a line that says what is missing, tail.
+fn joined(output: Output) -> Vec<u8> {
+    let dropped = output.dropped_bytes();
+    let (mut head, tail) = output.parts();
+    if dropped > 0 {
+        // A character cut in two at the seam would make text look binary: cut before it, resume after it.
+        while head.last().is_some_and(|b| b & 0xc0 == 0x80) {
+            head.pop();
+        }
+        if head.last().is_some_and(|b| *b >= 0xc0) {
+            head.pop();
+        }
+        head.extend_from_slice(format!("\n[{dropped} bytes dropped]\n").as_bytes());
+        let start = tail.iter().take(4).take_while(|b| **b & 0xc0 == 0x80).count();
+        head.extend_from_slice(&tail[start..]);
+    } else {
+        head.extend_from_slice(&tail);
+    }
+    head
+}
+
+fn millis(duration: std::time::Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}

@@ -1,0 +1,50 @@
+//! Text for people on stderr, data on stdout.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use ringfence_spec::{Outcome, Problem};
+use serde::Serialize;
+
+/// Prints a problem and returns its exit code.
+pub(crate) fn problem(problem: &Problem) -> ExitCode {
+    let mut err = std::io::stderr().lock();
+    // A closed stderr leaves nobody to tell.
+    let _ = writeln!(err, "error: {problem}");
+    ExitCode::from(problem.kind.exit_code())
+}
+
+/// Prints one JSON object on stdout.
+pub(crate) fn json(value: &impl Serialize) {
+    let mut out = std::io::stdout().lock();
+    let _ = serde_json::to_writer(&mut out, value);
+    let _ = out.write_all(b"\n");
+    let _ = out.flush();
+}
+
+/// Says on stderr why a passthrough run was stopped, and what was refused in it.
+pub(crate) fn talk(outcome: &Outcome) {
+    let mut err = std::io::stderr().lock();
+    if let Some(error) = &outcome.error {
+        let _ = writeln!(err, "ringfence: {}", error.message);
+        if let Some(hint) = &error.hint {
+            let _ = writeln!(err, "ringfence:   hint: {hint}");
+        }
+    }
+    for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(5) {
+        let program = denial.program.as_deref().unwrap_or("?");
+        let _ =
+            writeln!(err, "ringfence: refused {} by {program}: {}", denial.subject, denial.hint);
+    }
+    for name in &outcome.workspace.protected_created {
+        let _ = writeln!(
+            err,
+            "ringfence: `{name}` appeared during the run; look before you let git obey it"
+        );
+    }
+}
+
+/// Prints text on stdout.
+pub(crate) fn text(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,128 @@
+//! The names of settings, the same in files, in variables and as flags.
+
+use std::str::FromStr;
+
+/// One setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    CommandPreset,
+    CodePreset,
+    Timeout,
+    Cpu,
+    Memory,
+    Pids,
+    Fds,
+    Disk,
+    Output,
+    Rw,
+    Ro,
+    Hide,
+    Socket,
+    Cwd,
+    Env,
+    Net,
+    Python,
+    AllowImport,
+    Require,
+    Fallback,
+    Proc,
+    DataDir,
+}
+
+impl Key {
+    /// Every setting, in the order `policy show` lists them.
+    pub(crate) const ALL: [Self; 22] = [
+        Self::CommandPreset,
+        Self::CodePreset,
+        Self::Timeout,
+        Self::Cpu,
+        Self::Memory,
+        Self::Pids,
+        Self::Fds,
+        Self::Disk,
+        Self::Output,
+        Self::Rw,
+        Self::Ro,
+        Self::Hide,
+        Self::Socket,
+        Self::Cwd,
+        Self::Env,
+        Self::Net,
+        Self::Python,
+        Self::AllowImport,
+        Self::Require,
+        Self::Fallback,
+        Self::Proc,
+        Self::DataDir,
+    ];
+
+    /// The name in files; upper-cased after `RINGFENCE_` it is the variable, with dashes the flag.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::CommandPreset => "command_preset",
+            Self::CodePreset => "code_preset",
+            Self::Timeout => "timeout",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Fds => "fds",
+            Self::Disk => "disk",
+            Self::Output => "output",
+            Self::Rw => "rw",
+            Self::Ro => "ro",
+            Self::Hide => "hide",
+            Self::Socket => "socket",
+            Self::Cwd => "cwd",
+            Self::Env => "env",
+            Self::Net => "net",
+            Self::Python => "python",
+            Self::AllowImport => "allow_import",
+            Self::Require => "require",
+            Self::Fallback => "fallback",
+            Self::Proc => "proc",
+            Self::DataDir => "data_dir",
+        }
+    }
+
+    /// Limits can be lowered by anybody.
+    pub(crate) const fn is_limit(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout
+                | Self::Cpu
+                | Self::Memory
+                | Self::Pids
+                | Self::Fds
+                | Self::Disk
+                | Self::Output
+        )
+    }
+
+    /// What the system's file may set.
+    pub(crate) const fn is_ceiling(self) -> bool {
+        self.is_limit() || matches!(self, Self::Require | Self::Fallback | Self::Hide)
+    }
+
+    /// What a workspace's own file may set: only what makes the run smaller.
+    pub(crate) const fn is_for_workspaces(self) -> bool {
+        self.is_limit() || matches!(self, Self::Hide | Self::Ro)
+    }
+
+    /// The known name nearest to a mistyped one.
+    pub(crate) fn nearest(text: &str) -> Option<&'static str> {
+        Self::ALL
+            .iter()
+            .map(|key| (strsim::damerau_levenshtein(text, key.name()), key.name()))
+            .filter(|(distance, _)| *distance <= 2)
+            .min()
+            .map(|(_, name)| name)
+    }
+}
+
+impl FromStr for Key {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|key| key.name() == text).ok_or(())
+    }
+}

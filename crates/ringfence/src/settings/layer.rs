@@ -1,0 +1,336 @@
+//! One source of settings, parsed: flags, variables, or a file. An unknown key or a bad value names itself.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use ringfence_spec::{
+    ByteSize, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView, Span, Tier,
+};
+
+use super::{Key, Origin};
+use crate::cli::PolicyFlags;
+
+/// A settings file larger than this is not one.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The variable that names a policy file, read before the others.
+const POLICY_VARIABLE: &str = "RINGFENCE_POLICY";
+
+/// Variables of the test suite.
+const TEST_PREFIX: &str = "RINGFENCE_TEST_";
+
+/// A parsed value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Preset(CommandPreset),
+    Span(Span),
+    Size(ByteSize),
+    Count(Count),
+    Path(PathBuf),
+    Paths(Vec<PathBuf>),
+    Env(Vec<EnvGrant>),
+    Network(Network),
+    Tier(Tier),
+    Fallback(Fallback),
+    Proc(ProcView),
+    /// Kept for Python runs, which parse it themselves.
+    Text(Vec<String>),
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Span(v) => v.fmt(f),
+            Self::Size(v) => v.fmt(f),
+            Self::Count(v) => v.fmt(f),
+            Self::Tier(v) => v.fmt(f),
+            Self::Fallback(Fallback::Error) => f.write_str("error"),
+            Self::Fallback(Fallback::Warn) => f.write_str("warn"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// One source.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) origin: Origin,
+    pub(super) values: BTreeMap<Key, Value>,
+}
+
+impl Layer {
+    /// The value of a key here.
+    pub(super) fn get(&self, key: Key) -> Option<&Value> {
+        self.values.get(&key)
+    }
+
+    /// The paths of a key here.
+    pub(super) fn paths(&self, key: Key) -> Vec<PathBuf> {
+        match self.get(key) {
+            Some(Value::Paths(paths)) => paths.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Flags; paths are relative to the working directory.
+    pub(super) fn from_flags(flags: &PolicyFlags, cwd: &Path) -> Result<Self, Problem> {
+        for (key, given) in
+            [("python", flags.python.is_some()), ("allow-import", !flags.allow_import.is_empty())]
+        {
+            if given {
+                return Err(Problem::usage(
+                    "flag_for_python",
+                    format!("`--{key}` is for Python runs and means nothing for a command"),
+                ));
+            }
+        }
+        let single = [
+            (Key::CommandPreset, &flags.preset),
+            (Key::Timeout, &flags.timeout),
+            (Key::Cpu, &flags.cpu),
+            (Key::Memory, &flags.memory),
+            (Key::Pids, &flags.pids),
+            (Key::Fds, &flags.fds),
+            (Key::Disk, &flags.disk),
+            (Key::Output, &flags.output),
+            (Key::Cwd, &flags.cwd),
+            (Key::Net, &flags.net),
+            (Key::Require, &flags.require),
+            (Key::Fallback, &flags.fallback),
+            (Key::Proc, &flags.proc),
+            (Key::DataDir, &flags.data_dir),
+        ];
+        let lists = [
+            (Key::Rw, &flags.rw),
+            (Key::Ro, &flags.ro),
+            (Key::Hide, &flags.hide),
+            (Key::Socket, &flags.socket),
+            (Key::Env, &flags.env),
+        ];
+        let single = single
+            .into_iter()
+            .filter_map(|(key, value)| value.as_ref().map(|v| (key, vec![v.clone()])));
+        let lists = lists
+            .into_iter()
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(key, values)| (key, values.clone()));
+        let name = |key: Key| match key {
+            Key::CommandPreset => "--preset".to_owned(),
+            key => format!("--{}", key.name().replace('_', "-")),
+        };
+        Self::build(Origin::Flag, single.chain(lists), &name, Some(cwd))
+    }
+
+    /// `RINGFENCE_*` variables. Lists of paths are separated by colons, other lists by commas.
+    pub(super) fn from_environment(
+        environment: &BTreeMap<OsString, OsString>,
+        cwd: &Path,
+    ) -> Result<Self, Problem> {
+        let mut pairs = Vec::new();
+        for (name, value) in environment {
+            let Some(name) = name.to_str().filter(|n| n.starts_with("RINGFENCE_")) else {
+                continue;
+            };
+            if name.starts_with(TEST_PREFIX) || name == POLICY_VARIABLE {
+                continue;
+            }
+            let short = name.trim_start_matches("RINGFENCE_").to_ascii_lowercase();
+            let key = match short.as_str() {
+                "preset" => Key::CommandPreset,
+                other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
+            };
+            let value = value.to_str().ok_or_else(|| {
+                Problem::usage("bad_value", format!("`{name}` is not valid UTF-8"))
+            })?;
+            let separator = match key {
+                Key::Rw | Key::Ro | Key::Hide | Key::Socket => Some(':'),
+                Key::Env | Key::AllowImport => Some(','),
+                _ => None,
+            };
+            let values: Vec<String> = match separator {
+                Some(s) => value.split(s).filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+                None => vec![value.to_owned()],
+            };
+            pairs.push((key, values));
+        }
+        let name = |key: Key| format!("RINGFENCE_{}", key.name().to_ascii_uppercase());
+        Self::build(Origin::Environment, pairs, &name, Some(cwd))
+    }
+
+    /// A settings file; `None` when it does not exist. Paths in it must be absolute.
+    pub(super) fn from_file(path: &Path, origin: Origin) -> Result<Option<Self>, Problem> {
+        let Some(table) = read_table(path)? else { return Ok(None) };
+        let shown = path.display().to_string();
+        let name = |key: Key| format!("{}` in `{shown}", key.name());
+        Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)
+    }
+
+    /// The workspace's own file, which may only make a run smaller. Paths are relative to the workspace and stay in it.
+    pub(super) fn from_workspace(path: &Path, workspace: &Path) -> Result<Option<Self>, Problem> {
+        // A placeholder or a link is not the operator's file.
+        if !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
+            return Ok(None);
+        }
+        let Some(table) = read_table(path)? else { return Ok(None) };
+        let shown = path.display().to_string();
+        let name = |key: Key| format!("{}` in `{shown}", key.name());
+        let layer = Self::build(Origin::Workspace, pairs(table, &shown)?, &name, Some(workspace))?;
+        layer.only(
+            Key::is_for_workspaces,
+            "is in the workspace, where only limits, `hide` and `ro` may stand",
+        )?;
+        let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
+        for path in layer.paths(Key::Ro).into_iter().chain(layer.paths(Key::Hide)) {
+            let inside = path.canonicalize().is_ok_and(|p| p.starts_with(&real) && p != real);
+            if !inside {
+                return Err(Problem::usage(
+                    "workspace_policy",
+                    format!(
+                        "`{shown}` names `{}`, which is not inside the workspace",
+                        path.display()
+                    ),
+                )
+                .hint("a workspace's own file can only restrict what is in it"));
+            }
+        }
+        Ok(Some(layer))
+    }
+
+    /// Refuses keys that this source may not set.
+    pub(super) fn only(&self, allowed: fn(Key) -> bool, why: &str) -> Result<(), Problem> {
+        match self.values.keys().find(|key| !allowed(**key)) {
+            None => Ok(()),
+            Some(key) => Err(Problem::usage(
+                "key_not_allowed_here",
+                format!("`{}` cannot be set there: {} {why}", key.name(), self.origin),
+            )),
+        }
+    }
+
+    fn build(
+        origin: Origin,
+        pairs: impl IntoIterator<Item = (Key, Vec<String>)>,
+        name: &dyn Fn(Key) -> String,
+        base: Option<&Path>,
+    ) -> Result<Self, Problem> {
+        let mut values = BTreeMap::new();
+        for (key, texts) in pairs {
+            let value = parse(key, &texts, base).map_err(|why| {
+                Problem::usage("bad_value", format!("`{}` has a bad value", name(key))).cause(why)
+            })?;
+            values.insert(key, value);
+        }
+        Ok(Self { origin, values })
+    }
+}
+
+fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, String> {
+    fn one<T>(texts: &[String], wrap: fn(T) -> Value) -> Result<Value, String>
+    where
+        T: FromStr,
+        T::Err: fmt::Display,
+    {
+        match texts {
+            [text] => text.parse().map(wrap).map_err(|e: T::Err| e.to_string()),
+            _ => Err("one value is expected".to_owned()),
+        }
+    }
+    match key {
+        Key::CommandPreset => one(texts, Value::Preset),
+        Key::Timeout | Key::Cpu => one(texts, Value::Span),
+        Key::Memory | Key::Disk | Key::Output => one(texts, Value::Size),
+        Key::Pids | Key::Fds => one(texts, Value::Count),
+        Key::Net => one(texts, Value::Network),
+        Key::Require => one(texts, Value::Tier),
+        Key::Fallback => one(texts, Value::Fallback),
+        Key::Proc => one(texts, Value::Proc),
+        Key::Cwd | Key::DataDir => match texts {
+            [text] => path(text, base).map(Value::Path),
+            _ => Err("one path is expected".to_owned()),
+        },
+        Key::Rw | Key::Ro | Key::Hide | Key::Socket => {
+            texts.iter().map(|t| path(t, base)).collect::<Result<_, _>>().map(Value::Paths)
+        }
+        Key::Env => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Env),
+        Key::CodePreset | Key::Python | Key::AllowImport => Ok(Value::Text(texts.to_vec())),
+    }
+}
+
+fn path(text: &str, base: Option<&Path>) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("the path is empty".to_owned());
+    }
+    if text.as_bytes().contains(&0) {
+        return Err("the path contains a NUL byte".to_owned());
+    }
+    let path = Path::new(text);
+    match base {
+        Some(base) => Ok(base.join(path)),
+        None if path.is_absolute() => Ok(path.to_owned()),
+        None => Err(format!("`{text}` is relative; paths in a settings file must be absolute")),
+    }
+}
+
+fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
+    let shown = path.display();
+    let cannot = |e: &dyn fmt::Display| {
+        Problem::usage("settings_unreadable", format!("cannot read `{shown}`")).cause(e)
+    };
+    let meta = match std::fs::metadata(path) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // A directory of another user's on the way: those settings are not ours.
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(e) => return Err(cannot(&e)),
+    };
+    if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
+        return Err(cannot(&"it is not a file of a sensible size"));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
+    text.parse::<toml::Table>().map(Some).map_err(|e| {
+        Problem::usage("settings_syntax", format!("`{shown}` is not valid TOML"))
+            .cause(e.to_string().trim_end())
+    })
+}
+
+fn pairs(table: toml::Table, shown: &str) -> Result<Vec<(Key, Vec<String>)>, Problem> {
+    let mut list = Vec::new();
+    for (name, value) in table {
+        let key: Key = name.parse().map_err(|()| {
+            let problem = unknown(&name, &name, "");
+            Problem { message: format!("{} in `{shown}`", problem.message), ..problem }
+        })?;
+        let texts = match value {
+            toml::Value::Array(items) => items.iter().map(text).collect::<Option<Vec<_>>>(),
+            other => text(&other).map(|t| vec![t]),
+        };
+        let texts = texts.ok_or_else(|| {
+            Problem::usage("bad_value", format!("`{name}` in `{shown}` has a bad value"))
+                .cause("a text, a number or a list of texts is expected")
+        })?;
+        list.push((key, texts));
+    }
+    Ok(list)
+}
+
+fn text(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(s) => Some(s.clone()),
+        toml::Value::Integer(n) => Some(n.to_string()),
+        _ => None,
+    }
+}
+
+fn unknown(shown: &str, short: &str, prefix: &str) -> Problem {
+    let problem = Problem::usage("unknown_key", format!("`{shown}` is not a setting"));
+    match Key::nearest(short) {
+        Some(near) if prefix.is_empty() => problem.hint(format!("did you mean `{near}`?")),
+        Some(near) => {
+            problem.hint(format!("did you mean `{prefix}{}`?", near.to_ascii_uppercase()))
+        }
+        None => problem.hint("`ringfence policy show` lists every setting"),
+    }
+}

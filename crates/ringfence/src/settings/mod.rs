@@ -1,0 +1,370 @@
+//! Where each policy value comes from: flag, else policy file, else environment, else the user's file, else the preset;
+//! never above the system's ceilings, lowered further by the workspace's own file. Values are parsed in one place.
+
+mod key;
+mod layer;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use ringfence_spec::{
+    CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
+};
+
+use crate::cli::PolicyFlags;
+pub(crate) use key::Key;
+use layer::{Layer, Value};
+
+/// The system's ceilings.
+const CEILINGS: &str = "/etc/ringfence/config.toml";
+
+/// The workspace's own file.
+const WORKSPACE_FILE: &str = "ringfence.toml";
+
+/// Where a value came from, for `policy show`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A flag.
+    Flag,
+    /// `--policy FILE`.
+    PolicyFile(PathBuf),
+    /// A variable.
+    Environment,
+    /// The user's settings.
+    User(PathBuf),
+    /// The preset.
+    Preset,
+    /// A ceiling lowered it.
+    Ceiling,
+    /// The workspace's file lowered it.
+    Workspace,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::PolicyFile(path) | Self::User(path) => path.display().fmt(f),
+            Self::Environment => f.write_str("environment"),
+            Self::Preset => f.write_str("preset"),
+            Self::Ceiling => f.write_str(CEILINGS),
+            Self::Workspace => f.write_str(WORKSPACE_FILE),
+        }
+    }
+}
+
+/// The effective policy of a command run.
+#[derive(Debug)]
+pub(crate) struct Effective {
+    /// What was decided.
+    pub(crate) policy: Policy,
+    /// Where the run starts.
+    pub(crate) cwd: PathBuf,
+    /// Where state is kept.
+    pub(crate) state: PathBuf,
+    /// Where settings are read, if that directory exists.
+    pub(crate) config: Option<PathBuf>,
+    /// Where each key's value came from.
+    pub(crate) origins: BTreeMap<Key, Origin>,
+}
+
+/// What surrounds the process: read once, so that tests can invent it.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    /// The environment.
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    /// The working directory.
+    pub(crate) cwd: PathBuf,
+    /// Physical memory.
+    pub(crate) memory_total_bytes: u64,
+    /// The ceilings file.
+    pub(crate) ceilings: PathBuf,
+    /// Whether the program will have a terminal.
+    pub(crate) terminal: bool,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub(crate) fn real(terminal: bool) -> Result<Self, Problem> {
+        let cwd = std::env::current_dir().map_err(|e| {
+            Problem::usage("no_cwd", "the working directory cannot be found").cause(e)
+        })?;
+        let info = rustix::system::sysinfo();
+        Ok(Self {
+            environment: std::env::vars_os().collect(),
+            cwd,
+            memory_total_bytes: u64::from(info.mem_unit).max(1) * info.totalram,
+            ceilings: CEILINGS.into(),
+            terminal,
+        })
+    }
+
+    fn variable(&self, name: &str) -> Option<&OsString> {
+        self.environment.get(std::ffi::OsStr::new(name)).filter(|v| !v.is_empty())
+    }
+
+    fn xdg(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let absolute = |v: &OsString| Some(PathBuf::from(v)).filter(|p| p.is_absolute());
+        let dir = self
+            .variable(variable)
+            .and_then(absolute)
+            .or_else(|| self.variable("HOME").and_then(absolute).map(|home| home.join(below_home)));
+        dir.map(|dir| dir.join("ringfence"))
+    }
+}
+
+/// The effective policy for a command run with these flags in these surroundings.
+pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Effective, Problem> {
+    let config = around.xdg("XDG_CONFIG_HOME", ".config");
+    let mut layers = vec![Layer::from_flags(flags, &around.cwd)?];
+    let policy_file =
+        flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
+    if let Some(file) = &policy_file {
+        let path = around.cwd.join(file);
+        layers.push(Layer::from_file(&path, Origin::PolicyFile(file.clone()))?.ok_or_else(
+            || Problem::usage("policy_not_found", format!("`{}` does not exist", file.display())),
+        )?);
+    }
+    layers.push(Layer::from_environment(&around.environment, &around.cwd)?);
+    if let Some(dir) = &config {
+        let file = dir.join("config.toml");
+        layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
+    }
+    let chosen = Chosen::merge(layers);
+    let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
+    if let Some(ceilings) = &ceilings {
+        ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
+    }
+    let cwd = match chosen.get(Key::Cwd) {
+        Some(Value::Path(path)) => path.clone(),
+        _ => around.cwd.clone(),
+    };
+    let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
+    decide(chosen, ceilings, workspace, around, cwd, config)
+}
+
+/// The first layer that sets a key wins; lists of hidden paths add up.
+struct Chosen {
+    values: BTreeMap<Key, (Value, Origin)>,
+}
+
+impl Chosen {
+    fn merge(layers: Vec<Layer>) -> Self {
+        let mut values: BTreeMap<Key, (Value, Origin)> = BTreeMap::new();
+        for layer in layers {
+            for (key, value) in layer.values {
+                match (key, values.get_mut(&key), value) {
+                    (Key::Hide, Some((Value::Paths(known), _)), Value::Paths(more)) => {
+                        known.extend(more);
+                    }
+                    (_, Some(_), _) => {}
+                    (_, None, value) => {
+                        values.insert(key, (value, layer.origin.clone()));
+                    }
+                }
+            }
+        }
+        Self { values }
+    }
+
+    fn get(&self, key: Key) -> Option<&Value> {
+        self.values.get(&key).map(|(value, _)| value)
+    }
+
+    fn paths(&self, key: Key) -> Vec<PathBuf> {
+        match self.get(key) {
+            Some(Value::Paths(paths)) => paths.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+macro_rules! pick {
+    ($source:expr, $key:ident, $variant:ident) => {
+        match $source.get(Key::$key) {
+            Some(Value::$variant(value)) => Some(value.clone()),
+            _ => None,
+        }
+    };
+}
+
+fn decide(
+    chosen: Chosen,
+    ceilings: Option<Layer>,
+    workspace: Option<Layer>,
+    around: &Surroundings,
+    cwd: PathBuf,
+    config: Option<PathBuf>,
+) -> Result<Effective, Problem> {
+    let mut origins: BTreeMap<Key, Origin> =
+        Key::ALL.iter().map(|key| (*key, Origin::Preset)).collect();
+    for (key, (_, origin)) in &chosen.values {
+        origins.insert(*key, origin.clone());
+    }
+    let preset = pick!(chosen, CommandPreset, Preset).unwrap_or_default();
+    let mut limits = preset_limits(preset, around);
+    if let Some(v) = pick!(chosen, Timeout, Span) {
+        limits.timeout = Some(v);
+    }
+    if let Some(v) = pick!(chosen, Cpu, Span) {
+        limits.cpu = Some(v);
+    }
+    if let Some(v) = pick!(chosen, Memory, Size) {
+        limits.memory = Some(v);
+    }
+    if let Some(v) = pick!(chosen, Pids, Count) {
+        limits.pids = Some(v);
+    }
+    if let Some(v) = pick!(chosen, Fds, Count) {
+        limits.fds = Some(v);
+    }
+    if let Some(v) = pick!(chosen, Disk, Size) {
+        limits.disk = Some(v);
+    }
+    if let Some(v) = pick!(chosen, Output, Size) {
+        limits.output = v;
+    }
+    let mut require: Option<Tier> = pick!(chosen, Require, Tier);
+    let mut fallback: Fallback = pick!(chosen, Fallback, Fallback).unwrap_or_default();
+    let mut hide = chosen.paths(Key::Hide);
+    let mut ro = chosen.paths(Key::Ro);
+    if let Some(layer) = &ceilings {
+        refuse_above(&chosen, layer)?;
+        limits = lower(limits, layer, &Origin::Ceiling, &mut origins);
+        if let Some(tier) = pick!(layer, Require, Tier)
+            && require.is_none_or(|asked| !asked.satisfies(tier))
+        {
+            require = Some(tier);
+            origins.insert(Key::Require, Origin::Ceiling);
+        }
+        if pick!(layer, Fallback, Fallback) == Some(Fallback::Error) && fallback == Fallback::Warn {
+            fallback = Fallback::Error;
+            origins.insert(Key::Fallback, Origin::Ceiling);
+        }
+        hide.extend(layer.paths(Key::Hide));
+    }
+    if let Some(layer) = &workspace {
+        limits = lower(limits, layer, &Origin::Workspace, &mut origins);
+        hide.extend(layer.paths(Key::Hide));
+        ro.extend(layer.paths(Key::Ro));
+    }
+    Ok(Effective {
+        policy: Policy {
+            preset,
+            limits,
+            rw: chosen.paths(Key::Rw),
+            ro,
+            hide,
+            sockets: chosen.paths(Key::Socket),
+            env: pick!(chosen, Env, Env).unwrap_or_default(),
+            network: pick!(chosen, Net, Network).unwrap_or(Network::None),
+            require,
+            fallback,
+            proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
+        },
+        cwd,
+        state: state_dir(&chosen, around),
+        config,
+        origins,
+    })
+}
+
+/// R4.1: ten minutes for a command, no end for a person at a terminal.
+fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
+    let mut limits = Limits::for_commands(around.memory_total_bytes);
+    if around.terminal {
+        limits.timeout = None;
+    }
+    limits
+}
+
+fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {
+    if let Some(Value::Path(path)) = chosen.get(Key::DataDir) {
+        return path.clone();
+    }
+    let usable = |dir: &PathBuf| {
+        let existing = dir.ancestors().find(|a| a.exists());
+        existing.is_some_and(|a| rustix::fs::access(a, rustix::fs::Access::WRITE_OK).is_ok())
+    };
+    // A service account may have no home it can write to; then the sticky directory everybody has, under a name of
+    // its own whose owner the registry checks.
+    around.xdg("XDG_STATE_HOME", ".local/state").filter(usable).unwrap_or_else(|| {
+        PathBuf::from(format!("/tmp/ringfence-{}", rustix::process::geteuid().as_raw()))
+    })
+}
+
+/// A value somebody wrote down that passes a ceiling is refused, rather than silently lowered.
+fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
+    for (key, (value, origin)) in &chosen.values {
+        let Some(max) = ceilings.get(*key) else { continue };
+        let above = match (value, max) {
+            (Value::Span(v), Value::Span(max)) => v > max,
+            (Value::Size(v), Value::Size(max)) => v > max,
+            (Value::Count(v), Value::Count(max)) => v > max,
+            (Value::Fallback(Fallback::Warn), Value::Fallback(Fallback::Error)) => true,
+            (Value::Tier(v), Value::Tier(min)) => !v.satisfies(*min),
+            _ => false,
+        };
+        if above {
+            return Err(Problem::refused(
+                "ceiling",
+                format!("`{}` from the {origin} passes the ceiling set by {CEILINGS}", key.name()),
+            )
+            .cause(format!("{value} is beyond {max}"))
+            .hint(format!("ask for at most {max}")));
+        }
+    }
+    Ok(())
+}
+
+fn lower(
+    limits: Limits,
+    layer: &Layer,
+    origin: &Origin,
+    origins: &mut BTreeMap<Key, Origin>,
+) -> Limits {
+    let max = LimitsMax {
+        timeout: pick!(layer, Timeout, Span),
+        cpu: pick!(layer, Cpu, Span),
+        memory: pick!(layer, Memory, Size),
+        pids: pick!(layer, Pids, Count),
+        fds: pick!(layer, Fds, Count),
+        disk: pick!(layer, Disk, Size),
+        output: pick!(layer, Output, Size),
+    };
+    let before = limits.clone();
+    let after = limits.lowered_to(&max);
+    let changed = [
+        (Key::Timeout, before.timeout != after.timeout),
+        (Key::Cpu, before.cpu != after.cpu),
+        (Key::Memory, before.memory != after.memory),
+        (Key::Pids, before.pids != after.pids),
+        (Key::Fds, before.fds != after.fds),
+        (Key::Disk, before.disk != after.disk),
+        (Key::Output, before.output != after.output),
+    ];
+    for (key, _) in changed.into_iter().filter(|(_, changed)| *changed) {
+        origins.insert(key, origin.clone());
+    }
+    after
+}
+
+/// Checks a settings file by itself, for `policy check`.
+pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
+    let workspace = path.file_name().is_some_and(|name| name == WORKSPACE_FILE);
+    let layer = if workspace {
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
+        Layer::from_workspace(path, &parent)?
+    } else {
+        Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
+    };
+    let layer = layer.ok_or_else(|| {
+        Problem::usage("policy_not_found", format!("`{}` does not exist", path.display()))
+    })?;
+    Ok(layer.values.keys().copied().collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Precedence, refusals and ceilings, in invented surroundings.
+
+use std::path::Path;
+
+use super::*;
+use ringfence_spec::{ByteSize, Count, Span};
+
+struct World {
+    dir: tempfile::TempDir,
+    around: Surroundings,
+}
+
+fn world() -> World {
+    let dir = tempfile::tempdir().unwrap();
+    let work = dir.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let around = Surroundings {
+        environment: BTreeMap::from([("HOME".into(), dir.path().join("home").into())]),
+        cwd: work,
+        memory_total_bytes: 64 << 30,
+        ceilings: dir.path().join("ceilings.toml"),
+        terminal: false,
+    };
+    World { dir, around }
+}
+
+impl World {
+    fn write(&self, name: &str, text: &str) {
+        let path = self.dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn user(self, text: &str) -> Self {
+        self.write("home/.config/ringfence/config.toml", text);
+        self
+    }
+
+    fn ceilings(self, text: &str) -> Self {
+        self.write("ceilings.toml", text);
+        self
+    }
+
+    fn workspace(self, text: &str) -> Self {
+        self.write("work/ringfence.toml", text);
+        self
+    }
+
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.around.environment.insert(name.into(), value.into());
+        self
+    }
+
+    fn effective(&self, flags: &PolicyFlags) -> Result<Effective, Problem> {
+        effective(flags, &self.around)
+    }
+
+    fn error(&self, flags: &PolicyFlags) -> Problem {
+        self.effective(flags).expect_err("refused")
+    }
+}
+
+fn memory(value: &str) -> PolicyFlags {
+    PolicyFlags { memory: Some(value.into()), ..PolicyFlags::default() }
+}
+
+#[test]
+fn flag_beats_environment_beats_user_file_beats_preset() {
+    let w = world()
+        .user("memory = \"1G\"\npids = 7\nfds = 99")
+        .env("RINGFENCE_MEMORY", "2G")
+        .env("RINGFENCE_PIDS", "8");
+    let e = w.effective(&memory("3G")).unwrap();
+    assert_eq!(e.policy.limits.memory, Some(ByteSize::mib(3072)));
+    assert_eq!(e.policy.limits.pids, Some(Count::of(8)));
+    assert_eq!(e.policy.limits.fds, Some(Count::of(99)));
+    assert_eq!(e.policy.limits.timeout, Some(Span::secs(600)));
+    assert_eq!(e.origins[&Key::Memory], Origin::Flag);
+    assert_eq!(e.origins[&Key::Pids], Origin::Environment);
+    assert_eq!(e.origins[&Key::Timeout], Origin::Preset);
+}
+
+#[test]
+fn an_unknown_key_is_refused_by_name_with_a_suggestion() {
+    let p = world().user("memry = \"1G\"").error(&PolicyFlags::default());
+    assert!(p.message.contains("`memry` is not a setting"), "{p}");
+    assert_eq!(p.hint.as_deref(), Some("did you mean `memory`?"));
+    let p = world().env("RINGFENCE_TIMEOT", "1s").error(&PolicyFlags::default());
+    assert_eq!(p.hint.as_deref(), Some("did you mean `RINGFENCE_TIMEOUT`?"));
+    assert_eq!(p.kind.exit_code(), 2);
+}
+
+#[test]
+fn following_the_suggestion_helps() {
+    assert!(world().user("memory = \"1G\"").effective(&PolicyFlags::default()).is_ok());
+}
+
+#[test]
+fn bad_values_name_their_key_wherever_they_stand() {
+    for value in ["0", "-1", "100000000000000000000", "lots"] {
+        let p = world().error(&memory(value));
+        assert!(p.message.contains("--memory"), "{p}");
+        assert_eq!(p.kind.exit_code(), 2);
+    }
+    let p = world().user("timeout = 30").error(&PolicyFlags::default());
+    assert!(p.message.contains("`timeout` in"), "{p}");
+    let p = world().user("rw = [\"relative\"]").error(&PolicyFlags::default());
+    assert!(p.cause.unwrap().contains("must be absolute"));
+    let p = world().user("rw = [[1]]").error(&PolicyFlags::default());
+    assert_eq!(p.code, "bad_value");
+    let p = world().user("memory = ").error(&PolicyFlags::default());
+    assert_eq!(p.code, "settings_syntax");
+}
+
+#[test]
+fn nobody_passes_a_ceiling() {
+    let w = world()
+        .ceilings("memory = \"1G\"\ncpu = \"5s\"\nrequire = \"namespaces\"\nfallback = \"error\"");
+    let e = w.effective(&PolicyFlags::default()).unwrap();
+    assert_eq!(e.policy.limits.memory, Some(ByteSize::mib(1024)), "a default is lowered");
+    assert_eq!(e.policy.limits.cpu, Some(Span::secs(5)), "no limit is lowered too");
+    assert_eq!(e.policy.require, Some(Tier::Namespaces));
+    assert_eq!(e.origins[&Key::Memory], Origin::Ceiling);
+    let p = w.error(&memory("2G"));
+    assert_eq!((p.code, p.kind.exit_code()), ("ceiling", 126), "what somebody wrote is refused");
+    let warn = PolicyFlags { fallback: Some("warn".into()), ..PolicyFlags::default() };
+    assert_eq!(w.error(&warn).code, "ceiling");
+    let weaker = PolicyFlags { require: Some("landlock".into()), ..PolicyFlags::default() };
+    assert_eq!(w.error(&weaker).code, "ceiling");
+    assert!(w.effective(&memory("512M")).is_ok());
+    let p = world().ceilings("rw = [\"/\"]").error(&PolicyFlags::default());
+    assert_eq!(p.code, "key_not_allowed_here");
+}
+
+#[test]
+fn a_workspace_can_only_make_its_run_smaller() {
+    let w = world().workspace("memory = \"1G\"\npids = 9999");
+    let e = w.effective(&PolicyFlags::default()).unwrap();
+    assert_eq!(e.policy.limits.memory, Some(ByteSize::mib(1024)));
+    assert_eq!(e.policy.limits.pids, Some(Count::of(512)), "a larger limit is not taken");
+    for text in [
+        "rw = [\"x\"]",
+        "net = \"none\"",
+        "env = [\"A=1\"]",
+        "fallback = \"warn\"",
+        "command_preset = \"minimal\"",
+    ] {
+        assert_eq!(
+            world().workspace(text).error(&PolicyFlags::default()).code,
+            "key_not_allowed_here",
+            "{text}"
+        );
+    }
+    for text in ["ro = [\"/etc\"]", "ro = [\"..\"]", "ro = [\".\"]", "hide = [\"/etc/passwd\"]"] {
+        assert_eq!(
+            world().workspace(text).error(&PolicyFlags::default()).code,
+            "workspace_policy",
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_workspace_file_that_is_a_link_or_a_directory_is_not_read() {
+    let w = world();
+    std::fs::create_dir(w.dir.path().join("work/ringfence.toml")).unwrap();
+    assert!(w.effective(&PolicyFlags::default()).is_ok());
+    let w = world();
+    w.write("evil.toml", "pids = 1");
+    std::os::unix::fs::symlink(
+        w.dir.path().join("evil.toml"),
+        w.dir.path().join("work/ringfence.toml"),
+    )
+    .unwrap();
+    assert_eq!(
+        w.effective(&PolicyFlags::default()).unwrap().policy.limits.pids,
+        Some(Count::of(512))
+    );
+}
+
+#[test]
+fn hidden_paths_add_up_and_other_lists_do_not() {
+    let w = world().user("hide = [\"/a\"]\nro = [\"/b\"]");
+    let flags =
+        PolicyFlags { hide: vec!["/c".into()], ro: vec!["/d".into()], ..PolicyFlags::default() };
+    let e = w.effective(&flags).unwrap();
+    assert_eq!(e.policy.hide, [Path::new("/c"), Path::new("/a")]);
+    assert_eq!(e.policy.ro, [Path::new("/d")]);
+}
+
+#[test]
+fn a_terminal_has_no_deadline_unless_asked() {
+    let mut w = world();
+    w.around.terminal = true;
+    assert_eq!(w.effective(&PolicyFlags::default()).unwrap().policy.limits.timeout, None);
+    let flags = PolicyFlags { timeout: Some("5s".into()), ..PolicyFlags::default() };
+    assert_eq!(w.effective(&flags).unwrap().policy.limits.timeout, Some(Span::secs(5)));
+}
+
+#[test]
+fn a_policy_file_that_does_not_exist_is_an_error() {
+    let flags = PolicyFlags { policy: Some("nowhere.toml".into()), ..PolicyFlags::default() };
+    assert_eq!(world().error(&flags).code, "policy_not_found");
+}
