@@ -12,6 +12,9 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
+/// Descriptors in one message: the kernel's own limit, `SCM_MAX_FD`.
+const FDS_MAX: usize = 253;
+
 /// The longest body: a failed step with its call.
 const BODY_BYTES_MAX: usize = 4096;
 
@@ -30,6 +33,13 @@ pub(crate) enum Message {
     Ended(ringfence_sys::Ended),
     /// Supervisor to child: the id maps are written.
     Go,
+    /// Supervisor to child: everything prepared, cgroup files first, then mounts in the plan's order.
+    Supplies {
+        /// How many of the descriptors are cgroup files.
+        n_cgroups: usize,
+        /// All of them.
+        fds: Vec<OwnedFd>,
+    },
     /// Supervisor to init: send the program this signal.
     Signal(i32),
 }
@@ -51,17 +61,21 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), CallError> {
 
 /// Says one thing.
 pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError> {
-    let (body, fd): (Vec<u8>, Option<BorrowedFd<'_>>) = match message {
-        Message::Root(fd) => (b"R".to_vec(), Some(fd.as_fd())),
-        Message::Listener(fd) => (b"L".to_vec(), Some(fd.as_fd())),
-        Message::Terminal(fd) => (b"T".to_vec(), Some(fd.as_fd())),
-        Message::Go => (b"G".to_vec(), None),
-        Message::Signal(number) => (tagged(b'K', &number.to_ne_bytes()), None),
+    let (body, fds): (Vec<u8>, Vec<BorrowedFd<'_>>) = match message {
+        Message::Root(fd) => (b"R".to_vec(), vec![fd.as_fd()]),
+        Message::Listener(fd) => (b"L".to_vec(), vec![fd.as_fd()]),
+        Message::Terminal(fd) => (b"T".to_vec(), vec![fd.as_fd()]),
+        Message::Go => (b"G".to_vec(), Vec::new()),
+        Message::Supplies { n_cgroups, fds } => {
+            let n = i32::try_from(*n_cgroups).unwrap_or(0);
+            (tagged(b'P', &n.to_ne_bytes()), fds.iter().map(AsFd::as_fd).collect())
+        }
+        Message::Signal(number) => (tagged(b'K', &number.to_ne_bytes()), Vec::new()),
         Message::Ended(ringfence_sys::Ended::Exited(code)) => {
-            (tagged(b'X', &code.to_ne_bytes()), None)
+            (tagged(b'X', &code.to_ne_bytes()), Vec::new())
         }
         Message::Ended(ringfence_sys::Ended::Signaled(number)) => {
-            (tagged(b'S', &number.to_ne_bytes()), None)
+            (tagged(b'S', &number.to_ne_bytes()), Vec::new())
         }
         Message::Failed(failure) => {
             let mut body = tagged(b'F', &failure.error.errno.raw_os_error().to_ne_bytes());
@@ -69,14 +83,13 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
             body.push(0);
             body.extend_from_slice(failure.error.call.as_bytes());
             body.truncate(BODY_BYTES_MAX);
-            (body, None)
+            (body, Vec::new())
         }
     };
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let fds = fd.map(|fd| [fd]);
-    if let Some(fds) = &fds {
-        ancillary.push(SendAncillaryMessage::ScmRights(fds));
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(CallError::new("sendmsg with too many descriptors", Errno::TOOBIG));
     }
     rustix::net::sendmsg(socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL)
         .map(|_| ())
@@ -86,7 +99,7 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
 /// Hears one thing; `None` when the other side is gone. Waits only if the socket does.
 pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
     let mut body = [0u8; BODY_BYTES_MAX];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = rustix::io::retry_on_intr(|| {
         rustix::net::recvmsg(
@@ -97,24 +110,31 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         )
     })
     .named(|| "recvmsg")?;
-    let fd = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
+    let mut fds: Vec<OwnedFd> = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(more) = message {
+            fds.extend(more);
+        }
+    }
     let body = &body[..received.bytes];
     let Some((kind, rest)) = body.split_first() else {
         return Ok(None);
     };
     let number = || rest.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
-    let message = match (kind, fd) {
-        (b'R', Some(fd)) => Some(Message::Root(fd)),
-        (b'L', Some(fd)) => Some(Message::Listener(fd)),
-        (b'T', Some(fd)) => Some(Message::Terminal(fd)),
-        (b'G', None) => Some(Message::Go),
-        (b'K', None) => number().map(Message::Signal),
-        (b'X', None) => number().map(|n| Message::Ended(ringfence_sys::Ended::Exited(n))),
-        (b'S', None) => number().map(|n| Message::Ended(ringfence_sys::Ended::Signaled(n))),
-        (b'F', None) => number().map(|errno| {
+    let mut one = || if fds.len() == 1 { fds.pop() } else { None };
+    let message = match kind {
+        b'R' => one().map(Message::Root),
+        b'L' => one().map(Message::Listener),
+        b'T' => one().map(Message::Terminal),
+        b'G' => Some(Message::Go),
+        b'P' => number()
+            .and_then(|n| usize::try_from(n).ok())
+            .filter(|n| *n <= fds.len())
+            .map(|n_cgroups| Message::Supplies { n_cgroups, fds }),
+        b'K' => number().map(Message::Signal),
+        b'X' => number().map(|n| Message::Ended(ringfence_sys::Ended::Exited(n))),
+        b'S' => number().map(|n| Message::Ended(ringfence_sys::Ended::Signaled(n))),
+        b'F' => number().map(|errno| {
             let text = String::from_utf8_lossy(rest.get(4..).unwrap_or_default());
             let (step, call) = text.split_once('\0').unwrap_or((&text, ""));
             let error = CallError::new(call, Errno::from_raw_os_error(errno));

@@ -1,9 +1,10 @@
 //! The child: `for step in steps`. It obeys the plan, reports the first failure, and decides nothing.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_plan::{Plan, Resource, Rlimit, Step};
-use ringfence_sys::{CallError, Forked, Named, Program, SignalFd, Signals};
+use ringfence_plan::{BindSource, Mount, Plan, Resource, Rlimit, Step};
+use ringfence_sys::{CallError, Forked, Named, Namespaces, Program, SignalFd, Signals};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -20,11 +21,18 @@ const EXIT_FAILED: i32 = 125;
 /// Walks the plan in a freshly forked child. Never returns.
 pub(crate) fn walk(plan: &Plan, handover: Handover) -> ! {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let mut child = Child { plan, handover, root: None, terminal: None };
+        let mut child = Child {
+            plan,
+            handover,
+            root: None,
+            terminal: None,
+            cgroup_tasks: Vec::new(),
+            prepared: VecDeque::new(),
+        };
         let steps =
             plan.setup.iter().chain(if plan.setup.is_empty() { &plan.payload[..] } else { &[] });
-        for (index, step) in steps.enumerate() {
-            if let Err(error) = child.obey(index, step) {
+        for step in steps {
+            if let Err(error) = child.obey(step) {
                 child.fail(step, error);
                 return;
             }
@@ -39,6 +47,9 @@ struct Child<'a> {
     handover: Handover,
     root: Option<NewRoot>,
     terminal: Option<OwnedFd>,
+    cgroup_tasks: Vec<OwnedFd>,
+    /// Idmapped mounts, in the order of the plan's idmapped binds.
+    prepared: VecDeque<OwnedFd>,
 }
 
 impl Child<'_> {
@@ -51,12 +62,13 @@ impl Child<'_> {
         let _ = channel::send(&self.handover.report, &Message::Failed(Failure { step, error }));
     }
 
-    fn obey(&mut self, index: usize, step: &Step) -> Result<(), CallError> {
+    fn obey(&mut self, step: &Step) -> Result<(), CallError> {
         match step {
             Step::CloseDescriptors => self.close_descriptors(),
             Step::JoinCgroup => self.join_cgroup(),
             Step::TakeIdentity => self.take_identity(),
-            Step::DropGroups => drop_groups(),
+            Step::UnshareRest => ringfence_sys::unshare(Namespaces::REST),
+            Step::TakeSupplies => self.take_supplies(),
             Step::PrivateMounts => mounts::make_private(),
             Step::Hostname { name } => {
                 rustix::system::sethostname(name.as_bytes()).named(|| "sethostname")
@@ -69,11 +81,20 @@ impl Child<'_> {
                 channel::send(&self.handover.report, &Message::Root(fd))
             }
             Step::Mount(mount) => {
-                let position = self.handover.prepared.iter().position(|(i, _)| *i == index);
-                let prepared = position.map(|p| self.handover.prepared.swap_remove(p).1);
-                self.root()?.obey(mount, prepared)
+                let idmapped = matches!(
+                    mount,
+                    Mount::Bind { source: BindSource::Host { idmapped: true, .. }, .. }
+                );
+                let prepared = if idmapped { self.prepared.pop_front() } else { None };
+                let root = self.root.as_mut();
+                root.ok_or_else(|| CallError::new("mount before the new root", Errno::INVAL))?
+                    .obey(mount, prepared)
             }
-            Step::SealRoot => self.root()?.seal(),
+            Step::SealRoot => self
+                .root
+                .as_mut()
+                .ok_or_else(|| CallError::new("seal before the new root", Errno::INVAL))?
+                .seal(),
             Step::PivotRoot => self.root()?.pivot(),
             Step::DieWithParent => self.die_with_parent(),
             Step::WipeSelf => wipe_self(),
@@ -117,7 +138,7 @@ impl Child<'_> {
     fn join_cgroup(&self) -> Result<(), CallError> {
         // `0` means the writing thread. On v1 the kernel then skips the lock whose write side waits out an RCU grace
         // period, 5-15 ms on a quiet machine; on v2 the clone already placed us, and the list is empty.
-        for tasks in &self.handover.cgroup_tasks {
+        for tasks in &self.cgroup_tasks {
             rustix::io::write(tasks, b"0").named(|| "write(cgroup tasks, \"0\")")?;
         }
         Ok(())
@@ -136,6 +157,17 @@ impl Child<'_> {
         }
         rustix::thread::set_thread_res_gid(gid, gid, gid).named(|| "setresgid")?;
         rustix::thread::set_thread_res_uid(uid, uid, uid).named(|| "setresuid")
+    }
+
+    fn take_supplies(&mut self) -> Result<(), CallError> {
+        match channel::receive(&self.handover.control)? {
+            Some(Message::Supplies { n_cgroups, mut fds }) => {
+                self.prepared = fds.split_off(n_cgroups).into();
+                self.cgroup_tasks = fds;
+                Ok(())
+            }
+            _ => Err(CallError::new("waiting for supplies", Errno::PIPE)),
+        }
     }
 
     fn die_with_parent(&self) -> Result<(), CallError> {
@@ -157,8 +189,8 @@ impl Child<'_> {
         child_signal.block()?;
         match ringfence_sys::fork()? {
             Forked::Child => {
-                for (index, step) in self.plan.payload.iter().enumerate() {
-                    if let Err(error) = self.obey(index, step) {
+                for step in &self.plan.payload {
+                    if let Err(error) = self.obey(step) {
                         self.fail(step, error);
                         break;
                     }

@@ -6,12 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 pub(crate) struct Handover {
     /// To the supervisor, closed by exec: roots, listeners, failures.
     pub(crate) report: OwnedFd,
-    /// To the supervisor, held by init: the go, signals, the end.
+    /// To the supervisor, held by init: the go, supplies, signals, the end.
     pub(crate) control: OwnedFd,
-    /// `tasks` files of v1 leaves, to be entered by writing `0`.
-    pub(crate) cgroup_tasks: Vec<OwnedFd>,
-    /// Idmapped mounts by position in the plan's setup.
-    pub(crate) prepared: Vec<(usize, OwnedFd)>,
     /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
     pub(crate) stdio: [Option<OwnedFd>; 3],
 }
@@ -21,8 +17,6 @@ impl Handover {
     pub(crate) fn numbers(&self) -> Vec<RawFd> {
         let mut numbers: Vec<RawFd> = [&self.report, &self.control]
             .into_iter()
-            .chain(&self.cgroup_tasks)
-            .chain(self.prepared.iter().map(|(_, fd)| fd))
             .chain(self.stdio.iter().flatten())
             .map(AsRawFd::as_raw_fd)
             .collect();

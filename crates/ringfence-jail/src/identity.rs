@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use ringfence_plan::{Identity, Mount, Plan, Step};
+use ringfence_plan::{BindSource, Identity, Mount, Plan};
 use ringfence_sys::{CallError, Forked, Named, Namespaces};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::OpenTreeFlags;
@@ -21,21 +21,20 @@ pub(crate) fn write_maps(pid: i32, identity: &Identity, host_root: bool) -> Resu
     write(pid, "gid_map", &format!("{guest_gid} {host_gid} 1"))
 }
 
-/// Detached mounts with translated owners, one for each idmapped bind of the plan, by position in `setup`.
-pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<(usize, OwnedFd)>, CallError> {
+/// Detached mounts with translated owners, one for each idmapped bind of the plan, in its order.
+pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<OwnedFd>, CallError> {
     let Some((disk_uid, disk_gid)) = plan.identity.disk_owner else {
         return Ok(Vec::new());
     };
-    let binds = plan.setup.iter().enumerate().filter_map(|(index, step)| match step {
-        Step::Mount(Mount::Bind {
-            source: ringfence_plan::BindSource::Host { path, id, idmapped: true },
-            ..
-        }) => Some((index, path, *id)),
+    let binds = plan.mounts().filter_map(|mount| match mount {
+        Mount::Bind { source: BindSource::Host { path, id, idmapped: true }, .. } => {
+            Some((path, *id))
+        }
         _ => None,
     });
     let mut prepared = Vec::new();
     let mut namespace = None;
-    for (index, path, id) in binds {
+    for (path, id) in binds {
         if namespace.is_none() {
             namespace = Some(translation(
                 (disk_uid, plan.identity.host_uid),
@@ -45,7 +44,7 @@ pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<(usize, OwnedFd)>, CallE
         let Some(namespace) = &namespace else { continue };
         let mount = clone_tree(&open_exact(path, id)?, path)?;
         ringfence_sys::idmap(&mount, namespace, true)?;
-        prepared.push((index, mount));
+        prepared.push(mount);
     }
     Ok(prepared)
 }

@@ -1,5 +1,6 @@
 //! From plan to running child: leaf, placeholders, id maps, fork; then supervision; then nothing left behind.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
@@ -76,24 +77,22 @@ fn launch(
     let (report, report_inside) = channel::pair().map_err(cannot("cannot talk to the child"))?;
     let (control, control_inside) = channel::pair().map_err(cannot("cannot talk to the child"))?;
 
-    let mut hold = registry
-        .hold(&plan.placeholders, RunKey::of_this_process(run))
-        .map_err(cannot("cannot hold the protected names of the workspace"))?;
-    let scratch = Scratch::new(plan).map_err(cannot("cannot make a private directory"))?;
-    let leaf = match &plan.cgroup {
+    // On v2 a child is born into its leaf; on v1 it enters by itself, and the leaf can wait.
+    let parent = match &plan.cgroup {
         None => None,
-        Some(limits) => {
-            let parent = cgroup::find_parent().map_err(|why| {
-                Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
-            })?;
-            Some(Leaf::new(&parent, limits, run).map_err(cannot("cannot make a cgroup"))?)
-        }
+        Some(_) => Some(cgroup::find_parent().map_err(|why| {
+            Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
+        })?),
     };
-    let prepared =
-        identity::prepare_mounts(plan).map_err(cannot("cannot translate owners for the run"))?;
-    let cgroup_tasks = match &leaf {
-        Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
-        None => Vec::new(),
+    let make_leaf = || match (&parent, &plan.cgroup) {
+        (Some(parent), Some(limits)) => {
+            Leaf::new(parent, limits, run).map(Some).map_err(cannot("cannot make a cgroup"))
+        }
+        _ => Ok(None),
+    };
+    let born_into = match parent {
+        Some(cgroup::Parent::V2(_)) => make_leaf()?,
+        _ => None,
     };
     if !namespaces {
         // Whatever detaches itself comes to us instead of the host's init, so that we can end it.
@@ -101,30 +100,46 @@ fn launch(
         rustix::process::set_child_subreaper(Some(own))
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
     }
-    let handover =
-        Handover { report: report_inside, control: control_inside, cgroup_tasks, prepared, stdio };
-    let wanted = if namespaces { Namespaces::ALL } else { Namespaces::NONE };
-    let target = leaf.as_ref().and_then(Leaf::clone_target);
-    let forked = ringfence_sys::fork_into(wanted, target)
-        .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
-    let (pid, pidfd) = match forked {
+    let handover = Handover { report: report_inside, control: control_inside, stdio };
+    let wanted = if namespaces { Namespaces::BIRTH } else { Namespaces::NONE };
+    let target = born_into.as_ref().and_then(Leaf::clone_target);
+    let forked = ringfence_sys::fork_into(wanted, target).map_err(|e| {
+        if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) }
+    })?;
+    let child = match forked {
         Forked::Child => {
             // The parent's ends must not live on in here: their closing is how we learn that it died.
             drop((report, control));
             child::walk(plan, handover)
         }
-        Forked::Parent { pid, pidfd } => (pid, pidfd),
+        Forked::Parent { pid, pidfd } => Born { pid, pidfd: Some(pidfd) },
     };
     drop(handover);
     if namespaces {
-        let mapped = identity::write_maps(pid, &plan.identity, host_root)
-            .and_then(|()| channel::send(&control, &Message::Go));
-        if let Err(error) = mapped {
-            let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
-            let _ = ringfence_sys::reap_pid(pid, true);
-            return Err(Fault::NoNamespaces(error));
-        }
+        // First of all: the child waits for it, and then works while we do.
+        identity::write_maps(child.pid, &plan.identity, host_root)
+            .and_then(|()| channel::send(&control, &Message::Go))
+            .map_err(Fault::NoNamespaces)?;
     }
+    let mut hold = registry
+        .hold(&plan.placeholders, RunKey::of_this_process(run))
+        .map_err(cannot("cannot hold the protected names of the workspace"))?;
+    let scratch = Scratch::new(plan).map_err(cannot("cannot make a private directory"))?;
+    let leaf = match born_into {
+        Some(leaf) => Some(leaf),
+        None => make_leaf()?,
+    };
+    let mut fds = match &leaf {
+        Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
+        None => Vec::new(),
+    };
+    let n_cgroups = fds.len();
+    fds.extend(
+        identity::prepare_mounts(plan).map_err(cannot("cannot translate owners for the run"))?,
+    );
+    // A child that failed meanwhile has closed its end; the supervisor hears why.
+    let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
+    let (pid, pidfd) = child.into_parts()?;
     let duty = Duty {
         pidfd: &pidfd,
         cgroups: leaf.as_ref().map(Leaf::dirs).unwrap_or_default(),
@@ -139,6 +154,29 @@ fn launch(
     // Last: until everything above is done the janitor must be there to do it instead.
     drop(janitor);
     finished.map_err(|e| Fault::Problem(supervise::explain_not_started(e, plan)))
+}
+
+/// A child that nobody supervises yet. Dropping it kills it.
+struct Born {
+    pid: i32,
+    pidfd: Option<OwnedFd>,
+}
+
+impl Born {
+    fn into_parts(mut self) -> Result<(i32, OwnedFd), Problem> {
+        let pidfd = self.pidfd.take();
+        let pid = self.pid;
+        pidfd.map(|fd| (pid, fd)).ok_or_else(|| Problem::internal("launch", "no child to supervise"))
+    }
+}
+
+impl Drop for Born {
+    fn drop(&mut self) {
+        if let Some(pidfd) = &self.pidfd {
+            let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
+            let _ = ringfence_sys::reap_pid(self.pid, true);
+        }
+    }
 }
 
 /// The private directory of a run that has no root of its own. Dropping it removes it.

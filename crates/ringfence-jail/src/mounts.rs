@@ -1,6 +1,6 @@
 //! The mount table, obeyed: every source and every target is a descriptor before anything is attached.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{Access, BindSource, MaskKind, Mount};
@@ -24,6 +24,10 @@ pub(crate) struct NewRoot {
     /// `O_PATH` to its top, as a mount attached over the old root.
     pub(crate) fd: OwnedFd,
     dev: u64,
+    mask_file: Option<OwnedFd>,
+    mask_directory: Option<OwnedFd>,
+    /// The directory the last mount point was looked up in: neighbours come one after another.
+    last_parent: Option<(PathBuf, OwnedFd)>,
 }
 
 /// Stops mounts from spreading between this namespace and the host's.
@@ -45,22 +49,18 @@ impl NewRoot {
         rustix::mount::move_mount(&mount, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
             .named(|| "move_mount(tmpfs, \"/\")")?;
         let dev = rustix::fs::fstat(&mount).named(|| "fstat(root)")?.st_dev;
-        let root = Self { fd: mount, dev };
-        let none = Mode::empty();
-        root.create_file(Path::new(MASK_FILE), none, b"")?;
-        rustix::fs::mkdirat(&root.fd, MASK_DIRECTORY, none).named(|| "mkdirat(mask)")?;
-        Ok(root)
+        // Modes below are meant as they are written: a sticky world-writable /tmp must really be one.
+        rustix::process::umask(Mode::empty());
+        Ok(Self { fd: mount, dev, mask_file: None, mask_directory: None, last_parent: None })
     }
 
     /// Obeys one entry of the table. `prepared` is the detached mount the launcher made for it, if it did.
-    pub(crate) fn obey(&self, mount: &Mount, prepared: Option<OwnedFd>) -> Result<(), CallError> {
+    pub(crate) fn obey(&mut self, mount: &Mount, prepared: Option<OwnedFd>) -> Result<(), CallError> {
         match mount {
             Mount::Scratch { at, mode } => {
                 let target = self.target(at, FileShape::Directory(*mode))?;
-                let scratch = clone_tree(&target, at)?;
-                let attributes = MountAttributes { no_devices: true, ..MountAttributes::default() };
-                set_attributes(&scratch, attributes)?;
-                attach(&scratch, &target, at)
+                // A copy of the root's own mount, so no devices and no set-user-id on it; not sealed with the root.
+                attach(clone_tree(&target, at)?, &target, at)
             }
             Mount::Bind { source, at, access } => self.bind(source, at, *access, prepared),
             Mount::Directory { at, mode } => {
@@ -68,12 +68,12 @@ impl NewRoot {
             }
             Mount::Symlink { at, target } => {
                 let (parent, name) = self.parent(at)?;
-                rustix::fs::symlinkat(target, &parent, &name)
+                rustix::fs::symlinkat(target, parent, name)
                     .named(|| format!("symlinkat({target:?}, {at:?})"))
             }
             Mount::Text { at, text } => {
                 let target = self.target(at, FileShape::File)?;
-                self.create_file(Path::new(TEXT), Mode::from_raw_mode(0o444), text.as_bytes())?;
+                create(&self.fd, Path::new(TEXT), Mode::from_raw_mode(0o444), text.as_bytes())?;
                 let file = open_beneath(&self.fd, Path::new(TEXT))?;
                 let file = clone_tree(&file, at)?;
                 read_only(&file)?;
@@ -90,12 +90,7 @@ impl NewRoot {
                     Mode::empty(),
                 )
                 .named(|| format!("open({at:?})"))?;
-                let node = clone_tree(&node, at)?;
-                set_attributes(
-                    &node,
-                    MountAttributes { no_exec: true, ..MountAttributes::default() },
-                )?;
-                attach(&node, &target, at)
+                attach(clone_tree(&node, at)?, &target, at)
             }
             Mount::Devpts { at } => {
                 let target = self.target(at, FileShape::Directory(0o755))?;
@@ -109,24 +104,47 @@ impl NewRoot {
                 attach(&new_filesystem("proc", &[], flags)?, &target, at)
             }
             Mount::Mask { at, kind } => {
-                let mask = match kind {
-                    MaskKind::File => MASK_FILE,
-                    MaskKind::Directory => MASK_DIRECTORY,
-                };
                 let target = open_beneath(&self.fd, relative(at))?;
-                let mask = clone_tree(open_beneath(&self.fd, Path::new(mask))?, at)?;
-                read_only(&mask)?;
-                attach(&mask, &target, at)
+                attach(clone_tree(self.mask(*kind)?, at)?, &target, at)
             }
         }
     }
 
     /// Makes the root itself read-only; private directories on it are mounts of their own and stay writable.
-    pub(crate) fn seal(&self) -> Result<(), CallError> {
-        rustix::fs::unlinkat(&self.fd, MASK_FILE, AtFlags::empty()).named(|| "unlinkat(mask)")?;
-        rustix::fs::unlinkat(&self.fd, MASK_DIRECTORY, AtFlags::REMOVEDIR)
-            .named(|| "unlinkat(mask)")?;
+    pub(crate) fn seal(&mut self) -> Result<(), CallError> {
+        for (mask, name, flags) in [
+            (self.mask_file.take(), MASK_FILE, AtFlags::empty()),
+            (self.mask_directory.take(), MASK_DIRECTORY, AtFlags::REMOVEDIR),
+        ] {
+            if mask.is_some() {
+                rustix::mount::unmount(format!("/proc/self/fd/{}", self.fd.as_raw_fd()) + "/" + name, UnmountFlags::DETACH)
+                    .named(|| "umount2(mask)")?;
+                rustix::fs::unlinkat(&self.fd, name, flags).named(|| "unlinkat(mask)")?;
+            }
+        }
         read_only_here(&self.fd)
+    }
+
+    /// A read-only mount of an empty file or directory that nobody can open; copies of it are the masks.
+    fn mask(&mut self, kind: MaskKind) -> Result<&OwnedFd, CallError> {
+        let (slot, name) = match kind {
+            MaskKind::File => (&mut self.mask_file, MASK_FILE),
+            MaskKind::Directory => (&mut self.mask_directory, MASK_DIRECTORY),
+        };
+        if slot.is_none() {
+            let name = Path::new(name);
+            match kind {
+                MaskKind::File => create(&self.fd, name, Mode::empty(), b"")?,
+                MaskKind::Directory => rustix::fs::mkdirat(&self.fd, name, Mode::empty())
+                    .named(|| "mkdirat(mask)")?,
+            }
+            let target = open_beneath(&self.fd, name)?;
+            let mount = clone_tree(&target, name)?;
+            read_only(&mount)?;
+            attach(&mount, &target, name)?;
+            *slot = Some(mount);
+        }
+        slot.as_ref().ok_or_else(|| CallError::new("mask", Errno::INVAL))
     }
 
     /// Becomes the root of this process and lets go of the old one.
@@ -139,7 +157,7 @@ impl NewRoot {
     }
 
     fn bind(
-        &self,
+        &mut self,
         source: &BindSource,
         at: &Path,
         access: Access,
@@ -171,43 +189,49 @@ impl NewRoot {
     }
 
     /// The place to mount at, made if it is on our own root and missing. On a bound part of the host nothing is made.
-    fn target(&self, at: &Path, shape: FileShape) -> Result<OwnedFd, CallError> {
-        match open_beneath(&self.fd, relative(at)) {
+    fn target(&mut self, at: &Path, shape: FileShape) -> Result<OwnedFd, CallError> {
+        let (parent, name) = self.parent(at)?;
+        match open_beneath(parent, name) {
             Err(e) if e.errno == Errno::NOENT => {}
             other => return other,
         }
+        let dev = self.dev;
         let (parent, name) = self.parent(at)?;
-        if rustix::fs::fstat(&parent).named(|| "fstat")?.st_dev != self.dev {
+        if rustix::fs::fstat(parent).named(|| "fstat")?.st_dev != dev {
             return Err(CallError::new(format!("mkdir({at:?}) outside the new root"), Errno::XDEV));
         }
         match shape {
             FileShape::Directory(mode) => {
-                rustix::fs::mkdirat(&parent, &name, Mode::from_raw_mode(mode))
+                rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
                     .named(|| format!("mkdirat({at:?})"))?;
-                // mkdir takes the umask into account; a sticky world-writable /tmp must really be one.
-                rustix::fs::chmodat(&parent, &name, Mode::from_raw_mode(mode), AtFlags::empty())
-                    .named(|| format!("chmod({at:?}, {mode:o})"))?;
             }
-            FileShape::File => create(&parent, &name, Mode::from_raw_mode(0o444), b"")?,
+            FileShape::File => create(parent, name, Mode::from_raw_mode(0o444), b"")?,
         }
-        open_beneath(&parent, &name)
+        open_beneath(parent, name)
     }
 
     /// The parent directory of `at`, made on our own root where missing, and the last name.
-    fn parent(&self, at: &Path) -> Result<(OwnedFd, PathBuf), CallError> {
-        let name = at.file_name().map(PathBuf::from);
+    fn parent<'a>(&'a mut self, at: &'a Path) -> Result<(&'a OwnedFd, &'a Path), CallError> {
+        let name = at.file_name().map(Path::new);
         let name = name.ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;
         let parent = at.parent().unwrap_or(Path::new("/"));
-        let fd = if parent == Path::new("/") {
-            open_beneath(&self.fd, Path::new("."))?
-        } else {
-            self.target(parent, FileShape::Directory(0o755))?
-        };
+        if parent == Path::new("/") {
+            return Ok((&self.fd, name));
+        }
+        if self.last_parent.as_ref().is_none_or(|(path, _)| path != parent) {
+            let fd = match open_beneath(&self.fd, relative(parent)) {
+                Err(e) if e.errno == Errno::NOENT => {
+                    self.target(parent, FileShape::Directory(0o755))?
+                }
+                other => other?,
+            };
+            self.last_parent = Some((parent.to_owned(), fd));
+        }
+        let (_, fd) = self
+            .last_parent
+            .as_ref()
+            .ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;
         Ok((fd, name))
-    }
-
-    fn create_file(&self, name: &Path, mode: Mode, text: &[u8]) -> Result<(), CallError> {
-        create(&self.fd, name, mode, text)
     }
 }
 

@@ -7,12 +7,13 @@ use rustix::io::Errno;
 /// Whether all namespaces of the full tier can be made and an id map written.
 pub fn namespaces() -> Result<(), CallError> {
     let (ours, theirs) = crate::channel::pair()?;
-    match ringfence_sys::fork_into(Namespaces::ALL, None)? {
+    match ringfence_sys::fork_into(Namespaces::BIRTH, None)? {
         Forked::Child => {
             drop(ours);
             let _ = crate::channel::receive(&theirs);
             // Mapped or not, a mount is what the tier lives on: some hosts allow the namespace and refuse this.
-            let mounted = crate::mounts::make_private();
+            let mounted =
+                ringfence_sys::unshare(Namespaces::REST).and_then(|()| crate::mounts::make_private());
             ringfence_sys::exit_now(mounted.map_or_else(|e| e.errno.raw_os_error(), |()| 0))
         }
         Forked::Parent { pid, .. } => {
@@ -41,7 +42,7 @@ pub fn listener() -> Result<(), CallError> {
 /// Whether a new procfs can be mounted in a fresh set of namespaces.
 pub fn proc_mount() -> Result<(), CallError> {
     let (ours, theirs) = crate::channel::pair()?;
-    match ringfence_sys::fork_into(Namespaces::ALL, None)? {
+    match ringfence_sys::fork_into(Namespaces::BIRTH, None)? {
         Forked::Child => {
             drop(ours);
             let _ = crate::channel::receive(&theirs);

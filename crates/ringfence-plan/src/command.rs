@@ -16,7 +16,7 @@ use crate::plan::{
     Step,
 };
 use crate::seccomp::{self, Filter, FilterSpec, Inet, Observe, Profile, SharedMemory, UnixSockets};
-use crate::view::{View, WORKSPACE};
+use crate::view::{Parts, View, WORKSPACE};
 
 /// uid and gid a root caller's run sees.
 const GUEST_ID: u32 = 1000;
@@ -223,20 +223,24 @@ fn namespaces(
         environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
     let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed);
     let unobserved = unobserved(seccomp.as_ref());
-    let (mounts, placeholders) = view.into_parts();
+    let Parts { early, late, placeholders } = view.into_parts();
 
-    let mut setup = vec![Step::CloseDescriptors, Step::WipeSelf];
-    if resources != ResourceFence::Rlimit {
-        setup.push(Step::JoinCgroup);
-    }
-    setup.extend([
+    let mut setup = vec![
+        Step::CloseDescriptors,
+        Step::WipeSelf,
+        Step::UnshareRest,
         Step::TakeIdentity,
         Step::PrivateMounts,
         Step::Hostname { name: "ringfence".into() },
         Step::LoopbackUp,
         Step::NewRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX },
-    ]);
-    setup.extend(mounts.into_iter().map(Step::Mount));
+    ];
+    setup.extend(early.into_iter().map(Step::Mount));
+    setup.push(Step::TakeSupplies);
+    if resources != ResourceFence::Rlimit {
+        setup.push(Step::JoinCgroup);
+    }
+    setup.extend(late.into_iter().map(Step::Mount));
     // PDEATHSIG is cleared by a change of uid, so it comes after TakeIdentity; it must hold before the program starts.
     setup.extend([
         Step::SealRoot,
@@ -333,13 +337,11 @@ fn landlock(
         request.cwd.path.clone()
     };
 
-    let mut setup = vec![Step::CloseDescriptors, Step::WipeSelf];
+    let mut payload = vec![Step::CloseDescriptors, Step::WipeSelf, Step::TakeSupplies];
     if resources != ResourceFence::Rlimit {
-        setup.push(Step::JoinCgroup);
+        payload.push(Step::JoinCgroup);
     }
-    setup.push(Step::HideSelf);
-    let mut payload = setup;
-    payload.push(Step::NewSession);
+    payload.extend([Step::HideSelf, Step::NewSession]);
     if facts.host_root {
         payload.push(Step::BecomeUser { uid: identity.host_uid, gid: identity.host_gid });
     }

@@ -319,10 +319,12 @@ pub enum Step {
     CloseDescriptors,
     /// Enter the cgroup leaf made by the launcher.
     JoinCgroup,
+    /// Move into network, IPC, UTS and cgroup namespaces. By the child itself, while the launcher does its part.
+    UnshareRest,
     /// Wait until the launcher has written the id maps, then become that user.
     TakeIdentity,
-    /// Give up supplementary groups.
-    DropGroups,
+    /// Wait for what the launcher prepares meanwhile: cgroup, placeholders, idmapped mounts.
+    TakeSupplies,
     /// Stop mounts from spreading in or out.
     PrivateMounts,
     /// Give the machine a name that tells nothing.

@@ -21,6 +21,25 @@ pub(crate) struct View {
     placeholders: Vec<Placeholder>,
 }
 
+/// A finished mount table.
+pub(crate) struct Parts {
+    /// What the child can do while the launcher prepares the rest.
+    pub(crate) early: Vec<Mount>,
+    /// What needs placeholders or idmapped mounts of the launcher's.
+    pub(crate) late: Vec<Mount>,
+    /// Names to hold on the host.
+    pub(crate) placeholders: Vec<Placeholder>,
+}
+
+fn needs_supplies(mount: &Mount) -> bool {
+    match mount {
+        Mount::Bind { source: BindSource::Host { idmapped, .. }, access, .. } => {
+            *idmapped || *access == Access::ReadWrite
+        }
+        _ => false,
+    }
+}
+
 impl View {
     /// The tree of a command run.
     pub(crate) fn for_command(
@@ -66,8 +85,19 @@ impl View {
     }
 
     /// The table in the order the child obeys it, and the names to hold on the host.
-    pub(crate) fn into_parts(self) -> (Vec<Mount>, Vec<Placeholder>) {
-        (self.entries.into_values().collect(), self.placeholders)
+    pub(crate) fn into_parts(self) -> Parts {
+        let late_roots: Vec<PathBuf> = self
+            .entries
+            .values()
+            .filter(|mount| needs_supplies(mount))
+            .map(|mount| mount.at().clone())
+            .collect();
+        // Whatever stands below something late is late too, so parents still come first in each part.
+        let (late, early) = self
+            .entries
+            .into_values()
+            .partition(|mount| late_roots.iter().any(|root| mount.at().starts_with(root)));
+        Parts { early, late, placeholders: self.placeholders }
     }
 
     /// Paths the run may write, for Landlock.

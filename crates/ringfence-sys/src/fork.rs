@@ -18,12 +18,13 @@ impl Namespaces {
     pub const NONE: Self = Self { flags: 0 };
     /// A user namespace alone.
     pub const USER: Self = Self { flags: libc::CLONE_NEWUSER as u64 };
-    /// User, mount, pid, net, ipc, uts and cgroup.
-    pub const ALL: Self = Self {
-        flags: (libc::CLONE_NEWUSER
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWPID
-            | libc::CLONE_NEWNET
+    /// User, mount and pid: what a child must be born into.
+    pub const BIRTH: Self = Self {
+        flags: (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID) as u64,
+    };
+    /// Net, ipc, uts and cgroup: what it can move into by itself.
+    pub const REST: Self = Self {
+        flags: (libc::CLONE_NEWNET
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS
             | libc::CLONE_NEWCGROUP) as u64,
@@ -62,6 +63,14 @@ struct CloneArgs {
 }
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Moves this process into new namespaces.
+pub fn unshare(namespaces: Namespaces) -> Result<(), CallError> {
+    let flags = libc::c_int::try_from(namespaces.flags).unwrap_or(-1);
+    // SAFETY: unshare takes an integer; none of the flags above touches memory or descriptors of this process.
+    let result = unsafe { libc::unshare(flags) };
+    if result == 0 { Ok(()) } else { Err(CallError::last(describe("unshare", namespaces))) }
+}
 
 /// Whether this process has exactly one thread. Reads `/proc`; when that cannot be read the answer is no.
 pub fn is_single_threaded() -> bool {
@@ -146,6 +155,7 @@ fn describe(call: &str, namespaces: Namespaces) -> String {
     match namespaces {
         Namespaces::NONE => format!("{call}(SIGCHLD)"),
         Namespaces::USER => format!("{call}(CLONE_NEWUSER)"),
-        _ => format!("{call}(CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWNET|…)"),
+        Namespaces::BIRTH => format!("{call}(CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID)"),
+        _ => format!("{call}(CLONE_NEWNET|CLONE_NEWIPC|CLONE_NEWUTS|CLONE_NEWCGROUP)"),
     }
 }

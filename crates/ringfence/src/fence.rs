@@ -168,6 +168,7 @@ pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome
     };
     let mut truncated = Truncated::default();
     let (mut stdout, mut stderr, mut encoding) = (String::new(), String::new(), Encoding::Utf8);
+    let captured = finished.output.is_some();
     if let Some((out, err)) = finished.output {
         usage.stdout_bytes = Some(out.total_bytes);
         usage.stderr_bytes = Some(err.total_bytes);
@@ -179,7 +180,8 @@ pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome
         (stdout, stderr, encoding) = encode(out, err);
     }
     let mut enforcement = plan.enforcement.clone();
-    enforcement.policy_sha256 = Some(plan.sha256());
+    // Nobody sees the hash of a passthrough run.
+    enforcement.policy_sha256 = captured.then(|| plan.sha256());
     Outcome {
         run_id,
         session_id: None,
