@@ -243,8 +243,8 @@ impl Leaf {
     }
 
     /// Everything that must be removed, for the janitor.
-    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
-        self.dirs.clone()
+    pub(crate) fn dirs(&self) -> &[PathBuf] {
+        &self.dirs
     }
 }
 

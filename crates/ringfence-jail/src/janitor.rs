@@ -1,27 +1,32 @@
 //! A small process outside the jail that outlives a killed supervisor just long enough to tidy up after it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
 use ringfence_sys::{CallError, Forked, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::pipe::PipeFlags;
 
+use crate::cgroup::Leaf;
 use crate::registry::Hold;
 
 /// How long the janitor waits for the kernel to end a run whose supervisor died.
 const RUN_DEATH_SECS_MAX: i64 = 30;
 
-/// What remains to be done if the supervisor dies.
-pub(crate) struct Duty<'a> {
-    /// Becomes readable when the run's first process is dead.
-    pub(crate) pidfd: &'a OwnedFd,
-    /// cgroup leaves to remove.
-    pub(crate) cgroups: Vec<PathBuf>,
-    /// Placeholders to let go of.
-    pub(crate) hold: &'a mut Hold,
-    /// A private directory to remove.
-    pub(crate) scratch: Option<PathBuf>,
+/// What remains to be done if the supervisor dies. Dropping it does all of it.
+pub(crate) struct Estate {
+    /// The cgroup leaf.
+    pub(crate) leaf: Option<Leaf>,
+    /// A private directory on the host.
+    pub(crate) scratch: Option<Scratch>,
+    /// Placeholders.
+    pub(crate) hold: Hold,
+}
+
+/// The private directory of a run that has no root of its own. Dropping it removes it.
+pub(crate) struct Scratch {
+    dir: PathBuf,
 }
 
 /// The supervisor's handle. Dropping it dismisses the janitor.
@@ -31,16 +36,16 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Starts a janitor if there is anything to leave behind.
-    pub(crate) fn start(duty: Duty<'_>) -> Result<Option<Self>, CallError> {
-        if duty.cgroups.is_empty() && duty.hold.is_empty() && duty.scratch.is_none() {
+    /// Starts a janitor if there is anything to leave behind. `pidfd` tells when the run's first process is dead.
+    pub(crate) fn start(estate: &mut Estate, pidfd: &OwnedFd) -> Result<Option<Self>, CallError> {
+        if estate.leaf.is_none() && estate.hold.is_empty() && estate.scratch.is_none() {
             return Ok(None);
         }
         let (read, alive) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2")?;
         match ringfence_sys::fork()? {
             Forked::Parent { pid, .. } => Ok(Some(Self { pid, alive })),
             Forked::Child => {
-                let work = std::panic::AssertUnwindSafe(|| wait_and_tidy(&read, duty));
+                let work = std::panic::AssertUnwindSafe(|| wait_and_tidy(&read, estate, pidfd));
                 let done = std::panic::catch_unwind(work);
                 ringfence_sys::exit_now(i32::from(done.is_err()))
             }
@@ -56,13 +61,13 @@ impl Drop for Janitor {
     }
 }
 
-fn wait_and_tidy(read: &OwnedFd, duty: Duty<'_>) {
+fn wait_and_tidy(read: &OwnedFd, estate: &mut Estate, pidfd: &OwnedFd) {
     // Out of the caller's session: a Ctrl-C there is for the supervisor, and must not reach us.
     let _ = rustix::process::setsid();
     for number in [1, 2, 3, 13, 15] {
         ringfence_sys::ignore(number);
     }
-    let keep = [read.as_raw_fd(), duty.pidfd.as_raw_fd()];
+    let keep = [read.as_raw_fd(), pidfd.as_raw_fd()];
     let (low, high) = (keep[0].min(keep[1]), keep[0].max(keep[1]));
     // What is left open here is left open by us: the supervisor's sockets and pipes would keep their peers waiting.
     let closed = ringfence_sys::close_range_between(0, low - 1)
@@ -76,14 +81,34 @@ fn wait_and_tidy(read: &OwnedFd, duty: Duty<'_>) {
     if said == Ok(1) {
         return;
     }
-    let mut fds = [PollFd::from_borrowed_fd(duty.pidfd.as_fd(), PollFlags::IN)];
+    let mut fds = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
     let patience = Timespec { tv_sec: RUN_DEATH_SECS_MAX, tv_nsec: 0 };
     let _ = rustix::event::poll(&mut fds, Some(&patience));
-    duty.hold.release();
-    for dir in duty.cgroups.iter().rev() {
+    // Not the objects' own destructors: they would close descriptors that are closed already.
+    estate.hold.release();
+    for dir in estate.leaf.iter().flat_map(Leaf::dirs).rev() {
         crate::cgroup::remove(dir);
     }
-    if let Some(scratch) = duty.scratch {
-        crate::registry::remove_tree(&scratch);
+    if let Some(scratch) = &estate.scratch {
+        crate::registry::remove_tree(&scratch.dir);
+    }
+}
+
+impl Scratch {
+    /// Makes the directory, for a run that will be `uid` and `gid`.
+    pub(crate) fn new(dir: &Path, uid: u32, gid: u32) -> Result<Self, CallError> {
+        std::fs::DirBuilder::new().mode(0o700).create(dir).named(|| format!("mkdir({dir:?})"))?;
+        let made = Self { dir: dir.to_owned() };
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(dir, Some(uid), Some(gid))
+                .named(|| format!("chown({dir:?})"))?;
+        }
+        Ok(made)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        crate::registry::remove_tree(&self.dir);
     }
 }

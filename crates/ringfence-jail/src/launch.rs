@@ -1,12 +1,10 @@
 //! From plan to running child: leaf, placeholders, id maps, fork; then supervision; then nothing left behind.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
 
 use ringfence_plan::Plan;
 use ringfence_spec::{Problem, Tier};
-use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
+use ringfence_sys::{CallError, Forked, Namespaces, SignalFd, Signals};
 use rustix::process::Signal;
 
 use crate::cgroup::{self, Leaf};
@@ -14,7 +12,7 @@ use crate::channel::{self, Message};
 use crate::child;
 use crate::handover::Handover;
 use crate::identity;
-use crate::janitor::{Duty, Janitor};
+use crate::janitor::{Estate, Scratch};
 use crate::registry::{Registry, RunKey};
 use crate::stdio::{self, StdioMode};
 use crate::supervise::{self, Finished, Running};
@@ -103,9 +101,8 @@ fn launch(
     let handover = Handover { report: report_inside, control: control_inside, stdio };
     let wanted = if namespaces { Namespaces::BIRTH } else { Namespaces::NONE };
     let target = born_into.as_ref().and_then(Leaf::clone_target);
-    let forked = ringfence_sys::fork_into(wanted, target).map_err(|e| {
-        if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) }
-    })?;
+    let forked = ringfence_sys::fork_into(wanted, target)
+        .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
     let child = match forked {
         Forked::Child => {
             // The parent's ends must not live on in here: their closing is how we learn that it died.
@@ -121,10 +118,14 @@ fn launch(
             .and_then(|()| channel::send(&control, &Message::Go))
             .map_err(Fault::NoNamespaces)?;
     }
-    let mut hold = registry
+    let hold = registry
         .hold(&plan.placeholders, RunKey::of_this_process(run))
         .map_err(cannot("cannot hold the protected names of the workspace"))?;
-    let scratch = Scratch::new(plan).map_err(cannot("cannot make a private directory"))?;
+    let scratch = plan
+        .host_scratch
+        .as_ref()
+        .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
+    let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
     let leaf = match born_into {
         Some(leaf) => Some(leaf),
         None => make_leaf()?,
@@ -140,20 +141,10 @@ fn launch(
     // A child that failed meanwhile has closed its end; the supervisor hears why.
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
     let (pid, pidfd) = child.into_parts()?;
-    let duty = Duty {
-        pidfd: &pidfd,
-        cgroups: leaf.as_ref().map(Leaf::dirs).unwrap_or_default(),
-        hold: &mut hold,
-        scratch: scratch.dir.clone(),
-    };
-    let janitor = Janitor::start(duty);
-    let running = Running { plan, pid, pidfd, report, control, signals, plumbing, leaf };
-    let finished = supervise::supervise(running);
-    drop(scratch);
-    drop(hold);
-    // Last: until everything above is done the janitor must be there to do it instead.
-    drop(janitor);
-    finished.map_err(|e| Fault::Problem(supervise::explain_not_started(e, plan)))
+    let estate = Estate { leaf, scratch, hold };
+    let running = Running { plan, pid, pidfd, report, control, signals, plumbing, estate };
+    supervise::supervise(running)
+        .map_err(|e| Fault::Problem(supervise::explain_not_started(e, plan)))
 }
 
 /// A child that nobody supervises yet. Dropping it kills it.
@@ -166,7 +157,9 @@ impl Born {
     fn into_parts(mut self) -> Result<(i32, OwnedFd), Problem> {
         let pidfd = self.pidfd.take();
         let pid = self.pid;
-        pidfd.map(|fd| (pid, fd)).ok_or_else(|| Problem::internal("launch", "no child to supervise"))
+        pidfd
+            .map(|fd| (pid, fd))
+            .ok_or_else(|| Problem::internal("launch", "no child to supervise"))
     }
 }
 
@@ -175,33 +168,6 @@ impl Drop for Born {
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);
             let _ = ringfence_sys::reap_pid(self.pid, true);
-        }
-    }
-}
-
-/// The private directory of a run that has no root of its own. Dropping it removes it.
-struct Scratch {
-    dir: Option<PathBuf>,
-}
-
-impl Scratch {
-    fn new(plan: &Plan) -> Result<Self, CallError> {
-        let Some(dir) = &plan.host_scratch else { return Ok(Self { dir: None }) };
-        std::fs::DirBuilder::new().mode(0o700).create(dir).named(|| format!("mkdir({dir:?})"))?;
-        let made = Self { dir: Some(dir.clone()) };
-        if rustix::process::geteuid().is_root() {
-            let (uid, gid) = (plan.identity.host_uid, plan.identity.host_gid);
-            std::os::unix::fs::chown(dir, Some(uid), Some(gid))
-                .named(|| format!("chown({dir:?})"))?;
-        }
-        Ok(made)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Some(dir) = &self.dir {
-            crate::registry::remove_tree(dir);
         }
     }
 }

@@ -55,7 +55,11 @@ impl NewRoot {
     }
 
     /// Obeys one entry of the table. `prepared` is the detached mount the launcher made for it, if it did.
-    pub(crate) fn obey(&mut self, mount: &Mount, prepared: Option<OwnedFd>) -> Result<(), CallError> {
+    pub(crate) fn obey(
+        &mut self,
+        mount: &Mount,
+        prepared: Option<OwnedFd>,
+    ) -> Result<(), CallError> {
         match mount {
             Mount::Scratch { at, mode } => {
                 let target = self.target(at, FileShape::Directory(*mode))?;
@@ -117,8 +121,11 @@ impl NewRoot {
             (self.mask_directory.take(), MASK_DIRECTORY, AtFlags::REMOVEDIR),
         ] {
             if mask.is_some() {
-                rustix::mount::unmount(format!("/proc/self/fd/{}", self.fd.as_raw_fd()) + "/" + name, UnmountFlags::DETACH)
-                    .named(|| "umount2(mask)")?;
+                rustix::mount::unmount(
+                    format!("/proc/self/fd/{}", self.fd.as_raw_fd()) + "/" + name,
+                    UnmountFlags::DETACH,
+                )
+                .named(|| "umount2(mask)")?;
                 rustix::fs::unlinkat(&self.fd, name, flags).named(|| "unlinkat(mask)")?;
             }
         }
@@ -135,8 +142,9 @@ impl NewRoot {
             let name = Path::new(name);
             match kind {
                 MaskKind::File => create(&self.fd, name, Mode::empty(), b"")?,
-                MaskKind::Directory => rustix::fs::mkdirat(&self.fd, name, Mode::empty())
-                    .named(|| "mkdirat(mask)")?,
+                MaskKind::Directory => {
+                    rustix::fs::mkdirat(&self.fd, name, Mode::empty()).named(|| "mkdirat(mask)")?
+                }
             }
             let target = open_beneath(&self.fd, name)?;
             let mount = clone_tree(&target, name)?;

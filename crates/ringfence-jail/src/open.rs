@@ -56,7 +56,10 @@ fn walk(start: OwnedFd, path: &Path) -> Result<OwnedFd, CallError> {
             Component::Normal(name) => name,
             Component::CurDir => continue,
             _ => {
-                return Err(CallError::new(format!("open({path:?}): leaves its root"), Errno::XDEV));
+                return Err(CallError::new(
+                    format!("open({path:?}): leaves its root"),
+                    Errno::XDEV,
+                ));
             }
         };
         let mut flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -12,8 +12,8 @@ pub fn namespaces() -> Result<(), CallError> {
             drop(ours);
             let _ = crate::channel::receive(&theirs);
             // Mapped or not, a mount is what the tier lives on: some hosts allow the namespace and refuse this.
-            let mounted =
-                ringfence_sys::unshare(Namespaces::REST).and_then(|()| crate::mounts::make_private());
+            let mounted = ringfence_sys::unshare(Namespaces::REST)
+                .and_then(|()| crate::mounts::make_private());
             ringfence_sys::exit_now(mounted.map_or_else(|e| e.errno.raw_os_error(), |()| 0))
         }
         Forked::Parent { pid, .. } => {

@@ -1,12 +1,12 @@
 //! Names held in workspaces while runs last, counted on disk, so that two runs in one workspace can share them
-//! and whoever comes last, or next, takes them away. One book per workspace, one lock for all books.
+//! and whoever comes last, or next, takes them away. One book for each workspace, one file and one lock for all.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{FileId, Placeholder, PlaceholderShape};
@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::open::{exists_at, open_beneath, open_exact};
 
-/// A book larger than this is not ours.
-const BOOK_BYTES_MAX: u64 = 1 << 20;
+/// Books larger than this are not ours.
+const BOOKS_BYTES_MAX: u64 = 4 << 20;
 
 /// Where the books are.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Shape {
 pub(crate) struct Hold {
     registry: Registry,
     key: RunKey,
-    roots: Vec<FileId>,
+    holds: bool,
 }
 
 impl RunKey {
@@ -97,14 +97,16 @@ impl RunKey {
 }
 
 impl Registry {
-    /// Books below the state directory `state`.
+    /// The books in the state directory `state`.
     pub fn new(state: &Path) -> Self {
-        Self { dir: state.join("placeholders") }
+        Self { dir: state.to_owned() }
     }
 
     /// Names of `root` that are placeholders now, though a survey would find them present.
     pub(crate) fn held(&self, root: FileId) -> BTreeSet<PathBuf> {
-        let book = self.read(root).unwrap_or_default();
+        let Ok(file) = fs::File::open(self.file()) else { return BTreeSet::new() };
+        let books = read(&file).unwrap_or_default();
+        let book = books.into_iter().find(|book| book.id() == root);
         book.into_iter()
             .flat_map(|book| book.names)
             .map(|name| PathBuf::from(OsStr::from_bytes(&name.path)))
@@ -113,16 +115,10 @@ impl Registry {
 
     /// Takes away what dead runs left.
     pub fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return };
-        let ids: Vec<FileId> =
-            entries.flatten().filter_map(|e| parse_name(&e.file_name())).collect();
-        if ids.is_empty() {
-            return;
-        }
-        let Ok(_lock) = self.lock() else { return };
-        for id in ids {
-            // A book that cannot be read now is tried again at the next start.
-            let _ = self.settle(id, None);
+        // Almost always there is nothing: no file, or an empty one.
+        if fs::metadata(self.file()).is_ok_and(|meta| meta.len() > 0) {
+            // What cannot be read or written now is tried again at the next start.
+            let _ = self.edit(|books| books.retain_mut(|book| !settle(book, None)));
         }
     }
 
@@ -132,133 +128,136 @@ impl Registry {
         placeholders: &[Placeholder],
         key: RunKey,
     ) -> Result<Hold, CallError> {
-        let mut hold = Hold { registry: self.clone(), key: key.clone(), roots: Vec::new() };
+        let mut hold = Hold { registry: self.clone(), key: key.clone(), holds: false };
         if placeholders.is_empty() {
             return Ok(hold);
         }
-        let _lock = self.lock()?;
-        let ids: BTreeSet<(u64, u64)> =
-            placeholders.iter().map(|p| (p.root_id.dev, p.root_id.ino)).collect();
-        for (dev, ino) in ids {
-            let id = FileId { dev, ino };
-            let ours: Vec<&Placeholder> = placeholders.iter().filter(|p| p.root_id == id).collect();
-            let root = open_exact(&ours[0].root, id)?;
-            let mut book = self.read(id)?.unwrap_or_else(|| Book {
-                root: ours[0].root.as_os_str().as_bytes().to_vec(),
-                dev,
-                ino,
-                names: Vec::new(),
-                runs: Vec::new(),
-            });
-            book.runs.retain(RunKey::is_alive);
-            book.runs.push(key.clone());
-            for p in &ours {
-                let path = p.path.as_os_str().as_bytes().to_vec();
-                let name = Name { path, shape: p.shape.into() };
-                if !book.names.contains(&name) {
-                    book.names.push(name);
-                }
-            }
-            self.write(&book)?;
-            hold.roots.push(id);
-            for p in ours {
-                make(&root, &p.path, p.shape.into())?;
+        let mut roots: Vec<(OwnedFd, &Placeholder)> = Vec::new();
+        for p in placeholders {
+            if !roots.iter().any(|(_, known)| known.root_id == p.root_id) {
+                roots.push((open_exact(&p.root, p.root_id)?, p));
             }
         }
+        let lock = self.edit(|books| {
+            for (_, of) in &roots {
+                let at = books.iter().position(|book| book.id() == of.root_id);
+                let at = at.unwrap_or_else(|| {
+                    books.push(Book::new(&of.root, of.root_id));
+                    books.len() - 1
+                });
+                let book = &mut books[at];
+                book.runs.retain(RunKey::is_alive);
+                book.runs.push(key.clone());
+                for p in placeholders.iter().filter(|p| p.root_id == of.root_id) {
+                    let path = p.path.as_os_str().as_bytes().to_vec();
+                    let name = Name { path, shape: p.shape.into() };
+                    if !book.names.contains(&name) {
+                        book.names.push(name);
+                    }
+                }
+            }
+        })?;
+        hold.holds = true;
+        for p in placeholders {
+            if let Some((root, _)) = roots.iter().find(|(_, of)| of.root_id == p.root_id) {
+                make(root, &p.path, p.shape.into())?;
+            }
+        }
+        // Held until the names exist: a run that lets go meanwhile must not miss them.
+        drop(lock);
         Ok(hold)
     }
 
-    /// Strikes `key` and the dead from a book; removes the placeholders when nobody is left.
-    fn settle(&self, id: FileId, key: Option<&RunKey>) -> Result<(), CallError> {
-        let Some(mut book) = self.read(id)? else { return Ok(()) };
-        book.runs.retain(|run| Some(run) != key && run.is_alive());
-        if !book.runs.is_empty() {
-            return self.write(&book);
-        }
-        let path = Path::new(OsStr::from_bytes(&book.root));
-        // A workspace that is gone or was exchanged holds nothing of ours any more.
-        if let Ok(root) = open_exact(path, id) {
-            for name in &book.names {
-                unmake(&root, Path::new(OsStr::from_bytes(&name.path)), name.shape);
-            }
-        }
-        let file = self.file(id);
-        fs::remove_file(&file).named(|| format!("unlink({file:?})"))
+    fn file(&self) -> PathBuf {
+        self.dir.join("placeholders.json")
     }
 
-    fn lock(&self) -> Result<OwnedFd, CallError> {
-        let dir = &self.dir;
-        if !dir.is_dir() {
+    /// Changes the books under their lock, which is returned so that the caller can keep it a little longer.
+    fn edit(&self, change: impl FnOnce(&mut Vec<Book>)) -> Result<fs::File, CallError> {
+        let path = self.file();
+        if !self.dir.is_dir() {
             fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
-                .create(dir)
-                .named(|| format!("mkdir({dir:?})"))?;
+                .create(&self.dir)
+                .named(|| format!("mkdir({:?})", self.dir))?;
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
-        let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
-        // Somebody else's directory could feed us any book.
-        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o022 != 0 {
-            return Err(CallError::new(format!("open({dir:?}): not ours alone"), Errno::PERM));
-        }
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&fd, FlockOperation::LockExclusive))
-            .named(|| format!("flock({dir:?})"))?;
-        Ok(fd)
-    }
-
-    fn file(&self, id: FileId) -> PathBuf {
-        self.dir.join(format!("{:x}-{:x}.json", id.dev, id.ino))
-    }
-
-    fn read(&self, id: FileId) -> Result<Option<Book>, CallError> {
-        let file = self.file(id);
-        let text = match fs::metadata(&file) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e).named(|| format!("stat({file:?})")),
-            Ok(meta)
-                if meta.len() > BOOK_BYTES_MAX
-                    || meta.uid() != rustix::process::geteuid().as_raw() =>
-            {
-                return Err(CallError::new(
-                    format!("open({file:?}): not a book of ours"),
-                    Errno::PERM,
-                ));
-            }
-            Ok(_) => fs::read(&file).named(|| format!("read({file:?})"))?,
-        };
-        // A book that does not parse was cut short by a crash of the machine: its run is gone with it.
-        Ok(serde_json::from_slice(&text).ok())
-    }
-
-    fn write(&self, book: &Book) -> Result<(), CallError> {
-        let file = self.file(FileId { dev: book.dev, ino: book.ino });
-        let fresh = file.with_extension("new");
-        let text = serde_json::to_vec(book).unwrap_or_default();
         let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut out = options.open(&fresh).named(|| format!("open({fresh:?})"))?;
-        std::io::Write::write_all(&mut out, &text).named(|| format!("write({fresh:?})"))?;
-        fs::rename(&fresh, &file).named(|| format!("rename({fresh:?}, {file:?})"))
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0));
+        let file = options.open(&path).named(|| format!("open({path:?})"))?;
+        let meta = file.metadata().named(|| format!("fstat({path:?})"))?;
+        // Somebody else's file could feed us any book.
+        let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
+        if !ours || meta.len() > BOOKS_BYTES_MAX {
+            return Err(CallError::new(format!("open({path:?}): not ours alone"), Errno::PERM));
+        }
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))
+            .named(|| format!("flock({path:?})"))?;
+        let mut books = read(&file).unwrap_or_default();
+        change(&mut books);
+        let text = if books.is_empty() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(&books).unwrap_or_default()
+        };
+        // In place and at once: a reader takes the first value and ignores what an interrupted cut leaves behind it.
+        file.write_all_at(&text, 0).named(|| format!("write({path:?})"))?;
+        file.set_len(text.len() as u64).named(|| format!("ftruncate({path:?})"))?;
+        Ok(file)
     }
+}
+
+impl Book {
+    fn new(root: &Path, id: FileId) -> Self {
+        let root = root.as_os_str().as_bytes().to_vec();
+        Self { root, dev: id.dev, ino: id.ino, names: Vec::new(), runs: Vec::new() }
+    }
+
+    fn id(&self) -> FileId {
+        FileId { dev: self.dev, ino: self.ino }
+    }
+}
+
+/// The books in a file. Nonsense, left by a crash of the machine, is no book: its runs are gone with it.
+fn read(file: &fs::File) -> Option<Vec<Book>> {
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, BOOKS_BYTES_MAX), &mut text).ok()?;
+    serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
+}
+
+/// Strikes `key` and the dead from a book, and removes its placeholders when nobody is left. Whether it is closed.
+fn settle(book: &mut Book, key: Option<&RunKey>) -> bool {
+    book.runs.retain(|run| Some(run) != key && run.is_alive());
+    if !book.runs.is_empty() {
+        return false;
+    }
+    let path = Path::new(OsStr::from_bytes(&book.root));
+    // A workspace that is gone or was exchanged holds nothing of ours any more.
+    if let Ok(root) = open_exact(path, book.id()) {
+        for name in &book.names {
+            unmake(&root, Path::new(OsStr::from_bytes(&name.path)), name.shape);
+        }
+    }
+    true
 }
 
 impl Hold {
     /// Lets go now, for the janitor, which has no destructor to rely on.
     pub(crate) fn release(&mut self) {
-        if self.roots.is_empty() {
-            return;
-        }
-        let Ok(_lock) = self.registry.lock() else { return };
-        for id in self.roots.drain(..) {
+        if std::mem::take(&mut self.holds) {
+            let key = self.key.clone();
+            let mine = |book: &Book| book.runs.contains(&key);
             // What cannot be settled now is swept at the next start.
-            let _ = self.registry.settle(id, Some(&self.key));
+            let _ = self.registry.edit(|books| {
+                books.retain_mut(|book| !(mine(book) && settle(book, Some(&key))));
+            });
         }
     }
 
     /// Whether there is anything to let go of.
     pub(crate) fn is_empty(&self) -> bool {
-        self.roots.is_empty()
+        !self.holds
     }
 }
 
@@ -323,14 +322,6 @@ fn parent<'a>(root: &OwnedFd, path: &'a Path) -> Result<(OwnedFd, &'a Path), Cal
     let name = name.ok_or_else(|| CallError::new(format!("placeholder {path:?}"), Errno::INVAL))?;
     let above = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok((open_beneath(root, above)?, name))
-}
-
-fn parse_name(name: &OsStr) -> Option<FileId> {
-    let (dev, ino) = name.to_str()?.strip_suffix(".json")?.split_once('-')?;
-    Some(FileId {
-        dev: u64::from_str_radix(dev, 16).ok()?,
-        ino: u64::from_str_radix(ino, 16).ok()?,
-    })
 }
 
 /// When a process started, in clock ticks since boot; with its pid this names it for ever.
@@ -442,7 +433,30 @@ mod tests {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
         drop(f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap());
-        fs::write(f.registry.file(wanted[0].root_id), "{not json").unwrap();
+        fs::write(f.registry.file(), "{not json").unwrap();
         assert!(f.registry.held(wanted[0].root_id).is_empty());
+        assert!(f.registry.hold(&wanted, RunKey::of_this_process("2")).is_ok());
+    }
+
+    #[test]
+    fn a_book_with_an_interrupted_cut_behind_it_is_still_read() {
+        let f = fixture();
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
+        let hold = f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap();
+        let text = fs::read_to_string(f.registry.file()).unwrap();
+        fs::write(f.registry.file(), format!("{text}ons\":[1,2]}}]")).unwrap();
+        assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".vscode")));
+        drop(hold);
+        assert!(!f.root.join(".vscode").exists());
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let f = fixture();
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
+        drop(f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap());
+        fs::set_permissions(f.registry.file(), fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(f.registry.hold(&wanted, RunKey::of_this_process("2")).is_err());
     }
 }

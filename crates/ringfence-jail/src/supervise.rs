@@ -12,10 +12,14 @@ use rustix::process::{Pid, Signal};
 
 use crate::cgroup::{Counts, Leaf};
 use crate::channel::{self, Failure, Message};
+use crate::janitor::{Estate, Janitor};
 use crate::notify::Listener;
 use crate::stdio::{Output, Plumbing};
 use crate::terminal::Terminal;
 use crate::watchdog::{self, Passed, Watchdog};
+
+/// A run younger than this has no janitor: making one costs a tenth of a short run's time.
+const JANITOR_AFTER: Duration = Duration::from_millis(20);
 
 /// A setup that takes longer hangs on something, such as a dead network filesystem.
 const SETUP_MAX: Duration = Duration::from_secs(30);
@@ -83,7 +87,7 @@ pub(crate) struct Running<'a> {
     pub(crate) control: OwnedFd,
     pub(crate) signals: SignalFd,
     pub(crate) plumbing: Plumbing,
-    pub(crate) leaf: Option<Leaf>,
+    pub(crate) estate: Estate,
 }
 
 /// Why a run did not start.
@@ -119,6 +123,8 @@ struct Supervisor<'a> {
     kill_at: Option<Instant>,
     look_at: Option<Instant>,
     buffer: Vec<u8>,
+    janitor: Option<Janitor>,
+    janitor_at: Option<Instant>,
 }
 
 /// Which descriptor an entry of the poll list belongs to.
@@ -140,7 +146,7 @@ enum Source {
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
     let limits = &run.plan.limits;
-    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.leaf.is_some(), run.pid);
+    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.estate.leaf.is_some(), run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,
@@ -155,7 +161,9 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         stopped: None,
         kill_at: None,
         look_at: None,
-        buffer: vec![0; 64 << 10],
+        buffer: Vec::new(),
+        janitor: None,
+        janitor_at: Some(Instant::now() + JANITOR_AFTER),
         run,
     };
     match supervisor.watch() {
@@ -191,6 +199,7 @@ impl Supervisor<'_> {
                     Source::Stdout => terminal[2] = flags,
                     Source::Pump(i) => self.run.plumbing.pumps[i].step(),
                     Source::Capture(i) => {
+                        self.buffer.resize(64 << 10, 0);
                         self.run.plumbing.captures[i].step(&mut self.buffer);
                     }
                 }
@@ -220,7 +229,7 @@ impl Supervisor<'_> {
             sources.push(Source::Control);
             fds.push(PollFd::new(&self.run.control, PollFlags::IN));
         }
-        if let Some(event) = self.run.leaf.as_ref().and_then(Leaf::oom_event)
+        if let Some(event) = self.run.estate.leaf.as_ref().and_then(Leaf::oom_event)
             && self.stopped.is_none()
         {
             sources.push(Source::Oom);
@@ -282,11 +291,14 @@ impl Supervisor<'_> {
 
     fn next_due(&self) -> Option<Instant> {
         let deadline = self.deadline().filter(|_| self.stopped.is_none());
-        [deadline, self.kill_at, self.look_at].into_iter().flatten().min()
+        [deadline, self.kill_at, self.look_at, self.janitor_at].into_iter().flatten().min()
     }
 
     fn check_time(&mut self) -> Result<(), NotStarted> {
         let now = Instant::now();
+        if self.janitor_at.is_some_and(|at| now >= at) {
+            self.call_janitor();
+        }
         if self.kill_at.is_some_and(|at| now >= at) {
             self.kill_at = None;
             self.kill();
@@ -299,7 +311,7 @@ impl Supervisor<'_> {
         }
         if self.look_at.is_some_and(|at| now >= at) {
             if self.stopped.is_none()
-                && let Some(passed) = self.watchdog.look(self.run.leaf.as_ref())
+                && let Some(passed) = self.watchdog.look(self.run.estate.leaf.as_ref())
             {
                 self.stop(match passed {
                     Passed::Cpu => StopReason::Cpu,
@@ -384,7 +396,17 @@ impl Supervisor<'_> {
         Ok(())
     }
 
+    /// From now on somebody outlives us. Not for runs that are over in a blink: those the next start sweeps.
+    fn call_janitor(&mut self) {
+        if self.janitor_at.take().is_some() {
+            // Without one, too, the next start sweeps.
+            self.janitor = Janitor::start(&mut self.run.estate, &self.run.pidfd).ok().flatten();
+        }
+    }
+
     fn answer(&mut self, flags: PollFlags) {
+        // An answer may start a thread, and a process with threads does not fork.
+        self.call_janitor();
         let Some(listener) = &mut self.listener else { return };
         // HUP alone: nobody is left under this filter.
         let keep = flags.contains(PollFlags::IN) && listener.step().is_ok();
@@ -444,31 +466,35 @@ impl Supervisor<'_> {
             }
             (None, _) => Ending::Swept,
         };
-        let counts = self.run.leaf.as_ref().map(Leaf::counts).unwrap_or_default();
+        let counts = self.run.estate.leaf.as_ref().map(Leaf::counts).unwrap_or_default();
         let Counts { memory_peak_bytes, oom_kills, forks_refused } = counts;
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
         let output = captures.next().zip(captures.next());
         drop(captures);
-        let protected_created = self
+        let appeared = self
             .run
             .plan
             .watch_git
             .iter()
             .filter(|root| crate::registry::appeared(root, ".git"))
-            .map(|root| root.join(".git").to_string_lossy().into_owned())
-            .collect();
-        Ok(Finished {
+            .map(|root| root.join(".git").to_string_lossy().into_owned());
+        let protected_created = appeared.collect();
+        let finished = Finished {
             ending,
             stopped: self.stopped,
             output,
-            denials: self.listener.take().map(Listener::into_denials).unwrap_or_default(),
+            denials: self.listener.map(Listener::into_denials).unwrap_or_default(),
             wall,
             cpu: reaped.map_or(Duration::ZERO, |r| r.cpu),
             memory_peak_bytes: memory_peak_bytes.or(reaped.map(|r| r.memory_peak_bytes)),
             oom_kills,
             forks_refused,
             protected_created,
-        })
+        };
+        drop(self.run);
+        // Last: until everything above is gone the janitor must be there to take it away instead.
+        drop(self.janitor);
+        Ok(finished)
     }
 
     /// What the program had written before it died is still in the pipes.
@@ -476,6 +502,7 @@ impl Supervisor<'_> {
         if let Some(terminal) = &mut self.terminal {
             terminal.drain();
         }
+        self.buffer.resize(64 << 10, 0);
         for capture in &mut self.run.plumbing.captures {
             while capture.from.is_some() {
                 let before = capture.output.total_bytes;

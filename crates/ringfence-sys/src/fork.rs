@@ -19,9 +19,8 @@ impl Namespaces {
     /// A user namespace alone.
     pub const USER: Self = Self { flags: libc::CLONE_NEWUSER as u64 };
     /// User, mount and pid: what a child must be born into.
-    pub const BIRTH: Self = Self {
-        flags: (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID) as u64,
-    };
+    pub const BIRTH: Self =
+        Self { flags: (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID) as u64 };
     /// Net, ipc, uts and cgroup: what it can move into by itself.
     pub const REST: Self = Self {
         flags: (libc::CLONE_NEWNET

@@ -1,6 +1,6 @@
 //! Facts about the host: identity, kernel features, which catalogue names exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use crate::cgroup;
 /// First of the ids that runs of a root caller get on the host: above the ranges that distributions, systemd and
 /// subordinate ids use, below 2^31.
 const STAND_IN_FIRST: u32 = 1_900_000_000;
+
+/// Entries of a home that are listed; past that many each name is asked for.
+const HOME_NAMES_MAX: usize = 500;
 
 /// Who calls, and with what around it.
 #[derive(Clone, Debug)]
@@ -36,11 +39,9 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
     let homes = homes(caller, uid);
-    let mut secrets = existing(
-        homes
-            .iter()
-            .flat_map(|home| catalogue::HOME_SECRETS.iter().map(move |name| home.join(name))),
-    );
+    let contents: Vec<Contents<'_>> = homes.iter().map(|home| Contents::of(home)).collect();
+    let mut secrets =
+        existing(contents.iter().flat_map(|home| home.candidates(catalogue::HOME_SECRETS)));
     secrets.extend(existing([caller.state.clone()]));
     secrets.extend(existing(caller.config.clone()));
     let notify = ringfence_sys::seccomp::notify_available();
@@ -66,7 +67,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
             .map(PathBuf::from)
             .filter(|p| p.is_file() || preset == CommandPreset::Minimal)
             .collect(),
-        home_entries: home_entries(caller, &homes),
+        home_entries: home_entries(caller, &homes, &contents),
         homes,
         secrets,
         proc_masks: existing(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
@@ -166,10 +167,35 @@ fn passwd_home(uid: u32) -> Option<PathBuf> {
     })
 }
 
-fn home_entries(caller: &Caller, homes: &[PathBuf]) -> Vec<HomeEntry> {
-    let named = homes
-        .iter()
-        .flat_map(|home| catalogue::HOME_VISIBLE.iter().map(move |name| home.join(name)));
+/// The names at the top of a home, read at once: asking for each name of the catalogue costs a lookup apiece.
+struct Contents<'a> {
+    home: &'a Path,
+    names: Option<HashSet<OsString>>,
+}
+
+impl<'a> Contents<'a> {
+    fn of(home: &'a Path) -> Self {
+        // A home with very many entries is cheaper to ask than to list.
+        let names: Option<HashSet<OsString>> = std::fs::read_dir(home).ok().and_then(|entries| {
+            let names: HashSet<OsString> =
+                entries.flatten().take(HOME_NAMES_MAX + 1).map(|e| e.file_name()).collect();
+            (names.len() <= HOME_NAMES_MAX).then_some(names)
+        });
+        Self { home, names }
+    }
+
+    /// Those of `wanted` that can exist, judged by their first component.
+    fn candidates(&self, wanted: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
+        wanted.iter().filter_map(|name| {
+            let first = name.split('/').next().unwrap_or(name);
+            let there = self.names.as_ref().is_none_or(|n| n.contains(std::ffi::OsStr::new(first)));
+            there.then(|| self.home.join(name))
+        })
+    }
+}
+
+fn home_entries(caller: &Caller, homes: &[PathBuf], contents: &[Contents<'_>]) -> Vec<HomeEntry> {
+    let named = contents.iter().flat_map(|home| home.candidates(catalogue::HOME_VISIBLE));
     let by_variable = catalogue::ENV_DIRECTORIES.iter().filter_map(|name| {
         let value = caller.environment.get(std::ffi::OsStr::new(name))?;
         let path = PathBuf::from(value);
