@@ -57,11 +57,18 @@ pub(super) enum Outcome {
     Refuse { reason: &'static Reason, argument: Option<u8> },
 }
 
-/// If all of `when` hold, `then` is the outcome.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// If all of its conditions hold, `then` is the outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Guard {
-    pub(super) when: Vec<Condition>,
+    /// No guard needs more than two, and an array saves every compilation some forty allocations.
+    when: [Option<Condition>; 2],
     pub(super) then: Outcome,
+}
+
+impl Guard {
+    pub(super) fn when(&self) -> impl DoubleEndedIterator<Item = &Condition> {
+        self.when.iter().flatten()
+    }
 }
 
 /// A statement about the low half of one argument.
@@ -69,6 +76,7 @@ pub(super) struct Guard {
 pub(super) struct Condition {
     pub(super) argument: u8,
     pub(super) mask: u32,
+    /// Never empty.
     pub(super) values: &'static [u32],
     pub(super) among: Among,
 }
@@ -195,10 +203,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::SharedMemory => match spec.shared_memory {
             SharedMemory::Allowed => vec![],
             SharedMemory::Refused => {
-                vec![Guard {
-                    when: vec![],
-                    then: Outcome::Refuse { reason: &reasons::SHARED_MEMORY, argument: None },
-                }]
+                vec![always(&reasons::SHARED_MEMORY)]
             }
         },
     }
@@ -217,7 +222,7 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
                 &reasons::UNIX_DATAGRAM,
                 [unix, bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_SEQPACKET])],
             ),
-            Guard { when: vec![unix], then: Outcome::Allow },
+            Guard { when: [Some(unix), None], then: Outcome::Allow },
         ],
     };
     let inet_rules = match spec.inet {
@@ -244,7 +249,13 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
 }
 
 fn refuse<const N: usize>(argument: u8, reason: &'static Reason, when: [Condition; N]) -> Guard {
-    Guard { when: when.to_vec(), then: Outcome::Refuse { reason, argument: Some(argument) } }
+    const { assert!(N <= 2, "a guard has room for two conditions") };
+    let then = Outcome::Refuse { reason, argument: Some(argument) };
+    Guard { when: [when.first().copied(), when.get(1).copied()], then }
+}
+
+fn always(reason: &'static Reason) -> Guard {
+    Guard { when: [None; 2], then: Outcome::Refuse { reason, argument: None } }
 }
 
 /// The masked low half of an argument, to be compared.

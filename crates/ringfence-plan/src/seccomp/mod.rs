@@ -5,7 +5,7 @@
 //!
 //! - `table`: which number is which call, per architecture.
 //! - `rules`: what each call may do, as data; `checks`: where its arguments decide; `reasons`:
-//!   error and hint.
+//!   error and hint; `lookup`: which call falls under which rule.
 //! - `compile`: rules to instructions, with the few of `bpf`.
 //! - `simulate`: what the kernel would answer. `explain`: what the filter does, in words.
 //!
@@ -17,6 +17,7 @@ mod checks;
 mod compile;
 pub mod errno;
 mod explain;
+mod lookup;
 mod reasons;
 mod rules;
 mod simulate;

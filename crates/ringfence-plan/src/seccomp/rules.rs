@@ -6,14 +6,14 @@
 
 use super::checks::{self, Check, Guard, Outcome};
 use super::reasons::{self, Reason};
-use super::{FilterSpec, Profile};
+use super::{FilterSpec, Profile, lookup};
 
 /// Calls that are treated alike.
-struct Group {
+pub(super) struct Group {
     command: Rule,
     code: Rule,
-    /// Their names, with spaces between.
-    calls: &'static str,
+    /// Their names, with one space between.
+    pub(super) calls: &'static str,
 }
 
 /// What a profile says about a call.
@@ -32,24 +32,18 @@ pub(super) struct Ruling {
     pub(super) otherwise: Outcome,
 }
 
-/// The ruling for one call, or none if it is in no group. `spec` is normalised.
-pub(super) fn ruling(spec: FilterSpec, call: &str) -> Option<Ruling> {
-    let group = GROUPS.iter().find(|group| group.calls().any(|name| name == call))?;
-    Some(group.ruling(spec))
+/// The ruling for call `nr`, or none if it is in no table or no group. `spec` is normalised.
+pub(super) fn ruling(spec: FilterSpec, nr: u32) -> Option<Ruling> {
+    let group = *lookup::groups_by_number(spec.arch).get(usize::try_from(nr).ok()?)?;
+    Some(GROUPS.get(usize::from(group))?.ruling(spec))
 }
 
-/// The calls of each group and their common ruling. `spec` is normalised.
-pub(super) fn rulings(
-    spec: FilterSpec,
-) -> impl Iterator<Item = (impl Iterator<Item = &'static str>, Ruling)> {
-    GROUPS.iter().map(move |group| (group.calls(), group.ruling(spec)))
+/// The ruling of each of [`GROUPS`], in that order. `spec` is normalised.
+pub(super) fn rulings(spec: FilterSpec) -> impl Iterator<Item = Ruling> {
+    GROUPS.iter().map(move |group| group.ruling(spec))
 }
 
 impl Group {
-    fn calls(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.calls.split(' ')
-    }
-
     fn ruling(&self, spec: FilterSpec) -> Ruling {
         let rule = match spec.profile {
             Profile::Command => self.command,
@@ -67,7 +61,7 @@ impl Group {
 impl Ruling {
     /// Drops what comes after a guard without conditions: nothing reaches it.
     fn settled(mut self) -> Self {
-        if let Some(at) = self.guards.iter().position(|guard| guard.when.is_empty()) {
+        if let Some(at) = self.guards.iter().position(|guard| guard.when().next().is_none()) {
             self.otherwise = self.guards[at].then;
             self.guards.truncate(at);
         }
@@ -76,7 +70,7 @@ impl Ruling {
 
     /// What becomes of a call with these arguments.
     pub(super) fn decide(&self, args: &[u64; 6]) -> Outcome {
-        let matches = |guard: &&Guard| guard.when.iter().all(|condition| condition.holds(args));
+        let matches = |guard: &&Guard| guard.when().all(|condition| condition.holds(args));
         self.guards.iter().find(matches).map_or(self.otherwise, |guard| guard.then)
     }
 }
@@ -106,7 +100,7 @@ const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'st
     Group { command: Rule::Check(command), code: Rule::Refuse(code), calls }
 }
 
-static GROUPS: &[Group] = &[
+pub(super) static GROUPS: &[Group] = &[
     // Files: what may be touched is decided by mounts and Landlock, not here.
     everywhere(
         "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek \
@@ -277,11 +271,15 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    fn names() -> impl Iterator<Item = &'static str> {
+        GROUPS.iter().flat_map(|group| group.calls.split(' '))
+    }
+
     #[test]
     fn every_call_of_every_table_is_in_exactly_one_group() {
         for arch in [Arch::X86_64, Arch::Aarch64] {
             for (nr, call) in table::calls(arch) {
-                let n = GROUPS.iter().flat_map(Group::calls).filter(|c| c == call).count();
+                let n = names().filter(|name| name == call).count();
                 assert_eq!(n, 1, "{arch:?} {nr} {call}");
             }
         }
@@ -294,7 +292,7 @@ mod tests {
             .flat_map(table::calls)
             .map(|&(_, call)| call)
             .collect();
-        for call in GROUPS.iter().flat_map(Group::calls) {
+        for call in names() {
             assert!(known.contains(call), "{call}");
         }
     }
