@@ -206,6 +206,9 @@ impl Supervisor<'_> {
             }
             if let Some(t) = &mut self.terminal {
                 t.step(terminal);
+                if t.take_hung_up() {
+                    self.pass_on(Signal::HUP.as_raw());
+                }
             }
             if dead {
                 return Ok(());
@@ -372,28 +375,32 @@ impl Supervisor<'_> {
                 }
                 continue;
             }
-            // The second time it is meant.
-            if self.stopped.is_some() {
-                self.kill();
-                continue;
-            }
-            let interrupt = number == Signal::INT.as_raw();
-            if self.plan_has_init() {
-                let _ = channel::send(&self.run.control, &Message::Signal(number));
-            } else if let (Some(pid), Some(signal)) =
-                (Pid::from_raw(self.run.pid), Signal::from_named_raw(number))
-            {
-                let _ = rustix::process::kill_process_group(pid, signal);
-            }
-            self.stopped = Some(StopReason::Caller(number));
-            // Ctrl-C may be handled inside and the program go on; the other signals mean the end.
-            if interrupt {
-                self.stopped = None;
-            } else {
-                self.kill_at = Some(Instant::now() + GRACE);
-            }
+            self.pass_on(number);
         }
         Ok(())
+    }
+
+    /// Gives the program a signal of the caller's. The second time it is meant.
+    fn pass_on(&mut self, number: i32) {
+        if self.stopped.is_some() {
+            self.kill();
+            return;
+        }
+        let interrupt = number == Signal::INT.as_raw();
+        if self.plan_has_init() {
+            let _ = channel::send(&self.run.control, &Message::Signal(number));
+        } else if let (Some(pid), Some(signal)) =
+            (Pid::from_raw(self.run.pid), Signal::from_named_raw(number))
+        {
+            let _ = rustix::process::kill_process_group(pid, signal);
+        }
+        self.stopped = Some(StopReason::Caller(number));
+        // Ctrl-C may be handled inside and the program go on; the other signals mean the end.
+        if interrupt {
+            self.stopped = None;
+        } else {
+            self.kill_at = Some(Instant::now() + GRACE);
+        }
     }
 
     /// From now on somebody outlives us. Not for runs that are over in a blink: those the next start sweeps.

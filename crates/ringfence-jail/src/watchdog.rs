@@ -95,11 +95,12 @@ impl Watchdog {
         }
         if let Some(max) = self.memory_max {
             let scratch = self.scratch.as_ref().map_or(0, used_bytes);
-            let quick: u64 = tree.iter().map(|pid| resident_bytes(*pid)).sum();
-            // Shared pages count once for each process in the quick sum; the slow one divides them.
-            if scratch + quick > max
-                && scratch + tree.iter().map(|p| proportional_bytes(*p)).sum::<u64>() > max
-            {
+            let over = |anonymous: fn(i32) -> u64| {
+                let private: u64 = tree.iter().map(|pid| anonymous(*pid)).sum();
+                scratch + private + shared_bytes(&tree, max) > max
+            };
+            // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
+            if over(resident_bytes) && over(proportional_bytes) {
                 return Some(Passed::Memory);
             }
         }
@@ -197,11 +198,40 @@ fn kib_lines(path: &str, keys: &[&str]) -> u64 {
 }
 
 fn resident_bytes(pid: i32) -> u64 {
-    kib_lines(&format!("/proc/{pid}/status"), &["RssAnon", "RssShmem"])
+    kib_lines(&format!("/proc/{pid}/status"), &["RssAnon"])
 }
 
 fn proportional_bytes(pid: i32) -> u64 {
-    kib_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss_Anon", "Pss_Shmem"])
+    kib_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss_Anon"])
+}
+
+/// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
+/// they are dropped from every process's sight, where no resident count shows them.
+fn shared_bytes(tree: &[i32], max: u64) -> u64 {
+    let address_space: u64 =
+        tree.iter().map(|pid| kib_lines(&format!("/proc/{pid}/status"), &["VmSize"])).sum();
+    // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
+    if address_space <= max {
+        return 0;
+    }
+    let mut objects: HashMap<String, u64> = HashMap::new();
+    for pid in tree {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for line in
+            maps.lines().filter(|l| l.contains("/dev/zero (deleted)") || l.contains("/SYSV"))
+        {
+            let mut fields = line.split_ascii_whitespace();
+            let range = fields.next().and_then(|range| range.split_once('-'));
+            let end_of = |hex: &str| u64::from_str_radix(hex, 16).unwrap_or(0);
+            let Some((start, end)) = range else { continue };
+            let size = end_of(end).saturating_sub(end_of(start));
+            // The fields left are permissions, offset, device, inode.
+            let inode = fields.nth(3).unwrap_or_default().to_owned();
+            let known = objects.entry(inode).or_default();
+            *known = (*known).max(size);
+        }
+    }
+    objects.values().sum()
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {

@@ -629,6 +629,9 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
     for entry in facts.home_entries.iter().filter(|e| holds_secret(facts, &e.source.path)) {
         gaps.push(format!("`{}` is left out: it holds credentials", entry.at.display()));
     }
+    for secret in &request.secrets {
+        gaps.push(format!("`{}` is readable", secret.path.display()));
+    }
     let shown_secrets = facts.secrets.iter().filter(|secret| {
         let below = |path: &Path| secret.path.starts_with(path);
         request.readable.iter().any(|f| below(&f.path))

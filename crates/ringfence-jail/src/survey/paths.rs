@@ -74,6 +74,12 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
     // What is not there needs no hiding; but a typing error would then hide nothing, so it must exist.
     let hidden = policy.hide.iter().map(|p| find(p, "hide")).collect::<Result<_, _>>()?;
     let sockets = policy.sockets.iter().map(|p| socket(p)).collect::<Result<_, _>>()?;
+    let shown = readable.iter().chain((policy.preset == CommandPreset::Readonly).then_some(&cwd));
+    let secrets = shown
+        .filter(|found| found.kind == FileKind::Directory)
+        .flat_map(|found| dotenv(&found.path).into_iter().map(|name| found.path.join(name)))
+        .filter_map(|path| look(&path).map(|(kind, id)| Found { path, kind, id }))
+        .collect();
     let writable = writable_roots.into_iter().map(|root| survey(root, registry)).collect();
     Ok(Request {
         argv: asked.argv,
@@ -81,6 +87,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
         writable,
         writable_files,
         readable,
+        secrets,
         hidden,
         sockets,
         host_scratch: asked.host_scratch,

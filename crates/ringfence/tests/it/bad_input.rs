@@ -42,7 +42,12 @@ fn a_cwd_that_is_a_file_is_refused() {
 
 #[test]
 fn a_cwd_that_does_not_exist_is_refused() {
-    refused(&World::new(), &["run", "--cwd", "/nowhere/at/all", "--", "true"], 2, "/nowhere/at/all");
+    refused(
+        &World::new(),
+        &["run", "--cwd", "/nowhere/at/all", "--", "true"],
+        2,
+        "/nowhere/at/all",
+    );
 }
 
 #[test]
@@ -93,7 +98,15 @@ fn the_root_and_the_home_are_no_workspaces() {
 fn following_the_hint_about_broad_workspaces_works() {
     let world = World::new();
     let home = world.home();
-    let ran = world.ringfence(&["run", "--preset", "readonly", "--cwd", home.to_str().unwrap(), "--", "true"]);
+    let ran = world.ringfence(&[
+        "run",
+        "--preset",
+        "readonly",
+        "--cwd",
+        home.to_str().unwrap(),
+        "--",
+        "true",
+    ]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
@@ -116,7 +129,12 @@ fn a_grant_that_does_not_exist_is_refused() {
 
 #[test]
 fn the_network_cannot_be_opened_yet_and_says_so() {
-    refused(&World::new(), &["run", "--net", "allow:example.org", "--", "true"], 125, "example.org");
+    refused(
+        &World::new(),
+        &["run", "--net", "allow:example.org", "--", "true"],
+        125,
+        "example.org",
+    );
     refused(&World::new(), &["run", "--net", "everything", "--", "true"], 2, "--net");
 }
 

@@ -98,7 +98,12 @@ try:
 except BlockingIOError: print('stopped', n)";
     let (_, outcome) = World::new().python(&["--pids", "32", "--timeout", "60s"], program);
     let stdout = outcome["stdout"].as_str().unwrap();
-    let n: u32 = stdout.trim().strip_prefix("stopped ").unwrap_or_else(|| panic!("{outcome}")).parse().unwrap();
+    let n: u32 = stdout
+        .trim()
+        .strip_prefix("stopped ")
+        .unwrap_or_else(|| panic!("{outcome}"))
+        .parse()
+        .unwrap();
     assert!((20..=32).contains(&n), "{n}");
     if is_root() {
         assert!(rules(&outcome).contains(&"pids_limit".to_owned()), "{outcome}");
@@ -127,7 +132,12 @@ except RuntimeError: print('stopped', n)
 import os, sys; sys.stdout.flush(); os._exit(0)";
     let (_, outcome) = World::new().python(&["--pids", "32", "--timeout", "60s"], program);
     let stdout = outcome["stdout"].as_str().unwrap();
-    let n: u32 = stdout.trim().strip_prefix("stopped ").unwrap_or_else(|| panic!("{outcome}")).parse().unwrap();
+    let n: u32 = stdout
+        .trim()
+        .strip_prefix("stopped ")
+        .unwrap_or_else(|| panic!("{outcome}"))
+        .parse()
+        .unwrap();
     assert!((20..=32).contains(&n), "{n}");
 }
 
@@ -159,8 +169,14 @@ except OSError as e: print(e.errno, n)";
 
 #[test]
 fn one_large_file_stops_at_the_disk_limit() {
-    let (_, outcome) = World::new().sh_json(&["--disk", "10M"], "dd if=/dev/zero of=big bs=1M count=100; ls -l big | cut -d' ' -f5");
-    assert!(outcome["stdout"].as_str().unwrap().trim().parse::<u64>().unwrap_or(0) <= 10 << 20, "{outcome}");
+    let (_, outcome) = World::new().sh_json(
+        &["--disk", "10M"],
+        "dd if=/dev/zero of=big bs=1M count=100; ls -l big | cut -d' ' -f5",
+    );
+    assert!(
+        outcome["stdout"].as_str().unwrap().trim().parse::<u64>().unwrap_or(0) <= 10 << 20,
+        "{outcome}"
+    );
 }
 
 #[test]

@@ -25,7 +25,8 @@ fn eventually(what: &str, done: impl Fn() -> bool) {
 
 #[test]
 fn a_background_process_dies_with_the_run() {
-    let ran = World::new().sh(&[], "sleep 98761 & setsid nohup sleep 98761 >/dev/null 2>&1 & exit 3");
+    let ran =
+        World::new().sh(&[], "sleep 98761 & setsid nohup sleep 98761 >/dev/null 2>&1 & exit 3");
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(!alive("98761"));
 }
@@ -82,11 +83,8 @@ fn a_supervisor_killed_at_any_moment_leaves_nothing_after_the_next_start() {
 fn a_polite_signal_reaches_the_program() {
     let world = World::new();
     let script = "trap 'echo got it; exit 9' TERM; echo up; while :; do sleep 0.05; done";
-    let mut child = world
-        .command(&["run", "--", "sh", "-c", script])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        world.command(&["run", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut up = [0u8; 3];
     let stdout = child.stdout.as_mut().unwrap();
     stdout.read_exact(&mut up).unwrap();
@@ -120,9 +118,12 @@ fn nothing_is_left_after_a_run() {
     assert_eq!(world.sh(&[], "true").code, 0);
     assert!(world.names().is_empty());
     let leaves = |dir: &str| {
-        std::fs::read_dir(dir).into_iter().flatten().flatten().filter(|e| {
-            e.file_name().to_string_lossy().starts_with("ringfence-")
-        }).count()
+        std::fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|e| e.file_name().to_string_lossy().starts_with("ringfence-"))
+            .count()
     };
     // Other tests run beside this one and may have leaves of their own for a moment.
     eventually("cgroups stay behind", || leaves("/sys/fs/cgroup/pids") == 0);

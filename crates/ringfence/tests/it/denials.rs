@@ -61,11 +61,14 @@ fn a_host_socket_is_refused_unless_granted() {
     let world = World::new();
     let path = world.work().join("host.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-    let program = format!("
+    let program = format!(
+        "
 import socket
 s = socket.socket(socket.AF_UNIX)
 try: s.connect({:?}); print('connected')
-except OSError as e: print(e.errno)", path.to_str().unwrap());
+except OSError as e: print(e.errno)",
+        path.to_str().unwrap()
+    );
     let (_, outcome) = world.python(&[], &program);
     assert_eq!(outcome["stdout"], "13\n", "{outcome}");
     assert_eq!(rules(&outcome), ["unix_socket"]);

@@ -9,7 +9,7 @@ fn no_run_has_host_uid_zero() {
     use std::io::Read as _;
     let world = World::new();
     let mut child = world
-        .command(&["run", "--", "sh", "-c", "echo up; read x"])
+        .command(&["run", "--", "sh", "-c", "echo up; read x; true"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -20,7 +20,8 @@ fn no_run_has_host_uid_zero() {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let mut n = 0;
     for init in children.split_whitespace() {
-        let below = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap_or_default();
+        let below = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children"))
+            .unwrap_or_default();
         for program in below.split_whitespace() {
             let status = std::fs::read_to_string(format!("/proc/{program}/status")).unwrap();
             let uid = status.lines().find_map(|l| l.strip_prefix("Uid:")).unwrap().to_owned();
@@ -52,16 +53,22 @@ fn init_shows_neither_environment_nor_arguments_of_the_caller() {
     let all = outcome["stdout"].as_str().unwrap();
     assert!(!all.contains("canary-77aa"), "{all}");
     assert!(!all.contains("VISIBLE"), "{all}");
-    assert_eq!(all.trim_matches(['\0', ' ', '\n']), "ringfence");
+    assert!(all.starts_with("ringfence"), "{all}");
+    assert!(!all.contains(" -> "), "where it stands is not told either: {all}");
 }
 
 #[test]
 fn capabilities_are_gone_and_cannot_come_back() {
-    let (_, outcome) = World::new().sh_json(&[], "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\\t' | tr '\\n' ' '");
+    let (_, outcome) = World::new().sh_json(
+        &[],
+        "grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status | tr -d '\\t' | tr '\\n' ' '",
+    );
     let none = "0000000000000000";
     assert_eq!(
         outcome["stdout"],
-        format!("CapInh:{none} CapPrm:{none} CapEff:{none} CapBnd:{none} CapAmb:{none} NoNewPrivs:1 Seccomp:2 ")
+        format!(
+            "CapInh:{none} CapPrm:{none} CapEff:{none} CapBnd:{none} CapAmb:{none} NoNewPrivs:1 Seccomp:2 "
+        )
     );
 }
 
@@ -71,7 +78,10 @@ fn the_pids_limit_of_an_ordinary_user_counts_the_run_alone() {
         return;
     }
     // This user has other processes (this test at least); a limit of 8 must still leave room for 8 in the run.
-    let (_, outcome) = World::new().sh_json(&["--pids", "8"], "sleep 0.1 & sleep 0.1 & sleep 0.1 & sleep 0.1 & wait; echo fits");
+    let (_, outcome) = World::new().sh_json(
+        &["--pids", "8"],
+        "sleep 0.1 & sleep 0.1 & sleep 0.1 & sleep 0.1 & wait; echo fits",
+    );
     assert_eq!(outcome["stdout"], "fits\n", "{outcome}");
 }
 
@@ -81,7 +91,13 @@ fn a_placeholder_removed_on_the_host_is_why_runs_share_them() {
     use std::io::Read as _;
     let world = World::new();
     let mut child = world
-        .command(&["run", "--", "sh", "-c", "echo up; read x; mkdir .vscode 2>/dev/null && echo uncovered"])
+        .command(&[
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "echo up; read x; mkdir .vscode 2>/dev/null && echo uncovered",
+        ])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -131,11 +147,14 @@ print('int 0x80 answered', f())";
 fn the_binary_itself_cannot_be_overwritten() {
     let binary = crate::support::binary();
     let before = std::fs::metadata(&binary).unwrap();
-    let program = format!("
+    let program = format!(
+        "
 import os
 for path in ('/proc/1/exe', {:?}):
     try: os.open(path, os.O_WRONLY); print('opened', path)
-    except OSError: pass", binary.to_str().unwrap());
+    except OSError: pass",
+        binary.to_str().unwrap()
+    );
     let (_, outcome) = World::new().python(&[], &program);
     assert_eq!(outcome["stdout"], "", "{outcome}");
     assert_eq!(before.mtime(), std::fs::metadata(&binary).unwrap().mtime());

@@ -34,7 +34,10 @@ fn the_workspace_preset_writes_here_and_nowhere_else() {
 fn the_readonly_preset_writes_nothing_but_its_own_tmp() {
     let world = World::new();
     world.write("work/file", "text");
-    let ran = world.sh(&["--preset", "readonly"], "cat file; echo x > file; echo x > new; echo x > /tmp/t && echo tmp");
+    let ran = world.sh(
+        &["--preset", "readonly"],
+        "cat file; echo x > file; echo x > new; echo x > /tmp/t && echo tmp",
+    );
     assert_eq!(ran.stdout, "texttmp\n");
     assert_eq!(world.names().len(), 1);
 }
@@ -44,7 +47,10 @@ fn the_minimal_preset_shows_nothing_of_the_callers() {
     let world = World::new();
     world.write("work/file", "text");
     world.write("home/.gitconfig", "x");
-    let script = format!("pwd; ls -A; ls -A {} 2>&1 | grep -c text; ls /etc | grep -c host; echo x > f && cat f", world.work().display());
+    let script = format!(
+        "pwd; ls -A; ls -A {} 2>&1 | grep -c text; ls /etc | grep -c host; echo x > f && cat f",
+        world.work().display()
+    );
     let ran = world.sh(&["--preset", "minimal"], &script);
     assert_eq!(ran.stdout, "/workspace\n0\n2\nx\n", "{}", ran.stderr);
 }
@@ -56,7 +62,8 @@ fn grants_open_what_they_name() {
     world.write("write/file", "w");
     let (read, write) = (world.root().join("read"), world.root().join("write"));
     let (read, write) = (read.to_str().unwrap(), write.to_str().unwrap());
-    let script = format!("cat {read}/file; echo x > {read}/file; echo x > {write}/new; cat {write}/file");
+    let script =
+        format!("cat {read}/file; echo x > {read}/file; echo x > {write}/new; cat {write}/file");
     let ran = world.sh(&["--ro", read, "--rw", write], &script);
     assert_eq!(ran.stdout, "rw");
     assert!(world.root().join("write/new").exists());
@@ -121,7 +128,10 @@ fn a_set_user_id_bit_cannot_be_planted() {
 fn runs_share_nothing() {
     let world = World::new();
     assert_eq!(world.sh(&[], "echo x > /tmp/shared; echo x > /dev/shm/shared; echo x > ~/shared; ipcmk -Q >/dev/null").code, 0);
-    let ran = world.sh(&[], "ls /tmp/shared /dev/shm/shared ~/shared 2>/dev/null; ipcs -q | grep -c 0x; ls /tmp");
+    let ran = world.sh(
+        &[],
+        "ls /tmp/shared /dev/shm/shared ~/shared 2>/dev/null; ipcs -q | grep -c 0x; ls /tmp",
+    );
     assert!(!ran.stdout.contains("shared"), "{}", ran.stdout);
 }
 

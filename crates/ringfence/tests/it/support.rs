@@ -30,8 +30,9 @@ pub(crate) struct Ran {
 impl Ran {
     /// The outcome, for runs with `--json`.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|e| panic!("not one JSON object ({e}): {}\n{}", self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
+            panic!("not one JSON object ({e}): {}\n{}", self.stdout, self.stderr)
+        })
     }
 
     fn from(output: Output) -> Self {
@@ -83,7 +84,14 @@ impl World {
         let mut command = Command::new(binary());
         command.args(args).current_dir(self.work()).stdin(Stdio::null());
         command.env("HOME", self.home()).env("XDG_STATE_HOME", self.dir.path().join("state"));
-        for name in ["XDG_CONFIG_HOME", "CARGO_HOME", "RUSTUP_HOME", "TMPDIR"] {
+        for name in [
+            "XDG_CONFIG_HOME",
+            "CARGO_HOME",
+            "PYENV_ROOT",
+            "RUSTUP_HOME",
+            "RUSTUP_TOOLCHAIN",
+            "TMPDIR",
+        ] {
             command.env_remove(name);
         }
         for (name, value) in &self.vars {
@@ -165,7 +173,10 @@ pub(crate) fn have(feature: &str) -> bool {
     };
     let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
     if !present {
-        assert!(!required.split(',').any(|r| r == feature), "{feature} is required and missing here");
+        assert!(
+            !required.split(',').any(|r| r == feature),
+            "{feature} is required and missing here"
+        );
         eprintln!("SKIPPED: this host has no {feature}");
     }
     present

@@ -48,14 +48,21 @@ impl Session {
     fn expect(&mut self, needle: &str) {
         let started = Instant::now();
         let mut buffer = [0u8; 4096];
-        while !self.seen.contains(needle) {
-            assert!(started.elapsed() < Duration::from_secs(15), "no {needle:?} in {:?}", self.seen);
+        loop {
+            if let Some(at) = self.seen.find(needle) {
+                self.seen.drain(..at + needle.len());
+                return;
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(15),
+                "no {needle:?} in {:?}",
+                self.seen
+            );
             match self.master.read(&mut buffer) {
                 Ok(n) => self.seen.push_str(&String::from_utf8_lossy(&buffer[..n])),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
-        self.seen.clear();
     }
 
     fn type_in(&mut self, text: &str) {
@@ -106,7 +113,8 @@ except OSError as e: print('refused', e.errno)";
 #[test]
 fn a_pipe_into_a_terminal_run_works() {
     let world = World::new();
-    let mut session = on_a_terminal(&world, &["sh", "-c", "seq 3 | cat; test -t 1 && echo is-a-tty"]);
+    let mut session =
+        on_a_terminal(&world, &["sh", "-c", "seq 3 | cat; test -t 1 && echo is-a-tty"]);
     session.expect("is-a-tty");
     assert_eq!(session.child.wait().unwrap().code(), Some(0));
 }
