@@ -44,6 +44,7 @@ pub(crate) struct Watchdog {
 
 struct DiskRoot {
     path: PathBuf,
+    dev: u64,
     free_before: u64,
 }
 
@@ -53,7 +54,8 @@ impl Watchdog {
         let disk = roots
             .iter()
             .filter_map(|path| {
-                Some(DiskRoot { free_before: free_bytes(path)?, path: path.clone() })
+                let dev = rustix::fs::stat(path).ok()?.st_dev;
+                Some(DiskRoot { free_before: free_bytes(path)?, dev, path: path.clone() })
             })
             .collect();
         Self {
@@ -112,7 +114,9 @@ impl Watchdog {
                 let free = free_bytes(&root.path).unwrap_or(root.free_before);
                 // Others write to the same disk: what counts is what changed here since the run began.
                 if root.free_before.saturating_sub(free) > max
-                    && changed_bytes(&root.path, self.started, max) > max
+                    && changed_bytes(&root.path, self.started, max)
+                        .saturating_add(deleted_bytes(&self::tree(self.root_pid), root.dev))
+                        > max
                 {
                     return Some(Passed::Disk);
                 }
@@ -243,16 +247,24 @@ fn used_bytes(root: &OwnedFd) -> u64 {
     rustix::fs::fstatvfs(root).map_or(0, |s| s.f_blocks.saturating_sub(s.f_bfree) * s.f_frsize)
 }
 
-/// Bytes on disk of files below `root` that changed since `since`; stops counting past `enough`.
+/// Bytes on disk of files below `root` that changed since `since`; stops counting past `enough`. What changed and
+/// cannot be looked into (a closed directory, a path too long to name) counts as more than enough: it is not by chance
+/// that it cannot.
 fn changed_bytes(root: &Path, since: SystemTime, enough: u64) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let since = i64::try_from(since).unwrap_or(0);
+    let changed = |meta: &fs::Metadata| meta.ctime() >= since;
     let mut total = 0;
     let mut n_files = 0;
     let mut pending = vec![root.to_owned()];
     while let Some(dir) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        let Ok(entries) = fs::read_dir(&dir) else {
+            if fs::symlink_metadata(&dir).map_or(true, |meta| changed(&meta)) {
+                return u64::MAX;
+            }
+            continue;
+        };
         for entry in entries.flatten() {
             n_files += 1;
             // Never follows a link: the metadata of the entry itself.
@@ -260,11 +272,28 @@ fn changed_bytes(root: &Path, since: SystemTime, enough: u64) -> u64 {
             if meta.is_dir() {
                 pending.push(entry.path());
             }
-            if meta.ctime() >= since {
+            if changed(&meta) {
                 total += meta.blocks() * 512;
             }
             if total > enough || n_files > FILES_MAX {
                 return u64::MAX;
+            }
+        }
+    }
+    total
+}
+
+/// Bytes on disk of files on the device `dev` that the tree holds open and that have no name any more.
+fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut seen: HashSet<u64> = HashSet::new();
+    let mut total = 0;
+    for pid in tree {
+        for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            // Through the magic link: the open file itself, whatever its name was.
+            let Ok(meta) = fs::metadata(entry.path()) else { continue };
+            if meta.is_file() && meta.nlink() == 0 && meta.dev() == dev && seen.insert(meta.ino()) {
+                total += meta.blocks() * 512;
             }
         }
     }

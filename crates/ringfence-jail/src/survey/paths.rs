@@ -136,9 +136,31 @@ fn survey(root: Found, registry: &Registry) -> WritableRoot {
             protected.push(Protected { path: name.into(), state: ProtectedState::Present(kind) });
         }
     }
-    let git = git::survey(&root.path, &held, &|id| registry.held(id));
+    let mut git = git::survey(&root.path, &held, &|id| registry.held(id));
+    follow_links(&root.path, &mut protected, &mut git.pinned);
+    follow_links(&root.path, &mut git.protected, &mut git.pinned);
     let secrets = dotenv(&root.path);
     WritableRoot { root, owner_uid, owner_gid, protected, secrets, git }
+}
+
+/// A protected name that is a link protects nothing if what it leads to can be changed: that is protected too.
+fn follow_links(root: &Path, protected: &mut Vec<Protected>, pinned: &mut Vec<PathBuf>) {
+    let mut targets = Vec::new();
+    for link in protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink)) {
+        let Ok(found) = resolve(&root.join(&link.path)) else { continue };
+        let Ok(path) = found.path.strip_prefix(root) else { continue };
+        if path.as_os_str().is_empty() {
+            continue;
+        }
+        for ancestor in path.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty()) {
+            if !pinned.iter().any(|p| p == ancestor) {
+                pinned.push(ancestor.to_owned());
+            }
+        }
+        targets
+            .push(Protected { path: path.to_owned(), state: ProtectedState::Present(found.kind) });
+    }
+    protected.extend(targets);
 }
 
 /// The state of each of `names` below `dir`. What nobody can create needs no placeholder.
@@ -173,7 +195,18 @@ fn dotenv(root: &Path) -> Vec<PathBuf> {
             plain.then(|| PathBuf::from(&name))
         })
         .collect();
+    let real_root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    // What a link leads to is as secret as the link, wherever in this directory it lies.
+    let targets: Vec<PathBuf> = names
+        .iter()
+        .filter(|name| look(&root.join(name)).is_some_and(|(kind, _)| kind == FileKind::Symlink))
+        .filter_map(|name| resolve(&root.join(name)).ok())
+        .filter(|found| found.kind == FileKind::File)
+        .filter_map(|found| found.path.strip_prefix(&real_root).ok().map(Path::to_owned))
+        .collect();
+    names.extend(targets);
     names.sort();
+    names.dedup();
     names
 }
 
