@@ -114,6 +114,8 @@ struct Supervisor<'a> {
     terminal: Option<Terminal>,
     root_dev: Option<u64>,
     launched: Instant,
+    /// The same on the clock that files are stamped with, in seconds.
+    began: i64,
     started: Option<Instant>,
     report_open: bool,
     control_open: bool,
@@ -153,6 +155,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         terminal: None,
         root_dev: None,
         launched: Instant::now(),
+        began: epoch_secs(),
         started: None,
         report_open: true,
         control_open: true,
@@ -478,14 +481,7 @@ impl Supervisor<'_> {
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
         let output = captures.next().zip(captures.next());
         drop(captures);
-        let appeared = self
-            .run
-            .plan
-            .watch_git
-            .iter()
-            .filter(|root| crate::registry::appeared(root, ".git"))
-            .map(|root| root.join(".git").to_string_lossy().into_owned());
-        let protected_created = appeared.collect();
+        let protected_created = self.protected_created();
         let finished = Finished {
             ending,
             stopped: self.stopped,
@@ -502,6 +498,24 @@ impl Supervisor<'_> {
         // Last: until everything above is gone the janitor must be there to take it away instead.
         drop(self.janitor);
         Ok(finished)
+    }
+
+    /// What appeared in the workspace that the host's git would obey.
+    fn protected_created(&self) -> Vec<String> {
+        let plan = self.run.plan;
+        let shown = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+        let appeared = plan.watch_git.iter().filter(|root| crate::registry::appeared(root, ".git"));
+        let mut list: Vec<String> = appeared.map(|root| shown(root.join(".git"))).collect();
+        let repositories = plan.disk_roots.iter().filter(|root| !plan.watch_git.contains(root));
+        for root in repositories {
+            for link in crate::gitindex::links_since(&root.join(".git/index"), self.began) {
+                let git = root.join(link).join(".git");
+                if crate::gitindex::changed_since(&git, self.began) {
+                    list.push(shown(git));
+                }
+            }
+        }
+        list
     }
 
     /// What the program had written before it died is still in the pipes.
@@ -529,6 +543,11 @@ impl Supervisor<'_> {
             }
         }
     }
+}
+
+fn epoch_secs() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn readable(fd: impl AsFd) -> bool {

@@ -168,3 +168,52 @@ fn a_lying_git_file_is_not_followed() {
     let gaps = outcome["enforcement"]["gaps"].to_string();
     assert!(gaps.contains("does not point back"), "{gaps}");
 }
+
+#[test]
+fn a_nested_repository_that_git_would_obey_is_reported() {
+    let world = repository();
+    let script = "git init -q sub && git -C sub commit -q --allow-empty -m x && git add sub && git -C sub config core.fsmonitor 'touch PWNED'";
+    let (code, outcome) = world.sh_json(&[], script);
+    assert_eq!(code, 0, "{outcome}");
+    let created = outcome["workspace"]["protected_created"].to_string();
+    assert!(created.contains("work/sub/.git"), "{created}");
+    let (_, outcome) = repository().sh_json(&[], "echo b > b; git add b");
+    assert_eq!(outcome["workspace"]["protected_created"].as_array().unwrap().len(), 0, "{outcome}");
+}
+
+#[test]
+fn an_existing_submodule_and_worktree_keep_their_git_files() {
+    let world = repository();
+    world.write("work/.gitmodules", "[submodule \"lib\"]\n\tpath = vendor/lib\n\turl = x\n");
+    world.write("work/vendor/lib/.git", "gitdir: ../../.git/modules/lib\n");
+    world.write("work/.git/modules/lib/HEAD", "ref: refs/heads/main\n");
+    world.write("work/.git/modules/lib/config", "[core]\n\tworktree = ../../../vendor/lib\n");
+    host_git(&world, &["worktree", "add", "-q", "tree"]);
+    for attack in [
+        "echo 'gitdir: /tmp/evil' > vendor/lib/.git; echo 'gitdir: /tmp/evil' > tree/.git",
+        "mv vendor v; mkdir -p vendor/lib; echo evil > vendor/lib/.git",
+        "mv vendor/lib v; mkdir -p vendor/lib; echo evil > vendor/lib/.git",
+        "mv tree t; mkdir tree; echo evil > tree/.git",
+        "mv .git/worktrees .git/old; cp -r .git/old .git/worktrees; echo /tmp > .git/worktrees/tree/commondir",
+        "echo /tmp > .git/worktrees/tree/commondir; echo x > .git/worktrees/tree/config.worktree",
+    ] {
+        world.sh(&[], attack);
+        let read = |name: &str| std::fs::read_to_string(world.work().join(name)).unwrap();
+        assert_eq!(read("vendor/lib/.git"), "gitdir: ../../.git/modules/lib\n", "{attack}");
+        assert!(read("tree/.git").contains(".git/worktrees/tree"), "{attack}");
+        assert_eq!(read(".git/worktrees/tree/commondir"), "../..\n", "{attack}");
+        assert!(!world.work().join(".git/worktrees/tree/config.worktree").exists(), "{attack}");
+    }
+    works(&world, "cd tree && echo x > x && git add x && git commit -qm in-tree");
+}
+
+#[test]
+fn a_link_to_hooks_protects_what_it_leads_to() {
+    let world = repository();
+    std::fs::remove_dir_all(world.work().join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink("../githooks", world.work().join(".git/hooks")).unwrap();
+    world.write("work/githooks/README", "x");
+    world.sh(&[], "echo evil > githooks/pre-commit; mv githooks g; mkdir githooks; echo evil > githooks/pre-commit");
+    assert!(!world.work().join("githooks/pre-commit").exists());
+    assert!(world.work().join("githooks/README").exists());
+}
