@@ -213,7 +213,8 @@ impl Child<'_> {
         ringfence_sys::close_range_between(0, low - 1)?;
         ringfence_sys::close_range_between(low + 1, high - 1)?;
         ringfence_sys::close_range_from(high + 1)?;
-        drop_capabilities()?;
+        // It executes nothing more, so the bounding set, a bound on what exec can give, does not matter here.
+        empty_capabilities()?;
         rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;
         loop {
             let mut fds = [
@@ -370,7 +371,6 @@ fn wipe(mem: impl AsFd, start: u64, end: u64, label: &[u8]) -> Result<(), CallEr
 
 fn drop_capabilities() -> Result<(), CallError> {
     rustix::thread::clear_ambient_capability_set().named(|| "prctl(PR_CAP_AMBIENT_CLEAR_ALL)")?;
-    let none = CapabilitySet::empty();
     for bit in 0..64 {
         let Some(capability) = CapabilitySet::from_bits(1u64 << bit) else { continue };
         match rustix::thread::remove_capability_from_bounding_set(capability) {
@@ -381,6 +381,11 @@ fn drop_capabilities() -> Result<(), CallError> {
             Err(errno) => return Err(CallError::new("prctl(PR_CAPBSET_DROP)", errno)),
         }
     }
+    empty_capabilities()
+}
+
+fn empty_capabilities() -> Result<(), CallError> {
+    let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     rustix::thread::set_capabilities(None, sets).named(|| "capset(0)")
 }

@@ -119,6 +119,7 @@ struct Supervisor<'a> {
     started: Option<Instant>,
     report_open: bool,
     control_open: bool,
+    listener_open: bool,
     failure: Option<Failure>,
     ended: Option<Ended>,
     stopped: Option<StopReason>,
@@ -159,6 +160,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         started: None,
         report_open: true,
         control_open: true,
+        listener_open: true,
         failure: None,
         ended: None,
         stopped: None,
@@ -241,7 +243,7 @@ impl Supervisor<'_> {
             sources.push(Source::Oom);
             fds.push(PollFd::from_borrowed_fd(event, PollFlags::IN));
         }
-        if let Some(listener) = &self.listener {
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.listener_open) {
             sources.push(Source::Listener);
             fds.push(PollFd::new(listener.fd(), PollFlags::IN));
         }
@@ -415,14 +417,15 @@ impl Supervisor<'_> {
     }
 
     fn answer(&mut self, flags: PollFlags) {
-        // An answer may start a thread, and a process with threads does not fork.
-        self.call_janitor();
+        if flags.contains(PollFlags::IN) {
+            // An answer may start a thread, and a process with threads does not fork.
+            self.call_janitor();
+        }
         let Some(listener) = &mut self.listener else { return };
-        // HUP alone: nobody is left under this filter.
-        let keep = flags.contains(PollFlags::IN) && listener.step().is_ok();
-        if !keep && !flags.contains(PollFlags::IN) {
-            // Nothing will come any more; the denials are kept for the end.
-            std::thread::yield_now();
+        let answered = flags.contains(PollFlags::IN) && listener.step().is_ok();
+        if !answered {
+            // HUP: nobody is left under this filter, and nothing will come any more. The denials are kept for the end.
+            self.listener_open = false;
         }
     }
 
