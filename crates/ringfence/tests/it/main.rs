@@ -11,6 +11,7 @@ mod files;
 mod git;
 mod honesty;
 mod house;
+mod nested;
 mod outcome;
 mod protected;
 mod secrets;
