@@ -12,8 +12,8 @@ use crate::facts::{
     CgroupFacts, FileKind, HostFacts, ProtectedState, Request, RootEntry, UserNamespaces,
 };
 use crate::plan::{
-    CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Namespace, Plan, Resource, Rlimit, RuleAccess,
-    Step,
+    CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Namespace, Plan, Resource, Rlimit,
+    RuleAccess, Step,
 };
 use crate::seccomp::{self, Filter, FilterSpec, Inet, Observe, Profile, SharedMemory, UnixSockets};
 use crate::view::{Parts, View, WORKSPACE};

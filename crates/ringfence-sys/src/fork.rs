@@ -42,7 +42,7 @@ impl Namespaces {
     }
 
     const fn of(flag: libc::c_int) -> Self {
-        Self { flags: flag as u64 }
+        Self { flags: flag.unsigned_abs() as u64 }
     }
 }
 
@@ -178,5 +178,9 @@ fn describe(call: &str, namespaces: Namespaces) -> String {
     ];
     let wanted = names.iter().filter(|(one, _)| namespaces.flags & one.flags != 0);
     let wanted: Vec<&str> = wanted.map(|(_, name)| *name).collect();
-    if wanted.is_empty() { format!("{call}(SIGCHLD)") } else { format!("{call}({})", wanted.join("|")) }
+    if wanted.is_empty() {
+        format!("{call}(SIGCHLD)")
+    } else {
+        format!("{call}({})", wanted.join("|"))
+    }
 }

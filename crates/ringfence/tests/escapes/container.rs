@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_sys::{CallError, Forked, Named, Namespaces};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Gid, Signal, Uid};
+use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
 use serde::{Deserialize, Serialize};
 
 use crate::program::{HOME, WORKSPACE};
@@ -220,6 +220,9 @@ fn prepare(job: &Job) -> Result<(), CallError> {
             .named(|| "setresgid(0)")?;
         rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)
             .named(|| "setresuid(0)")?;
+        // A change of uid closes `/proc/1`; an ordinary container's first process is open to its root.
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+            .named(|| "prctl(PR_SET_DUMPABLE, 1)")?;
     }
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .named(|| "prctl(PR_SET_PDEATHSIG)")?;

@@ -30,7 +30,6 @@ pub(crate) struct Document {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Cgroup,
-    Landlock,
     X86_64,
 }
 
@@ -127,7 +126,8 @@ pub(crate) fn read_all(dir: &Path) -> Result<Vec<Document>, String> {
     files.iter().map(read).collect()
 }
 
-fn parse(name: &str, text: &str) -> Result<Document, String> {
+/// One document.
+pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
     let mut lines = text.lines().peekable();
     match lines.next() {
         Some(title) if title.starts_with("# ") => {}
@@ -153,7 +153,8 @@ fn parse(name: &str, text: &str) -> Result<Document, String> {
                 "twin" => once(&mut twin, program, "twin")?,
                 _ => return Err(format!("a program called `{role}`: attack or twin")),
             }
-        } else if let Some((key, value)) = line.strip_prefix("- ").and_then(|l| l.split_once(": ")) {
+        } else if let Some((key, value)) = line.strip_prefix("- ").and_then(|l| l.split_once(": "))
+        {
             let value = value.trim();
             match key {
                 "Class" => once(&mut class, one_of(value, CLASSES)?, key)?,
@@ -176,8 +177,15 @@ fn parse(name: &str, text: &str) -> Result<Document, String> {
         return Err("no prose: say how it works, whom it broke, what stops it".into());
     }
     class.ok_or("no `- Class:`")?;
-    layer.ok_or("no `- Layer:`")?;
+    let layer = layer.ok_or("no `- Layer:`")?;
     let rows = rows(&table)?;
+    let takes_out = |row: &Row| match &row.kind {
+        RowKind::Without(layers) => layers.iter().any(|l| l.is_part_of(&layer)),
+        _ => false,
+    };
+    if !rows.iter().any(takes_out) {
+        return Err(format!("no row takes out `{layer}`, the layer that stops it"));
+    }
     let attack = attack.ok_or("no attack")?;
     let twin = twin.ok_or("no twin")?;
     Ok(Document { name: name.to_owned(), needs, flags, setup, check, attack, twin, rows })
@@ -197,9 +205,8 @@ fn one_of(value: &str, known: &[&str]) -> Result<String, String> {
 fn need(word: &str) -> Result<Need, String> {
     match word {
         "cgroup" => Ok(Need::Cgroup),
-        "landlock" => Ok(Need::Landlock),
         "x86_64" => Ok(Need::X86_64),
-        _ => Err(format!("`Needs: {word}`: cgroup, landlock or x86_64")),
+        _ => Err(format!("`Needs: {word}`: cgroup or x86_64")),
     }
 }
 
@@ -249,7 +256,8 @@ fn row_kind(text: &str) -> Result<RowKind, String> {
         "on rlimit" => RowKind::On(Counter::Rlimit),
         "twin" => RowKind::Twin,
         _ => {
-            let layers = text.strip_prefix("without ").ok_or(format!("row `{text}` is not known"))?;
+            let layers =
+                text.strip_prefix("without ").ok_or(format!("row `{text}` is not known"))?;
             let layers = layers.split('+').map(|name| {
                 Layer::by_name(name.trim()).ok_or(format!("layer `{name}` is not known"))
             });

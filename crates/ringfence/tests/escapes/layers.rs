@@ -50,6 +50,15 @@ impl Layer {
         NAMES.iter().find(|(layer, _)| *layer == self).map_or("", |(_, name)| name)
     }
 
+    /// Whether taking it out takes out this layer of the contract, or a part of it.
+    pub(crate) fn is_part_of(self, layer: &str) -> bool {
+        match self {
+            Self::Masks | Self::Landlock => layer == "filesystem",
+            Self::Privileges | Self::Environment => layer == "process",
+            _ => layer == self.name(),
+        }
+    }
+
     fn take_out(self, plan: &mut Plan) -> std::io::Result<()> {
         match self {
             Self::Syscalls => {
@@ -98,24 +107,31 @@ impl Layer {
             }
             Self::Process => {
                 plan.birth.retain(|n| *n != Namespace::Pid);
-                plan.setup.retain(|step| !matches!(step, Step::WipeSelf | Step::HideSelf));
+                plan.setup.retain(|step| {
+                    !matches!(step, Step::WipeSelf | Step::HideSelf | Step::Hostname { .. })
+                });
                 // A new procfs needs a pid namespace of one's own, so the container's stands in for it.
                 let proc = std::fs::metadata("/proc")?;
                 let id = FileId { dev: proc.dev(), ino: proc.ino() };
                 for step in &mut plan.setup {
-                    if let Step::Mount(mount @ Mount::Proc { .. }) = step {
-                        let at = PathBuf::from("/proc");
-                        let source = BindSource::Host { path: at.clone(), id, idmapped: false };
-                        *mount = Mount::Bind { source, at, access: Access::ReadWrite };
+                    match step {
+                        Step::Unshare { namespaces } => {
+                            namespaces.retain(|n| *n == Namespace::Network);
+                        }
+                        Step::Mount(mount @ Mount::Proc { .. }) => {
+                            let at = PathBuf::from("/proc");
+                            let source = BindSource::Host { path: at.clone(), id, idmapped: false };
+                            *mount = Mount::Bind { source, at, access: Access::ReadWrite };
+                        }
+                        _ => {}
                     }
                 }
             }
             Self::Privileges => {
                 // Only uid 0 keeps its capabilities across exec.
                 (plan.identity.guest_uid, plan.identity.guest_gid) = (0, 0);
-                plan.payload.retain(|step| {
-                    !matches!(step, Step::DropCapabilities | Step::NoNewPrivileges)
-                });
+                plan.payload
+                    .retain(|step| !matches!(step, Step::DropCapabilities | Step::NoNewPrivileges));
             }
             Self::Environment => plan.environment = std::env::vars_os().collect(),
         }

@@ -6,6 +6,7 @@
 
 mod container;
 mod document;
+mod honesty;
 mod layers;
 mod program;
 mod suite;

@@ -40,8 +40,20 @@ const DEVICES: &[&str] = &["full", "null", "random", "tty", "urandom", "zero"];
 
 /// Of `/etc`, made by us: the host's own would be about the host, or a place for attacks to write to.
 const ETC_OURS: &[&str] = &[
-    "cron.d", "group", "gshadow", "gshadow-", "hostname", "hosts", "passwd", "profile.d",
-    "resolv.conf", "shadow", "shadow-", "sudoers", "sudoers.d", "victim",
+    "cron.d",
+    "group",
+    "gshadow",
+    "gshadow-",
+    "hostname",
+    "hosts",
+    "passwd",
+    "profile.d",
+    "resolv.conf",
+    "shadow",
+    "shadow-",
+    "sudoers",
+    "sudoers.d",
+    "victim",
 ];
 
 /// Larger files of `/etc` are of no use to an attack or a twin.
@@ -139,8 +151,14 @@ fn devices(root: &Path) -> Result<(), CallError> {
     }
     let pts = dev.join("pts");
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    rustix::mount::mount("devpts", &pts, "devpts", flags, Some(c"newinstance,ptmxmode=666,mode=620"))
-        .named(|| "mount(devpts)")?;
+    rustix::mount::mount(
+        "devpts",
+        &pts,
+        "devpts",
+        flags,
+        Some(c"newinstance,ptmxmode=666,mode=620"),
+    )
+    .named(|| "mount(devpts)")?;
     for (name, target) in [
         ("ptmx", "pts/ptmx"),
         ("fd", "/proc/self/fd"),
