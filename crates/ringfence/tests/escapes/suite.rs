@@ -412,8 +412,11 @@ impl Suite {
 
 /// Compares; `Some` says why the attack cannot be tried on this kernel.
 fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option<String>, String> {
+    // An attack that succeeds may have killed whoever would have told the outcome; then the check's word is enough.
+    let told = report.check.is_none() || expect.line.as_deref() != Some("ESCAPED");
     let outcome: Option<Value> = match kind {
         RowKind::Off => None,
+        _ if !told => None,
         _ => Some(
             serde_json::from_str(report.stdout.trim())
                 .map_err(|e| format!("no outcome was printed: {e}"))?,
@@ -444,6 +447,9 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
         }
     }
     let Some(outcome) = &outcome else { return Ok(None) };
+    if expect.status.is_none() && outcome["ran"] != "yes" {
+        return Err("the program did not run".to_owned());
+    }
     let code = outcome["error"]["code"].as_str().unwrap_or("none");
     if expect.status.is_some() && expect.status != status {
         return Err(format!("the status is `{}`, code `{code}`", status.unwrap_or_default()));
