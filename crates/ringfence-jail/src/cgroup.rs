@@ -178,6 +178,8 @@ impl Leaf {
                 if let Some(bytes) = plan.memory_bytes_max {
                     put(&memory, "memory.limit_in_bytes", bytes)?;
                     optional(put(&memory, "memory.memsw.limit_in_bytes", bytes))?;
+                    // TCP buffers have a counter of their own on v1, without limit unless told.
+                    optional(put(&memory, "memory.kmem.tcp.limit_in_bytes", bytes))?;
                     self.oom = Some(oom_event(&memory)?);
                 }
                 if let Some(pids) = plan.pids_max {

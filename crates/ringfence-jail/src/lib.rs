@@ -4,6 +4,7 @@
 mod cgroup;
 mod channel;
 mod child;
+mod gitindex;
 mod handover;
 mod identity;
 mod janitor;

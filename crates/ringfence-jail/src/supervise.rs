@@ -114,6 +114,8 @@ struct Supervisor<'a> {
     terminal: Option<Terminal>,
     root_dev: Option<u64>,
     launched: Instant,
+    /// The same on the clock that files are stamped with, in seconds.
+    began: i64,
     started: Option<Instant>,
     report_open: bool,
     control_open: bool,
@@ -153,6 +155,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         terminal: None,
         root_dev: None,
         launched: Instant::now(),
+        began: epoch_secs(),
         started: None,
         report_open: true,
         control_open: true,
@@ -206,6 +209,9 @@ impl Supervisor<'_> {
             }
             if let Some(t) = &mut self.terminal {
                 t.step(terminal);
+                if t.take_hung_up() {
+                    self.pass_on(Signal::HUP.as_raw());
+                }
             }
             if dead {
                 return Ok(());
@@ -372,28 +378,32 @@ impl Supervisor<'_> {
                 }
                 continue;
             }
-            // The second time it is meant.
-            if self.stopped.is_some() {
-                self.kill();
-                continue;
-            }
-            let interrupt = number == Signal::INT.as_raw();
-            if self.plan_has_init() {
-                let _ = channel::send(&self.run.control, &Message::Signal(number));
-            } else if let (Some(pid), Some(signal)) =
-                (Pid::from_raw(self.run.pid), Signal::from_named_raw(number))
-            {
-                let _ = rustix::process::kill_process_group(pid, signal);
-            }
-            self.stopped = Some(StopReason::Caller(number));
-            // Ctrl-C may be handled inside and the program go on; the other signals mean the end.
-            if interrupt {
-                self.stopped = None;
-            } else {
-                self.kill_at = Some(Instant::now() + GRACE);
-            }
+            self.pass_on(number);
         }
         Ok(())
+    }
+
+    /// Gives the program a signal of the caller's. The second time it is meant.
+    fn pass_on(&mut self, number: i32) {
+        if self.stopped.is_some() {
+            self.kill();
+            return;
+        }
+        let interrupt = number == Signal::INT.as_raw();
+        if self.plan_has_init() {
+            let _ = channel::send(&self.run.control, &Message::Signal(number));
+        } else if let (Some(pid), Some(signal)) =
+            (Pid::from_raw(self.run.pid), Signal::from_named_raw(number))
+        {
+            let _ = rustix::process::kill_process_group(pid, signal);
+        }
+        self.stopped = Some(StopReason::Caller(number));
+        // Ctrl-C may be handled inside and the program go on; the other signals mean the end.
+        if interrupt {
+            self.stopped = None;
+        } else {
+            self.kill_at = Some(Instant::now() + GRACE);
+        }
     }
 
     /// From now on somebody outlives us. Not for runs that are over in a blink: those the next start sweeps.
@@ -471,14 +481,7 @@ impl Supervisor<'_> {
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
         let output = captures.next().zip(captures.next());
         drop(captures);
-        let appeared = self
-            .run
-            .plan
-            .watch_git
-            .iter()
-            .filter(|root| crate::registry::appeared(root, ".git"))
-            .map(|root| root.join(".git").to_string_lossy().into_owned());
-        let protected_created = appeared.collect();
+        let protected_created = self.protected_created();
         let finished = Finished {
             ending,
             stopped: self.stopped,
@@ -495,6 +498,24 @@ impl Supervisor<'_> {
         // Last: until everything above is gone the janitor must be there to take it away instead.
         drop(self.janitor);
         Ok(finished)
+    }
+
+    /// What appeared in the workspace that the host's git would obey.
+    fn protected_created(&self) -> Vec<String> {
+        let plan = self.run.plan;
+        let shown = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
+        let appeared = plan.watch_git.iter().filter(|root| crate::registry::appeared(root, ".git"));
+        let mut list: Vec<String> = appeared.map(|root| shown(root.join(".git"))).collect();
+        let repositories = plan.disk_roots.iter().filter(|root| !plan.watch_git.contains(root));
+        for root in repositories {
+            for link in crate::gitindex::links_since(&root.join(".git/index"), self.began) {
+                let git = root.join(link).join(".git");
+                if crate::gitindex::changed_since(&git, self.began) {
+                    list.push(shown(git));
+                }
+            }
+        }
+        list
     }
 
     /// What the program had written before it died is still in the pipes.
@@ -522,6 +543,11 @@ impl Supervisor<'_> {
             }
         }
     }
+}
+
+fn epoch_secs() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn readable(fd: impl AsFd) -> bool {

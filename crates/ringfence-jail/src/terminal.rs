@@ -29,6 +29,7 @@ pub(crate) struct Terminal {
     to_master: Vec<u8>,
     to_caller: Vec<u8>,
     reads_caller: bool,
+    hung_up: bool,
     open: bool,
 }
 
@@ -59,6 +60,7 @@ impl Terminal {
             to_master: Vec::new(),
             to_caller: Vec::new(),
             reads_caller,
+            hung_up: false,
             open: true,
         };
         terminal.resize();
@@ -89,6 +91,11 @@ impl Terminal {
         [master, stdin, stdout]
     }
 
+    /// Whether the caller's terminal went away since this was asked last.
+    pub(crate) fn take_hung_up(&mut self) -> bool {
+        std::mem::take(&mut self.hung_up)
+    }
+
     /// The master side.
     pub(crate) fn master(&self) -> &OwnedFd {
         &self.master
@@ -103,7 +110,11 @@ impl Terminal {
             match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
                 Ok(n) if n > 0 => self.to_master.extend_from_slice(&buffer[..n]),
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                _ => self.reads_caller = false,
+                // The caller's terminal is gone, and with it whoever sat there.
+                _ => {
+                    self.reads_caller = false;
+                    self.hung_up = true;
+                }
             }
         }
         if master.contains(PollFlags::OUT) && !self.to_master.is_empty() {

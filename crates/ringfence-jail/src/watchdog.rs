@@ -44,6 +44,7 @@ pub(crate) struct Watchdog {
 
 struct DiskRoot {
     path: PathBuf,
+    dev: u64,
     free_before: u64,
 }
 
@@ -53,7 +54,8 @@ impl Watchdog {
         let disk = roots
             .iter()
             .filter_map(|path| {
-                Some(DiskRoot { free_before: free_bytes(path)?, path: path.clone() })
+                let dev = rustix::fs::stat(path).ok()?.st_dev;
+                Some(DiskRoot { free_before: free_bytes(path)?, dev, path: path.clone() })
             })
             .collect();
         Self {
@@ -95,11 +97,12 @@ impl Watchdog {
         }
         if let Some(max) = self.memory_max {
             let scratch = self.scratch.as_ref().map_or(0, used_bytes);
-            let quick: u64 = tree.iter().map(|pid| resident_bytes(*pid)).sum();
-            // Shared pages count once for each process in the quick sum; the slow one divides them.
-            if scratch + quick > max
-                && scratch + tree.iter().map(|p| proportional_bytes(*p)).sum::<u64>() > max
-            {
+            let over = |anonymous: fn(i32) -> u64| {
+                let private: u64 = tree.iter().map(|pid| anonymous(*pid)).sum();
+                scratch + private + shared_bytes(&tree, max) > max
+            };
+            // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
+            if over(resident_bytes) && over(proportional_bytes) {
                 return Some(Passed::Memory);
             }
         }
@@ -111,7 +114,9 @@ impl Watchdog {
                 let free = free_bytes(&root.path).unwrap_or(root.free_before);
                 // Others write to the same disk: what counts is what changed here since the run began.
                 if root.free_before.saturating_sub(free) > max
-                    && changed_bytes(&root.path, self.started, max) > max
+                    && changed_bytes(&root.path, self.started, max)
+                        .saturating_add(deleted_bytes(&self::tree(self.root_pid), root.dev))
+                        > max
                 {
                     return Some(Passed::Disk);
                 }
@@ -197,11 +202,40 @@ fn kib_lines(path: &str, keys: &[&str]) -> u64 {
 }
 
 fn resident_bytes(pid: i32) -> u64 {
-    kib_lines(&format!("/proc/{pid}/status"), &["RssAnon", "RssShmem"])
+    kib_lines(&format!("/proc/{pid}/status"), &["RssAnon"])
 }
 
 fn proportional_bytes(pid: i32) -> u64 {
-    kib_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss_Anon", "Pss_Shmem"])
+    kib_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss_Anon"])
+}
+
+/// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
+/// they are dropped from every process's sight, where no resident count shows them.
+fn shared_bytes(tree: &[i32], max: u64) -> u64 {
+    let address_space: u64 =
+        tree.iter().map(|pid| kib_lines(&format!("/proc/{pid}/status"), &["VmSize"])).sum();
+    // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
+    if address_space <= max {
+        return 0;
+    }
+    let mut objects: HashMap<String, u64> = HashMap::new();
+    for pid in tree {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for line in
+            maps.lines().filter(|l| l.contains("/dev/zero (deleted)") || l.contains("/SYSV"))
+        {
+            let mut fields = line.split_ascii_whitespace();
+            let range = fields.next().and_then(|range| range.split_once('-'));
+            let end_of = |hex: &str| u64::from_str_radix(hex, 16).unwrap_or(0);
+            let Some((start, end)) = range else { continue };
+            let size = end_of(end).saturating_sub(end_of(start));
+            // The fields left are permissions, offset, device, inode.
+            let inode = fields.nth(3).unwrap_or_default().to_owned();
+            let known = objects.entry(inode).or_default();
+            *known = (*known).max(size);
+        }
+    }
+    objects.values().sum()
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {
@@ -213,16 +247,24 @@ fn used_bytes(root: &OwnedFd) -> u64 {
     rustix::fs::fstatvfs(root).map_or(0, |s| s.f_blocks.saturating_sub(s.f_bfree) * s.f_frsize)
 }
 
-/// Bytes on disk of files below `root` that changed since `since`; stops counting past `enough`.
+/// Bytes on disk of files below `root` that changed since `since`; stops counting past `enough`. What changed and
+/// cannot be looked into (a closed directory, a path too long to name) counts as more than enough: it is not by chance
+/// that it cannot.
 fn changed_bytes(root: &Path, since: SystemTime, enough: u64) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let since = i64::try_from(since).unwrap_or(0);
+    let changed = |meta: &fs::Metadata| meta.ctime() >= since;
     let mut total = 0;
     let mut n_files = 0;
     let mut pending = vec![root.to_owned()];
     while let Some(dir) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else { continue };
+        let Ok(entries) = fs::read_dir(&dir) else {
+            if fs::symlink_metadata(&dir).map_or(true, |meta| changed(&meta)) {
+                return u64::MAX;
+            }
+            continue;
+        };
         for entry in entries.flatten() {
             n_files += 1;
             // Never follows a link: the metadata of the entry itself.
@@ -230,11 +272,28 @@ fn changed_bytes(root: &Path, since: SystemTime, enough: u64) -> u64 {
             if meta.is_dir() {
                 pending.push(entry.path());
             }
-            if meta.ctime() >= since {
+            if changed(&meta) {
                 total += meta.blocks() * 512;
             }
             if total > enough || n_files > FILES_MAX {
                 return u64::MAX;
+            }
+        }
+    }
+    total
+}
+
+/// Bytes on disk of files on the device `dev` that the tree holds open and that have no name any more.
+fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut seen: HashSet<u64> = HashSet::new();
+    let mut total = 0;
+    for pid in tree {
+        for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            // Through the magic link: the open file itself, whatever its name was.
+            let Ok(meta) = fs::metadata(entry.path()) else { continue };
+            if meta.is_file() && meta.nlink() == 0 && meta.dev() == dev && seen.insert(meta.ino()) {
+                total += meta.blocks() * 512;
             }
         }
     }

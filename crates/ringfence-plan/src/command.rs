@@ -15,7 +15,9 @@ use crate::plan::{
     CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Namespace, Plan, Resource, Rlimit,
     RuleAccess, Step,
 };
-use crate::seccomp::{self, Filter, FilterSpec, Inet, Observe, Profile, SharedMemory, UnixSockets};
+use crate::seccomp::{
+    self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
+};
 use crate::view::{Parts, View, WORKSPACE};
 
 /// uid and gid a root caller's run sees.
@@ -221,7 +223,7 @@ fn namespaces(
     };
     let environment =
         environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
-    let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed);
+    let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed, Ipc::Own);
     let unobserved = unobserved(seccomp.as_ref());
     let Parts { early, late, placeholders } = view.into_parts();
 
@@ -329,8 +331,8 @@ fn landlock(
     let scratch = &request.host_scratch;
     let environment = environment(policy, facts, scratch, scratch, shows)?;
     // Without a network namespace UDP cannot be held back by Landlock, and without a mount namespace no socket
-    // directory can be hidden: the families themselves are refused.
-    let seccomp = filter(facts, resources, UnixSockets::Refused, Inet::Refused);
+    // directory can be hidden: the families themselves are refused. IPC and process ids are the host's too.
+    let seccomp = filter(facts, resources, UnixSockets::Refused, Inet::Refused, Ipc::Refused);
     let unobserved = unobserved(seccomp.as_ref());
     let cwd = if policy.preset == CommandPreset::Minimal {
         scratch.clone()
@@ -508,6 +510,7 @@ fn filter(
     resources: ResourceFence,
     unix_sockets: UnixSockets,
     inet: Inet,
+    ipc: Ipc,
 ) -> Option<Filter> {
     let notify = facts.seccomp_notify;
     facts.seccomp_filter.then(|| {
@@ -524,6 +527,7 @@ fn filter(
             } else {
                 SharedMemory::Allowed
             },
+            ipc,
         })
     })
 }
@@ -626,6 +630,9 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
     }
     for entry in facts.home_entries.iter().filter(|e| holds_secret(facts, &e.source.path)) {
         gaps.push(format!("`{}` is left out: it holds credentials", entry.at.display()));
+    }
+    for secret in &request.secrets {
+        gaps.push(format!("`{}` is readable", secret.path.display()));
     }
     let shown_secrets = facts.secrets.iter().filter(|secret| {
         let below = |path: &Path| secret.path.starts_with(path);

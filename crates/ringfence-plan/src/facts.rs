@@ -209,6 +209,8 @@ pub struct Request {
     pub writable_files: Vec<Found>,
     /// `--ro` paths.
     pub readable: Vec<Found>,
+    /// Secret files at the top of directories that are shown read-only.
+    pub secrets: Vec<Found>,
     /// `--hide` paths that exist.
     pub hidden: Vec<Found>,
     /// `--socket` paths.

@@ -99,7 +99,7 @@ impl View {
         for root in &request.writable {
             view.writable(root, idmapped);
         }
-        for secret in facts.secrets.iter().chain(&request.hidden) {
+        for secret in facts.secrets.iter().chain(&request.secrets).chain(&request.hidden) {
             view.mask_where_shown(secret);
         }
         view

@@ -17,6 +17,9 @@ const REPOSITORIES_MAX: usize = 64;
 /// How deep submodules of submodules are followed.
 const DEPTH_MAX: usize = 4;
 
+/// A `.gitmodules` larger than this is not read.
+const GITMODULES_BYTES_MAX: u64 = 1 << 20;
+
 /// A `.git` file or a pointer in it longer than this is not one.
 const POINTER_BYTES_MAX: u64 = 4096;
 
@@ -71,9 +74,11 @@ fn repository(
 ) {
     facts.pinned.push(at.to_owned());
     executable_surface(root, at, held, facts);
-    // A worktree's administrative directory redirects by itself; existing ones belong to checkouts elsewhere.
-    for worktree in directories(&root.join(at).join("worktrees")) {
-        facts.protected.push(present(at.join("worktrees").join(worktree), FileKind::Directory));
+    worktrees(root, at, held, facts);
+    if depth == 0 {
+        for path in submodule_paths(root) {
+            checkout(root, &path, facts);
+        }
     }
     let modules = at.join("modules");
     let names = directories(&root.join(&modules));
@@ -97,10 +102,84 @@ fn repository(
     }
 }
 
+/// Linked worktrees: their administrative directories are writable (HEAD, index), but not what redirects them; and a
+/// checkout inside the workspace keeps the `.git` file it has.
+fn worktrees(root: &Path, at: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
+    let parent = at.join("worktrees");
+    let names = directories(&root.join(&parent));
+    if names.is_empty() {
+        return;
+    }
+    // Moved away and laid anew, the parent would take the protection below it along.
+    facts.pinned.push(parent.clone());
+    if names.len() > REPOSITORIES_MAX {
+        facts.protected.push(present(parent, FileKind::Directory));
+        return;
+    }
+    for name in names {
+        let admin = parent.join(name);
+        facts.pinned.push(admin.clone());
+        redirections(root, &admin, held, facts);
+        let checkout_git = pointer(&root.join(&admin).join("gitdir"), "");
+        let inside = checkout_git
+            .and_then(|git| git.parent().and_then(|dir| dir.canonicalize().ok()))
+            .and_then(|dir| dir.strip_prefix(root).ok().map(Path::to_owned));
+        if let Some(dir) = inside.filter(|dir| !dir.as_os_str().is_empty()) {
+            checkout(root, &dir, facts);
+        }
+    }
+}
+
+/// What makes a worktree's administrative directory mean another repository.
+fn redirections(root: &Path, admin: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
+    let dir = root.join(admin);
+    for name in ["commondir", "gitdir"] {
+        if let Some((kind, _)) = look(&dir.join(name)) {
+            facts.protected.push(present(admin.join(name), kind));
+        }
+    }
+    let local = below(held, admin);
+    let more = protect(&dir, &local, &["config.worktree"], PlaceholderShape::EmptyFile);
+    facts.protected.extend(more.into_iter().map(|p| Protected { path: admin.join(&p.path), ..p }));
+}
+
+/// A checkout inside the workspace whose `.git` the host's git will follow: it can be neither changed nor moved.
+fn checkout(root: &Path, at: &Path, facts: &mut GitFacts) {
+    let Some((kind, _)) = look(&root.join(at).join(".git")) else { return };
+    for ancestor in ancestors_below(at) {
+        if !facts.pinned.contains(&ancestor) {
+            facts.pinned.push(ancestor);
+        }
+    }
+    facts.protected.push(present(at.join(".git"), kind));
+}
+
+/// Paths that `.gitmodules` names, as far as they are plain names below the workspace without a link on the way.
+fn submodule_paths(root: &Path) -> Vec<PathBuf> {
+    let file = root.join(".gitmodules");
+    let small = std::fs::symlink_metadata(&file)
+        .is_ok_and(|meta| meta.is_file() && meta.len() <= GITMODULES_BYTES_MAX);
+    let text =
+        if small { std::fs::read_to_string(&file).unwrap_or_default() } else { String::new() };
+    text.lines()
+        .filter_map(|line| {
+            let (key, value) = line.trim().split_once('=')?;
+            (key.trim() == "path").then(|| PathBuf::from(value.trim()))
+        })
+        .filter(|path| path.components().all(|c| matches!(c, Component::Normal(_))))
+        .filter(|path| root.join(path).canonicalize().is_ok_and(|real| real == root.join(path)))
+        .take(REPOSITORIES_MAX)
+        .collect()
+}
+
+/// Those of `held` that lie below `at`, relative to it.
+fn below(held: &BTreeSet<PathBuf>, at: &Path) -> BTreeSet<PathBuf> {
+    held.iter().filter_map(|p| p.strip_prefix(at).ok()).map(Path::to_owned).collect()
+}
+
 fn executable_surface(root: &Path, at: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
     let dir = root.join(at);
-    let local: BTreeSet<PathBuf> =
-        held.iter().filter_map(|p| p.strip_prefix(at).ok()).map(Path::to_owned).collect();
+    let local = below(held, at);
     let lists: [(&[&str], PlaceholderShape); 3] = [
         (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Directory),
         (catalogue::GIT_PROTECTED_FILES, PlaceholderShape::EmptyFile),
@@ -163,23 +242,11 @@ fn linked(root: &Path, held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>) -> GitFact
     if let Ok(own_admin) = gitdir.path.strip_prefix(&common.path)
         && !own_admin.as_os_str().is_empty()
     {
-        // Our own administrative directory must be writable (HEAD, index), but not what redirects it.
-        facts.protected.retain(|p| p.path != own_admin);
-        facts.pinned.extend(ancestors_below(own_admin));
-        for name in ["commondir", "gitdir"] {
-            if let Some((kind, _)) = look(&gitdir.path.join(name)) {
-                facts.protected.push(present(own_admin.join(name), kind));
+        for ancestor in ancestors_below(own_admin) {
+            if !facts.pinned.contains(&ancestor) {
+                facts.pinned.push(ancestor);
             }
         }
-        let local: BTreeSet<PathBuf> = held
-            .iter()
-            .filter_map(|p| p.strip_prefix(own_admin).ok())
-            .map(Path::to_owned)
-            .collect();
-        let more = protect(&gitdir.path, &local, &["config.worktree"], PlaceholderShape::EmptyFile);
-        facts
-            .protected
-            .extend(more.into_iter().map(|p| Protected { path: own_admin.join(&p.path), ..p }));
     }
     let (owner_uid, owner_gid) = {
         use std::os::unix::fs::MetadataExt;

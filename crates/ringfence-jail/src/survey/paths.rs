@@ -74,6 +74,12 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
     // What is not there needs no hiding; but a typing error would then hide nothing, so it must exist.
     let hidden = policy.hide.iter().map(|p| find(p, "hide")).collect::<Result<_, _>>()?;
     let sockets = policy.sockets.iter().map(|p| socket(p)).collect::<Result<_, _>>()?;
+    let shown = readable.iter().chain((policy.preset == CommandPreset::Readonly).then_some(&cwd));
+    let secrets = shown
+        .filter(|found| found.kind == FileKind::Directory)
+        .flat_map(|found| dotenv(&found.path).into_iter().map(|name| found.path.join(name)))
+        .filter_map(|path| look(&path).map(|(kind, id)| Found { path, kind, id }))
+        .collect();
     let writable = writable_roots.into_iter().map(|root| survey(root, registry)).collect();
     Ok(Request {
         argv: asked.argv,
@@ -81,6 +87,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
         writable,
         writable_files,
         readable,
+        secrets,
         hidden,
         sockets,
         host_scratch: asked.host_scratch,
@@ -129,9 +136,31 @@ fn survey(root: Found, registry: &Registry) -> WritableRoot {
             protected.push(Protected { path: name.into(), state: ProtectedState::Present(kind) });
         }
     }
-    let git = git::survey(&root.path, &held, &|id| registry.held(id));
+    let mut git = git::survey(&root.path, &held, &|id| registry.held(id));
+    follow_links(&root.path, &mut protected, &mut git.pinned);
+    follow_links(&root.path, &mut git.protected, &mut git.pinned);
     let secrets = dotenv(&root.path);
     WritableRoot { root, owner_uid, owner_gid, protected, secrets, git }
+}
+
+/// A protected name that is a link protects nothing if what it leads to can be changed: that is protected too.
+fn follow_links(root: &Path, protected: &mut Vec<Protected>, pinned: &mut Vec<PathBuf>) {
+    let mut targets = Vec::new();
+    for link in protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink)) {
+        let Ok(found) = resolve(&root.join(&link.path)) else { continue };
+        let Ok(path) = found.path.strip_prefix(root) else { continue };
+        if path.as_os_str().is_empty() {
+            continue;
+        }
+        for ancestor in path.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty()) {
+            if !pinned.iter().any(|p| p == ancestor) {
+                pinned.push(ancestor.to_owned());
+            }
+        }
+        targets
+            .push(Protected { path: path.to_owned(), state: ProtectedState::Present(found.kind) });
+    }
+    protected.extend(targets);
 }
 
 /// The state of each of `names` below `dir`. What nobody can create needs no placeholder.
@@ -166,7 +195,18 @@ fn dotenv(root: &Path) -> Vec<PathBuf> {
             plain.then(|| PathBuf::from(&name))
         })
         .collect();
+    let real_root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    // What a link leads to is as secret as the link, wherever in this directory it lies.
+    let targets: Vec<PathBuf> = names
+        .iter()
+        .filter(|name| look(&root.join(name)).is_some_and(|(kind, _)| kind == FileKind::Symlink))
+        .filter_map(|name| resolve(&root.join(name)).ok())
+        .filter(|found| found.kind == FileKind::File)
+        .filter_map(|found| found.path.strip_prefix(&real_root).ok().map(Path::to_owned))
+        .collect();
+    names.extend(targets);
     names.sort();
+    names.dedup();
     names
 }
 

@@ -1,9 +1,8 @@
 //! The few classic BPF instructions a seccomp filter needs, and the one way they are put together
 //! here.
 //!
-//! A *block* is a run of instructions whose jumps are relative and stay inside it or go to its end.
-//! Blocks are built from the back, so every distance is known when it is written down and nothing
-//! has to be patched later.
+//! A program is written from its end to its front, so whatever an instruction jumps to is already
+//! there: every distance is known when it is written down and nothing has to be patched later.
 
 use serde::Serialize;
 
@@ -74,32 +73,60 @@ pub(super) fn give(value: u32) -> Insn {
     plain(RETURN, value)
 }
 
-/// Compares and skips `on_true` or `on_false` instructions. A conditional jump reaches 255
-/// instructions; past that it steps onto an unconditional one, which reaches everywhere.
-pub(super) fn branch(code: u16, k: u32, on_true: usize, on_false: usize) -> Vec<Insn> {
-    match (u8::try_from(on_true), u8::try_from(on_false)) {
-        (Ok(jt), Ok(jf)) => vec![Insn { code, jt, jf, k }],
-        _ => vec![
-            Insn { code, jt: 0, jf: 1, k },
-            plain(JUMP, distance(on_true + 1)),
-            plain(JUMP, distance(on_false)),
-        ],
-    }
+/// The end of a program, growing towards its front.
+pub(super) struct Tail {
+    reversed: Vec<Insn>,
 }
 
-/// `if A >= k { at_least } else { below }`, where both blocks return.
-pub(super) fn split(k: u32, below: &[Insn], at_least: &[Insn]) -> Vec<Insn> {
-    let mut block = branch(JUMP_GE, k, below.len(), 0);
-    block.extend_from_slice(below);
-    block.extend_from_slice(at_least);
-    block
+/// Where to jump to: how many instructions there are from here to the end of the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place(usize);
+
+impl Tail {
+    pub(super) fn with_capacity(n_insns: usize) -> Self {
+        Self { reversed: Vec::with_capacity(n_insns) }
+    }
+
+    /// Puts an instruction in front; it runs on into what was there.
+    pub(super) fn push(&mut self, insn: Insn) -> Place {
+        self.reversed.push(insn);
+        Place(self.reversed.len())
+    }
+
+    /// Puts a comparison in front that goes to one of two places. A conditional jump reaches over
+    /// 255 instructions; past that it steps onto an unconditional one, which reaches everywhere.
+    pub(super) fn branch(&mut self, code: u16, k: u32, on_true: Place, on_false: Place) -> Place {
+        match (u8::try_from(self.distance(on_true)), u8::try_from(self.distance(on_false))) {
+            (Ok(jt), Ok(jf)) => self.push(Insn { code, jt, jf, k }),
+            (Err(_), _) => {
+                let on_true = self.jump(on_true);
+                self.branch(code, k, on_true, on_false)
+            }
+            (_, Err(_)) => {
+                let on_false = self.jump(on_false);
+                self.branch(code, k, on_true, on_false)
+            }
+        }
+    }
+
+    /// How many instructions a jump put in front would skip on its way there.
+    pub(super) fn distance(&self, to: Place) -> usize {
+        self.reversed.len() - to.0
+    }
+
+    pub(super) fn into_insns(mut self) -> Vec<Insn> {
+        self.reversed.reverse();
+        self.reversed
+    }
+
+    /// A distance that does not fit makes a jump the checker refuses, never a jump to a wrong
+    /// place.
+    fn jump(&mut self, to: Place) -> Place {
+        let skip = u32::try_from(self.distance(to)).unwrap_or(u32::MAX);
+        self.push(plain(JUMP, skip))
+    }
 }
 
 fn plain(code: u16, k: u32) -> Insn {
     Insn { code, jt: 0, jf: 0, k }
-}
-
-/// A distance that does not fit makes a jump the checker refuses, never a jump to a wrong place.
-fn distance(n_insns: usize) -> u32 {
-    u32::try_from(n_insns).unwrap_or(u32::MAX)
 }

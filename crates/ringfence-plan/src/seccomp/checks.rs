@@ -3,13 +3,13 @@
 //!
 //! A guard sees the low 32 bits of an argument and nothing else. That is what the kernel acts on:
 //! `int` and `unsigned int` parameters (domain, type, protocol, ioctl request, prctl option, mode,
-//! pid, send flags) are truncated on entry, and the flags of clone and unshare that exist all lie
+//! pid, open and send flags) are truncated on entry, and the flags of clone and unshare that exist all lie
 //! in the low half. A filter that compared 64 bits would be passed by setting a bit the kernel then
 //! drops. Pointers are never looked at: the memory behind them can change between the filter and
 //! the call.
 
 use super::reasons::{self, Reason};
-use super::{FilterSpec, Inet, SharedMemory, UnixSockets};
+use super::{FilterSpec, Inet, Ipc, SharedMemory, UnixSockets};
 
 /// Which argument check a call gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,12 +42,25 @@ pub(super) enum Check {
     IoctlQueries,
     /// personality: ordinary, or asking.
     Personality,
-    /// mknod, mknodat: mode in this argument.
+    /// open, openat: a new file gets no setuid or setgid bit.
+    Open { flags: u8, mode: u8 },
+    /// creat and the chmods: mode in this argument, without setuid and setgid bits.
+    Mode(u8),
+    /// mknod, mknodat: mode in this argument, neither a device's nor with those bits.
     MakeNode(u8),
     /// `migrate_pages`, `move_pages`: own pages.
     OwnPages,
-    /// `memfd_create` and System V shared memory, as the spec says.
+    /// Limits and scheduling: the caller's own where there is no pid namespace.
+    OwnProcess,
+    /// The same for setpriority and `ioprio_set`, which are told what kind of id follows; `process`
+    /// is their word for a process's.
+    OwnPriority { process: &'static [u32] },
+    /// `memfd_create`, as the spec says.
     SharedMemory,
+    /// System V shared memory, as the spec says.
+    SharedSegments,
+    /// Semaphores and message queues, as the spec says.
+    Ipc,
 }
 
 /// What becomes of a call.
@@ -57,11 +70,18 @@ pub(super) enum Outcome {
     Refuse { reason: &'static Reason, argument: Option<u8> },
 }
 
-/// If all of `when` hold, `then` is the outcome.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// If all of its conditions hold, `then` is the outcome.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Guard {
-    pub(super) when: Vec<Condition>,
+    /// No guard needs more than two, and an array saves every compilation some forty allocations.
+    when: [Option<Condition>; 2],
     pub(super) then: Outcome,
+}
+
+impl Guard {
+    pub(super) fn when(&self) -> impl DoubleEndedIterator<Item = &Condition> {
+        self.when.iter().flatten()
+    }
 }
 
 /// A statement about the low half of one argument.
@@ -69,6 +89,7 @@ pub(super) struct Guard {
 pub(super) struct Condition {
     pub(super) argument: u8,
     pub(super) mask: u32,
+    /// Never empty.
     pub(super) values: &'static [u32],
     pub(super) among: Among,
 }
@@ -125,6 +146,15 @@ const PERSONALITIES: &[u32] = &[0, 0xffff_ffff, 0x0004_0000];
 const S_IFMT: u32 = 0xf000;
 const S_IFCHR: u32 = 0x2000;
 const S_IFBLK: u32 = 0x6000;
+
+/// The kernel takes a mode as `umode_t`, 16 bits; these are among them, so no bit above counts.
+const S_ISUID_S_ISGID: u32 = 0o6000;
+/// `O_CREAT | __O_TMPFILE`, the kernel's `WILL_CREATE`: without one of them it drops the mode. The
+/// same on both architectures, unlike the `O_DIRECTORY` that `O_TMPFILE` has in it too.
+const WILL_CREATE: u32 = 0o100 | 0o20_000_000;
+
+pub(super) const PRIO_PROCESS: u32 = 0;
+pub(super) const IOPRIO_WHO_PROCESS: u32 = 1;
 
 /// The guards of `check` under `spec`, which is normalised.
 pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
@@ -184,22 +214,46 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::Personality => {
             vec![refuse(0, &reasons::PERSONALITY, [whole(0).others(PERSONALITIES)])]
         }
-        Check::MakeNode(mode) => {
-            vec![refuse(
-                mode,
-                &reasons::DEVICE_NODES,
-                [bits(mode, S_IFMT).these(&[S_IFCHR, S_IFBLK])],
-            )]
+        // Most opens make no file, and the first condition settles those.
+        Check::Open { flags, mode } => vec![refuse(
+            mode,
+            &reasons::SETUID_BIT,
+            [bits(flags, WILL_CREATE).others(&[0]), bits(mode, S_ISUID_S_ISGID).others(&[0])],
+        )],
+        Check::Mode(mode) => {
+            vec![refuse(mode, &reasons::SETUID_BIT, [bits(mode, S_ISUID_S_ISGID).others(&[0])])]
         }
+        Check::MakeNode(mode) => vec![
+            refuse(mode, &reasons::DEVICE_NODES, [bits(mode, S_IFMT).these(&[S_IFCHR, S_IFBLK])]),
+            refuse(mode, &reasons::SETUID_BIT, [bits(mode, S_ISUID_S_ISGID).others(&[0])]),
+        ],
         Check::OwnPages => vec![refuse(0, &reasons::PAGE_PLACEMENT, [whole(0).others(&[0])])],
+        // A filter cannot know the caller's own ids, so 0 is the only name it has for itself.
+        Check::OwnProcess => match spec.ipc {
+            Ipc::Own => vec![],
+            Ipc::Refused => vec![refuse(0, &reasons::FOREIGN_PROCESS, [whole(0).others(&[0])])],
+        },
+        // 0 as a user is the caller's, with all its processes on the host; 0 as a group is the
+        // caller's too, but setpgid can make that any of its session.
+        Check::OwnPriority { process } => match spec.ipc {
+            Ipc::Own => vec![],
+            Ipc::Refused => vec![
+                refuse(0, &reasons::FOREIGN_PROCESS, [whole(0).others(process)]),
+                refuse(1, &reasons::FOREIGN_PROCESS, [whole(1).others(&[0])]),
+            ],
+        },
         Check::SharedMemory => match spec.shared_memory {
             SharedMemory::Allowed => vec![],
-            SharedMemory::Refused => {
-                vec![Guard {
-                    when: vec![],
-                    then: Outcome::Refuse { reason: &reasons::SHARED_MEMORY, argument: None },
-                }]
-            }
+            SharedMemory::Refused => vec![always(&reasons::SHARED_MEMORY)],
+        },
+        Check::SharedSegments => match (spec.shared_memory, spec.ipc) {
+            (SharedMemory::Allowed, Ipc::Own) => vec![],
+            (SharedMemory::Refused, _) => vec![always(&reasons::SHARED_MEMORY)],
+            (SharedMemory::Allowed, Ipc::Refused) => vec![always(&reasons::IPC)],
+        },
+        Check::Ipc => match spec.ipc {
+            Ipc::Own => vec![],
+            Ipc::Refused => vec![always(&reasons::IPC)],
         },
     }
 }
@@ -217,7 +271,7 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
                 &reasons::UNIX_DATAGRAM,
                 [unix, bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_SEQPACKET])],
             ),
-            Guard { when: vec![unix], then: Outcome::Allow },
+            Guard { when: [Some(unix), None], then: Outcome::Allow },
         ],
     };
     let inet_rules = match spec.inet {
@@ -244,7 +298,13 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
 }
 
 fn refuse<const N: usize>(argument: u8, reason: &'static Reason, when: [Condition; N]) -> Guard {
-    Guard { when: when.to_vec(), then: Outcome::Refuse { reason, argument: Some(argument) } }
+    const { assert!(N <= 2, "a guard has room for two conditions") };
+    let then = Outcome::Refuse { reason, argument: Some(argument) };
+    Guard { when: [when.first().copied(), when.get(1).copied()], then }
+}
+
+fn always(reason: &'static Reason) -> Guard {
+    Guard { when: [None; 2], then: Outcome::Refuse { reason, argument: None } }
 }
 
 /// The masked low half of an argument, to be compared.

@@ -1,125 +1,172 @@
 //! Rules to instructions: check the architecture, find the call by halving, then look at its
 //! arguments if it must.
+//!
+//! Every run compiles one on its way up, so it writes each instruction once and looks up no names.
 
-use super::bpf::{self, Insn, ret};
+use super::bpf::{self, Insn, Place, Tail, ret};
 use super::checks::{Among, Condition, Guard, Outcome};
 use super::errno::ENOSYS;
 use super::reasons::Report;
 use super::rules::{self, Ruling};
-use super::{Arch, FilterSpec, Observe, table};
-use std::collections::HashMap;
-use std::rc::Rc;
+use super::{Arch, FilterSpec, Observe, lookup};
 
 /// Set in the numbers of the x32 ABI, which comes in under x86-64's own `AUDIT_ARCH`.
 const X32_BIT: u32 = 0x4000_0000;
 
+/// Room for every filter so far: a larger one costs a second allocation, nothing else.
+const INSNS_EXPECTED: usize = 384;
+
+/// An answer is written again rather than jumped to over more than this: a conditional jump reaches
+/// 255, and what is written meanwhile needs some of it.
+const SHARED_OVER_MAX: usize = 192;
+
 pub(super) fn instructions(spec: FilterSpec) -> Vec<Insn> {
-    let mut insns = vec![bpf::load(bpf::ARCH)];
-    // Another architecture's numbers mean other calls. A program that enters by `int 0x80` is a
-    // 32-bit one, which cannot run here anyway, or one that tries to get round the filter; neither
-    // gets a second attempt.
-    insns.extend(bpf::branch(bpf::JUMP_EQ, spec.arch.audit(), 1, 0));
-    insns.push(bpf::give(ret::KILL_PROCESS));
-    insns.push(bpf::load(bpf::NR));
+    let rulings: Vec<Ruling> = rules::rulings(spec).collect();
+    let mut writer = Writer {
+        rulings: &rulings,
+        observe: spec.observe,
+        written: Vec::with_capacity(rulings.len()),
+        tail: Tail::with_capacity(INSNS_EXPECTED),
+    };
+    // From the back: the last to run is the first to be written.
+    let known = writer.search(&ranges(spec, &rulings));
+    let mut tail = writer.tail;
     if spec.arch == Arch::X86_64 {
         // Most kernels are built without x32 and answer just this. -1 has the bit too and means "no
         // call".
-        insns.extend(bpf::branch(bpf::JUMP_GE, X32_BIT, 0, 1));
-        insns.push(bpf::give(errno(ENOSYS)));
+        let x32 = tail.push(bpf::give(errno(ENOSYS)));
+        tail.branch(bpf::JUMP_GE, X32_BIT, x32, known);
     }
-    insns.extend(dispatch(spec));
-    insns
+    let native = tail.push(bpf::load(bpf::NR));
+    // Another architecture's numbers mean other calls. A program that enters by `int 0x80` is a
+    // 32-bit one, which cannot run here anyway, or one that tries to get round the filter; neither
+    // gets a second attempt.
+    let foreign = tail.push(bpf::give(ret::KILL_PROCESS));
+    tail.branch(bpf::JUMP_EQ, spec.arch.audit(), native, foreign);
+    tail.push(bpf::load(bpf::ARCH));
+    tail.into_insns()
+}
+
+/// What the filter does once it knows the number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Returns this.
+    Give(u32),
+    /// Looks at the arguments, as the ruling of this group says.
+    Ask(u8),
 }
 
 /// Consecutive numbers with one answer.
-struct Range<'a> {
+struct Range {
     first: u32,
-    block: &'a [Insn],
+    answer: Answer,
 }
 
-/// The part that looks at the number, which is in the accumulator.
-fn dispatch(spec: FilterSpec) -> Vec<Insn> {
-    let unknown = [bpf::give(errno(ENOSYS))];
-    let mut blocks = HashMap::new();
-    for (calls, ruling) in rules::rulings(spec) {
-        let block = Rc::new(body(&ruling, spec.observe));
-        blocks.extend(calls.map(|call| (call, Rc::clone(&block))));
-    }
-    let block_of = |call| blocks.get(call).map_or(&unknown[..], |block| block.as_slice());
-
-    // All numbers, cut where the answer changes; the last range has no end.
-    let mut ranges: Vec<Range<'_>> = Vec::new();
-    let mut push = |first, block| {
-        if ranges.last().is_none_or(|last| last.block != block) {
-            ranges.push(Range { first, block });
+/// All numbers, cut where the answer changes; the last range has no end.
+fn ranges(spec: FilterSpec, rulings: &[Ruling]) -> Vec<Range> {
+    let unknown = Answer::Give(errno(ENOSYS));
+    let answer = |(group, ruling): (u8, &Ruling)| match ruling.guards[..] {
+        [] => Answer::Give(value(ruling.otherwise, spec.observe)),
+        _ => Answer::Ask(group),
+    };
+    let answers: Vec<Answer> = (0..).zip(rulings).map(answer).collect();
+    let groups = lookup::groups_by_number(spec.arch);
+    let mut ranges: Vec<Range> = Vec::with_capacity(groups.len() / 2);
+    let mut push = |first, answer| {
+        if ranges.last().is_none_or(|last| last.answer != answer) {
+            ranges.push(Range { first, answer });
         }
     };
-    let mut next = 0;
-    for &(nr, call) in table::calls(spec.arch) {
-        if nr > next {
-            push(next, &unknown);
+    let mut nr = 0;
+    for &group in groups {
+        push(nr, answers.get(usize::from(group)).copied().unwrap_or(unknown));
+        nr += 1;
+    }
+    push(nr, unknown);
+    ranges
+}
+
+struct Writer<'a> {
+    rulings: &'a [Ruling],
+    observe: Observe,
+    /// Where an answer was last written.
+    written: Vec<(Answer, Place)>,
+    tail: Tail,
+}
+
+impl Writer<'_> {
+    /// A balanced tree of comparisons of the number, which is in the accumulator. Where it starts
+    /// is what was written last, so a load put in front runs on into it.
+    fn search(&mut self, ranges: &[Range]) -> Place {
+        match ranges {
+            [] => self.answer(Answer::Give(errno(ENOSYS))),
+            [range] => self.answer(range.answer),
+            _ => {
+                let (below, at_least) = ranges.split_at(ranges.len() / 2);
+                let first = at_least[0].first;
+                let at_least = self.search(at_least);
+                let below = self.search(below);
+                self.tail.branch(bpf::JUMP_GE, first, at_least, below)
+            }
         }
-        push(nr, block_of(call));
-        next = nr + 1;
     }
-    push(next, &unknown);
-    search(&ranges)
-}
 
-/// A balanced tree of comparisons.
-fn search(ranges: &[Range<'_>]) -> Vec<Insn> {
-    match ranges {
-        [] => vec![],
-        [range] => range.block.to_vec(),
-        _ => {
-            let (below, at_least) = ranges.split_at(ranges.len() / 2);
-            bpf::split(at_least[0].first, &search(below), &search(at_least))
+    /// Where the answer is: written nearby before, or now.
+    fn answer(&mut self, answer: Answer) -> Place {
+        let known = self.written.iter().position(|(written, _)| *written == answer);
+        if let Some(at) = known {
+            let place = self.written[at].1;
+            if self.tail.distance(place) <= SHARED_OVER_MAX {
+                return place;
+            }
         }
-    }
-}
-
-/// The block that answers one call.
-fn body(ruling: &Ruling, observe: Observe) -> Vec<Insn> {
-    let mut block: Vec<Insn> =
-        ruling.guards.iter().flat_map(|guard| guarded(guard, observe)).collect();
-    block.push(bpf::give(answer(ruling.otherwise, observe)));
-    block
-}
-
-/// Returns if the guard matches, else runs off its end.
-fn guarded(guard: &Guard, observe: Observe) -> Vec<Insn> {
-    let mut block = vec![bpf::give(answer(guard.then, observe))];
-    for condition in guard.when.iter().rev() {
-        let mut with = test(condition, block.len());
-        with.append(&mut block);
-        block = with;
-    }
-    block
-}
-
-/// Runs off its end if the condition holds, else skips `otherwise` instructions more.
-fn test(condition: &Condition, otherwise: usize) -> Vec<Insn> {
-    let mut block = Vec::new();
-    for (from_last, &value) in condition.values.iter().rev().enumerate() {
-        let end = block.len();
-        let (equal, different) = match condition.among {
-            Among::These if from_last == 0 => (end, otherwise),
-            Among::These => (end, 0),
-            Among::Others => (end + otherwise, 0),
+        let place = match answer {
+            Answer::Give(value) => self.tail.push(bpf::give(value)),
+            Answer::Ask(group) => self.ask(&self.rulings[usize::from(group)]),
         };
-        let mut with = bpf::branch(bpf::JUMP_EQ, value, equal, different);
-        with.append(&mut block);
-        block = with;
+        match known {
+            Some(at) => self.written[at].1 = place,
+            None => self.written.push((answer, place)),
+        }
+        place
     }
-    let mut with = vec![bpf::load(bpf::argument_low(condition.argument))];
-    if condition.mask != u32::MAX {
-        with.push(bpf::and(condition.mask));
+
+    /// Tries the guards in turn.
+    fn ask(&mut self, ruling: &Ruling) -> Place {
+        let otherwise = self.tail.push(bpf::give(value(ruling.otherwise, self.observe)));
+        ruling.guards.iter().rev().fold(otherwise, |otherwise, guard| self.guard(guard, otherwise))
     }
-    with.append(&mut block);
-    with
+
+    /// Returns what the guard says if it matches.
+    fn guard(&mut self, guard: &Guard, otherwise: Place) -> Place {
+        let then = self.tail.push(bpf::give(value(guard.then, self.observe)));
+        guard.when().rev().fold(then, |then, condition| self.test(condition, then, otherwise))
+    }
+
+    fn test(&mut self, condition: &Condition, then: Place, otherwise: Place) -> Place {
+        let &Condition { argument, mask, values, among } = condition;
+        let (listed, unlisted) = match among {
+            Among::These => (then, otherwise),
+            Among::Others => (otherwise, then),
+        };
+        if values == [0] {
+            // One instruction does for masking and comparing with nothing.
+            self.tail.branch(bpf::JUMP_SET, mask, unlisted, listed);
+        } else {
+            values
+                .iter()
+                .rev()
+                .fold(unlisted, |next, &value| self.tail.branch(bpf::JUMP_EQ, value, listed, next));
+            if mask != u32::MAX {
+                self.tail.push(bpf::and(mask));
+            }
+        }
+        self.tail.push(bpf::load(bpf::argument_low(argument)))
+    }
 }
 
-fn answer(outcome: Outcome, observe: Observe) -> u32 {
+/// What the filter returns for an outcome.
+fn value(outcome: Outcome, observe: Observe) -> u32 {
     match outcome {
         Outcome::Allow => ret::ALLOW,
         Outcome::Refuse { reason, .. } => match (observe, reason.report) {

@@ -29,7 +29,7 @@ pub struct Verdict {
 /// call the spec allows never comes to the listener; should one, it is refused as `not_notified`.
 pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
     let spec = spec.normalised();
-    let ruling = table::name(spec.arch, nr).and_then(|call| rules::ruling(spec, call));
+    let ruling = u32::try_from(nr).ok().and_then(|nr| rules::ruling(spec, nr));
     let unknown = Outcome::Refuse { reason: &reasons::NOT_IMPLEMENTED, argument: None };
     let outcome = ruling.map_or(unknown, |ruling| ruling.decide(args));
     match outcome {
@@ -102,7 +102,7 @@ pub(super) fn summary(filter: &Filter) -> Summary {
     let mut checked = Vec::new();
     let mut supervised = Vec::new();
     for &(nr, call) in table::calls(spec.arch) {
-        let Some(ruling) = rules::ruling(spec, call) else {
+        let Some(ruling) = rules::ruling(spec, nr) else {
             continue;
         };
         if i32::try_from(nr).is_ok_and(|nr| spec.supervises(nr)) {

@@ -5,7 +5,7 @@
 //!
 //! - `table`: which number is which call, per architecture.
 //! - `rules`: what each call may do, as data; `checks`: where its arguments decide; `reasons`:
-//!   error and hint.
+//!   error and hint; `lookup`: which call falls under which rule.
 //! - `compile`: rules to instructions, with the few of `bpf`.
 //! - `simulate`: what the kernel would answer. `explain`: what the filter does, in words.
 //!
@@ -17,6 +17,7 @@ mod checks;
 mod compile;
 pub mod errno;
 mod explain;
+mod lookup;
 mod reasons;
 mod rules;
 mod simulate;
@@ -94,6 +95,18 @@ pub enum SharedMemory {
     Refused,
 }
 
+/// What is named alike by all who share an IPC and a pid namespace: System V objects, POSIX message
+/// queues, and other processes where their limits or scheduling would be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ipc {
+    /// Available: the run has both namespaces to itself.
+    Own,
+    /// Refused, since they are the host's. Of limits and scheduling the caller's own remain, by the
+    /// id 0.
+    Refused,
+}
+
 /// What a filter is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct FilterSpec {
@@ -109,6 +122,8 @@ pub struct FilterSpec {
     pub inet: Inet,
     /// Shared memory.
     pub shared_memory: SharedMemory,
+    /// Semaphores, message queues and other processes.
+    pub ipc: Ipc,
 }
 
 /// A compiled filter, ready to be installed.

@@ -43,6 +43,8 @@ pub(super) static CLONE3: Reason = quiet(
     ENOSYS,
     "clone3 is answered as on a kernel without it; use clone, as the C library then does by itself",
 );
+pub(super) static OPENAT2: Reason =
+    quiet("openat2", ENOSYS, "openat2 is answered as on a kernel without it; use openat");
 pub(super) static MULTIPATH_TCP: Reason = quiet(
     "multipath_tcp",
     EPROTONOSUPPORT,
@@ -137,6 +139,12 @@ pub(super) static DEVICE_NODES: Reason = denial(
     EPERM,
     "device nodes cannot be made; fifos, sockets and plain files can",
 );
+pub(super) static SETUID_BIT: Reason = denial(
+    "setuid_bit",
+    EPERM,
+    "no file or directory can be given the setuid or setgid bit; ask for at most 01777 (chmod 755 \
+     may keep a directory's bit, 00755 drops it)",
+);
 pub(super) static FANOTIFY: Reason = denial(
     "fanotify",
     EPERM,
@@ -149,6 +157,18 @@ pub(super) static SHARED_MEMORY: Reason = denial(
     EPERM,
     "this run has neither memfd_create nor System V shared memory; use a temporary file, or \
      MAP_SHARED before fork",
+);
+pub(super) static IPC: Reason = denial(
+    "ipc",
+    EPERM,
+    "this run has no System V IPC and no POSIX message queues, as they would be the host's; use \
+     pipes, files and file locks",
+);
+pub(super) static FOREIGN_PROCESS: Reason = denial(
+    "foreign_process",
+    EPERM,
+    "only the caller's own limits and scheduling can be set; pass 0 as the id, with PRIO_PROCESS or \
+     IOPRIO_WHO_PROCESS, not a pid or tid",
 );
 pub(super) static PAGE_PLACEMENT: Reason =
     denial("page_placement", EPERM, "only a process's own pages can be moved; pass pid 0");

@@ -4,16 +4,16 @@
 //! kernel's new call is decided by a person when its number is added, and answered with `ENOSYS`
 //! until then.
 
-use super::checks::{self, Check, Guard, Outcome};
+use super::checks::{self, Check, Guard, IOPRIO_WHO_PROCESS, Outcome, PRIO_PROCESS};
 use super::reasons::{self, Reason};
-use super::{FilterSpec, Profile};
+use super::{FilterSpec, Profile, lookup};
 
 /// Calls that are treated alike.
-struct Group {
+pub(super) struct Group {
     command: Rule,
     code: Rule,
-    /// Their names, with spaces between.
-    calls: &'static str,
+    /// Their names, with one space between.
+    pub(super) calls: &'static str,
 }
 
 /// What a profile says about a call.
@@ -32,24 +32,18 @@ pub(super) struct Ruling {
     pub(super) otherwise: Outcome,
 }
 
-/// The ruling for one call, or none if it is in no group. `spec` is normalised.
-pub(super) fn ruling(spec: FilterSpec, call: &str) -> Option<Ruling> {
-    let group = GROUPS.iter().find(|group| group.calls().any(|name| name == call))?;
-    Some(group.ruling(spec))
+/// The ruling for call `nr`, or none if it is in no table or no group. `spec` is normalised.
+pub(super) fn ruling(spec: FilterSpec, nr: u32) -> Option<Ruling> {
+    let group = *lookup::groups_by_number(spec.arch).get(usize::try_from(nr).ok()?)?;
+    Some(GROUPS.get(usize::from(group))?.ruling(spec))
 }
 
-/// The calls of each group and their common ruling. `spec` is normalised.
-pub(super) fn rulings(
-    spec: FilterSpec,
-) -> impl Iterator<Item = (impl Iterator<Item = &'static str>, Ruling)> {
-    GROUPS.iter().map(move |group| (group.calls(), group.ruling(spec)))
+/// The ruling of each of [`GROUPS`], in that order. `spec` is normalised.
+pub(super) fn rulings(spec: FilterSpec) -> impl Iterator<Item = Ruling> {
+    GROUPS.iter().map(move |group| group.ruling(spec))
 }
 
 impl Group {
-    fn calls(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.calls.split(' ')
-    }
-
     fn ruling(&self, spec: FilterSpec) -> Ruling {
         let rule = match spec.profile {
             Profile::Command => self.command,
@@ -67,7 +61,7 @@ impl Group {
 impl Ruling {
     /// Drops what comes after a guard without conditions: nothing reaches it.
     fn settled(mut self) -> Self {
-        if let Some(at) = self.guards.iter().position(|guard| guard.when.is_empty()) {
+        if let Some(at) = self.guards.iter().position(|guard| guard.when().next().is_none()) {
             self.otherwise = self.guards[at].then;
             self.guards.truncate(at);
         }
@@ -76,7 +70,7 @@ impl Ruling {
 
     /// What becomes of a call with these arguments.
     pub(super) fn decide(&self, args: &[u64; 6]) -> Outcome {
-        let matches = |guard: &&Guard| guard.when.iter().all(|condition| condition.holds(args));
+        let matches = |guard: &&Guard| guard.when().all(|condition| condition.holds(args));
         self.guards.iter().find(matches).map_or(self.otherwise, |guard| guard.then)
     }
 }
@@ -102,17 +96,32 @@ const fn checked(command: Check, code: Check, calls: &'static str) -> Group {
     Group { command: Rule::Check(command), code: Rule::Check(code), calls }
 }
 
+const fn in_both(check: Check, calls: &'static str) -> Group {
+    checked(check, check, calls)
+}
+
 const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'static str) -> Group {
     Group { command: Rule::Check(command), code: Rule::Refuse(code), calls }
 }
 
-static GROUPS: &[Group] = &[
+pub(super) static GROUPS: &[Group] = &[
     // Files: what may be touched is decided by mounts and Landlock, not here.
     everywhere(
         "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek \
          sendfile copy_file_range fadvise64 readahead",
     ),
-    everywhere("open openat openat2 creat close close_range dup dup2 dup3 fcntl flock"),
+    everywhere("close close_range dup dup2 dup3 fcntl flock"),
+    // A workspace is the host's disk, where a file's owner can be the host's root: no way to give a
+    // file a mode may give it the setuid or setgid bit. mkdir and mkdirat are no such way, as
+    // vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of what it is asked.
+    in_both(Check::Open { flags: 1, mode: 2 }, "open"),
+    in_both(Check::Open { flags: 2, mode: 3 }, "openat"),
+    in_both(Check::Mode(1), "creat chmod fchmod"),
+    in_both(Check::Mode(2), "fchmodat fchmodat2"),
+    in_both(Check::MakeNode(1), "mknod"),
+    in_both(Check::MakeNode(2), "mknodat"),
+    // Its mode is behind a pointer, out of a filter's sight.
+    nowhere(&reasons::OPENAT2, "openat2"),
     everywhere(
         "stat fstat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 \
          readlink readlinkat getdents getdents64 getcwd chdir fchdir umask",
@@ -121,10 +130,7 @@ static GROUPS: &[Group] = &[
         "rename renameat renameat2 mkdir mkdirat rmdir link linkat unlink unlinkat symlink \
          symlinkat truncate ftruncate fallocate fsync fdatasync sync_file_range",
     ),
-    everywhere(
-        "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat \
-         utimensat",
-    ),
+    everywhere("chown fchown lchown fchownat utime utimes futimesat utimensat"),
     everywhere(
         "setxattr lsetxattr fsetxattr setxattrat getxattr lgetxattr fgetxattr getxattrat \
          listxattr llistxattr flistxattr listxattrat removexattr lremovexattr fremovexattr \
@@ -137,8 +143,6 @@ static GROUPS: &[Group] = &[
     commands_only("io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents"),
     // A handle is only a name; redeeming it, open_by_handle_at, is refused below.
     commands_only("name_to_handle_at"),
-    checked(Check::MakeNode(1), Check::MakeNode(1), "mknod"),
-    checked(Check::MakeNode(2), Check::MakeNode(2), "mknodat"),
     checked(Check::Ioctl, Check::IoctlQueries, "ioctl"),
     // Waiting and waking.
     everywhere(
@@ -157,12 +161,12 @@ static GROUPS: &[Group] = &[
     ),
     commands_only(
         "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
-         set_mempolicy_home_node",
+         set_mempolicy_home_node shmdt",
     ),
     checked_for_commands(Check::OwnPages, &reasons::OUTSIDE_CODE, "migrate_pages move_pages"),
-    checked(Check::SharedMemory, Check::SharedMemory, "memfd_create"),
+    in_both(Check::SharedMemory, "memfd_create"),
     // Without an IPC namespace shmat and shmctl reach the host's segments, so they go with shmget.
-    checked_for_commands(Check::SharedMemory, &reasons::OUTSIDE_CODE, "shmget shmat shmctl"),
+    checked_for_commands(Check::SharedSegments, &reasons::OUTSIDE_CODE, "shmget shmat shmctl"),
     nowhere(&reasons::SECRET_MEMORY, "memfd_secret"),
     // Time.
     everywhere(
@@ -183,9 +187,26 @@ static GROUPS: &[Group] = &[
          ioprio_get",
     ),
     everywhere(
-        "sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler \
-         sched_getattr sched_get_priority_max sched_get_priority_min sched_rr_get_interval \
-         getrlimit setrlimit prlimit64",
+        "sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr \
+         sched_get_priority_max sched_get_priority_min sched_rr_get_interval getrlimit setrlimit",
+    ),
+    // Limits and scheduling: any process of the same user can be named, so without a pid namespace
+    // only the caller may be.
+    in_both(Check::OwnProcess, "prlimit64 sched_setaffinity"),
+    checked_for_commands(
+        Check::OwnProcess,
+        &reasons::OUTSIDE_CODE,
+        "sched_setparam sched_setscheduler sched_setattr",
+    ),
+    checked_for_commands(
+        Check::OwnPriority { process: &[PRIO_PROCESS] },
+        &reasons::OUTSIDE_CODE,
+        "setpriority",
+    ),
+    checked_for_commands(
+        Check::OwnPriority { process: &[IOPRIO_WHO_PROCESS] },
+        &reasons::OUTSIDE_CODE,
+        "ioprio_set",
     ),
     // Processes. The kernel issues uprobe and uretprobe itself where the host traces the program;
     // called by hand they end the caller.
@@ -200,14 +221,16 @@ static GROUPS: &[Group] = &[
     // Without capabilities the kernel refuses what matters among these.
     commands_only(
         "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups \
-         capset setpgid setsid setpriority ioprio_set sched_setparam sched_setscheduler \
-         sched_setattr",
+         capset setpgid setsid",
     ),
     // Filters and rulesets only ever add restrictions; of two filters the stricter answer counts.
     commands_only("seccomp landlock_create_ruleset landlock_add_rule landlock_restrict_self"),
-    // System V and POSIX messages and semaphores: the ipc namespace's.
-    commands_only(
-        "shmdt semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink \
+    // System V and POSIX messages and semaphores: the ipc namespace's. A queue can also be opened as
+    // a file of /dev/mqueue, so sending and receiving go with mq_open.
+    checked_for_commands(
+        Check::Ipc,
+        &reasons::OUTSIDE_CODE,
+        "semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink \
          mq_timedsend mq_timedreceive mq_notify mq_getsetattr",
     ),
     // Sockets.
@@ -277,11 +300,15 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    fn names() -> impl Iterator<Item = &'static str> {
+        GROUPS.iter().flat_map(|group| group.calls.split(' '))
+    }
+
     #[test]
     fn every_call_of_every_table_is_in_exactly_one_group() {
         for arch in [Arch::X86_64, Arch::Aarch64] {
             for (nr, call) in table::calls(arch) {
-                let n = GROUPS.iter().flat_map(Group::calls).filter(|c| c == call).count();
+                let n = names().filter(|name| name == call).count();
                 assert_eq!(n, 1, "{arch:?} {nr} {call}");
             }
         }
@@ -294,7 +321,7 @@ mod tests {
             .flat_map(table::calls)
             .map(|&(_, call)| call)
             .collect();
-        for call in GROUPS.iter().flat_map(Group::calls) {
+        for call in names() {
             assert!(known.contains(call), "{call}");
         }
     }

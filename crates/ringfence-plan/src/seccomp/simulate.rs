@@ -226,7 +226,7 @@ impl std::error::Error for BadFilter {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seccomp::bpf::{branch, give, load};
+    use crate::seccomp::bpf::{Tail, give, load};
 
     const CALL: SeccompData = SeccompData {
         nr: 7,
@@ -249,9 +249,12 @@ mod tests {
             (16, 0xcccc_dddd),
             (60, 0xaaaa_bbbb),
         ] {
-            let mut insns = vec![load(offset)];
-            insns.extend(branch(bpf::JUMP_EQ, word, 0, 1));
-            insns.extend([give(ret::ALLOW), give(ret::KILL_THREAD)]);
+            let mut tail = Tail::with_capacity(4);
+            let other = tail.push(give(ret::KILL_THREAD));
+            let same = tail.push(give(ret::ALLOW));
+            tail.branch(bpf::JUMP_EQ, word, same, other);
+            tail.push(load(offset));
+            let insns = tail.into_insns();
             assert_eq!(simulate(&insns, &CALL), Ok(Action::Allow), "offset {offset}");
         }
     }
@@ -288,13 +291,24 @@ mod tests {
 
     #[test]
     fn a_branch_past_255_instructions_still_lands() {
-        for far in [0, 254, 255, 256, 600] {
+        for (far, between) in [(0, 0), (254, 0), (255, 0), (256, 0), (600, 0), (300, 300), (1, 255)]
+        {
             for nr in [7, 8] {
-                let below = vec![give(ret::ERRNO | 1); far + 1];
-                let mut insns = vec![load(bpf::NR)];
-                insns.extend(bpf::split(8, &below, &[give(ret::ALLOW)]));
+                let mut tail = Tail::with_capacity(0);
+                let at_least = tail.push(give(ret::ALLOW));
+                for _ in 0..far {
+                    tail.push(give(ret::KILL_THREAD));
+                }
+                let below = tail.push(give(ret::ERRNO | 1));
+                for _ in 0..between {
+                    tail.push(give(ret::KILL_THREAD));
+                }
+                tail.branch(bpf::JUMP_GE, 8, at_least, below);
+                tail.push(load(bpf::NR));
+                let insns = tail.into_insns();
                 let want = if nr >= 8 { Action::Allow } else { Action::Errno(1) };
-                assert_eq!(simulate(&insns, &SeccompData { nr, ..CALL }), Ok(want), "{far} {nr}");
+                let got = simulate(&insns, &SeccompData { nr, ..CALL });
+                assert_eq!(got, Ok(want), "{far} {between} {nr}");
             }
         }
     }

@@ -2,7 +2,8 @@
 //! the rules or the compiler, only the names of the calls.
 
 use ringfence_plan::seccomp::{
-    Action, Arch, FilterSpec, Inet, Observe, Profile, SeccompData, SharedMemory, UnixSockets, name,
+    Action, Arch, FilterSpec, Inet, Ipc, Observe, Profile, SeccompData, SharedMemory, UnixSockets,
+    name,
 };
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -27,37 +28,40 @@ const REFUSED: &str = "\
 
 /// Every run: as if the kernel did not have them.
 const ABSENT: &str = "\
-    clone3 uselib ustat sysfs _sysctl create_module query_module get_kernel_syms afs_syscall \
+    clone3 openat2 uselib ustat sysfs _sysctl create_module query_module get_kernel_syms afs_syscall \
     tuxcall security vserver getpmsg putpmsg epoll_ctl_old epoll_wait_old set_thread_area \
     get_thread_area statmount listmount listns lsm_get_self_attr lsm_set_self_attr \
     lsm_list_modules cachestat";
 
+/// Command runs without an ipc namespace: refused whatever the arguments.
+const IPC: &str = "\
+    semget semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink mq_timedsend \
+    mq_timedreceive mq_notify mq_getsetattr shmget shmat shmctl";
+
 /// Code runs: allowed whatever the arguments.
 const CODE: &str = "\
-    read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction \
+    read write close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction \
     rt_sigprocmask rt_sigreturn pread64 pwrite64 readv writev access pipe select sched_yield \
     mremap msync mincore madvise dup dup2 pause nanosleep getitimer alarm setitimer getpid \
     sendfile sendto recvfrom sendmsg recvmsg shutdown getsockname getpeername getsockopt exit \
     wait4 kill uname fcntl flock fsync fdatasync truncate ftruncate getdents getcwd chdir fchdir \
-    rename mkdir rmdir creat link unlink symlink readlink chmod fchmod chown fchown lchown umask \
-    gettimeofday getrlimit getrusage sysinfo times getuid getgid geteuid getegid getppid getpgrp \
-    getgroups getresuid getresgid getpgid getsid capget rt_sigpending rt_sigtimedwait \
-    rt_sigqueueinfo rt_sigsuspend sigaltstack utime statfs fstatfs getpriority sched_getparam \
-    sched_getscheduler sched_get_priority_max sched_get_priority_min sched_rr_get_interval mlock \
-    munlock arch_prctl setrlimit gettid readahead setxattr lsetxattr fsetxattr getxattr \
-    lgetxattr fgetxattr listxattr llistxattr flistxattr removexattr lremovexattr fremovexattr \
-    tkill time futex sched_setaffinity sched_getaffinity epoll_create getdents64 set_tid_address \
-    restart_syscall fadvise64 timer_create timer_settime timer_gettime timer_getoverrun \
-    timer_delete clock_gettime clock_getres clock_nanosleep exit_group epoll_wait epoll_ctl \
-    tgkill utimes mbind set_mempolicy get_mempolicy waitid ioprio_get openat mkdirat fchownat \
-    futimesat newfstatat unlinkat renameat linkat symlinkat readlinkat fchmodat faccessat \
-    pselect6 ppoll set_robust_list get_robust_list sync_file_range utimensat epoll_pwait \
+    rename mkdir rmdir link unlink symlink readlink chown fchown lchown umask gettimeofday \
+    getrlimit getrusage sysinfo times getuid getgid geteuid getegid getppid getpgrp getgroups \
+    getresuid getresgid getpgid getsid capget rt_sigpending rt_sigtimedwait rt_sigqueueinfo \
+    rt_sigsuspend sigaltstack utime statfs fstatfs getpriority sched_getparam sched_getscheduler \
+    sched_get_priority_max sched_get_priority_min sched_rr_get_interval mlock munlock arch_prctl \
+    setrlimit gettid readahead setxattr lsetxattr fsetxattr getxattr lgetxattr fgetxattr listxattr \
+    llistxattr flistxattr removexattr lremovexattr fremovexattr tkill time futex sched_getaffinity \
+    epoll_create getdents64 set_tid_address restart_syscall fadvise64 timer_create timer_settime \
+    timer_gettime timer_getoverrun timer_delete clock_gettime clock_getres clock_nanosleep \
+    exit_group epoll_wait epoll_ctl tgkill utimes mbind set_mempolicy get_mempolicy waitid \
+    ioprio_get mkdirat fchownat futimesat newfstatat unlinkat renameat linkat symlinkat readlinkat \
+    faccessat pselect6 ppoll set_robust_list get_robust_list sync_file_range utimensat epoll_pwait \
     signalfd timerfd_create eventfd fallocate timerfd_settime timerfd_gettime signalfd4 eventfd2 \
-    epoll_create1 dup3 pipe2 preadv pwritev rt_tgsigqueueinfo prlimit64 getcpu sched_getattr \
-    renameat2 getrandom membarrier mlock2 copy_file_range preadv2 pwritev2 statx rseq uretprobe \
-    uprobe pidfd_send_signal pidfd_open close_range openat2 faccessat2 epoll_pwait2 futex_waitv \
-    fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue mseal setxattrat getxattrat \
-    listxattrat removexattrat";
+    epoll_create1 dup3 pipe2 preadv pwritev rt_tgsigqueueinfo getcpu sched_getattr renameat2 \
+    getrandom membarrier mlock2 copy_file_range preadv2 pwritev2 statx rseq uretprobe uprobe \
+    pidfd_send_signal pidfd_open close_range faccessat2 epoll_pwait2 futex_waitv map_shadow_stack \
+    futex_wake futex_wait futex_requeue mseal setxattrat getxattrat listxattrat removexattrat";
 
 /// What a call should come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,10 +103,40 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
     if LISTS[1].contains(call) {
         return Want::Quiet(ENOSYS);
     }
+    if let Some(want) = mode(call, int).or_else(|| limits(spec, call, int)) {
+        return want;
+    }
     match spec.profile {
         Profile::Command => command(spec, call, int),
         Profile::Code => code(spec, call, int),
     }
+}
+
+/// Calls that give a file its mode, alike in every run.
+fn mode(call: &str, int: impl Fn(usize) -> i64) -> Option<Want> {
+    let refused = match call {
+        "open" => creates(int(1)) && privileged(int(2)),
+        "openat" => creates(int(2)) && privileged(int(3)),
+        "creat" | "chmod" | "fchmod" => privileged(int(1)),
+        "fchmodat" | "fchmodat2" => privileged(int(2)),
+        "mknod" => device(int(1)) || privileged(int(1)),
+        "mknodat" => device(int(2)) || privileged(int(2)),
+        _ => return None,
+    };
+    Some(deny_if(refused, EPERM))
+}
+
+/// Calls that set a process's limits and scheduling, of which code has the first two.
+fn limits(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Option<Want> {
+    let own = match call {
+        "prlimit64" | "sched_setaffinity" => int(0) == 0,
+        _ if spec.profile == Profile::Code => return None,
+        "sched_setparam" | "sched_setscheduler" | "sched_setattr" => int(0) == 0,
+        "setpriority" => (int(0), int(1)) == (0, 0),
+        "ioprio_set" => (int(0), int(1)) == (1, 0),
+        _ => return None,
+    };
+    Some(deny_if(spec.ipc == Ipc::Refused && !own, EPERM))
 }
 
 #[expect(clippy::match_same_arms, reason = "an arm is a cause, not an answer")]
@@ -111,13 +145,12 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         spec.unix_sockets == UnixSockets::Supervised && spec.observe == Observe::Notify;
     match call {
         _ if LISTS[0].contains(call) => Want::Denial(EPERM),
+        _ if spec.ipc == Ipc::Refused && LISTS[3].contains(call) => Want::Denial(EPERM),
         "clone" => deny_if(new_namespace(int(0)), EPERM),
         "unshare" => deny_if(new_namespace(int(0)) || int(0) / 0x80 % 2 == 1, EPERM),
         "personality" => deny_if(![0, 0xffff_ffff, 0x40000].contains(&int(0)), EPERM),
         "prctl" => deny_if(int(0) == 35, EPERM),
         "ioctl" => deny_if(terminal(int(1)), EPERM),
-        "mknod" => deny_if(device(int(1)), EPERM),
-        "mknodat" => deny_if(device(int(2)), EPERM),
         "migrate_pages" | "move_pages" => deny_if(int(0) != 0, EPERM),
         "memfd_create" | "shmget" | "shmat" | "shmctl" => {
             deny_if(spec.shared_memory == SharedMemory::Refused, EPERM)
@@ -149,8 +182,6 @@ fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     match call {
         _ if LISTS[2].contains(call) => Want::Allow,
         "clone" => deny_if(new_namespace(int(0)) || int(0) >> 16 & 1 == 0, EPERM),
-        "mknod" => deny_if(device(int(1)), EPERM),
-        "mknodat" => deny_if(device(int(2)), EPERM),
         "memfd_create" => deny_if(spec.shared_memory == SharedMemory::Refused, EPERM),
         "ioctl" => {
             let asked = [0x5401, 0x802C_542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451];
@@ -170,8 +201,8 @@ fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
 }
 
 /// Looked up millions of times, so split once.
-static LISTS: LazyLock<[HashSet<&str>; 3]> =
-    LazyLock::new(|| [REFUSED, ABSENT, CODE].map(|list| list.split_whitespace().collect()));
+static LISTS: LazyLock<[HashSet<&str>; 4]> =
+    LazyLock::new(|| [REFUSED, ABSENT, CODE, IPC].map(|list| list.split_whitespace().collect()));
 
 fn deny_if(refused: bool, errno: u16) -> Want {
     if refused { Want::Denial(errno) } else { Want::Allow }
@@ -189,4 +220,15 @@ fn terminal(request: i64) -> bool {
 /// `S_IFCHR` and `S_IFBLK`.
 fn device(mode: i64) -> bool {
     matches!(mode & 0o170_000, 0o020_000 | 0o060_000)
+}
+
+/// `S_ISUID` and `S_ISGID`, in the sixteen bits of a mode the kernel takes.
+fn privileged(mode: i64) -> bool {
+    let mode = mode % 0x1_0000;
+    mode / 0o4000 % 2 == 1 || mode / 0o2000 % 2 == 1
+}
+
+/// `O_CREAT` and `__O_TMPFILE` by their bit numbers.
+fn creates(flags: i64) -> bool {
+    flags >> 6 & 1 == 1 || flags >> 22 & 1 == 1
 }

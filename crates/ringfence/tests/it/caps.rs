@@ -1,0 +1,221 @@
+//! Limits hold, and the outcome names the one that did.
+
+use crate::support::{World, is_root, rules};
+
+#[test]
+fn a_deadline_kills_and_says_so() {
+    let (code, outcome) = World::new().sh_json(&["--timeout", "300ms"], "sleep 60");
+    assert_eq!((code, &outcome["status"]), (124, &"timeout".into()));
+    assert_eq!(outcome["error"]["code"], "wall_deadline");
+}
+
+#[test]
+fn cpu_time_is_told_from_wall_time() {
+    let (code, outcome) =
+        World::new().sh_json(&["--cpu", "1s", "--timeout", "30s"], "while :; do :; done");
+    assert_eq!((code, &outcome["status"]), (124, &"timeout".into()), "{outcome}");
+    assert_eq!(outcome["error"]["code"], "cpu_limit");
+}
+
+#[test]
+fn cpu_time_is_counted_for_the_whole_tree() {
+    let script = "for i in 1 2 3 4; do (while :; do :; done) & done; wait";
+    let (_, outcome) = World::new().sh_json(&["--cpu", "1s", "--timeout", "60s"], script);
+    assert_eq!(outcome["error"]["code"], "cpu_limit", "{outcome}");
+}
+
+#[test]
+fn eight_gigabytes_do_not_fit_into_256_megabytes() {
+    let program = "b = []\nwhile True: b.append(bytearray(16 << 20))\nprint(len(b))";
+    let (code, outcome) = World::new().python(&["--memory", "256M", "--timeout", "60s"], program);
+    // Without a cgroup the process's own limit makes Python raise before the watch looks.
+    if is_root() {
+        assert_eq!((code, &outcome["status"]), (137, &"memory".into()), "{outcome}");
+        assert_eq!(outcome["error"]["code"], "memory_limit");
+    } else {
+        assert!(outcome["stderr"].as_str().unwrap().contains("MemoryError"), "{outcome}");
+    }
+}
+
+#[test]
+fn memory_of_many_processes_adds_up() {
+    let program = "
+import os, time
+for i in range(8):
+    if os.fork() == 0:
+        b = bytearray(os.urandom(1)) * (48 << 20)
+        time.sleep(60)
+time.sleep(60)";
+    let (code, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
+    assert_eq!((code, &outcome["status"]), (137, &"memory".into()), "{outcome}");
+}
+
+#[test]
+fn shared_memory_that_no_process_maps_is_counted_or_refused() {
+    let program = "
+import mmap, os
+try:
+    fd = os.memfd_create('x')
+except OSError as e:
+    print('refused', e.errno); raise SystemExit
+chunk = b'x' * (1 << 20)
+for i in range(512): os.write(fd, chunk)
+print('hidden')";
+    let (_, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
+    assert!(!outcome["stdout"].as_str().unwrap().contains("hidden"), "{outcome}");
+    if is_root() {
+        assert_eq!(outcome["status"], "memory", "{outcome}");
+    } else {
+        assert_eq!(rules(&outcome), ["shared_memory"], "{outcome}");
+    }
+}
+
+#[test]
+fn shared_mappings_emptied_from_sight_are_counted() {
+    let program = "
+import mmap
+keep = []
+for i in range(64):
+    m = mmap.mmap(-1, 8 << 20)
+    for o in range(0, 8 << 20, 4096): m[o] = 1
+    m.madvise(mmap.MADV_DONTNEED)
+    keep.append(m)
+import time; time.sleep(5)
+print('hidden')";
+    let (_, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
+    assert_eq!(outcome["status"], "memory", "{outcome}");
+}
+
+#[test]
+fn a_fork_bomb_meets_its_end() {
+    let program = "
+import os, time
+n = 0
+try:
+    while True:
+        if os.fork() == 0: time.sleep(30); os._exit(0)
+        n += 1
+except BlockingIOError: print('stopped', n)";
+    let (_, outcome) = World::new().python(&["--pids", "32", "--timeout", "60s"], program);
+    let stdout = outcome["stdout"].as_str().unwrap();
+    let n: u32 = stdout
+        .trim()
+        .strip_prefix("stopped ")
+        .unwrap_or_else(|| panic!("{outcome}"))
+        .parse()
+        .unwrap();
+    assert!((20..=32).contains(&n), "{n}");
+    if is_root() {
+        assert!(rules(&outcome).contains(&"pids_limit".to_owned()), "{outcome}");
+    }
+}
+
+#[test]
+fn a_fork_bomb_that_does_not_care_ends_at_the_deadline() {
+    let world = World::new();
+    let started = std::time::Instant::now();
+    let (code, outcome) =
+        world.sh_json(&["--pids", "64", "--timeout", "2s"], "f() { f | f & }; f; sleep 60");
+    assert_eq!(code, 124, "{outcome}");
+    assert!(started.elapsed().as_secs() < 10);
+}
+
+#[test]
+fn threads_are_counted_as_processes() {
+    let program = "
+import threading, time
+n = 0
+try:
+    while True:
+        threading.Thread(target=time.sleep, args=(30,), daemon=True).start(); n += 1
+except RuntimeError: print('stopped', n)
+import os, sys; sys.stdout.flush(); os._exit(0)";
+    let (_, outcome) = World::new().python(&["--pids", "32", "--timeout", "60s"], program);
+    let stdout = outcome["stdout"].as_str().unwrap();
+    let n: u32 = stdout
+        .trim()
+        .strip_prefix("stopped ")
+        .unwrap_or_else(|| panic!("{outcome}"))
+        .parse()
+        .unwrap();
+    assert!((20..=32).contains(&n), "{n}");
+}
+
+#[test]
+fn private_directories_have_an_end() {
+    let script = "for d in /tmp /dev/shm /var/tmp /run $HOME; do dd if=/dev/zero of=$d/fill bs=1M count=4000 2>&1 | tail -1; rm -f $d/fill; done; df -m /tmp | tail -1";
+    let (code, outcome) = World::new().sh_json(&["--memory", "256M", "--timeout", "60s"], script);
+    // Half of the memory limit: 128 MiB, less what is there.
+    let stdout = outcome["stdout"].as_str().unwrap();
+    for line in stdout.lines().filter(|l| l.contains("bytes")) {
+        let bytes: u64 = line.split(' ').next().unwrap().parse().unwrap();
+        assert!(bytes <= 128 << 20, "{line}");
+    }
+    assert_eq!(code, 0, "{outcome}");
+}
+
+#[test]
+fn inodes_of_private_directories_have_an_end() {
+    let program = "
+import os
+n = 0
+try:
+    while True: os.mkdir('/tmp/%d' % n); n += 1
+except OSError as e: print(e.errno, n)";
+    let (_, outcome) = World::new().python(&["--timeout", "120s"], program);
+    let stdout = outcome["stdout"].as_str().unwrap().trim().to_owned();
+    assert!(stdout.starts_with("28 "), "{outcome}");
+}
+
+#[test]
+fn one_large_file_stops_at_the_disk_limit() {
+    let (_, outcome) = World::new().sh_json(
+        &["--disk", "10M"],
+        "dd if=/dev/zero of=big bs=1M count=100; ls -l big | cut -d' ' -f5",
+    );
+    assert!(
+        outcome["stdout"].as_str().unwrap().trim().parse::<u64>().unwrap_or(0) <= 10 << 20,
+        "{outcome}"
+    );
+}
+
+#[test]
+fn many_files_stop_at_the_disk_limit() {
+    let script = "i=0; while [ $i -lt 400 ]; do dd if=/dev/zero of=f$i bs=1M count=5 conv=fsync 2>/dev/null; i=$((i+1)); done; echo all";
+    let world = World::new();
+    let (_, outcome) = world.sh_json(&["--disk", "20M", "--timeout", "60s"], script);
+    assert_eq!(outcome["error"]["code"], "disk_limit", "{outcome}");
+    assert_eq!(outcome["status"], "killed");
+}
+
+#[test]
+fn a_flood_of_output_is_cut_in_the_middle_and_counted() {
+    let (code, outcome) =
+        World::new().sh_json(&["--output", "1M"], "echo first; yes | head -c 300000000; echo last");
+    assert_eq!(code, 0);
+    let stdout = outcome["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("first\n") && stdout.ends_with("last\n"));
+    assert!(stdout.len() < (1 << 20) + 100);
+    assert_eq!(outcome["truncated"]["stdout"], true);
+    assert_eq!(outcome["usage"]["stdout_bytes"], 300_000_000u64 + 11);
+    let dropped = outcome["truncated"]["dropped_bytes"].as_u64().unwrap();
+    assert!(dropped > 298_000_000, "{dropped}");
+}
+
+#[test]
+fn descriptors_are_counted() {
+    let program = "
+import os
+fds = []
+try:
+    while True: fds.append(os.open('/dev/null', 0))
+except OSError as e: print(e.errno, len(fds))";
+    let (_, outcome) = World::new().python(&["--fds", "64"], program);
+    assert_eq!(outcome["stdout"].as_str().unwrap().trim(), "24 61", "{outcome}");
+}
+
+#[test]
+fn limits_hold_before_the_first_instruction() {
+    let (_, outcome) = World::new().sh_json(&["--fds", "100"], "ulimit -n; ulimit -c");
+    assert_eq!(outcome["stdout"], "100\n0\n");
+}

@@ -1,0 +1,130 @@
+//! A run ends completely: at its deadline, with its program, and with its supervisor.
+
+use std::io::Read as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::World;
+
+/// Whether a process with `marker` in its command line is alive.
+fn alive(marker: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        std::fs::read(entry.path().join("cmdline"))
+            .is_ok_and(|c| String::from_utf8_lossy(&c).contains(marker) && c.starts_with(b"sleep"))
+    })
+}
+
+/// Waits until `done`, at most ten seconds.
+fn eventually(what: &str, done: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(10), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_background_process_dies_with_the_run() {
+    let ran =
+        World::new().sh(&[], "sleep 98761 & setsid nohup sleep 98761 >/dev/null 2>&1 & exit 3");
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(!alive("98761"));
+}
+
+#[test]
+fn what_ignores_signals_forks_and_stops_itself_dies_at_the_deadline() {
+    let script = "trap '' TERM INT HUP QUIT; (setsid sh -c 'trap \"\" TERM; sleep 98762' &); kill -STOP $$; sleep 98762";
+    let (code, outcome) = World::new().sh_json(&["--timeout", "300ms"], script);
+    assert_eq!((code, &outcome["status"]), (124, &"timeout".into()), "{outcome}");
+    assert!(!alive("98762"));
+}
+
+#[test]
+fn a_killed_supervisor_takes_the_run_with_it_and_leaves_nothing() {
+    let world = World::new();
+    let mut child = world
+        .command(&["run", "--", "sh", "-c", "echo up; (setsid sleep 98763 &); sleep 98763"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut up = [0u8; 3];
+    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    // The janitor starts a little after the run does; wait until it is there by waiting for what it guards.
+    assert!(world.names().contains(".mcp.json"));
+    std::thread::sleep(Duration::from_millis(50));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the run outlives its supervisor", || !alive("98763"));
+    eventually("placeholders stay behind", || world.names().is_empty());
+}
+
+#[test]
+fn a_supervisor_killed_at_any_moment_leaves_nothing_after_the_next_start() {
+    let world = World::new();
+    for delay_us in (0..8000).step_by(400) {
+        let mut child = world
+            .command(&["run", "--", "sleep", "98764"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_micros(delay_us));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    eventually("a run outlives its supervisor", || !alive("98764"));
+    eventually("the next start does not sweep", || {
+        assert_eq!(world.sh(&[], "true").code, 0);
+        world.names().is_empty()
+    });
+}
+
+#[test]
+fn a_polite_signal_reaches_the_program() {
+    let world = World::new();
+    let script = "trap 'echo got it; exit 9' TERM; echo up; while :; do sleep 0.05; done";
+    let mut child =
+        world.command(&["run", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut up = [0u8; 3];
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut up).unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut rest = String::new();
+    child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+    assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("got it\n", Some(9)));
+}
+
+#[test]
+fn a_program_that_ignores_a_polite_signal_is_killed_soon_after() {
+    let world = World::new();
+    let mut child = world
+        .command(&["run", "--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut up = [0u8; 3];
+    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let started = Instant::now();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(137));
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn nothing_is_left_after_a_run() {
+    let world = World::new();
+    assert_eq!(world.sh(&[], "true").code, 0);
+    assert!(world.names().is_empty());
+    let leaves = |dir: &str| {
+        std::fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|e| e.file_name().to_string_lossy().starts_with("ringfence-"))
+            .count()
+    };
+    // Other tests run beside this one and may have leaves of their own for a moment.
+    eventually("cgroups stay behind", || leaves("/sys/fs/cgroup/pids") == 0);
+}

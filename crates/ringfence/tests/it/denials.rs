@@ -1,0 +1,117 @@
+//! What is refused is reported: the call, the argument that mattered, the program, a hint.
+
+use crate::support::{World, have, rules};
+
+#[test]
+fn a_refused_call_is_reported_with_its_program_and_a_hint() {
+    if !have("notify") {
+        return;
+    }
+    let (_, outcome) = World::new().sh_json(&[], "unshare -r true; echo $?");
+    let denial = &outcome["denials"][0];
+    assert_eq!(denial["layer"], "syscalls");
+    assert_eq!(denial["rule"], "namespaces");
+    assert_eq!(denial["syscall"], "unshare");
+    assert_eq!(denial["argument"], "0x10000000");
+    assert_eq!(denial["program"], "unshare");
+    assert_eq!(denial["by"], "host");
+    assert!(denial["pid"].as_u64().unwrap() > 1);
+    assert!(denial["hint"].as_str().unwrap().len() > 10);
+    assert_eq!(outcome["stdout"], "1\n");
+}
+
+#[test]
+fn the_same_denial_is_counted_not_repeated() {
+    if !have("notify") {
+        return;
+    }
+    let program = "
+import socket
+for i in range(50):
+    try: socket.socket(16, 3, 0)
+    except OSError as e: last = e.errno
+print(last)";
+    let (_, outcome) = World::new().python(&[], program);
+    assert_eq!(rules(&outcome), ["netlink"], "{outcome}");
+    assert_eq!(outcome["denials"][0]["count"], 50);
+    assert_eq!(outcome["stdout"], "97\n");
+}
+
+#[test]
+fn a_storm_of_refusals_is_bounded_and_does_not_starve_the_deadline() {
+    if !have("notify") {
+        return;
+    }
+    let program = "
+import ctypes
+libc = ctypes.CDLL(None)
+while True: libc.ptrace(0, 0, 0, 0)";
+    let started = std::time::Instant::now();
+    let (code, outcome) = World::new().python(&["--timeout", "1s"], program);
+    assert_eq!(code, 124, "{outcome}");
+    assert!(started.elapsed().as_millis() < 3000);
+    assert!(outcome["denials"].as_array().unwrap().len() < 10);
+}
+
+#[test]
+fn a_host_socket_is_refused_unless_granted() {
+    if !have("notify") {
+        return;
+    }
+    let world = World::new();
+    let path = world.work().join("host.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let program = format!(
+        "
+import socket
+s = socket.socket(socket.AF_UNIX)
+try: s.connect({:?}); print('connected')
+except OSError as e: print(e.errno)",
+        path.to_str().unwrap()
+    );
+    let (_, outcome) = world.python(&[], &program);
+    assert_eq!(outcome["stdout"], "13\n", "{outcome}");
+    assert_eq!(rules(&outcome), ["unix_socket"]);
+    // The hint is followed, and it helps.
+    let hint = outcome["denials"][0]["hint"].as_str().unwrap();
+    assert!(hint.contains(&format!("--socket {}", path.display())), "{hint}");
+    let (_, outcome) = world.python(&["--socket", path.to_str().unwrap()], &program);
+    assert_eq!(outcome["stdout"], "connected\n", "{outcome}");
+    drop(listener);
+}
+
+#[test]
+fn sockets_of_the_runs_own_work_blocking_or_not() {
+    let program = "
+import socket, threading
+for family, address in ((socket.AF_UNIX, '/tmp/own'), (socket.AF_UNIX, '\\0abstract'), (socket.AF_INET, ('127.0.0.1', 0)), (socket.AF_INET6, ('::1', 0))):
+    s = socket.socket(family); s.bind(address); s.listen()
+    c = socket.socket(family); c.connect(s.getsockname()); c.send(b'x')
+    assert s.accept()[0].recv(1) == b'x'
+    n = socket.socket(family); n.setblocking(False)
+    try: n.connect(s.getsockname())
+    except BlockingIOError: pass
+print('ok')";
+    let (_, outcome) = World::new().python(&[], program);
+    assert_eq!(outcome["stdout"], "ok\n", "{outcome}");
+}
+
+#[test]
+fn a_relative_socket_name_is_resolved_where_the_program_is() {
+    let program = "
+import socket, os
+os.chdir('/tmp')
+s = socket.socket(socket.AF_UNIX); s.bind('rel'); s.listen()
+c = socket.socket(socket.AF_UNIX); c.connect('rel')
+print('ok')";
+    let (_, outcome) = World::new().python(&[], program);
+    assert_eq!(outcome["stdout"], "ok\n", "{outcome}");
+}
+
+#[test]
+fn what_cannot_be_observed_is_listed() {
+    let (_, outcome) = World::new().sh_json(&[], "true");
+    let unobserved: Vec<&str> =
+        outcome["unobserved"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
+    assert!(unobserved.contains(&"mounts") && unobserved.contains(&"landlock"));
+}

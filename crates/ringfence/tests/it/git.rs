@@ -1,0 +1,219 @@
+//! Git works; what git executes is out of reach.
+
+use std::process::Command;
+
+use crate::support::World;
+
+/// Runs git on the host, in the workspace.
+fn host_git(world: &World, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=n", "-c", "user.email=e@x", "-c", "safe.directory=*"])
+        .args(args)
+        .current_dir(world.work())
+        .env("HOME", world.home())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn repository() -> World {
+    let world = World::new();
+    world.write("home/.gitconfig", "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n");
+    host_git(&world, &["init", "-q", "."]);
+    world.write("work/a", "a\n");
+    host_git(&world, &["add", "a"]);
+    host_git(&world, &["commit", "-qm", "one"]);
+    world
+}
+
+#[track_caller]
+fn works(world: &World, script: &str) {
+    let ran = world.sh(&[], script);
+    assert_eq!(ran.code, 0, "{script}: {}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn the_daily_commands_work() {
+    let world = repository();
+    works(
+        &world,
+        "git status && echo b > b && git add b && git commit -qm two && git log --oneline",
+    );
+    works(
+        &world,
+        "git checkout -qb feature HEAD~1 && echo z > z && git add z && git commit -qm z && git rebase -q main",
+    );
+    works(
+        &world,
+        "git stash list && echo more >> a && git stash -q && git stash pop -q && git checkout -q a && git gc -q",
+    );
+    works(
+        &world,
+        "git worktree add -q tree && cd tree && echo c > c && git add c && git commit -qm c && git status",
+    );
+    works(
+        &world,
+        "git tag v1 && git branch -d feature 2>/dev/null; git reset -q --hard HEAD~1; git reflog | head -1",
+    );
+    assert!(host_git(&world, &["log", "--oneline", "--all"]).lines().count() >= 4);
+    assert_eq!(host_git(&world, &["status", "--short"]), "?? tree/\n");
+}
+
+#[test]
+fn hooks_config_and_redirections_cannot_be_planted() {
+    let world = repository();
+    std::fs::remove_dir_all(world.work().join(".git/hooks")).unwrap();
+    let attacks = [
+        "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit",
+        "echo '[core]\nfsmonitor = touch PWNED' >> .git/config",
+        "git config core.fsmonitor 'touch PWNED'",
+        "printf '%s' '../evil' > .git/commondir",
+        "echo '[core]\nfsmonitor = touch PWNED' > .git/config.worktree",
+        "mv .git x",
+        "mkdir n && mv n .git",
+        "rm -rf .git/config .git/hooks .git/commondir",
+        "cp .git/config c && mv c .git/config",
+        "ln -sf /tmp/c .git/config",
+        "ln .git/config hard && echo evil >> hard",
+        "mount --bind /tmp .git",
+    ];
+    for attack in attacks {
+        let before = std::fs::read_to_string(world.work().join(".git/config")).unwrap();
+        world.sh(&[], attack);
+        assert_eq!(
+            std::fs::read_to_string(world.work().join(".git/config")).unwrap(),
+            before,
+            "{attack}"
+        );
+        assert!(!world.work().join(".git/hooks/pre-commit").exists(), "{attack}");
+        assert!(!world.work().join(".git/commondir").exists(), "{attack}");
+        assert!(!world.work().join(".git/config.worktree").exists(), "{attack}");
+        assert!(world.work().join(".git/HEAD").exists(), "{attack}");
+    }
+    host_git(&world, &["status"]);
+    assert!(!world.work().join("PWNED").exists());
+}
+
+#[test]
+fn the_hosts_git_works_while_a_run_lasts() {
+    use std::io::Read as _;
+    let world = repository();
+    let mut run = world
+        .command(&["run", "--", "sh", "-c", "echo up; read x; true"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut up = [0u8; 3];
+    run.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    assert_eq!(host_git(&world, &["status", "--short"]), "");
+    world.write("work/b", "b");
+    host_git(&world, &["add", "b"]);
+    host_git(&world, &["commit", "-qm", "meanwhile"]);
+    drop(run.stdin.take());
+    assert!(run.wait().unwrap().success());
+}
+
+#[test]
+fn submodules_are_protected_too() {
+    let world = repository();
+    world.write("work/.git/modules/sub/HEAD", "ref: refs/heads/main\n");
+    world.write("work/.git/modules/sub/config", "[core]\n");
+    for attack in [
+        "echo evil >> .git/modules/sub/config",
+        "mv .git/modules/sub .git/modules/x; mkdir -p .git/modules/sub; echo evil > .git/modules/sub/config",
+        "mv .git/modules .git/y; mkdir -p .git/modules/sub; echo evil > .git/modules/sub/config",
+        "mkdir -p .git/modules/sub/hooks; echo evil > .git/modules/sub/hooks/post-checkout",
+    ] {
+        world.sh(&[], attack);
+        let config = std::fs::read_to_string(world.work().join(".git/modules/sub/config")).unwrap();
+        assert_eq!(config, "[core]\n", "{attack}");
+        assert!(!world.work().join(".git/modules/sub/hooks/post-checkout").exists(), "{attack}");
+    }
+}
+
+#[test]
+fn a_linked_worktree_works_and_its_repository_is_protected() {
+    let world = repository();
+    let linked = world.root().join("linked");
+    host_git(&world, &["worktree", "add", "-q", linked.to_str().unwrap()]);
+    let cwd = ["--cwd", linked.to_str().unwrap()];
+    let ran = world.sh(&cwd, "git status && echo c > c && git add c && git commit -qm linked");
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let git = world.work().join(".git");
+    let config = std::fs::read_to_string(git.join("config")).unwrap();
+    let attack = format!(
+        "echo evil >> {0}/config; echo evil > {0}/hooks/pre-commit; echo /tmp > {0}/worktrees/linked/commondir; \
+         mv {0}/worktrees {0}/w; echo 'gitdir: /tmp/evil' > .git; true",
+        git.display()
+    );
+    world.sh(&cwd, &attack);
+    assert_eq!(std::fs::read_to_string(git.join("config")).unwrap(), config);
+    assert!(!git.join("hooks/pre-commit").exists());
+    assert!(git.join("worktrees/linked/commondir").exists());
+    assert!(std::fs::read_to_string(linked.join(".git")).unwrap().starts_with("gitdir: "));
+    assert!(host_git(&world, &["log", "--oneline", "linked"]).contains("linked"));
+}
+
+#[test]
+fn a_lying_git_file_is_not_followed() {
+    let world = World::new();
+    let victim = repository();
+    let gitdir = victim.work().join(".git");
+    world.write("work/.git", &format!("gitdir: {}\n", gitdir.display()));
+    let script = format!("ls {}; true", gitdir.display());
+    let (_, outcome) = world.sh_json(&[], &script);
+    assert_eq!(outcome["stdout"], "", "{outcome}");
+    let gaps = outcome["enforcement"]["gaps"].to_string();
+    assert!(gaps.contains("does not point back"), "{gaps}");
+}
+
+#[test]
+fn a_nested_repository_that_git_would_obey_is_reported() {
+    let world = repository();
+    let script = "git init -q sub && git -C sub commit -q --allow-empty -m x && git add sub && git -C sub config core.fsmonitor 'touch PWNED'";
+    let (code, outcome) = world.sh_json(&[], script);
+    assert_eq!(code, 0, "{outcome}");
+    let created = outcome["workspace"]["protected_created"].to_string();
+    assert!(created.contains("work/sub/.git"), "{created}");
+    let (_, outcome) = repository().sh_json(&[], "echo b > b; git add b");
+    assert_eq!(outcome["workspace"]["protected_created"].as_array().unwrap().len(), 0, "{outcome}");
+}
+
+#[test]
+fn an_existing_submodule_and_worktree_keep_their_git_files() {
+    let world = repository();
+    world.write("work/.gitmodules", "[submodule \"lib\"]\n\tpath = vendor/lib\n\turl = x\n");
+    world.write("work/vendor/lib/.git", "gitdir: ../../.git/modules/lib\n");
+    world.write("work/.git/modules/lib/HEAD", "ref: refs/heads/main\n");
+    world.write("work/.git/modules/lib/config", "[core]\n\tworktree = ../../../vendor/lib\n");
+    host_git(&world, &["worktree", "add", "-q", "tree"]);
+    for attack in [
+        "echo 'gitdir: /tmp/evil' > vendor/lib/.git; echo 'gitdir: /tmp/evil' > tree/.git",
+        "mv vendor v; mkdir -p vendor/lib; echo evil > vendor/lib/.git",
+        "mv vendor/lib v; mkdir -p vendor/lib; echo evil > vendor/lib/.git",
+        "mv tree t; mkdir tree; echo evil > tree/.git",
+        "mv .git/worktrees .git/old; cp -r .git/old .git/worktrees; echo /tmp > .git/worktrees/tree/commondir",
+        "echo /tmp > .git/worktrees/tree/commondir; echo x > .git/worktrees/tree/config.worktree",
+    ] {
+        world.sh(&[], attack);
+        let read = |name: &str| std::fs::read_to_string(world.work().join(name)).unwrap();
+        assert_eq!(read("vendor/lib/.git"), "gitdir: ../../.git/modules/lib\n", "{attack}");
+        assert!(read("tree/.git").contains(".git/worktrees/tree"), "{attack}");
+        assert_eq!(read(".git/worktrees/tree/commondir"), "../..\n", "{attack}");
+        assert!(!world.work().join(".git/worktrees/tree/config.worktree").exists(), "{attack}");
+    }
+    works(&world, "cd tree && echo x > x && git add x && git commit -qm in-tree");
+}
+
+#[test]
+fn a_link_to_hooks_protects_what_it_leads_to() {
+    let world = repository();
+    std::fs::remove_dir_all(world.work().join(".git/hooks")).unwrap();
+    std::os::unix::fs::symlink("../githooks", world.work().join(".git/hooks")).unwrap();
+    world.write("work/githooks/README", "x");
+    world.sh(&[], "echo evil > githooks/pre-commit; mv githooks g; mkdir githooks; echo evil > githooks/pre-commit");
+    assert!(!world.work().join("githooks/pre-commit").exists());
+    assert!(world.work().join("githooks/README").exists());
+}

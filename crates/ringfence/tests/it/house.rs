@@ -1,0 +1,83 @@
+//! The crate graph is the map in ARCHITECTURE.md, and `unsafe` lives in one room.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// Which crates of ours each crate may depend on: edges point down.
+const MAP: &[(&str, &[&str])] = &[
+    ("ringfence", &["ringfence-jail", "ringfence-plan", "ringfence-spec"]),
+    ("ringfence-jail", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
+    ("ringfence-plan", &["ringfence-spec"]),
+    ("ringfence-spec", &[]),
+    ("ringfence-sys", &[]),
+];
+
+fn sources() -> Option<&'static Path> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?;
+    // The second pass runs as a user who may see neither the checkout nor cargo; the first has read them.
+    std::env::var_os("RINGFENCE_TEST_AGAIN").is_none().then_some(root)
+}
+
+#[test]
+fn dependencies_point_down() {
+    let Some(root) = sources() else { return };
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root)
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let normal =
+            package["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"].is_null());
+        let mut ours: Vec<String> = normal
+            .map(|d| d["name"].as_str().unwrap().to_owned())
+            .filter(|name| name.starts_with("ringfence"))
+            .collect();
+        ours.sort();
+        found.insert(package["name"].as_str().unwrap().to_owned(), ours);
+    }
+    found.remove("xtask");
+    let map: BTreeMap<String, Vec<String>> = MAP
+        .iter()
+        .map(|(name, edges)| ((*name).to_owned(), edges.iter().map(|e| (*e).to_owned()).collect()))
+        .collect();
+    assert_eq!(found, map, "ARCHITECTURE.md and this map change together");
+}
+
+#[test]
+fn unsafe_code_is_forbidden_everywhere_but_in_sys() {
+    let Some(root) = sources() else { return };
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("unsafe_code = \"forbid\""));
+    for (name, _) in MAP {
+        let text =
+            std::fs::read_to_string(root.join("crates").join(name).join("Cargo.toml")).unwrap();
+        let inherits = text.contains("[lints]\nworkspace = true");
+        assert_eq!(inherits, *name != "ringfence-sys", "{name}");
+    }
+}
+
+#[test]
+fn the_plan_does_no_io() {
+    let Some(root) = sources() else { return };
+    let mut pending = vec![root.join("crates/ringfence-plan/src")];
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                pending.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for word in
+                ["std::fs", "std::env", "std::net", "std::process", "Instant::now", "SystemTime"]
+            {
+                assert!(!text.contains(word), "{word} in {}", path.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The binary from outside: every test runs `ringfence` as a user would. Started as root, the whole file runs itself
+//! a second time under an unprivileged uid.
+
+mod again;
+mod bad_input;
+mod caps;
+mod death;
+mod denials;
+mod facts;
+mod files;
+mod git;
+mod honesty;
+mod house;
+mod outcome;
+mod protected;
+mod secrets;
+mod support;
+mod terminal;
+mod tools;

@@ -1,0 +1,136 @@
+//! The outcome is the contract's object: every field there, words from the list, one object on stdout.
+
+use crate::support::{World, is_root};
+
+#[test]
+fn every_field_is_there() {
+    let (_, outcome) = World::new().sh_json(&[], "echo out; echo err >&2; exit 3");
+    let fields: Vec<&str> = outcome.as_object().unwrap().keys().map(String::as_str).collect();
+    for field in [
+        "run_id",
+        "session_id",
+        "status",
+        "ran",
+        "exit_code",
+        "signal",
+        "stdout",
+        "stderr",
+        "value",
+        "exception",
+        "truncated",
+        "encoding",
+        "artifacts",
+        "workspace",
+        "denials",
+        "unobserved",
+        "enforcement",
+        "usage",
+        "start",
+        "error",
+    ] {
+        assert!(fields.contains(&field), "{field}");
+    }
+    assert_eq!(outcome["status"], "error");
+    assert_eq!(outcome["exit_code"], 3);
+    assert_eq!(outcome["stdout"], "out\n");
+    assert_eq!(outcome["stderr"], "err\n");
+    assert_eq!(outcome["encoding"], "utf-8");
+    assert_eq!(outcome["run_id"].as_str().unwrap().len(), 32);
+    assert_eq!(outcome["usage"]["stdout_bytes"], 4);
+    assert!(outcome["usage"]["memory_peak_bytes"].as_u64().unwrap() > 0);
+    assert!(outcome["usage"]["wall_ms"].as_f64().unwrap() > 0.0);
+    assert!(outcome["usage"]["cpu_ms"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn the_receipt_says_what_was_built() {
+    let (_, outcome) = World::new().sh_json(&[], "true");
+    let e = &outcome["enforcement"];
+    assert_eq!(e["tier"], "namespaces");
+    assert_eq!(e["process"], "pidns");
+    assert_eq!(e["syscalls"], "command");
+    assert_eq!(e["network"], "none");
+    assert_eq!(e["filesystem"], "pivot_root+landlock");
+    assert_eq!(e["audit"], "off");
+    assert_eq!(e["screen"], serde_json::Value::Null);
+    assert_eq!(e["policy_sha256"].as_str().unwrap().len(), 64);
+    if !is_root() {
+        assert_eq!(e["resources"], "rlimit");
+    }
+}
+
+#[test]
+fn one_policy_has_one_hash_and_another_has_another() {
+    let world = World::new();
+    let hash = |flags: &[&str], script: &str| {
+        world.sh_json(flags, script).1["enforcement"]["policy_sha256"].clone()
+    };
+    assert_eq!(hash(&[], "true"), hash(&[], "echo other"));
+    assert_ne!(hash(&[], "true"), hash(&["--pids", "9"], "true"));
+}
+
+#[test]
+fn bytes_that_are_not_text_come_as_base64() {
+    let (_, outcome) = World::new().sh_json(&[], "printf '\\377\\376'");
+    assert_eq!(outcome["encoding"], "base64");
+    assert_eq!(outcome["stdout"], "//4=");
+}
+
+#[test]
+fn a_signal_is_told_from_an_exit_code() {
+    let (code, outcome) = World::new().sh_json(&[], "kill -9 $$");
+    assert_eq!((code, &outcome["status"], &outcome["signal"]), (137, &"killed".into(), &9.into()));
+    assert_eq!(outcome["error"]["code"], "signal");
+    let (code, outcome) = World::new().sh_json(&[], "exit 137");
+    assert_eq!(
+        (code, &outcome["status"], &outcome["exit_code"]),
+        (137, &"error".into(), &137.into())
+    );
+}
+
+#[test]
+fn problems_are_outcomes_too() {
+    let world = World::new();
+    let ran = world.ringfence(&["run", "--json", "--memory", "0", "--", "true"]);
+    assert_eq!((ran.code, &ran.json()["ran"]), (2, &"no".into()));
+    let ran = world.ringfence(&["run", "--json", "--cwd", "/", "--", "true"]);
+    assert_eq!((ran.code, &ran.json()["status"]), (126, &"blocked".into()));
+    assert_eq!(ran.json()["enforcement"], serde_json::Value::Null);
+}
+
+#[test]
+fn explain_prints_what_would_run_and_runs_nothing() {
+    let world = World::new();
+    let ran = world.ringfence(&["explain", "--", "touch", "file"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("pivot_root") && ran.stdout.contains("seccomp"));
+    assert!(world.names().is_empty());
+    let plan = world.ringfence(&["explain", "--json", "--", "true"]).json();
+    assert_eq!(plan["tier"], "namespaces");
+    assert!(plan["setup"].as_array().unwrap().len() > 20);
+}
+
+#[test]
+fn policy_show_names_the_origin_of_each_value() {
+    let world = World::new().var("RINGFENCE_PIDS", "9");
+    world.write("home/.config/ringfence/config.toml", "memory = \"1G\"");
+    let shown = world.ringfence(&["policy", "show", "--json", "--fds", "99"]).json();
+    assert_eq!(shown["pids"]["from"], "environment");
+    assert_eq!(shown["memory"]["value"], "1G");
+    assert!(shown["memory"]["from"].as_str().unwrap().ends_with("config.toml"));
+    assert_eq!(shown["fds"]["from"], "flag");
+    assert_eq!(shown["timeout"]["from"], "preset");
+    let presets = world.ringfence(&["policy", "presets"]).stdout;
+    assert!(presets.contains("workspace") && presets.contains("minimal"));
+}
+
+#[test]
+fn doctor_says_yes_or_no_to_each_layer() {
+    let ran = World::new().ringfence(&["doctor", "--json"]);
+    let report = ran.json();
+    assert_eq!(ran.code, i32::from(report["tier"] != "namespaces"));
+    assert_eq!(report["checks"].as_array().unwrap().len(), 6);
+    for check in report["checks"].as_array().unwrap() {
+        assert_eq!(check["ok"] == true, check["fix"].is_null(), "{check}");
+    }
+}

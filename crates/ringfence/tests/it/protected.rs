@@ -1,0 +1,109 @@
+//! Protected names hold: present, absent, and with two runs in one workspace.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use crate::support::World;
+
+const NAMES: [&str; 5] = [".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
+
+#[test]
+fn absent_names_cannot_be_made() {
+    let world = World::new();
+    for name in NAMES {
+        let script = format!(
+            "echo x > {name}; mkdir -p {name}/y; ln -s /tmp {name}/z; mv {name} other; rmdir {name}; \
+             mkdir d; mv d {name}; echo x > f; mv -T f {name}; rm -rf d f; true"
+        );
+        world.sh(&[], &script);
+        assert!(!world.work().join(name).exists(), "{name}");
+        assert!(!world.work().join("other").exists(), "{name}");
+    }
+    assert!(world.names().is_empty(), "{:?}", world.names());
+}
+
+#[test]
+fn present_names_cannot_be_changed() {
+    let world = World::new();
+    world.write("work/.mcp.json", "{}");
+    world.write("work/.claude/settings.json", "{}");
+    world.write("work/ringfence.toml", "pids = 100");
+    let ran = world.sh(
+        &[],
+        "echo x > .mcp.json; echo x > .claude/settings.json; rm -rf .claude .mcp.json; mv .claude c; \
+         ln .mcp.json link && echo x > link; sed -i s/100/200/ ringfence.toml; rm -f ringfence.toml; cat .mcp.json",
+    );
+    assert_eq!(ran.stdout, "{}");
+    let read = |name: &str| std::fs::read_to_string(world.work().join(name)).unwrap();
+    assert_eq!(read(".mcp.json"), "{}");
+    assert_eq!(read(".claude/settings.json"), "{}");
+    assert_eq!(read("ringfence.toml"), "pids = 100");
+}
+
+#[test]
+fn a_protected_link_stays_a_link() {
+    let world = World::new();
+    world.write("work/real.json", "{}");
+    std::os::unix::fs::symlink("real.json", world.work().join(".mcp.json")).unwrap();
+    let ran = world.sh(&[], "rm -f .mcp.json; mv .mcp.json x; ln -sf /tmp/evil .mcp.json; true");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let target = std::fs::read_link(world.work().join(".mcp.json")).unwrap();
+    assert_eq!(target.to_str(), Some("real.json"));
+}
+
+#[test]
+fn two_runs_in_one_workspace_protect_until_the_last_has_ended() {
+    let world = World::new();
+    let mut long = world
+        .command(&[
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "echo up; read line; mkdir .claude/x; echo x > .mcp.json; mv .vscode v; echo tried",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut up = [0u8; 3];
+    long.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    // A second run comes and goes; its end must not take the first one's protection away.
+    assert_eq!(world.sh(&[], "mkdir .claude/x").code, 1);
+    assert!(world.names().contains(".mcp.json"));
+    drop(long.stdin.take());
+    let mut rest = String::new();
+    long.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "tried\n");
+    long.wait().unwrap();
+    assert!(world.names().is_empty(), "{:?}", world.names());
+}
+
+#[test]
+fn a_git_directory_that_appears_is_reported() {
+    let world = World::new();
+    let (_, outcome) = world.sh_json(&[], "mkdir .git");
+    let created = outcome["workspace"]["protected_created"].as_array().unwrap();
+    assert_eq!(created.len(), 1, "{outcome}");
+    assert!(created[0].as_str().unwrap().ends_with("/.git"));
+    let (_, outcome) = World::new().sh_json(&[], "true");
+    assert_eq!(outcome["workspace"]["protected_created"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn placeholders_are_not_picked_up_by_git() {
+    let world = World::new();
+    let ran = world.sh(&[], "git init -q . && git add -A && git status --short");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+}
+
+#[test]
+fn a_workspace_nobody_can_write_needs_no_placeholders() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new();
+    std::fs::set_permissions(world.work(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    let ran = world.sh(&[], "echo here");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "here\n"), "{}", ran.stderr);
+    std::fs::set_permissions(world.work(), std::fs::Permissions::from_mode(0o755)).unwrap();
+}

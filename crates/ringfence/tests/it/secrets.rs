@@ -1,0 +1,260 @@
+//! Canaries where secrets live: unreachable in every preset.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+
+use crate::support::World;
+
+const CANARY: &str = "canary-5f1d";
+
+/// A world full of canaries, and a program that looks for them in every way it knows.
+fn planted() -> (World, String, TcpListener, UnixListener) {
+    let world = World::new().var("AWS_SECRET_ACCESS_KEY", CANARY).var("API_TOKEN", CANARY);
+    for name in [
+        ".ssh/id_ed25519",
+        ".aws/credentials",
+        ".gnupg/secring.gpg",
+        ".kube/config",
+        ".netrc",
+        ".git-credentials",
+        ".npmrc",
+        ".pypirc",
+        ".cargo/credentials.toml",
+        ".docker/config.json",
+        ".config/gh/hosts.yml",
+        ".bash_history",
+        ".config/ringfence/x",
+        ".mozilla/cookies",
+        "notes.txt",
+        ".bashrc",
+    ] {
+        world.write(&format!("home/{name}"), CANARY);
+    }
+    for name in [".env", ".env.local", ".env.production"] {
+        world.write(&format!("work/{name}"), CANARY);
+    }
+    world.write("work/.env.example", "PUBLIC=1");
+    world.write("state/ringfence/key", CANARY);
+    world.write("home/.cargo/config.toml", "ok");
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = world.home().join("agent.sock");
+    let unix = UnixListener::bind(&socket).unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let (first, second) = CANARY.split_at(5);
+    let (root, socket) = (world.root().display().to_string(), socket.display().to_string());
+    let program = format!(
+        "
+import os, socket, stat
+
+# In two pieces, so that it does not find itself in its own command line.
+canary = {first:?} + {second:?}
+found = []
+for top in ({root:?}, os.path.expanduser('~'), '/proc/1', '/proc/self', '/etc'):
+    for dirpath, dirs, files in os.walk(top):
+        if dirpath.startswith('/proc/') and dirpath.count('/') > 3: dirs[:] = []
+        for f in files:
+            p = os.path.join(dirpath, f)
+            try:
+                # Only plain files: a pipe or terminal among somebody's descriptors would wait for ever.
+                if not stat.S_ISREG(os.stat(p).st_mode): continue
+                data = open(p, 'rb').read(65536)
+            except OSError: continue
+            if canary.encode() in data: found.append(p)
+if any(canary in v for v in os.environ.values()): found.append('environ')
+try: found.append('shadow ' + open('/etc/shadow').read()[:4])
+except OSError: pass
+s = socket.socket(); s.settimeout(2)
+try: s.connect(('127.0.0.1', {port})); found.append('tcp')
+except OSError: pass
+u = socket.socket(socket.AF_UNIX)
+try: u.connect({socket:?}); found.append('unix')
+except OSError: pass
+print(found)"
+    );
+    (world, program, tcp, unix)
+}
+
+#[test]
+fn canaries_are_unreachable_in_every_preset() {
+    for preset in ["workspace", "readonly", "minimal"] {
+        let (world, program, _tcp, _unix) = planted();
+        let (code, outcome) = world.python(&["--preset", preset], &program);
+        assert_eq!(code, 0, "{outcome}");
+        assert_eq!(outcome["stdout"], "[]\n", "{preset}");
+    }
+}
+
+#[test]
+fn the_program_that_looks_for_canaries_finds_them_without_the_fence() {
+    let (world, program, _tcp, _unix) = planted();
+    let mut command = std::process::Command::new("/usr/bin/python3");
+    command
+        .args(["-c", &program])
+        .stdin(std::process::Stdio::null())
+        .current_dir(world.work())
+        .env("HOME", world.home());
+    let output = command.env("API_TOKEN", CANARY).output().unwrap();
+    let found = String::from_utf8_lossy(&output.stdout).into_owned();
+    for what in [".ssh/id_ed25519", ".env.local", "environ", "tcp", "unix", ".netrc"] {
+        assert!(found.contains(what), "{what}: {found}");
+    }
+}
+
+#[test]
+fn a_granted_home_still_hides_its_secrets() {
+    let (world, program, _tcp, _unix) = planted();
+    std::fs::remove_file(world.home().join("notes.txt")).unwrap();
+    std::fs::remove_file(world.home().join(".bashrc")).unwrap();
+    let home = world.home();
+    let (code, outcome) = world.python(&["--ro", home.to_str().unwrap()], &program);
+    assert_eq!(code, 0, "{outcome}");
+    assert_eq!(outcome["stdout"], "[]\n");
+}
+
+#[test]
+fn a_secret_is_never_granted() {
+    let (world, ..) = planted();
+    for flag in ["--ro", "--rw"] {
+        let ssh = world.home().join(".ssh");
+        let ran = world.ringfence(&["run", flag, ssh.to_str().unwrap(), "--", "true"]);
+        assert_eq!(ran.code, 126, "{}", ran.stderr);
+        assert!(ran.stderr.contains("never visible"), "{}", ran.stderr);
+    }
+    let ran = world.ringfence(&[
+        "run",
+        "--cwd",
+        world.home().join(".ssh").to_str().unwrap(),
+        "--",
+        "true",
+    ]);
+    assert_eq!(ran.code, 126);
+}
+
+#[test]
+fn a_secret_behind_a_link_is_hidden_at_both_ends() {
+    let world = World::new();
+    world.write("vault/id", CANARY);
+    std::os::unix::fs::symlink(world.root().join("vault"), world.home().join(".ssh")).unwrap();
+    let root = world.root().to_str().unwrap().to_owned();
+    let script = format!("cat {root}/vault/id; cat {root}/home/.ssh/id; echo done");
+    let (_, outcome) = world.sh_json(&["--ro", &root], &script);
+    assert_eq!(outcome["stdout"], "done\n", "{outcome}");
+}
+
+#[test]
+fn toolchains_stay_visible_without_their_credentials() {
+    let (world, ..) = planted();
+    let (_, outcome) = world.sh_json(&[], "cat ~/.cargo/config.toml; ls -A ~; cat .env.example");
+    let stdout = outcome["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("ok.cargo\n"), "{stdout}");
+    assert!(stdout.ends_with("PUBLIC=1"));
+    assert!(!stdout.contains(".ssh"));
+}
+
+#[test]
+fn hidden_paths_are_hidden_and_their_neighbours_are_not() {
+    let world = World::new();
+    world.write("work/data/secret", CANARY);
+    world.write("work/data2/plain", "plain");
+    let hide = world.work().join("data");
+    let (_, outcome) = world
+        .sh_json(&["--hide", hide.to_str().unwrap()], "cat data/secret; ls data; cat data2/plain");
+    assert_eq!(outcome["stdout"], "plain", "{outcome}");
+}
+
+#[test]
+fn the_environment_is_scrubbed_and_granted_by_name() {
+    let world = World::new()
+        .var("TOKEN", CANARY)
+        .var("TERM", "xterm")
+        .var("LC_TIME", "C")
+        .var("GIT_DIR", "/x");
+    let (_, outcome) = world.sh_json(&[], "env | cut -d= -f1 | sort | tr '\\n' ' '");
+    assert_eq!(
+        outcome["stdout"], "HOME LANG LC_TIME LOGNAME PATH PWD SHELL TERM TMPDIR USER ",
+        "{outcome}"
+    );
+    let (_, outcome) = world.sh_json(&["--env", "TOKEN", "--env", "X=y"], "echo $TOKEN $X");
+    assert_eq!(outcome["stdout"], format!("{CANARY} y\n"));
+}
+
+#[test]
+fn the_hosts_name_and_users_are_not_told() {
+    let (_, outcome) = World::new().sh_json(
+        &[],
+        "uname -n; cut -d: -f1 /etc/passwd | tr '\\n' ' '; cat /proc/cmdline /proc/keys; hostname",
+    );
+    let stdout = outcome["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("ringfence\nroot nobody agent "), "{stdout}");
+}
+
+#[test]
+fn a_socket_that_listens_in_a_granted_directory_is_not_reachable() {
+    let world = World::new();
+    std::fs::create_dir(world.root().join("shared")).unwrap();
+    let path = world.root().join("shared/s");
+    let listener = UnixListener::bind(&path).unwrap();
+    let shared = world.root().join("shared");
+    let program = format!(
+        "
+import socket
+u = socket.socket(socket.AF_UNIX)
+try: u.connect({:?}); print('in')
+except OSError as e: print(e.errno)
+try: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); print('datagram')
+except OSError as e: print(e.errno)
+try: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); print('datagram')
+except OSError as e: print(e.errno)",
+        path.to_str().unwrap()
+    );
+    let (_, outcome) = world.python(&["--ro", shared.to_str().unwrap()], &program);
+    let stdout = outcome["stdout"].as_str().unwrap();
+    assert!(!stdout.contains("in") && !stdout.contains("datagram"), "{outcome}");
+    drop(listener);
+}
+
+#[test]
+fn stdin_from_a_file_cannot_be_turned_against_the_file() {
+    let world = World::new();
+    let file = world.write("outside.txt", "original");
+    let program = "
+import os
+for attack in (lambda: os.fchmod(0, 0o777), lambda: open('/proc/self/fd/0', 'w').write('x'), lambda: os.ftruncate(0, 0), lambda: open('/dev/stdin', 'r+')):
+    # On the pipe that stands in for the file these may well work; the file must not notice.
+    try: attack()
+    except OSError: pass
+print(open(0).read())";
+    let mut command = world.command(&["run", "--", "/usr/bin/python3", "-c", program]);
+    let output = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("original"), "{stdout}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "original");
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o111, 0);
+}
+
+#[test]
+fn stdout_to_a_file_receives_bytes_and_nothing_else() {
+    let world = World::new();
+    let path = world.root().join("out");
+    let file = std::fs::File::create(&path).unwrap();
+    (&file).write_all(b"before ").unwrap();
+    let mut command = world.command(&[
+        "run",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        "
+import os
+os.write(1, b'bytes')
+try: os.ftruncate(1, 0)
+except OSError: pass
+try: os.fchmod(1, 0o6777)
+except OSError: pass",
+    ]);
+    assert!(command.stdout(file).status().unwrap().success());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "before bytes");
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o6111, 0);
+}

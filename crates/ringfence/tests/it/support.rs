@@ -1,0 +1,193 @@
+//! A workspace, a home, and one call that runs a command behind the fence in them.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The binary under test.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("RINGFENCE_TEST_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_ringfence").into(), PathBuf::from)
+}
+
+/// A directory with a home and a workspace in it, gone with the test.
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+    vars: Vec<(String, String)>,
+}
+
+/// What a run did.
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// The outcome, for runs with `--json`.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
+            panic!("not one JSON object ({e}): {}\n{}", self.stdout, self.stderr)
+        })
+    }
+
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::Builder::new().prefix("ringfence-it-").tempdir().unwrap();
+        for name in ["home", "work", "state"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir, vars: Vec::new() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// Writes a file below the world, with its parents.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Sets a variable of the caller's.
+    pub(crate) fn var(mut self, name: &str, value: &str) -> Self {
+        self.vars.push((name.into(), value.into()));
+        self
+    }
+
+    /// `ringfence ARGS` in the workspace.
+    pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(args).current_dir(self.work()).stdin(Stdio::null());
+        command.env("HOME", self.home()).env("XDG_STATE_HOME", self.dir.path().join("state"));
+        for name in [
+            "XDG_CONFIG_HOME",
+            "CARGO_HOME",
+            "PYENV_ROOT",
+            "RUSTUP_HOME",
+            "RUSTUP_TOOLCHAIN",
+            "TMPDIR",
+        ] {
+            command.env_remove(name);
+        }
+        for (name, value) in &self.vars {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// `ringfence ARGS`, to its end.
+    pub(crate) fn ringfence(&self, args: &[&str]) -> Ran {
+        Ran::from(self.command(args).output().unwrap())
+    }
+
+    /// `ringfence run FLAGS -- sh -c SCRIPT`.
+    pub(crate) fn sh(&self, flags: &[&str], script: &str) -> Ran {
+        let args = [&["run"], flags, &["--", "sh", "-c", script]].concat();
+        self.ringfence(&args)
+    }
+
+    /// The same with `--json`: the exit code and the outcome.
+    pub(crate) fn sh_json(&self, flags: &[&str], script: &str) -> (i32, Value) {
+        let ran = self.sh(&[flags, &["--json"]].concat(), script);
+        (ran.code, ran.json())
+    }
+
+    /// `ringfence run FLAGS --json -- python3 -c PROGRAM`.
+    pub(crate) fn python(&self, flags: &[&str], program: &str) -> (i32, Value) {
+        let args = [&["run", "--json"], flags, &["--", "/usr/bin/python3", "-c", program]].concat();
+        let ran = self.ringfence(&args);
+        (ran.code, ran.json())
+    }
+
+    /// The same with bytes on stdin and raw output.
+    pub(crate) fn sh_with_stdin(&self, script: &str, stdin: &[u8]) -> Output {
+        let mut child = self
+            .command(&["run", "--", "sh", "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        let bytes = stdin.to_vec();
+        let writer = std::thread::spawn(move || {
+            let _ = pipe.write_all(&bytes);
+        });
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        output
+    }
+
+    /// Every name below the workspace.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        std::fs::read_dir(self.work())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
+            .collect()
+    }
+}
+
+/// Whether this process is the host's root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// A feature some tests need. Missing: a loud line, or a failure where `RINGFENCE_TEST_REQUIRE` names it.
+pub(crate) fn have(feature: &str) -> bool {
+    let world = World::new();
+    let report = world.ringfence(&["doctor", "--json"]).json();
+    let ok = |name: &str| {
+        report["checks"].as_array().unwrap().iter().any(|c| c["name"] == name && c["ok"] == true)
+    };
+    let present = match feature {
+        "namespaces" => ok("user namespaces"),
+        "landlock" => ok("landlock"),
+        "notify" => ok("observed denials"),
+        "cgroup" => ok("cgroup limits") || !is_root(),
+        other => panic!("unknown feature {other}"),
+    };
+    let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
+    if !present {
+        assert!(
+            !required.split(',').any(|r| r == feature),
+            "{feature} is required and missing here"
+        );
+        eprintln!("SKIPPED: this host has no {feature}");
+    }
+    present
+}
+
+/// The names of denials in an outcome.
+pub(crate) fn rules(outcome: &Value) -> Vec<String> {
+    outcome["denials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| d["rule"].as_str().unwrap().to_owned())
+        .collect()
+}
