@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_plan::{BindSource, Mount, Plan, Resource, Rlimit, Step};
+use ringfence_plan::{BindSource, Mount, Namespace, Plan, Resource, Rlimit, Step};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, Program, SignalFd, Signals};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
@@ -67,7 +67,7 @@ impl Child<'_> {
             Step::CloseDescriptors => self.close_descriptors(),
             Step::JoinCgroup => self.join_cgroup(),
             Step::TakeIdentity => self.take_identity(),
-            Step::UnshareRest => ringfence_sys::unshare(Namespaces::REST),
+            Step::Unshare { namespaces } => ringfence_sys::unshare(kinds(namespaces)),
             Step::TakeSupplies => self.take_supplies(),
             Step::PrivateMounts => mounts::make_private(),
             Step::Hostname { name } => {
@@ -306,6 +306,21 @@ impl Child<'_> {
         ringfence_sys::reset_all()?;
         Err(ringfence_sys::execute(&program))
     }
+}
+
+/// The plan's namespaces as the kernel's flags.
+pub(crate) fn kinds(namespaces: &[Namespace]) -> Namespaces {
+    namespaces.iter().fold(Namespaces::NONE, |all, one| {
+        all.and(match one {
+            Namespace::User => Namespaces::USER,
+            Namespace::Mount => Namespaces::MOUNT,
+            Namespace::Pid => Namespaces::PID,
+            Namespace::Network => Namespaces::NETWORK,
+            Namespace::Ipc => Namespaces::IPC,
+            Namespace::Uts => Namespaces::UTS,
+            Namespace::Cgroup => Namespaces::CGROUP,
+        })
+    })
 }
 
 fn send_signal(program: i32, number: i32) {

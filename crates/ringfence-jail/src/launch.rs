@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use ringfence_plan::Plan;
 use ringfence_spec::{Problem, Tier};
-use ringfence_sys::{CallError, Forked, Namespaces, SignalFd, Signals};
+use ringfence_sys::{CallError, Forked, SignalFd, Signals};
 use rustix::process::Signal;
 
 use crate::cgroup::{self, Leaf};
@@ -99,9 +99,8 @@ fn launch(
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
     }
     let handover = Handover { report: report_inside, control: control_inside, stdio };
-    let wanted = if namespaces { Namespaces::BIRTH } else { Namespaces::NONE };
     let target = born_into.as_ref().and_then(Leaf::clone_target);
-    let forked = ringfence_sys::fork_into(wanted, target)
+    let forked = ringfence_sys::fork_into(child::kinds(&plan.birth), target)
         .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
     let child = match forked {
         Forked::Child => {

@@ -12,8 +12,8 @@ use crate::facts::{
     CgroupFacts, FileKind, HostFacts, ProtectedState, Request, RootEntry, UserNamespaces,
 };
 use crate::plan::{
-    CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Plan, Resource, Rlimit, RuleAccess,
-    Step,
+    CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Namespace, Plan, Resource, Rlimit,
+    RuleAccess, Step,
 };
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -230,7 +230,7 @@ fn namespaces(
     let mut setup = vec![
         Step::CloseDescriptors,
         Step::WipeSelf,
-        Step::UnshareRest,
+        Step::Unshare { namespaces: Namespace::REST.to_vec() },
         Step::TakeIdentity,
         Step::PrivateMounts,
         Step::Hostname { name: "ringfence".into() },
@@ -265,6 +265,7 @@ fn namespaces(
         identity,
         placeholders,
         cgroup: cgroup(limits, resources),
+        birth: Namespace::BIRTH.to_vec(),
         setup,
         payload,
         seccomp,
@@ -367,6 +368,7 @@ fn landlock(
         identity,
         placeholders: Vec::new(),
         cgroup: cgroup(limits, resources),
+        birth: Vec::new(),
         setup: Vec::new(),
         payload,
         enforcement: Enforcement {

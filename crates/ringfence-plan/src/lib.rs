@@ -18,6 +18,6 @@ pub use facts::{
 };
 pub use plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount,
-    Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,
+    Namespace, Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,
 };
 pub use render::render;

@@ -22,6 +22,8 @@ pub struct Plan {
     pub placeholders: Vec<Placeholder>,
     /// cgroup limits, null when rlimits and the watchdog stand in.
     pub cgroup: Option<CgroupPlan>,
+    /// Namespaces the first process is born into.
+    pub birth: Vec<Namespace>,
     /// What the first process does, in order.
     pub setup: Vec<Step>,
     /// What the program's own process does before it becomes the program, in order.
@@ -110,6 +112,46 @@ pub struct CgroupPlan {
     pub pids_max: Option<u32>,
     /// Whether CPU time is limited and so must be counted.
     pub count_cpu: bool,
+}
+
+/// A kind of namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Namespace {
+    /// Users and capabilities.
+    User,
+    /// The mount table.
+    Mount,
+    /// Process numbers.
+    Pid,
+    /// Interfaces, addresses, ports and abstract sockets.
+    Network,
+    /// System V and POSIX queues, semaphores and shared memory.
+    Ipc,
+    /// Host name.
+    Uts,
+    /// The view of cgroups.
+    Cgroup,
+}
+
+impl Namespace {
+    /// What a child must be born into.
+    pub const BIRTH: [Self; 3] = [Self::User, Self::Mount, Self::Pid];
+    /// What it can move into by itself.
+    pub const REST: [Self; 4] = [Self::Network, Self::Ipc, Self::Uts, Self::Cgroup];
+
+    /// Its name in a sentence.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Mount => "mount",
+            Self::Pid => "pid",
+            Self::Network => "network",
+            Self::Ipc => "ipc",
+            Self::Uts => "uts",
+            Self::Cgroup => "cgroup",
+        }
+    }
 }
 
 /// Writing or not.
@@ -319,8 +361,11 @@ pub enum Step {
     CloseDescriptors,
     /// Enter the cgroup leaf made by the launcher.
     JoinCgroup,
-    /// Move into network, IPC, UTS and cgroup namespaces. By the child itself, while the launcher does its part.
-    UnshareRest,
+    /// Move into more namespaces. By the child itself, while the launcher does its part.
+    Unshare {
+        /// Which.
+        namespaces: Vec<Namespace>,
+    },
     /// Wait until the launcher has written the id maps, then become that user.
     TakeIdentity,
     /// Wait for what the launcher prepares meanwhile: cgroup, placeholders, idmapped mounts.

@@ -51,6 +51,10 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
             writeln!(out, "  {}", p.root.join(&p.path).display())?;
         }
     }
+    if !plan.birth.is_empty() {
+        let names: Vec<&str> = plan.birth.iter().map(|n| n.name()).collect();
+        writeln!(out, "\nborn into new namespaces: {}", names.join(", "))?;
+    }
     steps(out, "setup", &plan.setup)?;
     steps(out, "program", &plan.payload)?;
     if let Some(landlock) = &plan.landlock {
@@ -98,7 +102,10 @@ fn line(step: &Step) -> String {
         Step::CloseDescriptors => "close every descriptor that is not for this run".into(),
         Step::JoinCgroup => "join the cgroup".into(),
         Step::TakeIdentity => "take the identity above".into(),
-        Step::UnshareRest => "new network, ipc, uts and cgroup namespaces".into(),
+        Step::Unshare { namespaces } => {
+            let names: Vec<&str> = namespaces.iter().map(|n| n.name()).collect();
+            format!("new namespaces: {}", names.join(", "))
+        }
         Step::TakeSupplies => "take what the launcher prepared".into(),
         Step::PrivateMounts => "make every mount private".into(),
         Step::Hostname { name } => format!("hostname {name}"),

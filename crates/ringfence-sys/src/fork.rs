@@ -16,18 +16,34 @@ pub struct Namespaces {
 impl Namespaces {
     /// None.
     pub const NONE: Self = Self { flags: 0 };
-    /// A user namespace alone.
-    pub const USER: Self = Self { flags: libc::CLONE_NEWUSER as u64 };
+    /// Users and capabilities.
+    pub const USER: Self = Self::of(libc::CLONE_NEWUSER);
+    /// The mount table.
+    pub const MOUNT: Self = Self::of(libc::CLONE_NEWNS);
+    /// Process numbers.
+    pub const PID: Self = Self::of(libc::CLONE_NEWPID);
+    /// Interfaces, addresses, ports and abstract sockets.
+    pub const NETWORK: Self = Self::of(libc::CLONE_NEWNET);
+    /// System V and POSIX queues, semaphores and shared memory.
+    pub const IPC: Self = Self::of(libc::CLONE_NEWIPC);
+    /// Host name.
+    pub const UTS: Self = Self::of(libc::CLONE_NEWUTS);
+    /// The view of cgroups.
+    pub const CGROUP: Self = Self::of(libc::CLONE_NEWCGROUP);
     /// User, mount and pid: what a child must be born into.
-    pub const BIRTH: Self =
-        Self { flags: (libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID) as u64 };
-    /// Net, ipc, uts and cgroup: what it can move into by itself.
-    pub const REST: Self = Self {
-        flags: (libc::CLONE_NEWNET
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS
-            | libc::CLONE_NEWCGROUP) as u64,
-    };
+    pub const BIRTH: Self = Self::USER.and(Self::MOUNT).and(Self::PID);
+    /// Network, ipc, uts and cgroup: what it can move into by itself.
+    pub const REST: Self = Self::NETWORK.and(Self::IPC).and(Self::UTS).and(Self::CGROUP);
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self { flags: self.flags | other.flags }
+    }
+
+    const fn of(flag: libc::c_int) -> Self {
+        Self { flags: flag.unsigned_abs() as u64 }
+    }
 }
 
 /// Which side of a fork this is.
@@ -151,10 +167,20 @@ fn fork_by_clone(namespaces: Namespaces) -> Result<Forked, CallError> {
 }
 
 fn describe(call: &str, namespaces: Namespaces) -> String {
-    match namespaces {
-        Namespaces::NONE => format!("{call}(SIGCHLD)"),
-        Namespaces::USER => format!("{call}(CLONE_NEWUSER)"),
-        Namespaces::BIRTH => format!("{call}(CLONE_NEWUSER|CLONE_NEWNS|CLONE_NEWPID)"),
-        _ => format!("{call}(CLONE_NEWNET|CLONE_NEWIPC|CLONE_NEWUTS|CLONE_NEWCGROUP)"),
+    let names = [
+        (Namespaces::USER, "CLONE_NEWUSER"),
+        (Namespaces::MOUNT, "CLONE_NEWNS"),
+        (Namespaces::PID, "CLONE_NEWPID"),
+        (Namespaces::NETWORK, "CLONE_NEWNET"),
+        (Namespaces::IPC, "CLONE_NEWIPC"),
+        (Namespaces::UTS, "CLONE_NEWUTS"),
+        (Namespaces::CGROUP, "CLONE_NEWCGROUP"),
+    ];
+    let wanted = names.iter().filter(|(one, _)| namespaces.flags & one.flags != 0);
+    let wanted: Vec<&str> = wanted.map(|(_, name)| *name).collect();
+    if wanted.is_empty() {
+        format!("{call}(SIGCHLD)")
+    } else {
+        format!("{call}({})", wanted.join("|"))
     }
 }

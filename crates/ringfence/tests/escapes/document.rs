@@ -1,0 +1,287 @@
+//! Reads an attack document: prose, bullets, two programs and a table, as `escapes/README.md` says.
+//! Strict: what it does not understand is an error, because a row that is skipped by mistake proves nothing.
+
+use std::path::Path;
+
+use crate::layers::Layer;
+
+const CLASSES: &[&str] = &["process", "paths", "syscalls", "network", "resources", "privilege"];
+const STOPPERS: &[&str] = &["process", "syscalls", "resources", "network", "filesystem"];
+
+/// One attack.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// File name without `.md`.
+    pub(crate) name: String,
+    /// What the host must have besides namespaces.
+    pub(crate) needs: Vec<Need>,
+    /// Flags for `ringfence run`.
+    pub(crate) flags: Vec<String>,
+    /// A shell line run before each row, outside the fence.
+    pub(crate) setup: Option<String>,
+    /// A shell line run after the program, outside the fence, whose last line is then the result.
+    pub(crate) check: Option<String>,
+    pub(crate) attack: Program,
+    pub(crate) twin: Program,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Something not every host has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    Cgroup,
+    X86_64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) language: Language,
+    pub(crate) text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    Python,
+    Shell,
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) kind: RowKind,
+    pub(crate) expect: Expectation,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// Without Ringfence.
+    Off,
+    /// Behind the whole fence; for some attacks the answer depends on what counts resources.
+    On(Counter),
+    /// Behind the fence with these layers taken out.
+    Without(Vec<Layer>),
+    /// The benign program behind the whole fence.
+    Twin,
+}
+
+/// What holds memory and process numbers down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    Any,
+    Cgroup,
+    Rlimit,
+}
+
+impl std::fmt::Display for RowKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            Self::On(Counter::Any) => f.write_str("on"),
+            Self::On(Counter::Cgroup) => f.write_str("on cgroup"),
+            Self::On(Counter::Rlimit) => f.write_str("on rlimit"),
+            Self::Without(layers) => {
+                let names: Vec<&str> = layers.iter().map(|l| l.name()).collect();
+                write!(f, "without {}", names.join("+"))
+            }
+            Self::Twin => f.write_str("twin"),
+        }
+    }
+}
+
+/// What a row must end like.
+#[derive(Debug, Default)]
+pub(crate) struct Expectation {
+    /// The last line of stdout.
+    pub(crate) line: Option<String>,
+    /// The outcome's status and error code.
+    pub(crate) status: Option<String>,
+    pub(crate) code: Option<String>,
+    /// A rule among the outcome's denials.
+    pub(crate) denial: Option<String>,
+}
+
+impl std::fmt::Display for Expectation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            self.line.clone(),
+            self.status.as_ref().map(|s| format!("status={s}")),
+            self.code.as_ref().map(|c| format!("code={c}")),
+            self.denial.as_ref().map(|d| format!("denial={d}")),
+        ];
+        f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Every document of a directory, by name. The first that does not parse is the error.
+pub(crate) fn read_all(dir: &Path) -> Result<Vec<Document>, String> {
+    let entries = std::fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "md") && !f.ends_with("README.md"));
+    files.sort();
+    let read = |file: &std::path::PathBuf| {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(file).map_err(|e| format!("{name}: {e}"))?;
+        parse(&name, &text).map_err(|e| format!("escapes/{name}.md: {e}"))
+    };
+    files.iter().map(read).collect()
+}
+
+/// One document.
+pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
+    let mut lines = text.lines().peekable();
+    match lines.next() {
+        Some(title) if title.starts_with("# ") => {}
+        _ => return Err("the first line must be `# Title`".into()),
+    }
+    let (mut class, mut layer, mut setup, mut check) = (None, None, None, None);
+    let (mut needs, mut flags) = (Vec::new(), Vec::new());
+    let (mut attack, mut twin) = (None, None);
+    let mut table = Vec::new();
+    let mut prose = false;
+    while let Some(line) = lines.next() {
+        if let Some(info) = line.strip_prefix("```") {
+            let (language, role) = info.split_once(' ').unwrap_or((info, ""));
+            let body: Vec<&str> = lines.by_ref().take_while(|l| *l != "```").collect();
+            let language = match language {
+                "python" => Language::Python,
+                "sh" => Language::Shell,
+                _ => return Err(format!("a program in `{language}`: python or sh")),
+            };
+            let program = Program { language, text: body.join("\n") + "\n" };
+            match role {
+                "attack" => once(&mut attack, program, "attack")?,
+                "twin" => once(&mut twin, program, "twin")?,
+                _ => return Err(format!("a program called `{role}`: attack or twin")),
+            }
+        } else if let Some((key, value)) = line.strip_prefix("- ").and_then(|l| l.split_once(": "))
+        {
+            let value = value.trim();
+            match key {
+                "Class" => once(&mut class, one_of(value, CLASSES)?, key)?,
+                "Layer" => once(&mut layer, one_of(value, STOPPERS)?, key)?,
+                "Needs" => needs = value.split(' ').map(need).collect::<Result<_, _>>()?,
+                "Flags" => flags = value.split_whitespace().map(str::to_owned).collect(),
+                "Setup" => once(&mut setup, value.to_owned(), key)?,
+                "Check" => once(&mut check, value.to_owned(), key)?,
+                // A bullet in the prose.
+                _ if class.is_none() => prose = true,
+                _ => return Err(format!("`{key}` is not known")),
+            }
+        } else if let Some(cells) = line.strip_prefix('|') {
+            table.push(cells.to_owned());
+        } else if !line.trim().is_empty() {
+            prose = true;
+        }
+    }
+    if !prose {
+        return Err("no prose: say how it works, whom it broke, what stops it".into());
+    }
+    class.ok_or("no `- Class:`")?;
+    let layer = layer.ok_or("no `- Layer:`")?;
+    let rows = rows(&table)?;
+    let takes_out = |row: &Row| match &row.kind {
+        RowKind::Without(layers) => layers.iter().any(|l| l.is_part_of(&layer)),
+        _ => false,
+    };
+    if !rows.iter().any(takes_out) {
+        return Err(format!("no row takes out `{layer}`, the layer that stops it"));
+    }
+    let attack = attack.ok_or("no attack")?;
+    let twin = twin.ok_or("no twin")?;
+    Ok(Document { name: name.to_owned(), needs, flags, setup, check, attack, twin, rows })
+}
+
+fn once<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<(), String> {
+    if slot.replace(value).is_some() { Err(format!("`{what}` twice")) } else { Ok(()) }
+}
+
+fn one_of(value: &str, known: &[&str]) -> Result<String, String> {
+    if known.contains(&value) {
+        return Ok(value.to_owned());
+    }
+    Err(format!("`{value}` is none of {}", known.join(", ")))
+}
+
+fn need(word: &str) -> Result<Need, String> {
+    match word {
+        "cgroup" => Ok(Need::Cgroup),
+        "x86_64" => Ok(Need::X86_64),
+        _ => Err(format!("`Needs: {word}`: cgroup or x86_64")),
+    }
+}
+
+fn rows(table: &[String]) -> Result<Vec<Row>, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    for cells in table {
+        let cells: Vec<&str> = cells.trim_end_matches('|').split('|').map(str::trim).collect();
+        let [kind, expect] = cells[..] else {
+            return Err(format!("a row has two cells: `{}`", cells.join(" | ")));
+        };
+        if kind == "row" || kind.starts_with("---") {
+            continue;
+        }
+        let row = Row { kind: row_kind(kind)?, expect: expectation(expect)? };
+        if rows.iter().any(|known| known.kind == row.kind) {
+            return Err(format!("row `{kind}` twice"));
+        }
+        rows.push(row);
+    }
+    let line = |kind: &RowKind| rows.iter().find(|r| r.kind == *kind).map(|r| &r.expect.line);
+    let is = |kind: &RowKind, text: &str| line(kind) == Some(&Some(text.to_owned()));
+    if !is(&RowKind::Off, "ESCAPED") {
+        return Err("row `off` must be there and expect ESCAPED: else the attack is none".into());
+    }
+    if !is(&RowKind::Twin, "OK") {
+        return Err("row `twin` must be there and expect OK".into());
+    }
+    let on = |counter| line(&RowKind::On(counter)).is_some();
+    if on(Counter::Any) == (on(Counter::Cgroup) && on(Counter::Rlimit)) {
+        return Err("row `on` is needed, or both `on cgroup` and `on rlimit`".into());
+    }
+    if !rows.iter().any(|r| matches!(r.kind, RowKind::Without(_))) {
+        return Err("a row `without LAYER` is needed".into());
+    }
+    let fenced = rows.iter().filter(|r| matches!(r.kind, RowKind::On(_)));
+    if fenced.clone().any(|r| r.expect.line.as_deref() == Some("ESCAPED")) {
+        return Err("row `on` expects ESCAPED".into());
+    }
+    Ok(rows)
+}
+
+fn row_kind(text: &str) -> Result<RowKind, String> {
+    Ok(match text {
+        "off" => RowKind::Off,
+        "on" => RowKind::On(Counter::Any),
+        "on cgroup" => RowKind::On(Counter::Cgroup),
+        "on rlimit" => RowKind::On(Counter::Rlimit),
+        "twin" => RowKind::Twin,
+        _ => {
+            let layers =
+                text.strip_prefix("without ").ok_or(format!("row `{text}` is not known"))?;
+            let layers = layers.split('+').map(|name| {
+                Layer::by_name(name.trim()).ok_or(format!("layer `{name}` is not known"))
+            });
+            RowKind::Without(layers.collect::<Result<_, _>>()?)
+        }
+    })
+}
+
+fn expectation(text: &str) -> Result<Expectation, String> {
+    let mut expect = Expectation::default();
+    let mut words = Vec::new();
+    for word in text.split_whitespace() {
+        match word.split_once('=') {
+            Some(("status", value)) => once(&mut expect.status, value.to_owned(), "status")?,
+            Some(("code", value)) => once(&mut expect.code, value.to_owned(), "code")?,
+            Some(("denial", value)) => once(&mut expect.denial, value.to_owned(), "denial")?,
+            _ => words.push(word),
+        }
+    }
+    if !words.is_empty() {
+        expect.line = Some(words.join(" "));
+    }
+    if expect.line.is_none() && expect.status.is_none() {
+        return Err(format!("`{text}` expects neither a line nor a status"));
+    }
+    Ok(expect)
+}

@@ -1,0 +1,178 @@
+//! Takes a layer out of a plan and runs what is left: how a document shows which layer carries the weight.
+//! The plan is the one `ringfence run` would make, from the same modules; only the edit is ours.
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use ringfence_jail::{Fault, Registry, StdioMode};
+use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
+use ringfence_spec::{Outcome, Problem, Status};
+
+use crate::cli::{Cli, Command};
+use crate::fence::{self, Fence, Io};
+use crate::settings::{Surroundings, effective};
+
+/// What can be taken out. `escapes/README.md` says what each of them means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    Syscalls,
+    Landlock,
+    Filesystem,
+    Masks,
+    Network,
+    Resources,
+    Process,
+    Privileges,
+    Environment,
+}
+
+const NAMES: &[(Layer, &str)] = &[
+    (Layer::Syscalls, "syscalls"),
+    (Layer::Landlock, "landlock"),
+    (Layer::Filesystem, "filesystem"),
+    (Layer::Masks, "masks"),
+    (Layer::Network, "network"),
+    (Layer::Resources, "resources"),
+    (Layer::Process, "process"),
+    (Layer::Privileges, "privileges"),
+    (Layer::Environment, "environment"),
+];
+
+impl Layer {
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(_, known)| *known == name).map(|(layer, _)| *layer)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        NAMES.iter().find(|(layer, _)| *layer == self).map_or("", |(_, name)| name)
+    }
+
+    /// Whether taking it out takes out this layer of the contract, or a part of it.
+    pub(crate) fn is_part_of(self, layer: &str) -> bool {
+        match self {
+            Self::Masks | Self::Landlock => layer == "filesystem",
+            Self::Privileges | Self::Environment => layer == "process",
+            _ => layer == self.name(),
+        }
+    }
+
+    fn take_out(self, plan: &mut Plan) -> std::io::Result<()> {
+        match self {
+            Self::Syscalls => {
+                plan.seccomp = None;
+                plan.payload.retain(|step| *step != Step::Seccomp);
+            }
+            Self::Landlock => {
+                plan.landlock = None;
+                plan.payload.retain(|step| *step != Step::Landlock);
+            }
+            Self::Filesystem => {
+                Self::Landlock.take_out(plan)?;
+                plan.placeholders.clear();
+                plan.setup.retain(|step| {
+                    !matches!(
+                        step,
+                        Step::NewRoot { .. } | Step::Mount(_) | Step::SealRoot | Step::PivotRoot
+                    )
+                });
+                plan.cwd = std::env::current_dir()?;
+            }
+            Self::Masks => plan.setup.retain(|step| {
+                !matches!(step, Step::Mount(Mount::Mask { .. } | Mount::Text { .. }))
+            }),
+            Self::Network => {
+                plan.setup.retain(|step| *step != Step::LoopbackUp);
+                for step in &mut plan.setup {
+                    if let Step::Unshare { namespaces } = step {
+                        namespaces.retain(|n| *n != Namespace::Network);
+                    }
+                }
+            }
+            Self::Resources => {
+                plan.cgroup = None;
+                plan.setup.retain(|step| *step != Step::JoinCgroup);
+                plan.payload.retain(|step| !matches!(step, Step::SetRlimits { .. }));
+                for step in &mut plan.setup {
+                    if let Step::NewRoot { bytes_max, inodes_max } = step {
+                        (*bytes_max, *inodes_max) = (0, 0);
+                    }
+                }
+                let limits = &mut plan.limits;
+                (limits.timeout, limits.cpu) = (None, None);
+                (limits.memory, limits.disk) = (None, None);
+                (limits.pids, limits.fds) = (None, None);
+            }
+            Self::Process => {
+                plan.birth.retain(|n| *n != Namespace::Pid);
+                plan.setup.retain(|step| {
+                    !matches!(step, Step::WipeSelf | Step::HideSelf | Step::Hostname { .. })
+                });
+                // A new procfs needs a pid namespace of one's own, so the container's stands in for it.
+                let proc = std::fs::metadata("/proc")?;
+                let id = FileId { dev: proc.dev(), ino: proc.ino() };
+                for step in &mut plan.setup {
+                    match step {
+                        Step::Unshare { namespaces } => {
+                            namespaces.retain(|n| *n == Namespace::Network);
+                        }
+                        Step::Mount(mount @ Mount::Proc { .. }) => {
+                            let at = PathBuf::from("/proc");
+                            let source = BindSource::Host { path: at.clone(), id, idmapped: false };
+                            *mount = Mount::Bind { source, at, access: Access::ReadWrite };
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Self::Privileges => {
+                // Only uid 0 keeps its capabilities across exec.
+                (plan.identity.guest_uid, plan.identity.guest_gid) = (0, 0);
+                plan.payload
+                    .retain(|step| !matches!(step, Step::DropCapabilities | Step::NoNewPrivileges));
+            }
+            Self::Environment => plan.environment = std::env::vars_os().collect(),
+        }
+        Ok(())
+    }
+}
+
+/// Runs `layers` (joined by `+`) out of the plan of `ringfence run ARGS` and prints the outcome as JSON.
+pub(crate) fn run_without(layers: &str, args: Vec<OsString>) -> ExitCode {
+    match attempt(layers, args) {
+        Ok(outcome) => {
+            println!("{}", serde_json::to_string(&outcome).unwrap_or_default());
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("{problem:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
+    let broken = |what: String| Problem::internal("harness", what);
+    let cli = Cli::try_parse_from(args).map_err(|e| broken(e.to_string()))?;
+    let Command::Run(args) = cli.command else {
+        return Err(broken("only `run` can be run".into()));
+    };
+    let around = Surroundings::real(false)?;
+    let effective = effective(&args.policy, &around)?;
+    let fence = Fence::new(&effective, &around, args.argv, Io::Capture)?;
+    let mut plan = fence.explain()?;
+    for name in layers.split('+') {
+        let layer = Layer::by_name(name).ok_or_else(|| broken(format!("no layer `{name}`")))?;
+        layer.take_out(&mut plan).map_err(|e| broken(e.to_string()))?;
+    }
+    let registry = Registry::new(&effective.state);
+    let mode = StdioMode::Capture { bytes_max: effective.policy.limits.output.bytes() };
+    let run_id = fence.run_id();
+    match ringfence_jail::run(&plan, &registry, &run_id.short(), mode, false) {
+        Ok(finished) => Ok(fence::outcome(run_id, &plan, finished)),
+        Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
+        Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
+    }
+}

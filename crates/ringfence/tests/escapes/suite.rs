@@ -1,0 +1,499 @@
+//! Chooses documents, runs their rows two documents at a time, and says what came of it the way libtest does.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::container::{Job, Owner, Report};
+use crate::document::{self, Counter, Document, Expectation, Need, Row, RowKind};
+use crate::layers::Layer;
+use crate::tree::STAGE;
+use crate::{honesty, program};
+
+/// So many attacks there are; a document that gets lost is noticed.
+const DOCUMENTS_MIN: usize = 146;
+
+/// Documents run at a time: rows are short, and the machines this runs on have two processors.
+const N_WORKERS: usize = 2;
+
+/// The ordinary user a root caller also runs everything as: `nobody`, who owns nothing.
+const NOBODY: u32 = 65534;
+
+/// As whom a document is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    /// As whoever runs the tests.
+    Own,
+    /// As an ordinary user, for a root caller.
+    Nobody,
+}
+
+enum Verdict {
+    Passed,
+    Failed(String),
+    Ignored(String),
+}
+
+pub(crate) fn main(args: impl Iterator<Item = String>) -> ExitCode {
+    match attempt(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn attempt(args: impl Iterator<Item = String>) -> Result<ExitCode, String> {
+    let asked = Asked::parse(args);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../escapes");
+    let documents = document::read_all(&dir)?;
+    if documents.len() < DOCUMENTS_MIN {
+        return Err(format!("{} documents, at least {DOCUMENTS_MIN} expected", documents.len()));
+    }
+    honesty::refuses_unreadable()?;
+    let (honest, lies) = (honesty::honest()?, honesty::untrue()?);
+    let root = is_host_root();
+    let callers: &[Caller] = if root { &[Caller::Own, Caller::Nobody] } else { &[Caller::Own] };
+    let mut tests = vec![Test { caller: Caller::Own, document: &honest, lie: None }];
+    tests.extend(lies.iter().map(|(document, row)| Test {
+        caller: Caller::Own,
+        document,
+        lie: Some(row),
+    }));
+    for caller in callers {
+        let test = |document| Test { caller: *caller, document, lie: None };
+        tests.extend(documents.iter().map(test));
+    }
+    let n_all = tests.len();
+    tests.retain(|test| asked.wants(&test.name()));
+    if asked.list {
+        for test in &tests {
+            println!("{}: test", test.name());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let suite = Suite::new(root)?;
+    println!("\nrunning {} tests", tests.len());
+    let started = Instant::now();
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<(String, Verdict)>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..N_WORKERS {
+            scope.spawn(|| {
+                while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let verdict = test.judge(suite.run(test.caller, test.document));
+                    let name = test.name();
+                    let word = match &verdict {
+                        Verdict::Passed => "ok".to_owned(),
+                        Verdict::Failed(_) => "FAILED".to_owned(),
+                        Verdict::Ignored(why) => format!("ignored, {why}"),
+                    };
+                    if let Ok(mut results) = results.lock() {
+                        println!("test {name} ... {word}");
+                        results.push((name, verdict));
+                    }
+                }
+            });
+        }
+    });
+    let results = results.into_inner().map_err(|_| "a worker panicked")?;
+    Ok(conclude(&results, n_all - tests.len(), started))
+}
+
+/// A document run as somebody.
+struct Test<'a> {
+    caller: Caller,
+    document: &'a Document,
+    /// For a document that lies: the row that must fail.
+    lie: Option<&'a str>,
+}
+
+impl Test<'_> {
+    fn name(&self) -> String {
+        match self.caller {
+            Caller::Own => format!("escapes::{}", self.document.name),
+            Caller::Nobody => format!("escapes::as_nobody::{}", self.document.name),
+        }
+    }
+
+    fn judge(&self, verdict: Verdict) -> Verdict {
+        match (self.lie, verdict) {
+            (None, verdict) | (Some(_), verdict @ Verdict::Ignored(_)) => verdict,
+            (Some(row), Verdict::Failed(why)) if why.starts_with(&format!("row `{row}` ")) => {
+                Verdict::Passed
+            }
+            (Some(row), Verdict::Failed(why)) => {
+                Verdict::Failed(format!("row `{row}` should have failed, but: {why}"))
+            }
+            (Some(row), Verdict::Passed) => {
+                Verdict::Failed(format!("row `{row}` should have failed"))
+            }
+        }
+    }
+}
+
+fn conclude(results: &[(String, Verdict)], n_filtered: usize, started: Instant) -> ExitCode {
+    let failed: Vec<_> = results
+        .iter()
+        .filter_map(|(name, verdict)| match verdict {
+            Verdict::Failed(why) => Some((name, why)),
+            _ => None,
+        })
+        .collect();
+    let ignored = results.iter().filter(|(_, v)| matches!(v, Verdict::Ignored(_))).count();
+    if !failed.is_empty() {
+        println!("\nfailures:\n");
+        for (name, why) in &failed {
+            println!("---- {name} ----\n{why}\n");
+        }
+        println!("failures:");
+        for (name, _) in &failed {
+            println!("    {name}");
+        }
+    }
+    if ignored > 0 {
+        println!(
+            "\nSKIPPED: {ignored} attacks were not tried on this host; the reasons are above."
+        );
+    }
+    println!(
+        "\ntest result: {}. {} passed; {} failed; {ignored} ignored; 0 measured; {n_filtered} filtered out; finished in {:.2}s\n",
+        if failed.is_empty() { "ok" } else { "FAILED" },
+        results.len() - failed.len() - ignored,
+        failed.len(),
+        started.elapsed().as_secs_f64(),
+    );
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(101) }
+}
+
+/// The command line, as far as libtest's matters.
+#[derive(Default)]
+struct Asked {
+    words: Vec<String>,
+    skip: Vec<String>,
+    exact: bool,
+    list: bool,
+}
+
+impl Asked {
+    fn parse(mut args: impl Iterator<Item = String>) -> Self {
+        let mut asked = Self::default();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--exact" => asked.exact = true,
+                "--list" => asked.list = true,
+                "--skip" => asked.skip.extend(args.next()),
+                "--test-threads" | "--format" | "--color" | "--logfile" | "-Z" => {
+                    args.next();
+                }
+                flag if flag.starts_with('-') => {}
+                _ => asked.words.push(arg),
+            }
+        }
+        asked
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let matches = |word: &String| if self.exact { name == word } else { name.contains(word) };
+        (self.words.is_empty() || self.words.iter().any(matches)) && !self.skip.iter().any(matches)
+    }
+}
+
+/// What this host lacks, and where the binaries are.
+struct Suite {
+    root: bool,
+    stage: tempfile::TempDir,
+    /// Features whose absence is a failure.
+    required: Vec<String>,
+    /// Why no container can be made, if so; for each caller.
+    no_container: [Option<String>; 2],
+    no_landlock: bool,
+    no_cgroup: [bool; 2],
+}
+
+impl Suite {
+    fn new(root: bool) -> Result<Self, String> {
+        let stage = stage().map_err(|e| format!("cannot lay out the binaries: {e}"))?;
+        let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
+        let mut suite = Self {
+            root,
+            stage,
+            required: required.split(',').map(|w| w.trim().to_owned()).collect(),
+            no_container: [None, None],
+            no_landlock: ringfence_jail::probe::landlock_abi() == 0,
+            // Only the host's root can have cgroups in a container: see `tree`.
+            no_cgroup: [!root || ringfence_jail::probe::cgroup().is_err(), true],
+        };
+        if !Path::new(program::PYTHON).exists() {
+            return Err(format!("the attacks need {}", program::PYTHON));
+        }
+        for (slot, caller) in [Caller::Own, Caller::Nobody].into_iter().enumerate() {
+            if caller == Caller::Own || root {
+                let owners = [suite.thin(caller), suite.whole(caller)];
+                let tried = owners.into_iter().try_for_each(|owner| {
+                    let argv = vec!["/bin/true".to_owned()];
+                    suite.contain(caller, owner, argv, None, None, "none").map(|_| ())
+                });
+                suite.no_container[slot] = tried.err();
+            }
+        }
+        Ok(suite)
+    }
+
+    fn requires(&self, feature: &str) -> bool {
+        self.required.iter().any(|w| w == feature)
+    }
+
+    fn run(&self, caller: Caller, document: &Document) -> Verdict {
+        if let Some(why) = self.missing(caller, document) {
+            return why;
+        }
+        for row in &document.rows {
+            let counter =
+                if self.no_cgroup[caller as usize] { Counter::Rlimit } else { Counter::Cgroup };
+            if matches!(row.kind, RowKind::On(c) if c != Counter::Any && c != counter) {
+                continue;
+            }
+            match self.row(caller, document, row) {
+                Verdict::Passed => {}
+                other => return other,
+            }
+        }
+        Verdict::Passed
+    }
+
+    /// What the host lacks for this document. Loud, and a failure where it is required.
+    fn missing(&self, caller: Caller, document: &Document) -> Option<Verdict> {
+        let verdict = |feature: &str, why: String| {
+            Some(if self.requires(feature) {
+                Verdict::Failed(format!("RINGFENCE_TEST_REQUIRE names `{feature}`: {why}"))
+            } else {
+                Verdict::Ignored(format!("SKIPPED: {why}"))
+            })
+        };
+        if let Some(why) = &self.no_container[caller as usize] {
+            return verdict("namespaces", format!("no container can be made: {}", why.trim()));
+        }
+        let names_landlock = document.rows.iter().any(
+            |row| matches!(&row.kind, RowKind::Without(layers) if layers.contains(&Layer::Landlock)),
+        );
+        if self.no_landlock && names_landlock {
+            return verdict("landlock", "this kernel has no Landlock".into());
+        }
+        for need in &document.needs {
+            match need {
+                Need::Cgroup if self.no_cgroup[caller as usize] => {
+                    // For a root caller the other pass has them; that one is held to it.
+                    if caller == Caller::Nobody {
+                        return Some(Verdict::Ignored("needs cgroups, which nobody has".into()));
+                    }
+                    return verdict("cgroup", "no cgroup can be made here".into());
+                }
+                Need::X86_64 if !cfg!(target_arch = "x86_64") => {
+                    return Some(Verdict::Ignored("an attack on x86-64".into()));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn row(&self, caller: Caller, document: &Document, row: &Row) -> Verdict {
+        let Some(canary) = canary() else {
+            return Verdict::Failed("no randomness for a canary".into());
+        };
+        let program = match row.kind {
+            RowKind::Twin => &document.twin,
+            _ => &document.attack,
+        };
+        let mut argv = program::argv(program, &canary);
+        let words = program::words(&canary);
+        let flags = document.flags.iter().map(|flag| {
+            words
+                .iter()
+                .fold(flag.clone(), |flag, (name, value)| flag.replace(&format!("${name}"), value))
+        });
+        let fenced = |binary: &str, more: &[&str], argv: Vec<String>| -> Vec<String> {
+            let head = [format!("{STAGE}/{binary}")].into_iter();
+            let head = head.chain(more.iter().map(|w| (*w).to_owned()));
+            head.chain(flags).chain(["--".to_owned()]).chain(argv).collect()
+        };
+        let owner = match &row.kind {
+            RowKind::Off => self.thin(caller),
+            RowKind::On(_) | RowKind::Twin => {
+                argv = fenced("ringfence", &["run", "--json"], argv);
+                self.whole(caller)
+            }
+            RowKind::Without(layers) => {
+                let layers: Vec<&str> = layers.iter().map(|l| l.name()).collect();
+                let layers = layers.join("+");
+                argv = fenced("escapes", &["--without", &layers, "ringfence", "run"], argv);
+                self.thin(caller)
+            }
+        };
+        let check = document.check.as_ref().filter(|_| row.kind != RowKind::Twin);
+        let report = self.contain(caller, owner, argv, document.setup.as_ref(), check, &canary);
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => return Verdict::Failed(format!("row `{}`: {error}", row.kind)),
+        };
+        let judged = judge(&row.kind, &row.expect, &report);
+        match judged {
+            Ok(None) => Verdict::Passed,
+            Ok(Some(why)) if self.requires("attacks") => {
+                Verdict::Failed(format!("RINGFENCE_TEST_REQUIRE names `attacks`: {why}"))
+            }
+            Ok(Some(why)) => Verdict::Ignored(format!("SKIPPED: {why}")),
+            Err(why) => Verdict::Failed(format!(
+                "row `{}` expects `{}`: {why}\n{}\nstdout:\n{}\nstderr:\n{}{}",
+                row.kind,
+                row.expect,
+                report.ended,
+                report.stdout,
+                report.stderr,
+                report.check.as_ref().map_or(String::new(), |c| format!("\ncheck:\n{c}")),
+            )),
+        }
+    }
+
+    /// Whose container a row without the whole fence gets: never the host root's.
+    fn thin(&self, caller: Caller) -> Owner {
+        if self.root && caller == Caller::Own { Owner::Foreign } else { Owner::Caller }
+    }
+
+    /// Whose container a row behind the whole fence gets.
+    fn whole(&self, caller: Caller) -> Owner {
+        if self.root && caller == Caller::Own { Owner::HostRoot } else { Owner::Caller }
+    }
+
+    fn contain(
+        &self,
+        caller: Caller,
+        owner: Owner,
+        argv: Vec<String>,
+        setup: Option<&String>,
+        check: Option<&String>,
+        canary: &str,
+    ) -> Result<Report, String> {
+        let job = Job {
+            stage: self.stage.path().to_owned(),
+            owner,
+            canary: canary.to_owned(),
+            setup: setup.cloned(),
+            check: check.cloned(),
+            argv,
+        };
+        let mut command = Command::new(self.stage.path().join("escapes"));
+        command.arg("--container").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).current_dir("/").env_remove("RUST_BACKTRACE");
+        if caller == Caller::Nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let text = serde_json::to_vec(&job).map_err(|e| e.to_string())?;
+        let say = |e: std::io::Error| format!("container: {e}");
+        let mut child = command.spawn().map_err(say)?;
+        if let Some(mut stdin) = child.stdin.take() {
+            std::io::Write::write_all(&mut stdin, &text).map_err(say)?;
+        }
+        let done = child.wait_with_output().map_err(say)?;
+        if !done.status.success() {
+            return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+        }
+        serde_json::from_slice(&done.stdout).map_err(|e| format!("container: {e}"))
+    }
+}
+
+/// Compares; `Some` says why the attack cannot be tried on this kernel.
+fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option<String>, String> {
+    // An attack that succeeds may have killed whoever would have told the outcome; then the check's word is enough.
+    let told = report.check.is_none() || expect.line.as_deref() != Some("ESCAPED");
+    let outcome: Option<Value> = match kind {
+        RowKind::Off => None,
+        _ if !told => None,
+        _ => Some(
+            serde_json::from_str(report.stdout.trim())
+                .map_err(|e| format!("no outcome was printed: {e}"))?,
+        ),
+    };
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let stdout = match (&report.check, &outcome) {
+        (Some(check), _) => check.clone(),
+        (None, Some(outcome)) => text(outcome, "stdout"),
+        (None, None) => report.stdout.clone(),
+    };
+    let last = stdout.lines().last().unwrap_or_default();
+    if *kind == RowKind::Off
+        && let Some(why) = last.strip_prefix("ABSENT ")
+    {
+        return Ok(Some(why.to_owned()));
+    }
+    let status = outcome.as_ref().map(|o| text(o, "status"));
+    if let Some(line) = &expect.line {
+        if line != last {
+            return Err(format!("the last line is `{last}`"));
+        }
+        // A twin must also end well; how an attack leaves does not matter, if it left by itself.
+        let good: &[&str] = if *kind == RowKind::Twin { &["ok"] } else { &["ok", "error"] };
+        let by_itself = status.as_ref().is_none_or(|s| good.contains(&s.as_str()));
+        if expect.status.is_none() && !by_itself && report.check.is_none() {
+            return Err(format!("the run ended with status `{}`", status.unwrap_or_default()));
+        }
+    }
+    let Some(outcome) = &outcome else { return Ok(None) };
+    if expect.status.is_none() && outcome["ran"] != "yes" {
+        return Err("the program did not run".to_owned());
+    }
+    let code = outcome["error"]["code"].as_str().unwrap_or("none");
+    if expect.status.is_some() && expect.status != status {
+        return Err(format!("the status is `{}`, code `{code}`", status.unwrap_or_default()));
+    }
+    if expect.code.as_ref().is_some_and(|c| c != code) {
+        return Err(format!("the code is `{code}`"));
+    }
+    if let Some(rule) = &expect.denial {
+        let denials = outcome["denials"].as_array().cloned().unwrap_or_default();
+        let rules: Vec<&str> = denials.iter().filter_map(|d| d["rule"].as_str()).collect();
+        if !rules.contains(&rule.as_str()) {
+            return Err(format!("the denials are {rules:?}"));
+        }
+    }
+    Ok(None)
+}
+
+/// Root of a user namespace is an ordinary user of the host: only the host's own has every id.
+fn is_host_root() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    rustix::process::geteuid().is_root() && map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+fn canary() -> Option<String> {
+    let mut random = [0u8; 12];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).ok()?;
+    let hex: Vec<String> = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("canary-{}", hex.concat()))
+}
+
+/// A directory anybody can read, with copies of the binaries: the build's own may be in somebody's home.
+fn stage() -> std::io::Result<tempfile::TempDir> {
+    let stage = tempfile::Builder::new().prefix("ringfence-escapes-").tempdir()?;
+    let open = || std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(stage.path(), open())?;
+    std::fs::create_dir(stage.path().join("root"))?;
+    let binaries = [
+        (std::env::current_exe()?, "escapes"),
+        (PathBuf::from(env!("CARGO_BIN_EXE_ringfence")), "ringfence"),
+    ];
+    for (from, name) in binaries {
+        let to = stage.path().join(name);
+        std::fs::copy(from, &to)?;
+        std::fs::set_permissions(&to, open())?;
+    }
+    Ok(stage)
+}
