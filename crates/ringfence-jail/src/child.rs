@@ -187,7 +187,7 @@ impl Child<'_> {
     fn fork_payload(&mut self) -> Result<(), CallError> {
         let child_signal = Signals::of(&[Signal::CHILD.as_raw()]);
         child_signal.block()?;
-        match ringfence_sys::fork()? {
+        match ringfence_sys::fork_again()? {
             Forked::Child => {
                 for step in &self.plan.payload {
                     if let Err(error) = self.obey(step) {

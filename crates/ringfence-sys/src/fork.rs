@@ -106,6 +106,19 @@ pub fn fork_into(
     if !is_single_threaded() {
         return Err(CallError::new("fork in a process with several threads", Errno::DEADLK));
     }
+    fork_unchecked(namespaces, cgroup)
+}
+
+/// Forks a process that was itself forked by this module and has started no thread since. Such a process has one
+/// thread by birth, and may have no `/proc` any more to show it.
+pub fn fork_again() -> Result<Forked, CallError> {
+    fork_unchecked(Namespaces::NONE, None)
+}
+
+fn fork_unchecked(
+    namespaces: Namespaces,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Forked, CallError> {
     let mut pidfd: RawFd = -1;
     let mut args = CloneArgs {
         flags: namespaces.flags | libc::CLONE_PIDFD as u64,
@@ -117,8 +130,8 @@ pub fn fork_into(
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = u64::try_from(cgroup.as_raw_fd()).unwrap_or(u64::MAX);
     }
-    // SAFETY: without CLONE_VM the child runs on a copy of this memory, like fork(2); there is one thread (checked
-    // above), so no lock is held by a thread that the copy lacks; `args` and `pidfd` outlive the call.
+    // SAFETY: without CLONE_VM the child runs on a copy of this memory, like fork(2); there is one thread (by the
+    // callers), so no lock is held by a thread that the copy lacks; `args` and `pidfd` outlive the call.
     let pid = unsafe {
         libc::syscall(libc::SYS_clone3, &raw const args, std::mem::size_of::<CloneArgs>())
     };
