@@ -53,6 +53,13 @@ impl Janitor {
     }
 }
 
+impl Janitor {
+    /// Its pid, so that nobody takes it for an orphan of the run.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+}
+
 impl Drop for Janitor {
     fn drop(&mut self) {
         // A byte means: all is tidy. If it cannot be said, the janitor tidies again, which finds nothing.

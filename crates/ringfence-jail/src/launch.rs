@@ -5,17 +5,18 @@ use std::os::fd::OwnedFd;
 use ringfence_plan::Plan;
 use ringfence_spec::{Problem, Tier};
 use ringfence_sys::{CallError, Forked, SignalFd, Signals};
-use rustix::process::Signal;
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Signal};
 
 use crate::cgroup::{self, Leaf};
-use crate::channel::{self, Message};
+use crate::channel::{self, Failure, Message};
 use crate::child;
 use crate::handover::Handover;
 use crate::identity;
 use crate::janitor::{Estate, Scratch};
 use crate::registry::{Registry, RunKey};
 use crate::stdio::{self, StdioMode};
-use crate::supervise::{self, Finished, Running};
+use crate::supervise::{self, Finished, NotStarted, Running};
 
 /// Why nothing ran.
 #[derive(Debug)]
@@ -117,8 +118,10 @@ fn launch(
             .and_then(|()| channel::send(&control, &Message::Go))
             .map_err(Fault::NoNamespaces)?;
     }
+    // Only now: of a process that cannot be dumped, nobody but root may write the child's id maps.
+    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let hold = registry
-        .hold(&plan.placeholders, RunKey::of_this_process(run))
+        .hold(&plan.placeholders, &RunKey::of_this_process(run))
         .map_err(cannot("cannot hold the protected names of the workspace"))?;
     let scratch = plan
         .host_scratch
@@ -142,8 +145,21 @@ fn launch(
     let (pid, pidfd) = child.into_parts()?;
     let estate = Estate { leaf, scratch, hold };
     let running = Running { plan, pid, pidfd, report, control, signals, plumbing, estate };
-    supervise::supervise(running)
-        .map_err(|e| Fault::Problem(supervise::explain_not_started(e, plan)))
+    supervise::supervise(running).map_err(|error| match error {
+        // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
+        NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
+            Fault::NoNamespaces(failure.error)
+        }
+        error => Fault::Problem(supervise::explain_not_started(error, plan)),
+    })
+}
+
+/// Whether a step failed that only a host without usable namespaces refuses.
+fn is_about_namespaces(failure: &Failure) -> bool {
+    let refused =
+        matches!(failure.error.errno, Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS);
+    let early = ["Unshare", "TakeIdentity", "PrivateMounts", "Hostname", "LoopbackUp", "NewRoot"];
+    refused && early.iter().any(|step| failure.step.starts_with(step))
 }
 
 /// A child that nobody supervises yet. Dropping it kills it.

@@ -143,7 +143,7 @@ impl NewRoot {
             match kind {
                 MaskKind::File => create(&self.fd, name, Mode::empty(), b"")?,
                 MaskKind::Directory => {
-                    rustix::fs::mkdirat(&self.fd, name, Mode::empty()).named(|| "mkdirat(mask)")?
+                    rustix::fs::mkdirat(&self.fd, name, Mode::empty()).named(|| "mkdirat(mask)")?;
                 }
             }
             let target = open_beneath(&self.fd, name)?;
@@ -244,6 +244,7 @@ impl NewRoot {
 }
 
 /// What to make where a mount point is missing.
+#[derive(Clone, Copy)]
 enum FileShape {
     Directory(u32),
     File,

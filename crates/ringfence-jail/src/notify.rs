@@ -164,7 +164,7 @@ impl Listener {
     fn target(&self, call: &Notification) -> Result<Target, Errno> {
         // Arguments are `int fd, const void *addr, int len`: the kernel looks at the low 32 bits of the first and third.
         #[allow(clippy::cast_possible_truncation)]
-        let (fd, length) = (call.args[0] as u32 as i32, call.args[2] as u32 as usize);
+        let (fd, length) = ((call.args[0] as u32).cast_signed(), call.args[2] as u32 as usize);
         if length > ADDRESS_BYTES_MAX {
             return Err(Errno::INVAL);
         }

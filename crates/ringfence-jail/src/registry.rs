@@ -104,7 +104,17 @@ impl Registry {
 
     /// Names of `root` that are placeholders now, though a survey would find them present.
     pub(crate) fn held(&self, root: FileId) -> BTreeSet<PathBuf> {
-        let Ok(file) = fs::File::open(self.file()) else { return BTreeSet::new() };
+        let mut options = fs::OpenOptions::new();
+        // Where the state directory had to be in /tmp, somebody else may have put a link or a FIFO there.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
+        let Ok(file) = options.open(self.file()) else { return BTreeSet::new() };
+        let ours = |meta: fs::Metadata| {
+            meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw()
+        };
+        if !file.metadata().is_ok_and(ours) {
+            return BTreeSet::new();
+        }
         let books = read(&file).unwrap_or_default();
         let book = books.into_iter().find(|book| book.id() == root);
         book.into_iter()
@@ -126,7 +136,7 @@ impl Registry {
     pub(crate) fn hold(
         &self,
         placeholders: &[Placeholder],
-        key: RunKey,
+        key: &RunKey,
     ) -> Result<Hold, CallError> {
         let mut hold = Hold { registry: self.clone(), key: key.clone(), holds: false };
         if placeholders.is_empty() {
@@ -382,8 +392,8 @@ mod tests {
     fn a_placeholder_stays_until_the_last_run_lets_go() {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".mcp.json", PlaceholderShape::Directory)];
-        let first = f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap();
-        let second = f.registry.hold(&wanted, RunKey::of_this_process("2")).unwrap();
+        let first = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
+        let second = f.registry.hold(&wanted, &RunKey::of_this_process("2")).unwrap();
         assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".mcp.json")));
         drop(first);
         assert!(f.root.join(".mcp.json").is_dir());
@@ -399,7 +409,7 @@ mod tests {
             placeholder(&f.root, ".claude", PlaceholderShape::Directory),
             placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
         ];
-        let hold = f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap();
+        let hold = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
         fs::write(f.root.join(".claude/settings.json"), "{}").unwrap();
         fs::write(f.root.join("config.worktree"), "[core]").unwrap();
         drop(hold);
@@ -412,7 +422,7 @@ mod tests {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
         let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-        std::mem::forget(f.registry.hold(&wanted, dead).unwrap());
+        std::mem::forget(f.registry.hold(&wanted, &dead).unwrap());
         assert!(f.root.join(".vscode").exists());
         f.registry.sweep();
         assert!(!f.root.join(".vscode").exists());
@@ -424,7 +434,7 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(outside.path(), f.root.join("git")).unwrap();
         let wanted = [placeholder(&f.root, "git/hooks", PlaceholderShape::Directory)];
-        assert!(f.registry.hold(&wanted, RunKey::of_this_process("1")).is_err());
+        assert!(f.registry.hold(&wanted, &RunKey::of_this_process("1")).is_err());
         assert!(!outside.path().join("hooks").exists());
     }
 
@@ -432,17 +442,17 @@ mod tests {
     fn a_book_that_is_nonsense_is_no_book() {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
-        drop(f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap());
+        drop(f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap());
         fs::write(f.registry.file(), "{not json").unwrap();
         assert!(f.registry.held(wanted[0].root_id).is_empty());
-        assert!(f.registry.hold(&wanted, RunKey::of_this_process("2")).is_ok());
+        assert!(f.registry.hold(&wanted, &RunKey::of_this_process("2")).is_ok());
     }
 
     #[test]
     fn a_book_with_an_interrupted_cut_behind_it_is_still_read() {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
-        let hold = f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap();
+        let hold = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
         let text = fs::read_to_string(f.registry.file()).unwrap();
         fs::write(f.registry.file(), format!("{text}ons\":[1,2]}}]")).unwrap();
         assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".vscode")));
@@ -455,8 +465,8 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
-        drop(f.registry.hold(&wanted, RunKey::of_this_process("1")).unwrap());
+        drop(f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap());
         fs::set_permissions(f.registry.file(), fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(f.registry.hold(&wanted, RunKey::of_this_process("2")).is_err());
+        assert!(f.registry.hold(&wanted, &RunKey::of_this_process("2")).is_err());
     }
 }

@@ -458,7 +458,7 @@ impl Supervisor<'_> {
         }
         let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
         if !self.plan_has_init() {
-            kill_orphans();
+            kill_orphans(self.janitor.as_ref().map(Janitor::pid));
         }
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
         if let Some(failure) = self.failure.take() {
@@ -574,11 +574,11 @@ fn kill_tree(root: i32) {
 }
 
 /// Without a pid namespace, what detached itself was handed to us as subreaper: kill and reap it.
-fn kill_orphans() {
+fn kill_orphans(janitor: Option<i32>) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     for _ in 0..100 {
         let orphans: Vec<i32> = watchdog::tree(own).into_iter().filter(|pid| *pid != own).collect();
-        let orphans: Vec<i32> = orphans.into_iter().filter(|pid| !is_janitor(*pid)).collect();
+        let orphans: Vec<i32> = orphans.into_iter().filter(|pid| Some(*pid) != janitor).collect();
         if orphans.is_empty() {
             return;
         }
@@ -592,12 +592,6 @@ fn kill_orphans() {
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// The janitor is our own child with its own session and no executable but ours.
-fn is_janitor(pid: i32) -> bool {
-    let exe = |pid: &str| std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-    exe(&pid.to_string()).is_some_and(|theirs| Some(theirs) == exe("self"))
 }
 
 /// The problem a failed start is, for people.

@@ -147,14 +147,12 @@ fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> 
     let mut list = Vec::new();
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return list };
     for task in tasks.flatten() {
-        match fs::read_to_string(task.path().join("children")) {
-            Ok(text) => list.extend(text.split_whitespace().filter_map(|w| w.parse::<i32>().ok())),
+        let Ok(text) = fs::read_to_string(task.path().join("children")) else {
             // Kernels without CONFIG_PROC_CHILDREN: read every process's parent once.
-            Err(_) => {
-                let map = by_scan.get_or_insert_with(scan_parents);
-                return map.get(&pid).cloned().unwrap_or_default();
-            }
-        }
+            let map = by_scan.get_or_insert_with(scan_parents);
+            return map.get(&pid).cloned().unwrap_or_default();
+        };
+        list.extend(text.split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
     }
     list
 }

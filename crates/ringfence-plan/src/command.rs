@@ -26,7 +26,7 @@ const GUEST_ID: u32 = 1000;
 /// Bytes a run's private directories may hold when neither disk nor memory is limited.
 const SCRATCH_BYTES_MAX: u64 = 2 << 30;
 
-/// Inodes a run's private directories may hold: a node_modules of the largest kind, and an end to inode floods.
+/// Inodes a run's private directories may hold: a `node_modules` of the largest kind, and an end to inode floods.
 const SCRATCH_INODES_MAX: u64 = 500_000;
 
 /// Locked memory a run may have: what kernels since 5.16 give by default.
@@ -162,6 +162,10 @@ fn refuse_broad_workspaces(
         }
     }
     for found in &request.readable {
+        if found.path == Path::new("/") {
+            return Err(Problem::refused("grant_too_broad", "`/` cannot be granted as a whole")
+                .hint("name the directories the run needs with `--ro`"));
+        }
         if let Some(secret) = facts.secrets.iter().find(|s| found.path.starts_with(&s.path)) {
             return Err(Problem::refused(
                 "secret_path",
@@ -170,7 +174,8 @@ fn refuse_broad_workspaces(
             .cause(format!("`{}` holds credentials or state", secret.path.display())));
         }
     }
-    if policy.preset == CommandPreset::Readonly && !request.writable.is_empty() {
+    let writes = !request.writable.is_empty() || !request.writable_files.is_empty();
+    if policy.preset == CommandPreset::Readonly && writes {
         return Err(Problem::usage(
             "contradictory_paths",
             "`--preset readonly` and `--rw` contradict each other",
@@ -630,6 +635,23 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
     }
     for entry in facts.home_entries.iter().filter(|e| holds_secret(facts, &e.source.path)) {
         gaps.push(format!("`{}` is left out: it holds credentials", entry.at.display()));
+    }
+    for hidden in &request.hidden {
+        gaps.push(format!("`{}` is not hidden", hidden.path.display()));
+    }
+    for found in &request.readable {
+        if request.writable.iter().any(|w| found.path.starts_with(&w.root.path)) {
+            gaps.push(format!(
+                "`{}` is writable: it lies in a writable directory",
+                found.path.display()
+            ));
+        }
+    }
+    for socket in &request.sockets {
+        gaps.push(format!(
+            "`{}` cannot be connected to: unix sockets are refused",
+            socket.path.display()
+        ));
     }
     for secret in &request.secrets {
         gaps.push(format!("`{}` is readable", secret.path.display()));

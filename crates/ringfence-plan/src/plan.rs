@@ -65,6 +65,13 @@ impl Plan {
         policy.environment.values_mut().for_each(OsString::clear);
         policy.identity.host_uid = 0;
         policy.identity.host_gid = 0;
+        // A fresh name for each run, in three places.
+        if let Some(scratch) = policy.host_scratch.take() {
+            policy.landlock.iter_mut().for_each(|l| l.rules.retain(|r| r.path != scratch));
+            if policy.cwd == scratch {
+                policy.cwd.clear();
+            }
+        }
         // A plan holds strings, numbers and lists: serialising it cannot fail, and an empty text would still hash.
         let text = serde_json::to_vec(&policy).unwrap_or_default();
         Sha256::digest(&text).iter().fold(String::with_capacity(64), |mut hex, byte| {

@@ -99,7 +99,7 @@ words! {
 words! {
     /// Whether captured output was bounded and scrubbed.
     OutputState {
-        /// Bounded and scrubbed.
+        /// Bounded, and text told from bytes.
         On = "on",
         /// Passed through untouched.
         Off = "off",

@@ -14,7 +14,8 @@ pub fn loopback_up() -> Result<(), CallError> {
     // SAFETY: `ifreq` is plain data for which all zero bytes are a valid value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (slot, byte) in request.ifr_name.iter_mut().zip(c"lo".to_bytes_with_nul()) {
-        *slot = *byte as libc::c_char;
+        // `c_char` is signed on some processors and not on others; ASCII fits both.
+        *slot = libc::c_char::try_from(*byte).unwrap_or(0);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(0);
     // SAFETY: SIOCSIFFLAGS reads one `ifreq`, which outlives the call.

@@ -44,10 +44,7 @@ impl<'a> Fence<'a> {
         argv: Vec<OsString>,
         io: Io,
     ) -> Result<Self, Problem> {
-        let mut random = [0u8; 16];
-        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-            .map_err(|e| Problem::internal("randomness", "no randomness for a run id").cause(e))?;
-        let run_id = RunId::from_random(random);
+        let run_id = fresh_id()?;
         let temp = around.environment.get(std::ffi::OsStr::new("TMPDIR")).map(PathBuf::from);
         let temp = temp.filter(|t| t.is_dir()).unwrap_or_else(|| "/tmp".into());
         Ok(Self {
@@ -149,6 +146,14 @@ impl<'a> Fence<'a> {
     }
 }
 
+/// An id nobody can guess.
+pub(crate) fn fresh_id() -> Result<RunId, Problem> {
+    let mut random = [0u8; 16];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Problem::internal("randomness", "no randomness for a run id").cause(e))?;
+    Ok(RunId::from_random(random))
+}
+
 /// What a finished run means, as the contract's outcome.
 pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome {
     let (status, error) = judge(plan, &finished);
@@ -242,11 +247,11 @@ fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
                 format!("the run added more than {limit} to the workspace and was killed");
             return (Status::Killed, info("disk_limit", message, raise("disk")));
         }
-        Some(StopReason::Memory) => return (Status::Memory, memory_error(plan)),
+        Some(StopReason::Memory) => return (Status::Memory, Some(memory_error(plan))),
         Some(StopReason::Caller(_)) | None => {}
     }
     if finished.oom_kills > 0 && !matches!(finished.ending, Ending::Exited(0)) {
-        return (Status::Memory, memory_error(plan));
+        return (Status::Memory, Some(memory_error(plan)));
     }
     match finished.ending {
         Ending::Exited(0) => (Status::Ok, None),
@@ -276,9 +281,9 @@ fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
     }
 }
 
-fn memory_error(plan: &Plan) -> Option<ErrorInfo> {
+fn memory_error(plan: &Plan) -> ErrorInfo {
     let limit = plan.limits.memory.map(|v| v.to_string()).unwrap_or_default();
-    Some(ErrorInfo {
+    ErrorInfo {
         code: "memory_limit".to_owned(),
         message: format!("the run used more than {limit} of memory and was killed"),
         hint: Some(
@@ -286,7 +291,7 @@ fn memory_error(plan: &Plan) -> Option<ErrorInfo> {
                 .to_owned(),
         ),
         retry_after_ms: None,
-    })
+    }
 }
 
 /// Limits that were hit, as denials: what the kernel or the watch counted, nothing guessed.

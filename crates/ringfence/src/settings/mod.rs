@@ -141,7 +141,7 @@ pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Ef
         _ => around.cwd.clone(),
     };
     let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
-    decide(chosen, ceilings, workspace, around, cwd, config)
+    decide(&chosen, ceilings.as_ref(), workspace.as_ref(), around, cwd, config)
 }
 
 /// The first layer that sets a key wins; lists of hidden paths add up.
@@ -190,9 +190,9 @@ macro_rules! pick {
 }
 
 fn decide(
-    chosen: Chosen,
-    ceilings: Option<Layer>,
-    workspace: Option<Layer>,
+    chosen: &Chosen,
+    ceilings: Option<&Layer>,
+    workspace: Option<&Layer>,
     around: &Surroundings,
     cwd: PathBuf,
     config: Option<PathBuf>,
@@ -229,8 +229,8 @@ fn decide(
     let mut fallback: Fallback = pick!(chosen, Fallback, Fallback).unwrap_or_default();
     let mut hide = chosen.paths(Key::Hide);
     let mut ro = chosen.paths(Key::Ro);
-    if let Some(layer) = &ceilings {
-        refuse_above(&chosen, layer)?;
+    if let Some(layer) = ceilings {
+        refuse_above(chosen, layer)?;
         limits = lower(limits, layer, &Origin::Ceiling, &mut origins);
         if let Some(tier) = pick!(layer, Require, Tier)
             && require.is_none_or(|asked| !asked.satisfies(tier))
@@ -244,7 +244,7 @@ fn decide(
         }
         hide.extend(layer.paths(Key::Hide));
     }
-    if let Some(layer) = &workspace {
+    if let Some(layer) = workspace {
         limits = lower(limits, layer, &Origin::Workspace, &mut origins);
         hide.extend(layer.paths(Key::Hide));
         ro.extend(layer.paths(Key::Ro));
@@ -264,7 +264,7 @@ fn decide(
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
         cwd,
-        state: state_dir(&chosen, around),
+        state: state_dir(chosen, around),
         config,
         origins,
     })

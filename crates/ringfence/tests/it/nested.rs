@@ -1,6 +1,7 @@
 //! Inside containers: with Docker's default restrictions, as a restricted service, and with the profile taken off.
 //! The containers are made by crun; their filters are our own short version of what the profiles refuse.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -162,7 +163,6 @@ fn available() -> bool {
 fn owned_by(world: &World, uid: u32) {
     std::os::unix::fs::chown(world.work(), Some(uid), Some(uid)).unwrap();
     // The world's own directory is for its owner alone; a container's user must pass through it.
-    use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(world.root(), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use crate::support::World;
@@ -230,7 +231,6 @@ print(open(0).read())";
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("original"), "{stdout}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "original");
-    use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o111, 0);
 }
 
@@ -255,6 +255,5 @@ except OSError: pass",
     ]);
     assert!(command.stdout(file).status().unwrap().success());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "before bytes");
-    use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o6111, 0);
 }

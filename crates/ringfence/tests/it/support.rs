@@ -35,7 +35,7 @@ impl Ran {
         })
     }
 
-    fn from(output: Output) -> Self {
+    fn from(output: &Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -102,7 +102,7 @@ impl World {
 
     /// `ringfence ARGS`, to its end.
     pub(crate) fn ringfence(&self, args: &[&str]) -> Ran {
-        Ran::from(self.command(args).output().unwrap())
+        Ran::from(&self.command(args).output().unwrap())
     }
 
     /// `ringfence run FLAGS -- sh -c SCRIPT`.

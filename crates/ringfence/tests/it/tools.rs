@@ -4,8 +4,11 @@ use std::process::Command;
 
 use crate::support::World;
 
+/// Names and texts of files.
+type Files = &'static [(&'static str, &'static str)];
+
 /// Tool, files to lay out first, script.
-const TOOLS: &[(&str, &[(&str, &str)], &str)] = &[
+const TOOLS: &[(&str, Files, &str)] = &[
     ("gcc", &[("m.c", "int main(){return 0;}")], "gcc -o m m.c && ./m"),
     (
         "make",
