@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_plan::{FileId, Placeholder, PlaceholderShape};
 use ringfence_sys::{CallError, Named};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ struct Name {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Shape {
-    Directory,
+    Inert,
     EmptyFile,
     Dot,
 }
@@ -60,7 +60,7 @@ enum Shape {
 impl From<PlaceholderShape> for Shape {
     fn from(shape: PlaceholderShape) -> Self {
         match shape {
-            PlaceholderShape::Directory => Self::Directory,
+            PlaceholderShape::Inert => Self::Inert,
             PlaceholderShape::EmptyFile => Self::EmptyFile,
             PlaceholderShape::Dot => Self::Dot,
         }
@@ -70,7 +70,7 @@ impl From<PlaceholderShape> for Shape {
 impl Shape {
     const fn text(self) -> &'static [u8] {
         match self {
-            Self::Directory | Self::EmptyFile => b"",
+            Self::Inert | Self::EmptyFile => b"",
             Self::Dot => b".\n",
         }
     }
@@ -168,9 +168,13 @@ impl Registry {
             }
         })?;
         hold.holds = true;
-        for p in placeholders {
-            if let Some((root, _)) = roots.iter().find(|(_, of)| of.root_id == p.root_id) {
-                make(root, &p.path, p.shape.into())?;
+        for (root, of) in &roots {
+            let mut twin: Option<&Path> = None;
+            for p in placeholders.iter().filter(|p| p.root_id == of.root_id) {
+                make(root, &p.path, p.shape.into(), twin)?;
+                if p.shape == PlaceholderShape::Inert {
+                    twin = twin.or(Some(&p.path));
+                }
             }
         }
         // Held until the names exist: a run that lets go meanwhile must not miss them.
@@ -277,7 +281,9 @@ impl Drop for Hold {
     }
 }
 
-fn make(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), CallError> {
+/// Makes one placeholder. `twin` is an inert one made a moment ago in the same workspace: a second name for it costs
+/// less than a second file.
+fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Result<(), CallError> {
     let (parent, name) = parent(root, path)?;
     let named = |r: Result<(), Errno>| match r {
         // Another run holds it, or the user made it a moment ago: it is there, which is what matters.
@@ -285,7 +291,21 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), CallError> {
         other => other.named(|| format!("create({path:?})")),
     };
     match shape {
-        Shape::Directory => named(rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755))),
+        Shape::Inert => {
+            let linked =
+                twin.map(|twin| rustix::fs::linkat(root, twin, &parent, name, AtFlags::empty()));
+            match linked {
+                Some(Ok(())) => Ok(()),
+                // No twin, or it is gone again, or this filesystem has no second names.
+                _ => named(rustix::fs::mknodat(
+                    &parent,
+                    name,
+                    FileType::Socket,
+                    Mode::from_raw_mode(0o600),
+                    0,
+                )),
+            }
+        }
         Shape::EmptyFile | Shape::Dot => {
             let flags =
                 OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -307,17 +327,22 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), CallError> {
 fn unmake(root: &OwnedFd, path: &Path, shape: Shape) {
     let Ok((parent, name)) = parent(root, path) else { return };
     match shape {
-        // rmdir refuses a directory that is not empty.
-        Shape::Directory => {
-            let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+        Shape::Inert => {
+            let ours = rustix::process::geteuid().as_raw();
+            let still =
+                rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|s| {
+                    FileType::from_raw_mode(s.st_mode) == FileType::Socket && s.st_uid == ours
+                });
+            if still {
+                let _ = rustix::fs::unlinkat(&parent, name, AtFlags::empty());
+            }
         }
         Shape::EmptyFile | Shape::Dot => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let Ok(file) = rustix::fs::openat(&parent, name, flags, Mode::empty()) else { return };
             let mut text = [0u8; 8];
-            let regular = rustix::fs::fstat(&file).is_ok_and(|s| {
-                rustix::fs::FileType::from_raw_mode(s.st_mode) == rustix::fs::FileType::RegularFile
-            });
+            let regular = rustix::fs::fstat(&file)
+                .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
             if regular
                 && rustix::io::read(&file, &mut text).is_ok_and(|n| &text[..n] == shape.text())
             {
@@ -391,12 +416,12 @@ mod tests {
     #[test]
     fn a_placeholder_stays_until_the_last_run_lets_go() {
         let f = fixture();
-        let wanted = [placeholder(&f.root, ".mcp.json", PlaceholderShape::Directory)];
+        let wanted = [placeholder(&f.root, ".mcp.json", PlaceholderShape::Inert)];
         let first = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
         let second = f.registry.hold(&wanted, &RunKey::of_this_process("2")).unwrap();
         assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".mcp.json")));
         drop(first);
-        assert!(f.root.join(".mcp.json").is_dir());
+        assert!(f.root.join(".mcp.json").exists());
         drop(second);
         assert!(!f.root.join(".mcp.json").exists());
         assert!(f.registry.held(wanted[0].root_id).is_empty());
@@ -406,21 +431,22 @@ mod tests {
     fn what_somebody_made_of_a_placeholder_is_theirs() {
         let f = fixture();
         let wanted = [
-            placeholder(&f.root, ".claude", PlaceholderShape::Directory),
+            placeholder(&f.root, ".claude", PlaceholderShape::Inert),
             placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
         ];
         let hold = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
-        fs::write(f.root.join(".claude/settings.json"), "{}").unwrap();
+        fs::remove_file(f.root.join(".claude")).unwrap();
+        fs::create_dir(f.root.join(".claude")).unwrap();
         fs::write(f.root.join("config.worktree"), "[core]").unwrap();
         drop(hold);
-        assert!(f.root.join(".claude/settings.json").exists());
+        assert!(f.root.join(".claude").is_dir());
         assert!(f.root.join("config.worktree").exists());
     }
 
     #[test]
     fn the_next_start_sweeps_what_a_dead_run_left() {
         let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
         let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
         std::mem::forget(f.registry.hold(&wanted, &dead).unwrap());
         assert!(f.root.join(".vscode").exists());
@@ -433,7 +459,7 @@ mod tests {
         let f = fixture();
         let outside = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(outside.path(), f.root.join("git")).unwrap();
-        let wanted = [placeholder(&f.root, "git/hooks", PlaceholderShape::Directory)];
+        let wanted = [placeholder(&f.root, "git/hooks", PlaceholderShape::Inert)];
         assert!(f.registry.hold(&wanted, &RunKey::of_this_process("1")).is_err());
         assert!(!outside.path().join("hooks").exists());
     }
@@ -441,7 +467,7 @@ mod tests {
     #[test]
     fn a_book_that_is_nonsense_is_no_book() {
         let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
         drop(f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap());
         fs::write(f.registry.file(), "{not json").unwrap();
         assert!(f.registry.held(wanted[0].root_id).is_empty());
@@ -451,7 +477,7 @@ mod tests {
     #[test]
     fn a_book_with_an_interrupted_cut_behind_it_is_still_read() {
         let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
         let hold = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
         let text = fs::read_to_string(f.registry.file()).unwrap();
         fs::write(f.registry.file(), format!("{text}ons\":[1,2]}}]")).unwrap();
@@ -464,7 +490,7 @@ mod tests {
     fn a_file_that_others_can_write_is_not_trusted() {
         use std::os::unix::fs::PermissionsExt;
         let f = fixture();
-        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Directory)];
+        let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
         drop(f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap());
         fs::set_permissions(f.registry.file(), fs::Permissions::from_mode(0o666)).unwrap();
         assert!(f.registry.hold(&wanted, &RunKey::of_this_process("2")).is_err());

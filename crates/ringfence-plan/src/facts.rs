@@ -81,8 +81,9 @@ pub enum ProtectedState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceholderShape {
-    /// An empty directory: git does not list it, so `git add -A` cannot pick it up.
-    Directory,
+    /// A unix socket nobody listens on: opening it fails at once, and git does not list it, so that `git add -A`
+    /// cannot pick it up. (An empty directory would do too, but costs ten times as much to make and remove.)
+    Inert,
     /// An empty file.
     EmptyFile,
     /// A file that says `.`: as `commondir` it names the repository itself, so git goes on working.

@@ -181,7 +181,7 @@ fn executable_surface(root: &Path, at: &Path, held: &BTreeSet<PathBuf>, facts: &
     let dir = root.join(at);
     let local = below(held, at);
     let lists: [(&[&str], PlaceholderShape); 3] = [
-        (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Directory),
+        (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Inert),
         (catalogue::GIT_PROTECTED_FILES, PlaceholderShape::EmptyFile),
         (&[catalogue::GIT_COMMONDIR], PlaceholderShape::Dot),
     ];

@@ -128,8 +128,7 @@ fn survey(root: Found, registry: &Registry) -> WritableRoot {
     let held = registry.held(root.id);
     let (owner_uid, owner_gid) =
         std::fs::symlink_metadata(&root.path).map_or((0, 0), |meta| (meta.uid(), meta.gid()));
-    let mut protected =
-        protect(&root.path, &held, catalogue::PROTECTED, PlaceholderShape::Directory);
+    let mut protected = protect(&root.path, &held, catalogue::PROTECTED, PlaceholderShape::Inert);
     for name in catalogue::PROTECTED_WHEN_PRESENT {
         if let Some((kind @ (FileKind::File | FileKind::Symlink), _)) = look(&root.path.join(name))
         {

@@ -115,16 +115,18 @@ fn a_program_that_ignores_a_polite_signal_is_killed_soon_after() {
 #[test]
 fn nothing_is_left_after_a_run() {
     let world = World::new();
-    assert_eq!(world.sh(&[], "true").code, 0);
+    let (code, outcome) = world.sh_json(&[], "true");
+    assert_eq!(code, 0, "{outcome}");
     assert!(world.names().is_empty());
-    let leaves = |dir: &str| {
-        std::fs::read_dir(dir)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|e| e.file_name().to_string_lossy().starts_with("ringfence-"))
-            .count()
-    };
-    // Other tests run beside this one and may have leaves of their own for a moment.
-    eventually("cgroups stay behind", || leaves("/sys/fs/cgroup/pids") == 0);
+    // Leaves are named after the run; tests beside this one have leaves of their own.
+    let leaf = format!("ringfence-{}", &outcome["run_id"].as_str().unwrap()[..8]);
+    let mut pending = vec![std::path::PathBuf::from("/sys/fs/cgroup")];
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            assert_ne!(entry.file_name().to_string_lossy(), leaf, "in {}", dir.display());
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                pending.push(entry.path());
+            }
+        }
+    }
 }

@@ -104,7 +104,7 @@ fn a_placeholder_removed_on_the_host_is_why_runs_share_them() {
         .unwrap();
     let mut up = [0u8; 3];
     child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    std::fs::remove_dir(world.work().join(".vscode")).unwrap();
+    std::fs::remove_file(world.work().join(".vscode")).unwrap();
     drop(child.stdin.take());
     let mut rest = String::new();
     child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
