@@ -31,6 +31,8 @@ pub(crate) enum Message {
     Failed(Failure),
     /// Init to supervisor: the program ended.
     Ended(ringfence_sys::Ended),
+    /// Supervisor to a child born early: what to do.
+    Orders(OwnedFd),
     /// Supervisor to child: the id maps are written.
     Go,
     /// Supervisor to child: everything prepared, cgroup files first, then mounts in the plan's order.
@@ -65,6 +67,7 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
         Message::Root(fd) => (b"R".to_vec(), vec![fd.as_fd()]),
         Message::Listener(fd) => (b"L".to_vec(), vec![fd.as_fd()]),
         Message::Terminal(fd) => (b"T".to_vec(), vec![fd.as_fd()]),
+        Message::Orders(fd) => (b"O".to_vec(), vec![fd.as_fd()]),
         Message::Go => (b"G".to_vec(), Vec::new()),
         Message::Supplies { n_cgroups, fds } => {
             let n = i32::try_from(*n_cgroups).unwrap_or(0);
@@ -126,6 +129,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'R' => one().map(Message::Root),
         b'L' => one().map(Message::Listener),
         b'T' => one().map(Message::Terminal),
+        b'O' => one().map(Message::Orders),
         b'G' => Some(Message::Go),
         b'P' => number()
             .and_then(|n| usize::try_from(n).ok())

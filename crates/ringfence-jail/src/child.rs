@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_plan::{BindSource, Mount, Namespace, Plan, Resource, Rlimit, Step};
+use ringfence_plan::{BindSource, Mount, Namespace, Orders, Resource, Rlimit, Step};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, Program, SignalFd, Signals};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
@@ -18,32 +18,53 @@ use crate::mounts::{self, NewRoot};
 /// Exit code of a child that failed before the program; the report says why, nobody reads the code.
 const EXIT_FAILED: i32 = 125;
 
-/// Walks the plan in a freshly forked child. Never returns.
-pub(crate) fn walk(plan: &Plan, handover: Handover) -> ! {
+/// Walks a plan in a freshly forked child. Never returns.
+pub(crate) fn walk(orders: Orders, handover: Handover) -> ! {
+    in_child(handover, |child| {
+        child.orders = orders;
+        let steps = if child.orders.setup.is_empty() {
+            child.orders.payload.clone()
+        } else {
+            child.orders.setup.clone()
+        };
+        child.follow(&steps);
+    })
+}
+
+/// The same in a child that was born before its plan: does what every run begins with, then waits for the rest.
+pub(crate) fn walk_early(handover: Handover) -> ! {
+    in_child(handover, |child| {
+        let opening = Orders::opening();
+        if !child.follow(&opening) {
+            return;
+        }
+        match child.receive_orders() {
+            Ok(orders) => child.orders = orders,
+            Err(error) => return child.fail(&Step::TakeSupplies, error),
+        }
+        let rest = child.orders.setup.split_off(opening.len().min(child.orders.setup.len()));
+        child.follow(&rest);
+    })
+}
+
+fn in_child(handover: Handover, work: impl FnOnce(&mut Child)) -> ! {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut child = Child {
-            plan,
+            orders: Orders::default(),
             handover,
             root: None,
             terminal: None,
             cgroup_tasks: Vec::new(),
             prepared: VecDeque::new(),
         };
-        let steps =
-            plan.setup.iter().chain(if plan.setup.is_empty() { &plan.payload[..] } else { &[] });
-        for step in steps {
-            if let Err(error) = child.obey(step) {
-                child.fail(step, error);
-                return;
-            }
-        }
+        work(&mut child);
     }));
     drop(outcome);
     ringfence_sys::exit_now(EXIT_FAILED)
 }
 
-struct Child<'a> {
-    plan: &'a Plan,
+struct Child {
+    orders: Orders,
     handover: Handover,
     root: Option<NewRoot>,
     terminal: Option<OwnedFd>,
@@ -52,7 +73,25 @@ struct Child<'a> {
     prepared: VecDeque<OwnedFd>,
 }
 
-impl Child<'_> {
+impl Child {
+    /// Obeys each step in turn; reports the first failure. Whether all went well.
+    fn follow(&mut self, steps: &[Step]) -> bool {
+        for step in steps {
+            if let Err(error) = self.obey(step) {
+                self.fail(step, error);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn receive_orders(&self) -> Result<Orders, CallError> {
+        match channel::receive(&self.handover.control)? {
+            Some(Message::Orders(fd)) => crate::orders::read(fd),
+            _ => Err(CallError::new("waiting for orders", Errno::PIPE)),
+        }
+    }
+
     fn fail(&self, step: &Step, error: CallError) {
         let step = match step {
             Step::Mount(mount) => format!("mount `{}`", mount.at().display()),
@@ -104,7 +143,7 @@ impl Child<'_> {
             Step::NewSession => self.new_session(),
             Step::NewProcessGroup => rustix::process::setpgid(None, None).named(|| "setpgid(0, 0)"),
             Step::ChangeDirectory => {
-                let cwd = &self.plan.cwd;
+                let cwd = &self.orders.cwd;
                 rustix::process::chdir(cwd).named(|| format!("chdir({cwd:?})"))
             }
             Step::SetRlimits { limits } => limits.iter().try_for_each(set_rlimit),
@@ -113,7 +152,7 @@ impl Child<'_> {
             Step::NoNewPrivileges => {
                 rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")
             }
-            Step::Landlock => match &self.plan.landlock {
+            Step::Landlock => match &self.orders.landlock {
                 Some(landlock) => crate::landlock::restrict(landlock),
                 None => Err(CallError::new("landlock step without rules", Errno::INVAL)),
             },
@@ -149,7 +188,7 @@ impl Child<'_> {
             Some(Message::Go) => {}
             _ => return Err(CallError::new("waiting for the id maps", Errno::PIPE)),
         }
-        let identity = self.plan.identity;
+        let identity = self.orders.identity;
         let gid = rustix::process::Gid::from_raw(identity.guest_gid);
         let uid = rustix::process::Uid::from_raw(identity.guest_uid);
         if identity.disk_owner.is_some() {
@@ -189,12 +228,8 @@ impl Child<'_> {
         child_signal.block()?;
         match ringfence_sys::fork_again()? {
             Forked::Child => {
-                for step in &self.plan.payload {
-                    if let Err(error) = self.obey(step) {
-                        self.fail(step, error);
-                        break;
-                    }
-                }
+                let payload = std::mem::take(&mut self.orders.payload);
+                self.follow(&payload);
                 ringfence_sys::exit_now(EXIT_FAILED)
             }
             Forked::Parent { pid, .. } => {
@@ -255,7 +290,7 @@ impl Child<'_> {
     }
 
     fn seccomp(&self) -> Result<(), CallError> {
-        let Some(filter) = &self.plan.seccomp else {
+        let Some(filter) = &self.orders.seccomp else {
             return Err(CallError::new("seccomp step without a filter", Errno::INVAL));
         };
         let instructions: Vec<ringfence_sys::seccomp::Instruction> = filter
@@ -269,7 +304,7 @@ impl Child<'_> {
             })
             .collect();
         self.wire_stdio()?;
-        let listener = ringfence_sys::seccomp::install(&instructions, filter.listener())?;
+        let listener = ringfence_sys::seccomp::install(&instructions, filter.listener)?;
         match listener {
             Some(listener) => channel::send(&self.handover.report, &Message::Listener(listener)),
             None => Ok(()),
@@ -296,12 +331,16 @@ impl Child<'_> {
     }
 
     fn execute(&self) -> Result<(), CallError> {
-        if self.plan.seccomp.is_none() {
+        if self.orders.seccomp.is_none() {
             self.wire_stdio()?;
         }
-        let path = self.plan.environment.get(std::ffi::OsStr::new("PATH"));
-        let path = path.cloned().unwrap_or_default();
-        let program = Program::new(&self.plan.argv, &self.plan.environment, &path)?;
+        let path = self.orders.environment.iter().find(|(name, _)| name == "PATH");
+        let path = path.map(|(_, value)| value.clone()).unwrap_or_default();
+        let program = Program::new(
+            &self.orders.argv,
+            self.orders.environment.iter().map(|(k, v)| (k, v)),
+            &path,
+        )?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
         ringfence_sys::reset_all()?;
         Err(ringfence_sys::execute(&program))

@@ -1,10 +1,10 @@
 //! From plan to running child: leaf, placeholders, id maps, fork; then supervision; then nothing left behind.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use ringfence_plan::Plan;
+use ringfence_plan::{Orders, Plan};
 use ringfence_spec::{Problem, Tier};
-use ringfence_sys::{CallError, Forked, SignalFd, Signals};
+use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
 
@@ -15,7 +15,7 @@ use crate::handover::Handover;
 use crate::identity;
 use crate::janitor::{Estate, Scratch};
 use crate::registry::{Registry, RunKey};
-use crate::stdio::{self, StdioMode};
+use crate::stdio::{self, Plumbing, StdioMode};
 use crate::supervise::{self, Finished, NotStarted, Running};
 
 /// Why nothing ran.
@@ -23,6 +23,8 @@ use crate::supervise::{self, Finished, NotStarted, Running};
 pub enum Fault {
     /// The host refused the namespaces of this plan; a weaker plan may do.
     NoNamespaces(CallError),
+    /// The plan cannot be sent to a child that is there already; nothing ran.
+    NotSendable,
     /// Anything else.
     Problem(Problem),
 }
@@ -37,6 +39,48 @@ impl From<Problem> for Fault {
 const PASSED_ON: [Signal; 5] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::WINCH];
 
+/// A child that was born before its plan was known, and meanwhile does what every run begins with.
+/// Dropping it ends it.
+pub struct Early {
+    born: Born,
+    before: Option<Signals>,
+}
+
+impl Early {
+    /// Starts a child, if this host is one where that can be done before the plan: not where a child must be born
+    /// into its cgroup. The calling process must have one thread.
+    pub fn start(mode: StdioMode, terminal: bool) -> Result<Option<Self>, Fault> {
+        if matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
+            return Ok(None);
+        }
+        let (signals, before) = block_signals()?;
+        let wires = Wires::new(mode, terminal, signals)?;
+        let kinds = child::kinds(&Orders::birth());
+        let born = Born::fork(wires, kinds, None, |handover| child::walk_early(handover))
+            .map_err(Fault::NoNamespaces)?;
+        Ok(Some(Self { born, before: Some(before) }))
+    }
+
+    /// Gives the child its plan and runs it to its end. A plan that cannot be sent comes back as
+    /// [`Fault::NotSendable`]: a child that has it by birth can run it.
+    pub fn run(mut self, plan: &Plan, registry: &Registry, run: &str) -> Result<Finished, Fault> {
+        let before = self.before.take();
+        let result =
+            self.hand_over(plan).and_then(|()| go_on(self.born, plan, registry, run, None));
+        restore(before)?;
+        result
+    }
+
+    fn hand_over(&self, plan: &Plan) -> Result<(), Fault> {
+        let orders = crate::orders::write(&Orders::of(plan))
+            .map_err(cannot("cannot write the plan down"))?
+            .filter(|_| Orders::can_follow_opening(plan))
+            .ok_or(Fault::NotSendable)?;
+        channel::send(self.born.control()?, &Message::Orders(orders))
+            .map_err(cannot("cannot give the plan to the child"))
+    }
+}
+
 /// Runs a plan to its end. `run` names it on this host while it lasts.
 ///
 /// The calling process must have one thread: the child is a fork of it.
@@ -47,15 +91,25 @@ pub fn run(
     mode: StdioMode,
     terminal: bool,
 ) -> Result<Finished, Fault> {
-    let problem = |what: &'static str| {
-        move |e: CallError| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
-    };
-    // Blocked before the fork, so that none is lost between the fork and the first poll.
-    let signals = Signals::of(&PASSED_ON.map(Signal::as_raw));
-    let before = signals.block().map_err(problem("cannot block signals"))?;
+    let (signals, before) = block_signals()?;
     let result = launch(plan, registry, run, mode, terminal, signals);
-    before.set_blocked().map_err(problem("cannot restore signals"))?;
+    restore(Some(before))?;
     result
+}
+
+/// Blocks what is passed on before the fork, so that none is lost between the fork and the first poll.
+fn block_signals() -> Result<(Signals, Signals), Fault> {
+    let signals = Signals::of(&PASSED_ON.map(Signal::as_raw));
+    let before = signals.block().map_err(cannot("cannot block signals"))?;
+    Ok((signals, before))
+}
+
+fn restore(before: Option<Signals>) -> Result<(), Fault> {
+    before.map_or(Ok(()), Signals::set_blocked).map_err(cannot("cannot restore signals"))
+}
+
+fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
+    move |e| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
 }
 
 fn launch(
@@ -66,55 +120,49 @@ fn launch(
     terminal: bool,
     signals: Signals,
 ) -> Result<Finished, Fault> {
-    let cannot = |what: &'static str| {
-        move |e: CallError| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
-    };
     let namespaces = plan.tier == Tier::Namespaces;
-    let host_root = rustix::process::geteuid().is_root() && plan.identity.disk_owner.is_some();
-    let (stdio, plumbing) = stdio::prepare(mode, terminal)?;
-    let signals = SignalFd::new(signals).map_err(cannot("cannot listen to signals"))?;
-    let (report, report_inside) = channel::pair().map_err(cannot("cannot talk to the child"))?;
-    let (control, control_inside) = channel::pair().map_err(cannot("cannot talk to the child"))?;
-
     // On v2 a child is born into its leaf; on v1 it enters by itself, and the leaf can wait.
-    let parent = match &plan.cgroup {
-        None => None,
-        Some(_) => Some(cgroup::find_parent().map_err(|why| {
-            Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
-        })?),
-    };
-    let make_leaf = || match (&parent, &plan.cgroup) {
-        (Some(parent), Some(limits)) => {
-            Leaf::new(parent, limits, run).map(Some).map_err(cannot("cannot make a cgroup"))
-        }
-        _ => Ok(None),
-    };
-    let born_into = match parent {
-        Some(cgroup::Parent::V2(_)) => make_leaf()?,
-        _ => None,
-    };
+    let v2 = matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_)));
+    let leaf = if v2 { make_leaf(plan, run)? } else { None };
     if !namespaces {
         // Whatever detaches itself comes to us instead of the host's init, so that we can end it.
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
     }
-    let handover = Handover { report: report_inside, control: control_inside, stdio };
-    let target = born_into.as_ref().and_then(Leaf::clone_target);
-    let forked = ringfence_sys::fork_into(child::kinds(&plan.birth), target)
-        .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
-    let child = match forked {
-        Forked::Child => {
-            // The parent's ends must not live on in here: their closing is how we learn that it died.
-            drop((report, control));
-            child::walk(plan, handover)
-        }
-        Forked::Parent { pid, pidfd } => Born { pid, pidfd: Some(pidfd) },
-    };
-    drop(handover);
+    let wires = Wires::new(mode, terminal, signals)?;
+    let target = leaf.as_ref().and_then(Leaf::clone_target);
+    let orders = Orders::of(plan);
+    let born = Born::fork(wires, child::kinds(&plan.birth), target, |handover| {
+        child::walk(orders, handover)
+    })
+    .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
+    go_on(born, plan, registry, run, leaf)
+}
+
+fn make_leaf(plan: &Plan, run: &str) -> Result<Option<Leaf>, Fault> {
+    let Some(limits) = &plan.cgroup else { return Ok(None) };
+    let parent = cgroup::find_parent().map_err(|why| {
+        Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
+    })?;
+    Leaf::new(&parent, limits, run).map(Some).map_err(cannot("cannot make a cgroup"))
+}
+
+/// With a child that has begun: prepares what it waits for, then watches it to its end.
+fn go_on(
+    born: Born,
+    plan: &Plan,
+    registry: &Registry,
+    run: &str,
+    leaf: Option<Leaf>,
+) -> Result<Finished, Fault> {
+    let namespaces = plan.tier == Tier::Namespaces;
+    let host_root = rustix::process::geteuid().is_root() && plan.identity.disk_owner.is_some();
+    let control =
+        born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
     if namespaces {
         // First of all: the child waits for it, and then works while we do.
-        identity::write_maps(child.pid, &plan.identity, host_root)
+        identity::write_maps(born.pid, &plan.identity, host_root)
             .and_then(|()| channel::send(&control, &Message::Go))
             .map_err(Fault::NoNamespaces)?;
     }
@@ -128,9 +176,9 @@ fn launch(
         .as_ref()
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
-    let leaf = match born_into {
+    let leaf = match leaf {
         Some(leaf) => Some(leaf),
-        None => make_leaf()?,
+        None => make_leaf(plan, run)?,
     };
     let mut fds = match &leaf {
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
@@ -142,9 +190,9 @@ fn launch(
     );
     // A child that failed meanwhile has closed its end; the supervisor hears why.
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
-    let (pid, pidfd) = child.into_parts()?;
+    drop(control);
     let estate = Estate { leaf, scratch, hold };
-    let running = Running { plan, pid, pidfd, report, control, signals, plumbing, estate };
+    let running = born.into_running(plan, estate)?;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -162,20 +210,76 @@ fn is_about_namespaces(failure: &Failure) -> bool {
     refused && early.iter().any(|step| failure.step.starts_with(step))
 }
 
+/// Everything that connects a child with us, before there is one.
+struct Wires {
+    ours: Ends,
+    handover: Handover,
+}
+
+struct Ends {
+    report: OwnedFd,
+    control: OwnedFd,
+    signals: SignalFd,
+    plumbing: Plumbing,
+}
+
+impl Wires {
+    fn new(mode: StdioMode, terminal: bool, signals: Signals) -> Result<Self, Fault> {
+        let (stdio, plumbing) = stdio::prepare(mode, terminal)?;
+        let signals = SignalFd::new(signals).map_err(cannot("cannot listen to signals"))?;
+        let (report, report_inside) =
+            channel::pair().map_err(cannot("cannot talk to the child"))?;
+        let (control, control_inside) =
+            channel::pair().map_err(cannot("cannot talk to the child"))?;
+        Ok(Self {
+            ours: Ends { report, control, signals, plumbing },
+            handover: Handover { report: report_inside, control: control_inside, stdio },
+        })
+    }
+}
+
 /// A child that nobody supervises yet. Dropping it kills it.
 struct Born {
     pid: i32,
     pidfd: Option<OwnedFd>,
+    ends: Option<Ends>,
 }
 
 impl Born {
-    fn into_parts(mut self) -> Result<(i32, OwnedFd), Problem> {
-        let pidfd = self.pidfd.take();
-        let pid = self.pid;
-        pidfd
-            .map(|fd| (pid, fd))
-            .ok_or_else(|| Problem::internal("launch", "no child to supervise"))
+    fn fork(
+        wires: Wires,
+        kinds: Namespaces,
+        cgroup: Option<BorrowedFd<'_>>,
+        work: impl FnOnce(Handover),
+    ) -> Result<Self, CallError> {
+        let Wires { ours, handover } = wires;
+        match ringfence_sys::fork_into(kinds, cgroup)? {
+            Forked::Child => {
+                // The parent's ends must not live on in here: their closing is how we learn that it died.
+                drop(ours);
+                work(handover);
+                ringfence_sys::exit_now(0)
+            }
+            Forked::Parent { pid, pidfd } => Ok(Self { pid, pidfd: Some(pidfd), ends: Some(ours) }),
+        }
     }
+
+    fn control(&self) -> Result<&OwnedFd, Fault> {
+        let ends = self.ends.as_ref();
+        ends.map(|ends| &ends.control).ok_or_else(|| no_child().into())
+    }
+
+    fn into_running(mut self, plan: &Plan, estate: Estate) -> Result<Running<'_>, Fault> {
+        let (Some(pidfd), Some(ends)) = (self.pidfd.take(), self.ends.take()) else {
+            return Err(no_child().into());
+        };
+        let Ends { report, control, signals, plumbing } = ends;
+        Ok(Running { plan, pid: self.pid, pidfd, report, control, signals, plumbing, estate })
+    }
+}
+
+fn no_child() -> Problem {
+    Problem::internal("launch", "no child to supervise")
 }
 
 impl Drop for Born {

@@ -13,6 +13,7 @@ mod launch;
 mod mounts;
 mod notify;
 mod open;
+mod orders;
 pub mod probe;
 mod registry;
 mod stdio;
@@ -21,7 +22,7 @@ pub mod survey;
 mod terminal;
 mod watchdog;
 
-pub use launch::{Fault, run};
+pub use launch::{Early, Fault, run};
 pub use registry::Registry;
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};

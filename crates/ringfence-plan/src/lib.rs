@@ -6,6 +6,7 @@ pub mod catalogue;
 mod command;
 mod environment;
 mod facts;
+mod orders;
 mod plan;
 mod render;
 pub mod seccomp;
@@ -16,6 +17,7 @@ pub use facts::{
     CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts, PlaceholderShape,
     Protected, ProtectedState, Request, RootEntry, UserNamespaces, WritableRoot,
 };
+pub use orders::{FilterOrders, Orders};
 pub use plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount,
     Namespace, Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,

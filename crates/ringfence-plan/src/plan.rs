@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use ringfence_spec::{Enforcement, Limits, Tier};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::facts::{FileId, FileKind, PlaceholderShape};
@@ -83,7 +83,7 @@ impl Plan {
 }
 
 /// Who the program is, inside and outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// uid the program sees.
     pub guest_uid: u32,
@@ -122,7 +122,7 @@ pub struct CgroupPlan {
 }
 
 /// A kind of namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Namespace {
     /// Users and capabilities.
@@ -162,7 +162,7 @@ impl Namespace {
 }
 
 /// Writing or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Read and execute.
@@ -172,7 +172,7 @@ pub enum Access {
 }
 
 /// Where a bind mount comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BindSource {
     /// A canonical host path, checked on the descriptor against the file that was surveyed.
@@ -194,7 +194,7 @@ pub enum BindSource {
 }
 
 /// What a mask looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaskKind {
     /// An unreadable empty file.
@@ -214,8 +214,8 @@ impl MaskKind {
 }
 
 /// One entry of the mount table. Paths are where the program sees them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "mount")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mount {
     /// An empty private writable directory. All of them share the root's one budget of bytes and inodes.
     Scratch {
@@ -296,7 +296,7 @@ impl Mount {
 }
 
 /// A resource limit of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
     /// Core dump size.
@@ -318,7 +318,7 @@ pub enum Resource {
 }
 
 /// One resource limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rlimit {
     /// Which.
     pub resource: Resource,
@@ -327,7 +327,7 @@ pub struct Rlimit {
 }
 
 /// What a Landlock rule allows below its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAccess {
     /// Read and execute.
@@ -339,7 +339,7 @@ pub enum RuleAccess {
 }
 
 /// One Landlock rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockRule {
     /// The path, as the program sees it.
     pub path: PathBuf,
@@ -350,7 +350,7 @@ pub struct LandlockRule {
 }
 
 /// A Landlock ruleset.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockPlan {
     /// The ABI whose rights are all handled; every right of it that no rule grants is refused.
     pub abi: u32,
@@ -361,8 +361,8 @@ pub struct LandlockPlan {
 }
 
 /// One act of the child. It obeys them in order and stops at the first failure.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "step")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// Close every descriptor that is not for this run.
     CloseDescriptors,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
-use ringfence_jail::{Ending, Fault, Finished, Output, Registry, StdioMode, StopReason};
+use ringfence_jail::{Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason};
 use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
 use ringfence_spec::{
     Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
@@ -83,26 +83,37 @@ impl<'a> Fence<'a> {
 
     /// Runs it to its end.
     pub(crate) fn run(&self) -> Result<(Plan, Finished), Problem> {
+        let (mode, terminal) = self.stdio();
+        // The child begins while we look around; its birth is also the probe for namespaces.
+        let (early, refused) = match Early::start(mode, terminal) {
+            Ok(early) => (early, None),
+            Err(Fault::NoNamespaces(error)) => (None, Some(error)),
+            Err(fault) => return Err(problem_of(fault)),
+        };
         self.registry.sweep();
         let mut facts = self.survey()?;
+        if let Some(error) = refused {
+            facts.user_namespaces = UserNamespaces::Refused(error.to_string());
+        }
         let plan = self.plan(&facts)?;
         self.warn(&plan);
-        match self.launch(&plan) {
+        let result = match early {
+            Some(early) => match early.run(&plan, &self.registry, &self.run_id.short()) {
+                Err(Fault::NotSendable) => self.launch(&plan),
+                other => other,
+            },
+            None => self.launch(&plan),
+        };
+        match result {
             Ok(finished) => Ok((plan, finished)),
-            Err(Fault::Problem(problem)) => Err(problem),
-            Err(Fault::NoNamespaces(refused)) => {
-                // The launch was the probe. What is left may do, if the policy accepts it; the plan says.
+            Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
+                // What is left may do, if the policy accepts it; the plan says.
                 facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
                 let plan = self.plan(&facts)?;
                 self.warn(&plan);
-                match self.launch(&plan) {
-                    Ok(finished) => Ok((plan, finished)),
-                    Err(Fault::Problem(problem)) => Err(problem),
-                    Err(Fault::NoNamespaces(error)) => {
-                        Err(Problem::internal("launch", "cannot launch the run").cause(error))
-                    }
-                }
+                self.launch(&plan).map(|finished| (plan, finished)).map_err(problem_of)
             }
+            Err(fault) => Err(problem_of(fault)),
         }
     }
 
@@ -119,13 +130,17 @@ impl<'a> Fence<'a> {
         plan_command(self.policy(), &request, facts)
     }
 
-    fn launch(&self, plan: &Plan) -> Result<Finished, Fault> {
-        let (mode, terminal) = match self.io {
+    fn stdio(&self) -> (StdioMode, bool) {
+        match self.io {
             Io::Passthrough { terminal } => (StdioMode::Passthrough, terminal),
             Io::Capture => {
                 (StdioMode::Capture { bytes_max: self.policy().limits.output.bytes() }, false)
             }
-        };
+        }
+    }
+
+    fn launch(&self, plan: &Plan) -> Result<Finished, Fault> {
+        let (mode, terminal) = self.stdio();
         ringfence_jail::run(plan, &self.registry, &self.run_id.short(), mode, terminal)
     }
 
@@ -143,6 +158,16 @@ impl<'a> Fence<'a> {
         for gap in &plan.enforcement.gaps {
             eprintln!("ringfence:   - {gap}");
         }
+    }
+}
+
+/// What a fault is for people.
+fn problem_of(fault: Fault) -> Problem {
+    let cannot = || Problem::internal("launch", "cannot launch the run");
+    match fault {
+        Fault::Problem(problem) => problem,
+        Fault::NoNamespaces(error) => cannot().cause(error),
+        Fault::NotSendable => cannot(),
     }
 }
 

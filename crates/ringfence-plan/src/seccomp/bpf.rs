@@ -4,10 +4,10 @@
 //! A program is written from its end to its front, so whatever an instruction jumps to is already
 //! there: every distance is known when it is written down and nothing has to be patched later.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One instruction, laid out as the kernel's `struct sock_filter`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Insn {
     /// What to do.

@@ -1,0 +1,69 @@
+//! Orders on their way to a child that was born before its plan: written to memory, sent as a descriptor.
+
+use std::os::fd::OwnedFd;
+
+use ringfence_plan::Orders;
+use ringfence_sys::{CallError, Named};
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+
+/// Orders larger than this are not ours; arguments and environment make up most of them.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// Orders as a descriptor. `None` when they cannot be written down, which is so for paths that are not text.
+pub(crate) fn write(orders: &Orders) -> Result<Option<OwnedFd>, CallError> {
+    let Ok(bytes) = postcard::to_allocvec(orders) else { return Ok(None) };
+    let fd = rustix::fs::memfd_create("orders", MemfdFlags::CLOEXEC).named(|| "memfd_create")?;
+    let mut at = 0;
+    while at < bytes.len() {
+        at += rustix::io::pwrite(&fd, &bytes[at..], at as u64).named(|| "pwrite(orders)")?;
+    }
+    Ok(Some(fd))
+}
+
+/// Reads them back.
+pub(crate) fn read(fd: OwnedFd) -> Result<Orders, CallError> {
+    let nonsense = || CallError::new("read(orders)", Errno::PROTO);
+    let size = rustix::fs::fstat(&fd).named(|| "fstat(orders)")?.st_size;
+    let size = u64::try_from(size).ok().filter(|n| *n <= BYTES_MAX).ok_or_else(nonsense)?;
+    let mut bytes = vec![0u8; usize::try_from(size).map_err(|_| nonsense())?];
+    let mut at = 0;
+    while at < bytes.len() {
+        match rustix::io::pread(&fd, &mut bytes[at..], at as u64).named(|| "pread(orders)")? {
+            0 => return Err(nonsense()),
+            n => at += n,
+        }
+    }
+    postcard::from_bytes(&bytes).map_err(|_| nonsense())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_plan::{Mount, Step};
+
+    #[test]
+    fn orders_arrive_as_they_were_written() {
+        let orders = Orders {
+            setup: vec![
+                Step::CloseDescriptors,
+                Step::Mount(Mount::Text { at: "/etc/hosts".into(), text: "x".into() }),
+            ],
+            argv: vec!["true".into()],
+            environment: vec![("A".into(), "b".into())],
+            ..Orders::default()
+        };
+        let fd = write(&orders).unwrap().unwrap();
+        assert_eq!(read(fd).unwrap(), orders);
+    }
+
+    #[test]
+    fn paths_that_are_not_text_are_not_written_and_nonsense_is_not_read() {
+        use std::os::unix::ffi::OsStrExt;
+        let cwd = std::ffi::OsStr::from_bytes(b"/caf\xe9").into();
+        assert!(write(&Orders { cwd, ..Orders::default() }).unwrap().is_none());
+        let fd = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC).unwrap();
+        rustix::io::write(&fd, &[0xff; 64]).unwrap();
+        assert!(read(fd).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! The part of a plan that the child obeys, in a form that can be sent to it: a child may be born before its plan.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Identity, LandlockPlan, Namespace, Plan, Step};
+use crate::seccomp::Insn;
+
+/// What a child does and what it needs for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Orders {
+    /// Who it becomes.
+    pub identity: Identity,
+    /// What the first process does.
+    pub setup: Vec<Step>,
+    /// What the program's own process does.
+    pub payload: Vec<Step>,
+    /// The system call filter.
+    pub seccomp: Option<FilterOrders>,
+    /// Landlock rules.
+    pub landlock: Option<LandlockPlan>,
+    /// The program's whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// Where it starts.
+    pub cwd: PathBuf,
+}
+
+/// A filter ready to be installed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilterOrders {
+    /// Whether its notifications are listened to.
+    pub listener: bool,
+    /// The program.
+    pub insns: Vec<Insn>,
+}
+
+impl Orders {
+    /// What every run in namespaces begins with, whatever its plan says afterwards: so a child can begin before.
+    pub fn opening() -> Vec<Step> {
+        vec![
+            Step::CloseDescriptors,
+            Step::WipeSelf,
+            Step::Unshare { namespaces: Namespace::REST.to_vec() },
+        ]
+    }
+
+    /// The orders of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            identity: plan.identity,
+            setup: plan.setup.clone(),
+            payload: plan.payload.clone(),
+            seccomp: plan.seccomp.as_ref().map(|filter| FilterOrders {
+                listener: filter.listener(),
+                insns: filter.insns.clone(),
+            }),
+            landlock: plan.landlock.clone(),
+            environment: plan.environment.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+            argv: plan.argv.clone(),
+            cwd: plan.cwd.clone(),
+        }
+    }
+
+    /// The namespaces a child that begins early is born into.
+    pub fn birth() -> Vec<Namespace> {
+        Namespace::BIRTH.to_vec()
+    }
+
+    /// Whether a child that was born early and has done the opening can go on with these.
+    pub fn can_follow_opening(plan: &Plan) -> bool {
+        plan.birth == Self::birth() && plan.setup.starts_with(&Self::opening())
+    }
+}
