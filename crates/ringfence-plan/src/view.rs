@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use ringfence_spec::{CommandPreset, Policy, ProcView};
 
 use crate::catalogue;
-use crate::facts::{
-    FileKind, Found, HostFacts, Protected, ProtectedState, Request, RootEntry, WritableRoot,
-};
+use crate::facts::{Found, HostFacts, Protected, ProtectedState, Request, RootEntry, WritableRoot};
 use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
 
 /// Where code and `minimal` runs work.
@@ -296,16 +294,15 @@ impl View {
         self.put(Mount::Bind { source, at: root.join(path), access });
     }
 
-    /// Masks a file, and drops whatever stands below it, if anything above shows it.
+    /// Takes a file and everything below it out of sight.
     fn mask_where_shown(&mut self, found: &Found) {
-        if self.shown_at(&found.path).is_none() {
-            return;
+        let shown = self.shown_at(&found.path).is_some();
+        let key = TreePath::new(&found.path);
+        // What was granted below it goes too, whether or not anything shows the place itself.
+        self.entries.retain(|at, _| !at.is_below_or_at(&key));
+        if shown {
+            self.put(Mount::Mask { at: found.path.clone(), kind: MaskKind::over(found.kind) });
         }
-        if found.kind == FileKind::Directory {
-            let key = TreePath::new(&found.path);
-            self.entries.retain(|at, _| !at.is_below_or_at(&key));
-        }
-        self.put(Mount::Mask { at: found.path.clone(), kind: MaskKind::over(found.kind) });
     }
 }
 

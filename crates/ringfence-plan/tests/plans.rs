@@ -1,0 +1,283 @@
+//! Plans of invented hosts: the whole text of each, and the properties that must hold of every one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use ringfence_plan::seccomp::Arch;
+use ringfence_plan::{
+    Access, BindSource, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts,
+    Mount, PlaceholderShape, Plan, Protected, ProtectedState, Request, RootEntry, Step,
+    UserNamespaces, WritableRoot, plan_command, render,
+};
+use ringfence_spec::{CommandPreset, Fallback, Limits, Network, Policy, Problem, ProcView, Tier};
+
+fn found(path: &str, kind: FileKind) -> Found {
+    let ino = path.bytes().map(u64::from).sum();
+    Found { path: path.into(), kind, id: FileId { dev: 1, ino } }
+}
+
+fn dir(path: &str) -> Found {
+    found(path, FileKind::Directory)
+}
+
+fn facts() -> HostFacts {
+    HostFacts {
+        arch: Arch::X86_64,
+        uid: 1000,
+        host_root: false,
+        gid: 1000,
+        groups: Vec::new(),
+        stand_in_id: 1_900_000_007,
+        user_namespaces: UserNamespaces::Usable,
+        landlock_abi: 7,
+        seccomp_filter: true,
+        seccomp_notify: true,
+        cgroup: CgroupFacts::V2,
+        environment: BTreeMap::from([
+            ("PATH".into(), "/home/u/.cargo/bin:/usr/bin:/secret/bin:relative".into()),
+            ("TERM".into(), "xterm".into()),
+            ("AWS_SECRET_ACCESS_KEY".into(), "x".into()),
+            ("LD_PRELOAD".into(), "/x.so".into()),
+        ]),
+        system: vec![
+            RootEntry::Symlink { at: "/bin".into(), target: "usr/bin".into() },
+            RootEntry::Directory(dir("/etc")),
+            RootEntry::Directory(dir("/usr")),
+        ],
+        system_masks: vec![found("/etc/shadow", FileKind::File)],
+        system_texts: vec!["/etc/passwd".into()],
+        homes: vec!["/home/u".into()],
+        home_entries: vec![HomeEntry {
+            at: "/home/u/.cargo".into(),
+            source: dir("/home/u/.cargo"),
+        }],
+        secrets: vec![
+            dir("/home/u/.ssh"),
+            found("/home/u/.cargo/credentials.toml", FileKind::File),
+        ],
+        proc_masks: vec![found("/proc/kcore", FileKind::File)],
+        sysfs: vec![dir("/sys/devices/system/cpu")],
+    }
+}
+
+fn workspace(path: &str) -> WritableRoot {
+    let protected = |path: &str, state| Protected { path: path.into(), state };
+    let present = ProtectedState::Present(FileKind::File);
+    let absent = ProtectedState::Absent(PlaceholderShape::Inert);
+    WritableRoot {
+        root: dir(path),
+        owner_uid: 1000,
+        owner_gid: 1000,
+        protected: vec![protected(".mcp.json", absent), protected("ringfence.toml", present)],
+        secrets: vec![".env".into()],
+        git: GitFacts {
+            pinned: vec![".git".into()],
+            protected: vec![protected(".git/config", present)],
+            linked: None,
+            distrusted: None,
+        },
+    }
+}
+
+fn request() -> Request {
+    Request {
+        argv: vec!["make".into()],
+        cwd: dir("/home/u/p"),
+        writable: vec![workspace("/home/u/p")],
+        writable_files: Vec::new(),
+        readable: Vec::new(),
+        secrets: Vec::new(),
+        hidden: Vec::new(),
+        sockets: Vec::new(),
+        host_scratch: "/tmp/ringfence-1".into(),
+        terminal: false,
+        capture: false,
+    }
+}
+
+fn policy() -> Policy {
+    Policy {
+        preset: CommandPreset::Workspace,
+        limits: Limits::for_commands(64 << 30),
+        rw: Vec::new(),
+        ro: Vec::new(),
+        hide: Vec::new(),
+        sockets: Vec::new(),
+        env: Vec::new(),
+        network: Network::None,
+        require: None,
+        fallback: Fallback::Error,
+        proc: ProcView::Own,
+    }
+}
+
+fn plan(change: impl FnOnce(&mut Policy, &mut Request, &mut HostFacts)) -> Result<Plan, Problem> {
+    let (mut policy, mut request, mut facts) = (policy(), request(), facts());
+    change(&mut policy, &mut request, &mut facts);
+    plan_command(&policy, &request, &facts)
+}
+
+fn position(plan: &Plan, wanted: impl Fn(&Step) -> bool) -> usize {
+    plan.setup.iter().chain(&plan.payload).position(wanted).expect("the step is there")
+}
+
+#[test]
+fn the_plan_of_an_ordinary_user() {
+    insta::assert_snapshot!(render(&plan(|_, _, _| {}).unwrap()));
+}
+
+#[test]
+fn the_plan_of_a_root_caller_without_cgroup_v2() {
+    let plan = plan(|_, _, facts| {
+        facts.uid = 0;
+        facts.gid = 0;
+        facts.host_root = true;
+        facts.cgroup = CgroupFacts::V1;
+    });
+    insta::assert_snapshot!(render(&plan.unwrap()));
+}
+
+#[test]
+fn the_plan_without_user_namespaces() {
+    let plan = plan(|_, _, facts| {
+        facts.user_namespaces = UserNamespaces::Refused("clone3 = ENOSPC".into());
+        facts.cgroup = CgroupFacts::Missing("this user may not make cgroups".into());
+    });
+    insta::assert_snapshot!(render(&plan.unwrap()));
+}
+
+#[test]
+fn the_minimal_plan_shows_nothing_of_the_callers() {
+    let plan = plan(|policy, request, _| {
+        policy.preset = CommandPreset::Minimal;
+        request.writable.clear();
+    })
+    .unwrap();
+    assert!(plan.mounts().all(|m| !m.at().starts_with("/home")), "{}", render(&plan));
+    assert_eq!(plan.cwd, Path::new("/workspace"));
+    assert!(plan.placeholders.is_empty());
+}
+
+#[test]
+fn nothing_weaker_than_required_is_planned() {
+    let refused = |f: &mut HostFacts| f.user_namespaces = UserNamespaces::Refused("no".into());
+    let error = plan(|p, _, f| {
+        refused(f);
+        p.require = Some(Tier::Namespaces);
+        p.fallback = Fallback::Warn;
+    });
+    assert_eq!(error.unwrap_err().code, "tier_unavailable");
+    for landlock_abi in [0, 1] {
+        for seccomp_filter in [false, true] {
+            let plan = plan(|_, _, f| {
+                refused(f);
+                f.landlock_abi = landlock_abi;
+                f.seccomp_filter = seccomp_filter;
+            });
+            let enough = landlock_abi > 0 && seccomp_filter;
+            assert_eq!(plan.is_ok(), enough, "abi {landlock_abi}, seccomp {seccomp_filter}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_layer_is_a_named_gap() {
+    let plan = plan(|p, _, f| {
+        f.user_namespaces = UserNamespaces::Refused("no".into());
+        f.landlock_abi = 0;
+        p.fallback = Fallback::Warn;
+    })
+    .unwrap();
+    assert_eq!(plan.tier, Tier::None);
+    assert!(plan.landlock.is_none());
+    assert!(plan.enforcement.gaps.iter().any(|g| g.contains("no Landlock")));
+}
+
+#[test]
+fn without_a_listener_unix_sockets_are_refused_and_it_is_said() {
+    let plan = plan(|_, _, f| f.seccomp_notify = false).unwrap();
+    let filter = plan.seccomp.unwrap();
+    assert!(!filter.listener());
+    assert_eq!(filter.spec.unix_sockets, ringfence_plan::seccomp::UnixSockets::Refused);
+    assert!(plan.unobserved.contains(&"syscalls".to_owned()));
+}
+
+#[test]
+fn order_that_matters() {
+    let plan = plan(|_, _, _| {}).unwrap();
+    let at = |wanted: &Step| position(&plan, |s| s == wanted);
+    // PDEATHSIG is cleared by a change of uid.
+    assert!(at(&Step::TakeIdentity) < at(&Step::DieWithParent));
+    assert!(at(&Step::SealRoot) < at(&Step::PivotRoot));
+    assert!(at(&Step::JoinCgroup) < at(&Step::ForkPayload));
+    assert!(at(&Step::NoNewPrivileges) < at(&Step::Landlock));
+    assert!(at(&Step::DropCapabilities) < at(&Step::Landlock));
+    // Last: after it the child can do nothing but execute.
+    assert_eq!(at(&Step::Seccomp) + 1, at(&Step::Execute));
+    assert_eq!(plan.payload.last(), Some(&Step::Execute));
+}
+
+#[test]
+fn the_hash_is_of_the_policy_and_not_of_the_run() {
+    let one = plan(|_, _, _| {}).unwrap();
+    let same = plan(|_, r, f| {
+        r.argv = vec!["other".into()];
+        r.host_scratch = "/tmp/ringfence-2".into();
+        f.stand_in_id = 1_900_000_099;
+    });
+    let other = plan(|p, _, _| p.limits.pids = None).unwrap();
+    assert_eq!(one.sha256(), same.unwrap().sha256());
+    assert_ne!(one.sha256(), other.sha256());
+}
+
+/// A path of one to four plain names.
+fn path() -> impl Strategy<Value = String> {
+    proptest::collection::vec("[a-c]{1,2}", 1..4)
+        .prop_map(|names| format!("/data/{}", names.join("/")))
+}
+
+proptest! {
+    #[test]
+    fn parents_are_mounted_before_children_and_hidden_paths_are_hidden(
+        rw in proptest::collection::vec(path(), 0..4),
+        ro in proptest::collection::vec(path(), 0..4),
+        hide in proptest::collection::vec(path(), 0..3),
+        root in any::<bool>(),
+    ) {
+        let result = plan(|_, r, f| {
+            f.host_root = root;
+            f.uid = if root { 0 } else { 1000 };
+            r.writable.extend(rw.iter().map(|p| workspace(p)));
+            r.readable.extend(ro.iter().map(|p| dir(p)));
+            r.hidden.extend(hide.iter().map(|p| dir(p)));
+        });
+        let Ok(plan) = result else { return Ok(()) };
+        let mounts: Vec<&Mount> = plan.mounts().collect();
+        for (i, mount) in mounts.iter().enumerate() {
+            for later in &mounts[i + 1..] {
+                prop_assert!(
+                    !mount.at().starts_with(later.at()),
+                    "{} comes before {}", mount.at().display(), later.at().display()
+                );
+            }
+        }
+        for hidden in &hide {
+            let hidden = PathBuf::from(hidden);
+            for mount in &mounts {
+                if mount.at().starts_with(&hidden) {
+                    let is_mask = matches!(mount, Mount::Mask { .. });
+                    prop_assert!(is_mask, "{} shows {}", mount.at().display(), hidden.display());
+                }
+            }
+        }
+        // Nothing but private directories and what was granted is ever writable.
+        for mount in &mounts {
+            if let Mount::Bind { source: BindSource::Host { path, .. }, access: Access::ReadWrite, .. } = mount {
+                let granted = path == Path::new("/home/u/p") || rw.iter().any(|p| Path::new(p) == path);
+                prop_assert!(granted, "{}", path.display());
+            }
+        }
+        prop_assert_ne!(plan.identity.host_uid, 0);
+    }
+}
