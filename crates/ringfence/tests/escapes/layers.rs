@@ -174,5 +174,6 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
         Ok(finished) => Ok(fence::outcome(run_id, &plan, finished)),
         Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
         Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
+        Err(Fault::NotSendable) => Err(broken("the plan cannot be sent".to_owned())),
     }
 }
