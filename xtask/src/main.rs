@@ -5,12 +5,19 @@
 //! cargo xtask soak --user 1000           the same as an ordinary user (when root)
 //! cargo xtask soak --tier landlock       the same where user namespaces are used up
 //! cargo xtask soak --kill-supervisor     SIGKILL ringfence at 1,000 random moments, then one clean run; nothing left
+//!
+//! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
+//! cargo xtask vm --kernel 6.12           another series that apt knows
+//! cargo xtask vm --scenario nouserns     one of default, nouserns, nolandlock, nothing
 //! ```
+//! `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
+//!
 //! Both exit 0 when everything held, 1 when something did not, 2 when they could not try.
 //! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
 
 mod program;
 mod soak;
+mod vm;
 
 use std::process::ExitCode;
 
@@ -22,6 +29,8 @@ use clap::Parser;
 enum Task {
     /// Certain death: hostile programs die at their deadline and leave nothing
     Soak(soak::SoakArgs),
+    /// Other kernels: boots them in qemu and walks a table of steps
+    Vm(vm::VmArgs),
 }
 
 /// Why a proof could not be tried: the act, the object, the cause.
@@ -39,6 +48,7 @@ enum Verdict {
 fn main() -> ExitCode {
     let verdict = match Task::parse() {
         Task::Soak(args) => soak::soak(&args),
+        Task::Vm(args) => vm::vm(&args),
     };
     match verdict {
         Ok(Verdict::Held) => ExitCode::SUCCESS,

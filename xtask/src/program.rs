@@ -28,3 +28,21 @@ pub(crate) fn ringfence(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
         .and_then(|m| m["executable"].as_str().map(PathBuf::from))
         .ok_or_else(|| "cargo built no binary named `ringfence`".into())
 }
+
+/// Where cargo builds, so that what is fetched and made by a proof goes with `cargo clean`.
+pub(crate) fn target_dir() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    // TARGET/PROFILE/xtask
+    own.ancestors().nth(2).map_or_else(|| "target".into(), PathBuf::from)
+}
+
+/// What a command prints, which must succeed.
+pub(crate) fn output(command: &mut Command) -> Result<String, CannotTry> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("cannot start `{name}`: {e}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("`{name}` failed ({}): {said}", output.status));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

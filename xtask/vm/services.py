@@ -1,0 +1,28 @@
+"""What the shell cannot do: a module, the loopback interface, and listeners that a run must not reach."""
+import ctypes, fcntl, os, socket, struct, threading
+
+libc = ctypes.CDLL(None, use_errno=True)
+module = os.open("/vm/loop.ko", os.O_RDONLY)
+if libc.syscall(313, module, b"", 0) != 0:  # finit_module
+    print("loop.ko:", os.strerror(ctypes.get_errno()))
+
+with socket.socket() as s:  # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING
+    fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 0x41))
+
+
+def serve(listener):
+    while True:
+        connection, _ = listener.accept()
+        connection.sendall(b"canary")
+        connection.close()
+
+
+tcp = socket.socket()
+tcp.bind(("127.0.0.1", 7777))
+unix = socket.socket(socket.AF_UNIX)
+unix.bind("/tmp/listener.sock")
+os.chmod("/tmp/listener.sock", 0o777)
+for listener in (tcp, unix):
+    listener.listen()
+    threading.Thread(target=serve, args=(listener,)).start()
+open("/run/ready", "w").close()
