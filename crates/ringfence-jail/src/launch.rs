@@ -89,7 +89,8 @@ fn launch(
         }
         _ => Ok(None),
     };
-    let born_into = match parent {
+    // Declared before the child, so dropped after it: a cgroup can be removed only when nobody is in it.
+    let mut leaf = match parent {
         Some(cgroup::Parent::V2(_)) => make_leaf()?,
         _ => None,
     };
@@ -100,7 +101,7 @@ fn launch(
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
     }
     let handover = Handover { report: report_inside, control: control_inside, stdio };
-    let target = born_into.as_ref().and_then(Leaf::clone_target);
+    let target = leaf.as_ref().and_then(Leaf::clone_target);
     let forked = ringfence_sys::fork_into(child::kinds(&plan.birth), target)
         .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
     let child = match forked {
@@ -128,18 +129,15 @@ fn launch(
         .as_ref()
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
-    let leaf = match born_into {
-        Some(leaf) => Some(leaf),
-        None => make_leaf()?,
-    };
+    if leaf.is_none() {
+        leaf = make_leaf()?;
+    }
     let mut fds = match &leaf {
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
         None => Vec::new(),
     };
     let n_cgroups = fds.len();
-    fds.extend(
-        identity::prepare_mounts(plan).map_err(cannot("cannot translate owners for the run"))?,
-    );
+    fds.extend(identity::prepare_mounts(plan).map_err(cannot_translate)?);
     // A child that failed meanwhile has closed its end; the supervisor hears why.
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
     let (pid, pidfd) = child.into_parts()?;
@@ -160,6 +158,20 @@ fn is_about_namespaces(failure: &Failure) -> bool {
         matches!(failure.error.errno, Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS);
     let early = ["Unshare", "TakeIdentity", "PrivateMounts", "Hostname", "LoopbackUp", "NewRoot"];
     refused && early.iter().any(|step| failure.step.starts_with(step))
+}
+
+/// Root's run is given the workspace under another uid, which not every filesystem can do.
+fn cannot_translate(error: CallError) -> Problem {
+    let no_such_filesystem = error.errno == Errno::INVAL;
+    let problem =
+        Problem::cannot_build("owners", "cannot translate owners for the run").cause(error);
+    if no_such_filesystem {
+        return problem.hint(
+            "this kernel cannot translate owners on that filesystem (tmpfs before Linux 6.3, overlayfs, most network \
+             filesystems); work on ext4, xfs or btrfs, or run as an ordinary user",
+        );
+    }
+    problem
 }
 
 /// A child that nobody supervises yet. Dropping it kills it.
