@@ -52,7 +52,7 @@ pub(crate) fn soak(world: &World, n_runs: u32) -> Result<Findings, CannotTry> {
             }
             let hostile = hostile::ALL[i as usize % hostile::ALL.len()];
             deaths.push(kill_one(world, hostile, &parents)?);
-            if (i + 1) % 100 == 0 {
+            if (i + 1).is_multiple_of(100) {
                 eprintln!("soak: {} of {n_runs}", i + 1);
             }
         }

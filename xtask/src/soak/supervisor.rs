@@ -33,7 +33,7 @@ pub(crate) fn soak(world: &World, n_runs: u32, seed: u64) -> Result<Findings, Ca
         child.kill().map_err(|e| format!("cannot kill ringfence: {e}"))?;
         child.wait().map_err(|e| format!("cannot wait for ringfence: {e}"))?;
         n_reaped += leftovers::reap();
-        if (i + 1) % 100 == 0 {
+        if (i + 1).is_multiple_of(100) {
             eprintln!("soak: {} of {n_runs}", i + 1);
         }
     }

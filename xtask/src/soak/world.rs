@@ -60,8 +60,8 @@ impl World {
         self.dir.path().join("tmp")
     }
 
-    /// `ringfence ARGS -- ARGV` in the tier and as the user of this soak.
-    pub(crate) fn run(&self, args: &[&str], argv: &[String]) -> Command {
+    /// `ringfence run FLAGS -- ARGV` in the tier and as the user of this soak.
+    pub(crate) fn run(&self, flags: &[&str], argv: &[String]) -> Command {
         let mut command = match self.tier {
             SoakTier::Namespaces => Command::new(&self.binary),
             SoakTier::Landlock => {
@@ -73,7 +73,7 @@ impl World {
                 command
             }
         };
-        command.arg("run").args(args).arg("--").args(argv);
+        command.arg("run").args(flags).arg("--").args(argv);
         command.current_dir(self.work()).stdin(Stdio::null());
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("HOME", self.dir.path().join("home"));

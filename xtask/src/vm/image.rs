@@ -14,7 +14,7 @@ use crate::vm::newc::Archive;
 use crate::vm::steps::SCENARIOS;
 
 /// What init and the steps use.
-const TOOLS: [&str; 33] = [
+const TOOLS: [&str; 34] = [
     "sh",
     "base64",
     "cat",
@@ -47,6 +47,7 @@ const TOOLS: [&str; 33] = [
     "touch",
     "tr",
     "true",
+    "uname",
     "mke2fs",
 ];
 
@@ -104,12 +105,12 @@ pub(crate) fn build(binary: &Path, kernel: &Kernel, dir: &Path) -> Result<PathBu
 
 fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>) -> std::io::Result<()> {
     let mut archive = Archive::new(BufWriter::new(fs::File::create(image)?));
-    let mut made = BTreeSet::new();
+    let mut there = BTreeSet::new();
     for name in
         ["dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "vm", "usr", "work", "new"]
     {
         archive.directory(name, 0o755)?;
-        made.insert(PathBuf::from(name));
+        there.insert(PathBuf::from(name));
     }
     for name in ["bin", "sbin", "lib", "lib64"] {
         archive.symlink(name, &format!("usr/{name}"))?;
@@ -119,7 +120,7 @@ fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>) -> std::io::Result<()
         let mut parents: Vec<&Path> = at.ancestors().skip(1).collect();
         parents.reverse();
         for parent in parents.into_iter().filter(|p| !p.as_os_str().is_empty()) {
-            if made.insert(parent.to_owned()) {
+            if there.insert(parent.to_owned()) {
                 archive.directory(&parent.to_string_lossy(), 0o755)?;
             }
         }

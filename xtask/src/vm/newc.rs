@@ -1,5 +1,6 @@
 //! The archive an initramfs is: cpio's `newc` format, as Documentation/driver-api/early-userspace/buffer-format.rst has it.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Files, directories and links, written one after the other. Owner of everything is root.
@@ -56,7 +57,7 @@ impl<W: Write> Archive<W> {
         let fields = [inode, mode, 0, 0, n_links, mtime_secs, size, 0, 0, 0, 0, name_size, 0];
         let mut head = String::from("070701");
         for field in fields {
-            head.push_str(&format!("{field:08x}"));
+            let _ = write!(head, "{field:08x}");
         }
         head.push_str(path);
         head.push('\0');
