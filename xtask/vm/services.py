@@ -1,9 +1,12 @@
 """What the shell cannot do: a module, the loopback interface, and listeners that a run must not reach."""
-import ctypes, fcntl, os, socket, struct, threading
+import ctypes, fcntl, lzma, os, socket, struct, threading
 
 libc = ctypes.CDLL(None, use_errno=True)
-module = os.open("/vm/loop.ko", os.O_RDONLY)
-if libc.syscall(313, module, b"", 0) != 0:  # finit_module
+if os.path.exists("/vm/loop.ko"):
+    module = open("/vm/loop.ko", "rb").read()
+else:
+    module = lzma.open("/vm/loop.ko.xz").read()
+if libc.syscall(175, module, ctypes.c_size_t(len(module)), b"") != 0:  # init_module
     print("loop.ko:", os.strerror(ctypes.get_errno()))
 
 with socket.socket() as s:  # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING

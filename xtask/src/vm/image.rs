@@ -97,7 +97,8 @@ pub(crate) fn build(binary: &Path, kernel: &Kernel, dir: &Path) -> Result<PathBu
     for library in libraries(&programs)? {
         files.insert(merged(&library), library);
     }
-    files.insert("/vm/loop.ko".into(), kernel.loop_module.clone());
+    let module = kernel.loop_module.file_name().unwrap_or_default();
+    files.insert(Path::new("/vm").join(module), kernel.loop_module.clone());
     let image = dir.join(format!("initramfs-{}.cpio", kernel.release));
     write(&image, &files).map_err(|e| format!("cannot write `{}`: {e}", image.display()))?;
     Ok(image)

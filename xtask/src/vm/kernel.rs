@@ -12,7 +12,7 @@ pub(crate) struct Kernel {
     pub(crate) release: String,
     /// The compressed image.
     pub(crate) vmlinuz: PathBuf,
-    /// The module for filesystems in files.
+    /// The module for filesystems in files; newer packages compress it.
     pub(crate) loop_module: PathBuf,
 }
 
@@ -41,17 +41,19 @@ pub(crate) fn fetch(series: &str, dir: &Path) -> Result<Kernel, CannotTry> {
         .ok_or_else(|| format!("apt knows no cloud kernel {series}; try `apt-get update`"))?;
     let release = package.trim_start_matches("linux-image-").to_owned();
     let unpacked = dir.join(package);
-    let kernel = Kernel {
-        vmlinuz: unpacked.join("boot").join(format!("vmlinuz-{release}")),
-        loop_module: unpacked
-            .join("lib/modules")
-            .join(&release)
-            .join("kernel/drivers/block/loop.ko"),
-        release,
-    };
-    if kernel.vmlinuz.exists() {
-        return Ok(kernel);
+    let vmlinuz = unpacked.join("boot").join(format!("vmlinuz-{release}"));
+    if !vmlinuz.exists() {
+        download(package, dir, &unpacked)?;
     }
+    let block = unpacked.join("lib/modules").join(&release).join("kernel/drivers/block");
+    let loop_module = ["loop.ko", "loop.ko.xz"].iter().map(|name| block.join(name));
+    let loop_module = loop_module.into_iter().find(|path| path.exists());
+    let loop_module = loop_module.ok_or_else(|| format!("`{package}` has no module `loop`"))?;
+    Ok(Kernel { release, vmlinuz, loop_module })
+}
+
+/// Brings `package` and unpacks it at `unpacked`.
+fn download(package: &str, dir: &Path, unpacked: &Path) -> Result<(), CannotTry> {
     eprintln!("vm: downloading {package}");
     let fresh = tempfile::Builder::new().prefix("deb-").tempdir_in(dir);
     let fresh =
@@ -67,7 +69,6 @@ pub(crate) fn fetch(series: &str, dir: &Path) -> Result<Kernel, CannotTry> {
     let contents = fresh.path().join("contents");
     output(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&contents))?;
     // Renamed when complete: an interrupted download is not mistaken for a kernel.
-    std::fs::rename(&contents, &unpacked)
-        .map_err(|e| format!("cannot keep `{}`: {e}", unpacked.display()))?;
-    Ok(kernel)
+    std::fs::rename(&contents, unpacked)
+        .map_err(|e| format!("cannot keep `{}`: {e}", unpacked.display()))
 }

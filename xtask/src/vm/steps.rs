@@ -421,6 +421,12 @@ const NOTHING: &[Step] = &[
         &[Code(125), Stdout(""), StderrHas("error: ")],
     ),
     step(
+        "root is never root",
+        Root,
+        "ringfence run --fallback warn -- id -u; echo end",
+        &[StdoutLacks("0\n"), StdoutHas("end")],
+    ),
+    step(
         "fallback",
         User,
         "ringfence run --fallback warn -- echo hello",
