@@ -44,3 +44,30 @@ fn twenty_hostile_programs_die_in_each_tier_and_twenty_killed_supervisors_leave_
         soak(args);
     }
 }
+
+/// A supervisor that says the right words and leaves a process and a file: the soak believes its eyes.
+const LIAR: &str = r#"#!/bin/sh
+case "$*" in *" true") echo '{"status":"ok","enforcement":{"tier":"namespaces"}}'; exit 0 ;; esac
+(sleep 10 < /dev/null > /dev/null 2>&1 &)
+mkdir -p "$TMPDIR/ringfence-01234567"
+echo '{"status":"timeout","run_id":"0123456789","usage":{"wall_ms":301}}'
+exit 124
+"#;
+
+#[test]
+fn a_supervisor_that_lies_about_its_dead_is_caught() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let liar = dir.path().join("ringfence");
+    std::fs::write(&liar, LIAR).expect("the liar is written");
+    std::fs::set_permissions(&liar, PermissionsExt::from_mode(0o755)).expect("and executable");
+    let output = Command::new(XTASK)
+        .args(["soak", "--json", "--runs", "2", "--binary"])
+        .arg(&liar)
+        .output()
+        .expect("xtask starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["leftovers"]["processes"], 2, "{report}");
+    assert_eq!(report["leftovers"]["temporary_files"], 1, "{report}");
+}
