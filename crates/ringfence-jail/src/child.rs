@@ -87,7 +87,7 @@ impl Child {
 
     fn receive_orders(&self) -> Result<Orders, CallError> {
         match channel::receive(&self.handover.control)? {
-            Some(Message::Orders(fd)) => crate::orders::read(fd),
+            Some(Message::Orders(fd)) => crate::orders::read(&fd),
             _ => Err(CallError::new("waiting for orders", Errno::PIPE)),
         }
     }

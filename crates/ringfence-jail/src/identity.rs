@@ -43,7 +43,9 @@ pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<OwnedFd>, CallError> {
         }
         let Some(namespace) = &namespace else { continue };
         let mount = clone_tree(&open_exact(path, id)?, path)?;
-        ringfence_sys::idmap(&mount, namespace, true)?;
+        ringfence_sys::idmap(&mount, namespace, true).map_err(|e| {
+            CallError::new(format!("mount_setattr({path:?}, MOUNT_ATTR_IDMAP)"), e.errno)
+        })?;
         prepared.push(mount);
     }
     Ok(prepared)

@@ -1,11 +1,12 @@
 //! A small process outside the jail that outlives a killed supervisor just long enough to tidy up after it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ringfence_sys::{CallError, Forked, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 
 use crate::cgroup::Leaf;
@@ -27,7 +28,12 @@ pub(crate) struct Estate {
 /// The private directory of a run that has no root of its own. Dropping it removes it.
 pub(crate) struct Scratch {
     dir: PathBuf,
+    /// Held while the run lives: a sweep that can take it knows that nobody does.
+    _lock: OwnedFd,
 }
+
+/// Directories younger than this are left alone by a sweep: their maker may not have locked them yet.
+const SWEEP_AFTER: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The supervisor's handle. Dropping it dismisses the janitor.
 pub(crate) struct Janitor {
@@ -102,16 +108,52 @@ fn wait_and_tidy(read: &OwnedFd, estate: &mut Estate, pidfd: &OwnedFd) {
 }
 
 impl Scratch {
-    /// Makes the directory, for a run that will be `uid` and `gid`.
+    /// Makes the directory, for a run that will be `uid` and `gid`. Sweeps what dead runs left beside it.
     pub(crate) fn new(dir: &Path, uid: u32, gid: u32) -> Result<Self, CallError> {
+        if let Some(parent) = dir.parent() {
+            sweep(parent, uid);
+        }
         std::fs::DirBuilder::new().mode(0o700).create(dir).named(|| format!("mkdir({dir:?})"))?;
-        let made = Self { dir: dir.to_owned() };
+        let lock = match lock(dir, FlockOperation::NonBlockingLockShared) {
+            Ok(lock) => lock,
+            Err(error) => {
+                let _ = std::fs::remove_dir(dir);
+                return Err(error);
+            }
+        };
+        let made = Self { dir: dir.to_owned(), _lock: lock };
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(dir, Some(uid), Some(gid))
                 .named(|| format!("chown({dir:?})"))?;
         }
         Ok(made)
     }
+}
+
+/// Removes private directories of runs of `uid` that nobody holds: a supervisor and its janitor may both be killed.
+fn sweep(parent: &Path, uid: u32) {
+    let own = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|n| n.strip_prefix("ringfence-")).unwrap_or_default();
+        if id.len() != 8 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
+            continue;
+        }
+        // Of the entry itself, not of what a link points to.
+        let Ok(meta) = entry.metadata() else { continue };
+        let ours = meta.is_dir() && (meta.uid() == uid || meta.uid() == own);
+        let old = meta.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > SWEEP_AFTER));
+        if ours && old && lock(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_ok() {
+            crate::registry::remove_tree(&entry.path());
+        }
+    }
+}
+
+fn lock(dir: &Path, how: FlockOperation) -> Result<OwnedFd, CallError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
+    rustix::fs::flock(&fd, how).named(|| format!("flock({dir:?})"))?;
+    Ok(fd)
 }
 
 impl Drop for Scratch {

@@ -156,6 +156,9 @@ fn go_on(
     run: &str,
     leaf: Option<Leaf>,
 ) -> Result<Finished, Fault> {
+    // In this order, so that the child is dropped first: a cgroup can be removed only when nobody is in it.
+    let mut leaf = leaf;
+    let born = born;
     let namespaces = plan.tier == Tier::Namespaces;
     let host_root = rustix::process::geteuid().is_root() && plan.identity.disk_owner.is_some();
     let control =
@@ -176,18 +179,15 @@ fn go_on(
         .as_ref()
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
-    let leaf = match leaf {
-        Some(leaf) => Some(leaf),
-        None => make_leaf(plan, run)?,
-    };
+    if leaf.is_none() {
+        leaf = make_leaf(plan, run)?;
+    }
     let mut fds = match &leaf {
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
         None => Vec::new(),
     };
     let n_cgroups = fds.len();
-    fds.extend(
-        identity::prepare_mounts(plan).map_err(cannot("cannot translate owners for the run"))?,
-    );
+    fds.extend(identity::prepare_mounts(plan).map_err(cannot_translate)?);
     // A child that failed meanwhile has closed its end; the supervisor hears why.
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
     drop(control);
@@ -208,6 +208,20 @@ fn is_about_namespaces(failure: &Failure) -> bool {
         matches!(failure.error.errno, Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS);
     let early = ["Unshare", "TakeIdentity", "PrivateMounts", "Hostname", "LoopbackUp", "NewRoot"];
     refused && early.iter().any(|step| failure.step.starts_with(step))
+}
+
+/// Root's run is given the workspace under another uid, which not every filesystem can do.
+fn cannot_translate(error: CallError) -> Problem {
+    let no_such_filesystem = error.errno == Errno::INVAL;
+    let problem =
+        Problem::cannot_build("owners", "cannot translate owners for the run").cause(error);
+    if no_such_filesystem {
+        return problem.hint(
+            "this kernel cannot translate owners on that filesystem (tmpfs before Linux 6.3, overlayfs, most network \
+             filesystems); work on ext4, xfs or btrfs, or run as an ordinary user",
+        );
+    }
+    problem
 }
 
 /// Everything that connects a child with us, before there is one.

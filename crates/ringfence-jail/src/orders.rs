@@ -22,14 +22,14 @@ pub(crate) fn write(orders: &Orders) -> Result<Option<OwnedFd>, CallError> {
 }
 
 /// Reads them back.
-pub(crate) fn read(fd: OwnedFd) -> Result<Orders, CallError> {
+pub(crate) fn read(fd: &OwnedFd) -> Result<Orders, CallError> {
     let nonsense = || CallError::new("read(orders)", Errno::PROTO);
-    let size = rustix::fs::fstat(&fd).named(|| "fstat(orders)")?.st_size;
+    let size = rustix::fs::fstat(fd).named(|| "fstat(orders)")?.st_size;
     let size = u64::try_from(size).ok().filter(|n| *n <= BYTES_MAX).ok_or_else(nonsense)?;
     let mut bytes = vec![0u8; usize::try_from(size).map_err(|_| nonsense())?];
     let mut at = 0;
     while at < bytes.len() {
-        match rustix::io::pread(&fd, &mut bytes[at..], at as u64).named(|| "pread(orders)")? {
+        match rustix::io::pread(fd, &mut bytes[at..], at as u64).named(|| "pread(orders)")? {
             0 => return Err(nonsense()),
             n => at += n,
         }
@@ -54,7 +54,7 @@ mod tests {
             ..Orders::default()
         };
         let fd = write(&orders).unwrap().unwrap();
-        assert_eq!(read(fd).unwrap(), orders);
+        assert_eq!(read(&fd).unwrap(), orders);
     }
 
     #[test]
@@ -64,6 +64,6 @@ mod tests {
         assert!(write(&Orders { cwd, ..Orders::default() }).unwrap().is_none());
         let fd = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&fd, &[0xff; 64]).unwrap();
-        assert!(read(fd).is_err());
+        assert!(read(&fd).is_err());
     }
 }

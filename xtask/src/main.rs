@@ -1,0 +1,61 @@
+//! Proofs that take too long for `cargo test`, one command each. Measures the binary from outside; links none of its crates.
+//!
+//! ```text
+//! cargo xtask soak                       1,000 hostile programs, each dead at its deadline, nothing left
+//! cargo xtask soak --user 1000           the same as an ordinary user (when root)
+//! cargo xtask soak --tier landlock       the same where user namespaces are used up
+//! cargo xtask soak --kill-supervisor     SIGKILL ringfence at 1,000 random moments, then one clean run; nothing left
+//!
+//! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
+//! cargo xtask vm --kernel 6.12           another series that apt knows
+//! cargo xtask vm --scenario nouserns     one of default, nouserns, nolandlock, nothing
+//! ```
+//! `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
+//!
+//! Both exit 0 when everything held, 1 when something did not, 2 when they could not try.
+//! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
+
+mod program;
+mod soak;
+mod vm;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Long proofs of Ringfence.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", max_term_width = 100)]
+enum Task {
+    /// Certain death: hostile programs die at their deadline and leave nothing
+    Soak(soak::SoakArgs),
+    /// Other kernels: boots them in qemu and walks a table of steps
+    Vm(vm::VmArgs),
+}
+
+/// Why a proof could not be tried: the act, the object, the cause.
+type CannotTry = String;
+
+/// What a proof showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// All of it held.
+    Held,
+    /// Something did not; it was printed.
+    Failed,
+}
+
+fn main() -> ExitCode {
+    let verdict = match Task::parse() {
+        Task::Soak(args) => soak::soak(&args),
+        Task::Vm(args) => vm::vm(&args),
+    };
+    match verdict {
+        Ok(Verdict::Held) => ExitCode::SUCCESS,
+        Ok(Verdict::Failed) => ExitCode::from(1),
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Every hostile program in turn, two at a time, each with the same deadline: killed, and how late.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read as _, Seek as _};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
+use serde_json::{Value, json};
+
+use crate::CannotTry;
+use crate::soak::Findings;
+use crate::soak::hostile::{self, Hostile};
+use crate::soak::leftovers::{self, cgroup_parents};
+use crate::soak::world::World;
+
+/// Long enough that every program is past its setup, short enough for a thousand runs.
+const DEADLINE: Duration = Duration::from_millis(300);
+
+/// The promise: 99 of 100 are gone this long after their deadline.
+const OVERSHOOT_P99_MS_MAX: f64 = 100.0;
+
+/// A supervisor that takes longer has failed, and is killed itself.
+const PATIENCE_SECS: i64 = 20;
+
+/// Runs side by side: the machine the promise is made for has two cores.
+const N_WORKERS: usize = 2;
+
+/// One run, as seen from outside.
+struct Death {
+    name: &'static str,
+    /// By its own account: from the program's start to the death of its last process, beyond the deadline.
+    told_ms: f64,
+    /// By our clock: from before ringfence starts to after its exit, beyond the deadline. Includes building the fence.
+    seen_ms: f64,
+    complaint: Option<String>,
+}
+
+/// Runs them all.
+pub(crate) fn soak(world: &World, n_runs: u32) -> Result<Findings, CannotTry> {
+    let next = AtomicU32::new(0);
+    let parents = cgroup_parents();
+    let worker = || -> Result<Vec<Death>, CannotTry> {
+        let mut deaths = Vec::new();
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= n_runs {
+                return Ok(deaths);
+            }
+            let hostile = hostile::ALL[i as usize % hostile::ALL.len()];
+            deaths.push(kill_one(world, hostile, &parents)?);
+            if (i + 1).is_multiple_of(100) {
+                eprintln!("soak: {} of {n_runs}", i + 1);
+            }
+        }
+    };
+    let deaths: Result<Vec<Vec<Death>>, CannotTry> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..N_WORKERS).map(|_| scope.spawn(worker)).collect();
+        let joined = workers.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|d| d.unwrap_or_else(|_| Err("a worker of the soak panicked".into()))).collect()
+    });
+    let deaths: Vec<Death> = deaths?.into_iter().flatten().collect();
+    // Ringfence answers after the last process is dead and reaped, so nothing may ever be handed to us.
+    let n_orphans = leftovers::reap();
+    Ok(judge(&deaths, n_orphans))
+}
+
+fn kill_one(
+    world: &World,
+    hostile: Hostile,
+    parents: &[std::path::PathBuf],
+) -> Result<Death, CannotTry> {
+    let cannot = |what: &str, e: &dyn std::fmt::Display| format!("cannot {what}: {e}");
+    let mut stdout = tempfile::tempfile().map_err(|e| cannot("make a file", &e))?;
+    let stderr = tempfile::tempfile().map_err(|e| cannot("make a file", &e))?;
+    let deadline = format!("{}ms", DEADLINE.as_millis());
+    let share = |file: &std::fs::File| file.try_clone().map_err(|e| cannot("share a file", &e));
+    let started = Instant::now();
+    let mut child = world
+        .run(&["--json", "--timeout", &deadline], &hostile.argv(world.mark()))
+        .stdin(Stdio::piped())
+        .stdout(share(&stdout)?)
+        .stderr(share(&stderr)?)
+        .spawn()
+        .map_err(|e| cannot("start ringfence", &e))?;
+    // Open until the end: a program that reads waits for ever.
+    let stdin = child.stdin.take();
+    let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+        .map_err(|e| cannot("watch ringfence", &e))?;
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    let patience = Timespec { tv_sec: PATIENCE_SECS, tv_nsec: 0 };
+    let ended = rustix::event::poll(&mut fds, Some(&patience)).is_ok_and(|n| n > 0);
+    let seen = started.elapsed();
+    if !ended {
+        child.kill().map_err(|e| cannot("kill ringfence", &e))?;
+    }
+    let status = child.wait().map_err(|e| cannot("wait for ringfence", &e))?;
+    drop(stdin);
+    let mut text = String::new();
+    let read = stdout.rewind().and_then(|()| stdout.read_to_string(&mut text));
+    let outcome: Value =
+        read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default();
+    let told_ms = outcome["usage"]["wall_ms"].as_f64();
+    let complaint = if !ended {
+        Some(format!("alive {PATIENCE_SECS} s after its start"))
+    } else if status.code() != Some(124) || outcome["status"] != "timeout" || told_ms.is_none() {
+        let mut said = String::new();
+        let _ = (&stderr).rewind().and_then(|()| (&stderr).read_to_string(&mut said));
+        Some(format!("{status}, status {}, {} {said}", outcome["status"], outcome["error"]))
+    } else {
+        leaf_left(&outcome, parents)
+    };
+    Ok(Death {
+        name: hostile.name,
+        told_ms: told_ms.unwrap_or_default() - millis(DEADLINE),
+        seen_ms: millis(seen) - millis(DEADLINE),
+        complaint,
+    })
+}
+
+/// The cgroup of a run is gone when its answer is there, not some time later.
+fn leaf_left(outcome: &Value, parents: &[std::path::PathBuf]) -> Option<String> {
+    let name = format!("ringfence-{}", outcome["run_id"].as_str()?.get(..8)?);
+    let left = parents.iter().map(|dir| dir.join(&name)).find(|leaf| leaf.exists())?;
+    Some(format!("`{}` is still there", left.display()))
+}
+
+fn judge(deaths: &[Death], n_orphans: usize) -> Findings {
+    let killed = deaths.iter().filter(|d| d.complaint.is_none()).count();
+    let told = Spread::of(deaths.iter().map(|d| d.told_ms));
+    let seen = Spread::of(deaths.iter().map(|d| d.seen_ms));
+    let mut complaints: Vec<String> = deaths
+        .iter()
+        .filter_map(|d| d.complaint.as_ref().map(|c| format!("`{}`: {c}", d.name)))
+        .take(20)
+        .collect();
+    if n_orphans > 0 {
+        complaints.push(format!(
+            "{n_orphans} processes outlived their supervisor, or it did not reap them"
+        ));
+    }
+    for (which, spread) in [("told by ringfence", &told), ("seen from outside", &seen)] {
+        if spread.p99 > OVERSHOOT_P99_MS_MAX {
+            complaints.push(format!(
+                "p99 overshoot {which} is {:.1} ms, more than {OVERSHOOT_P99_MS_MAX} ms",
+                spread.p99
+            ));
+        }
+    }
+    let mut table = format!("runs    {}\nkilled  {killed}\norphans {n_orphans}\n\n", deaths.len());
+    let _ = writeln!(
+        table,
+        "{:<24} {:>6} {:>8} {:>8} {:>8}",
+        "overshoot, ms", "runs", "p50", "p99", "max"
+    );
+    let mut row = |name: &str, n: usize, s: &Spread| {
+        let _ = writeln!(table, "{name:<24} {n:>6} {:>8.1} {:>8.1} {:>8.1}", s.p50, s.p99, s.max);
+    };
+    row("told by ringfence", deaths.len(), &told);
+    row("seen from outside", deaths.len(), &seen);
+    let mut by_name: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for death in deaths {
+        by_name.entry(death.name).or_default().push(death.seen_ms);
+    }
+    let mut programs = json!({});
+    for (name, each) in by_name {
+        let spread = Spread::of(each.iter().copied());
+        row(&format!("  {name}"), each.len(), &spread);
+        programs[name] = spread.json();
+    }
+    table.push('\n');
+    let report = json!({
+        "soak": "deadline",
+        "runs": deaths.len(),
+        "killed": killed,
+        "orphans": n_orphans,
+        "deadline_ms": millis(DEADLINE),
+        "overshoot_ms": told.json(),
+        "overshoot_seen_ms": seen.json(),
+        "overshoot_seen_ms_by_program": programs,
+    });
+    Findings { report, table, complaints }
+}
+
+/// How a measure is spread.
+struct Spread {
+    p50: f64,
+    p99: f64,
+    max: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let mut sorted: Vec<f64> = values.collect();
+        sorted.sort_by(f64::total_cmp);
+        // The nearest rank: the smallest value that `percent` of all do not pass.
+        let rank = |percent: usize| {
+            let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+            sorted.get(at).copied().unwrap_or_default()
+        };
+        Self { p50: rank(50), p99: rank(99), max: rank(100) }
+    }
+
+    fn json(&self) -> Value {
+        let round = |ms: f64| (ms * 10.0).round() / 10.0;
+        json!({ "p50": round(self.p50), "p99": round(self.p99), "max": round(self.max) })
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

@@ -1,0 +1,103 @@
+//! Certain death: programs that do not want to die, each dead at its deadline, and afterwards nothing of them anywhere.
+
+mod deadline;
+mod hostile;
+mod leftovers;
+mod supervisor;
+mod world;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::{CannotTry, Verdict, program};
+use leftovers::Leftovers;
+use world::World;
+
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    /// How many runs
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: u32,
+    /// The binary to prove; a release build of this workspace when not given
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// The tier to prove; `landlock` takes user namespaces away first
+    #[arg(long, value_enum, default_value_t = SoakTier::Namespaces)]
+    tier: SoakTier,
+    /// Run as this user (needs root)
+    #[arg(long, value_name = "UID")]
+    user: Option<u32>,
+    /// Kill ringfence itself at random moments instead of waiting for deadlines
+    #[arg(long)]
+    kill_supervisor: bool,
+    /// Chooses the moments of `--kill-supervisor`; printed, so that a run can be repeated
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SoakTier {
+    Namespaces,
+    Landlock,
+}
+
+impl SoakTier {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "landlock",
+        }
+    }
+}
+
+/// What a soak found, as JSON and as a verdict.
+struct Findings {
+    report: Value,
+    table: String,
+    complaints: Vec<String>,
+}
+
+/// Soaks, prints, judges.
+pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
+    let binary = program::ringfence(args.binary.as_ref())?;
+    // Whatever a run leaves alive or unreaped comes to us, so counting our descendants finds it and nobody else's.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|e| format!("cannot become a subreaper: {e}"))?;
+    let world = World::new(&binary, args.tier, args.user)?;
+    world.check_tier()?;
+    let before = Leftovers::count(&world);
+    let mut findings = if args.kill_supervisor {
+        let seed = args.seed.unwrap_or_else(random_seed);
+        supervisor::soak(&world, args.runs, seed)?
+    } else {
+        deadline::soak(&world, args.runs)?
+    };
+    let left = Leftovers::count(&world).beyond(&before);
+    findings.complaints.extend(left.complaints());
+    findings.report["tier"] = args.tier.name().into();
+    findings.report["uid"] = args.user.unwrap_or(rustix::process::getuid().as_raw()).into();
+    findings.report["leftovers"] = left.json();
+    findings.report["complaints"] = findings.complaints.clone().into();
+    findings.report["ok"] = findings.complaints.is_empty().into();
+    if args.json {
+        println!("{}", findings.report);
+    } else {
+        print!("{}{}", findings.table, left.table());
+    }
+    for complaint in &findings.complaints {
+        eprintln!("FAILED: {complaint}");
+    }
+    Ok(if findings.complaints.is_empty() { Verdict::Held } else { Verdict::Failed })
+}
+
+fn random_seed() -> u64 {
+    let mut bytes = [0; 8];
+    // Only moments depend on it: without randomness, a fixed choice is as good.
+    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    u64::from_ne_bytes(bytes)
+}

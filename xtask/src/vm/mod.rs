@@ -1,0 +1,117 @@
+//! Other kernels: boots Debian's own kernel in qemu, runs a table of steps in it, and judges what they answered.
+//! Emulated, so that it needs neither root nor hardware virtualisation; installs nothing on the host.
+
+mod image;
+mod kernel;
+mod machine;
+mod newc;
+mod steps;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::{CannotTry, Verdict, program};
+use machine::Answer;
+use steps::{SCENARIOS, Scenario};
+
+#[derive(Debug, Args)]
+pub(crate) struct VmArgs {
+    /// The kernel series to boot, as Debian packages it for clouds
+    #[arg(long, value_name = "SERIES", default_values_t = ["6.1".to_owned()])]
+    kernel: Vec<String>,
+    /// Only this scenario: default, nouserns, nolandlock or nothing
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// The binary to prove; a release build of this workspace when not given
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Where kernels, images and consoles are kept
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print every answer, not only the wrong ones
+    #[arg(long)]
+    verbose: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Boots every scenario of every kernel.
+pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
+    let chosen: Vec<&Scenario> = SCENARIOS
+        .iter()
+        .filter(|s| args.scenario.as_ref().is_none_or(|name| name == s.name))
+        .collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = SCENARIOS.iter().map(|s| s.name).collect();
+        return Err(format!("no such scenario; there are {}", names.join(", ")));
+    }
+    let binary = program::ringfence(args.binary.as_ref())?;
+    let dir = args.dir.clone().unwrap_or_else(|| program::target_dir().join("vm"));
+    std::fs::create_dir_all(&dir).map_err(|e| format!("cannot make `{}`: {e}", dir.display()))?;
+    let mut boots = Vec::new();
+    let mut n_wrong = 0;
+    for series in &args.kernel {
+        let kernel = kernel::fetch(series, &dir)?;
+        let image = image::build(&binary, &kernel, &dir)?;
+        for scenario in &chosen {
+            let started = Instant::now();
+            let answers = machine::boot(&kernel, &image, scenario, &dir)?;
+            let seconds = started.elapsed().as_secs_f64();
+            let wrong = judge(scenario, &kernel, &answers, args.verbose);
+            eprintln!(
+                "{} {}: {} of {} steps as expected, {seconds:.0} s",
+                kernel.release,
+                scenario.name,
+                scenario.steps.len() - wrong.len(),
+                scenario.steps.len(),
+            );
+            n_wrong += wrong.len();
+            boots.push(json!({
+                "kernel": kernel.release,
+                "scenario": scenario.name,
+                "steps": scenario.steps.len(),
+                "seconds": seconds.round(),
+                "wrong": wrong,
+            }));
+        }
+    }
+    if args.json {
+        println!("{}", json!({ "boots": boots, "ok": n_wrong == 0 }));
+    }
+    Ok(if n_wrong == 0 { Verdict::Held } else { Verdict::Failed })
+}
+
+/// Every step whose answer is missing or not the expected one, with what it said instead.
+fn judge(
+    scenario: &Scenario,
+    kernel: &kernel::Kernel,
+    answers: &[Answer],
+    verbose: bool,
+) -> Vec<Value> {
+    let mut wrong = Vec::new();
+    for (number, step) in scenario.steps.iter().enumerate() {
+        let title = format!("{} {} as {}", scenario.name, step.name, step.who.name());
+        let Some(answer) = answers.iter().find(|a| a.number == number) else {
+            eprintln!("FAILED: {title}: no answer; the console is kept beside the image");
+            wrong.push(json!({ "step": step.name, "who": step.who.name(), "why": ["no answer"] }));
+            continue;
+        };
+        let why: Vec<String> =
+            step.expect.iter().filter_map(|e| e.unmet(answer, kernel.landlock_abi())).collect();
+        if !why.is_empty() {
+            eprintln!("FAILED: {title}: {}", why.join("; "));
+        }
+        if verbose || !why.is_empty() {
+            let Answer { code, stdout, stderr, .. } = answer;
+            eprintln!("  {title}\n  exit {code}\n  stdout: {stdout}\n  stderr: {stderr}");
+        }
+        if !why.is_empty() {
+            wrong.push(json!({ "step": step.name, "who": step.who.name(), "why": why }));
+        }
+    }
+    wrong
+}

@@ -1,0 +1,73 @@
+//! The soaks in small: a few runs of each, so that `cargo test` notices when they rot.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+
+/// The binary under test: named by `RINGFENCE_TEST_BINARY`, or beside ours, or built now.
+fn ringfence() -> PathBuf {
+    if let Some(named) = std::env::var_os("RINGFENCE_TEST_BINARY") {
+        return named.into();
+    }
+    let beside = Path::new(XTASK).with_file_name("ringfence");
+    if !beside.exists() {
+        eprintln!("NOTE: no `{}`; building it", beside.display());
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo).args(["build", "--package", "ringfence"]).status();
+        assert!(built.is_ok_and(|s| s.success()), "`cargo build --package ringfence` failed");
+        assert!(beside.exists(), "cargo built ringfence, but not at `{}`", beside.display());
+    }
+    beside
+}
+
+fn soak(args: &[&str]) {
+    let binary = ringfence();
+    let output = Command::new(XTASK)
+        .args(["soak", "--json", "--runs", "20", "--binary"])
+        .arg(&binary)
+        .args(args)
+        .output()
+        .expect("xtask starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{said}");
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON object");
+    assert_eq!(report["ok"], true, "{report}");
+    assert_eq!(report["runs"], 20, "{report}");
+}
+
+// One test: the promise about time is made for two runs side by side on two cores, not for four.
+#[test]
+fn twenty_hostile_programs_die_in_each_tier_and_twenty_killed_supervisors_leave_nothing() {
+    for args in [&[][..], &["--tier", "landlock"], &["--kill-supervisor"]] {
+        soak(args);
+    }
+}
+
+/// A supervisor that says the right words and leaves a process and a file: the soak believes its eyes.
+const LIAR: &str = r#"#!/bin/sh
+case "$*" in *" true") echo '{"status":"ok","enforcement":{"tier":"namespaces"}}'; exit 0 ;; esac
+(sleep 10 < /dev/null > /dev/null 2>&1 &)
+mkdir -p "$TMPDIR/ringfence-01234567"
+echo '{"status":"timeout","run_id":"0123456789","usage":{"wall_ms":301}}'
+exit 124
+"#;
+
+#[test]
+fn a_supervisor_that_lies_about_its_dead_is_caught() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let liar = dir.path().join("ringfence");
+    std::fs::write(&liar, LIAR).expect("the liar is written");
+    std::fs::set_permissions(&liar, PermissionsExt::from_mode(0o755)).expect("and executable");
+    let output = Command::new(XTASK)
+        .args(["soak", "--json", "--runs", "2", "--binary"])
+        .arg(&liar)
+        .output()
+        .expect("xtask starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["leftovers"]["processes"], 2, "{report}");
+    assert_eq!(report["leftovers"]["temporary_files"], 1, "{report}");
+}
