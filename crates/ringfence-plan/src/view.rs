@@ -296,8 +296,12 @@ impl View {
 
     /// Takes a file and everything below it out of sight.
     fn mask_where_shown(&mut self, found: &Found) {
-        let shown = self.shown_at(&found.path).is_some();
         let key = TreePath::new(&found.path);
+        if matches!(self.entries.get(&key), Some(Mount::Mask { .. })) {
+            // Named twice, by two lists.
+            return;
+        }
+        let shown = self.shown_at(&found.path).is_some();
         // What was granted below it goes too, whether or not anything shows the place itself.
         self.entries.retain(|at, _| !at.is_below_or_at(&key));
         if shown {

@@ -251,6 +251,8 @@ proptest! {
             r.writable.extend(rw.iter().map(|p| workspace(p)));
             r.readable.extend(ro.iter().map(|p| dir(p)));
             r.hidden.extend(hide.iter().map(|p| dir(p)));
+            // A path may be hidden for two reasons.
+            r.hidden.extend(hide.iter().map(|p| dir(p)));
         });
         let Ok(plan) = result else { return Ok(()) };
         let mounts: Vec<&Mount> = plan.mounts().collect();
@@ -264,6 +266,9 @@ proptest! {
         }
         for hidden in &hide {
             let hidden = PathBuf::from(hidden);
+            let nearest = mounts.iter().filter(|m| hidden.starts_with(m.at())).last();
+            let shown = nearest.is_some_and(|m| matches!(m, Mount::Bind { .. }));
+            prop_assert!(!shown, "{} is shown", hidden.display());
             for mount in &mounts {
                 if mount.at().starts_with(&hidden) {
                     let is_mask = matches!(mount, Mount::Mask { .. });
