@@ -479,7 +479,10 @@ impl Supervisor<'_> {
             }
             (None, _) => Ending::Swept,
         };
-        let counts = self.run.estate.leaf.as_ref().map(Leaf::counts).unwrap_or_default();
+        // A program that passed its output through and ended well leaves no question that the counts would answer.
+        let asked = !self.run.plumbing.captures.is_empty() || ending != Ending::Exited(0);
+        let leaf = self.run.estate.leaf.as_ref().filter(|_| asked);
+        let counts = leaf.map(Leaf::counts).unwrap_or_default();
         let Counts { memory_peak_bytes, oom_kills, forks_refused } = counts;
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
         let output = captures.next().zip(captures.next());
