@@ -9,6 +9,7 @@
 //! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
 //! cargo xtask vm --kernel 6.12           another series that apt knows
 //! cargo xtask vm --scenario nouserns     one of default, nouserns, nolandlock, nothing
+//! cargo xtask vm --scenario escapes      every attack of `escapes/`, as an ordinary user; long
 //! ```
 //! `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!

@@ -1,5 +1,6 @@
 //! The binary under proof: given, or built by cargo.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -11,22 +12,39 @@ pub(crate) fn ringfence(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
         return std::fs::canonicalize(path)
             .map_err(|e| format!("cannot find the binary `{}`: {e}", path.display()));
     }
+    executables(&["build", "--release"])?
+        .remove("ringfence")
+        .ok_or_else(|| "cargo built no binary named `ringfence`".into())
+}
+
+/// The harness of `escapes/`, and the binary it runs, which it finds by the path cargo gave it.
+pub(crate) fn escapes() -> Result<[PathBuf; 2], CannotTry> {
+    let mut built = executables(&["test", "--no-run", "--test", "escapes"])?;
+    match (built.remove("escapes"), built.remove("ringfence")) {
+        (Some(harness), Some(ringfence)) => Ok([harness, ringfence]),
+        _ => Err("cargo built no test named `escapes` with a binary named `ringfence`".into()),
+    }
+}
+
+/// What a command of cargo's built of the package `ringfence`, by name.
+fn executables(command: &[&str]) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--release", "--package", "ringfence"])
-        .args(["--message-format", "json-render-diagnostics"])
+        .args(command)
+        .args(["--package", "ringfence", "--message-format", "json-render-diagnostics"])
         .stderr(std::process::Stdio::inherit())
         .output()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
     if !built.status.success() {
-        return Err("`cargo build --release --package ringfence` failed".into());
+        return Err(format!("`cargo {} --package ringfence` failed", command.join(" ")));
     }
-    String::from_utf8_lossy(&built.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find(|m| m["target"]["name"] == "ringfence" && m["executable"].is_string())
-        .and_then(|m| m["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| "cargo built no binary named `ringfence`".into())
+    let text = String::from_utf8_lossy(&built.stdout);
+    let messages = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
+    let named = messages.filter_map(|m| {
+        let name = m["target"]["name"].as_str()?.to_owned();
+        Some((name, PathBuf::from(m["executable"].as_str()?)))
+    });
+    Ok(named.collect())
 }
 
 /// Where cargo builds, so that what is fetched and made by a proof goes with `cargo clean`.

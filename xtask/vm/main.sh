@@ -11,7 +11,6 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo '+memory +pids +cpu' > /sys/fs/cgroup/cgroup.subtree_control
-mount -t tmpfs tmpfs /tmp
 chmod 1777 /tmp /dev/shm
 stty -F /dev/ttyS1 raw
 scenario=$(tr ' ' '\n' < /proc/cmdline | grep '^ringfence=' | cut -d= -f2)
@@ -31,21 +30,24 @@ while [ ! -e "$ready" ]; do sleep 0.1; done
 # Workspaces on a filesystem that can translate owners, which tmpfs cannot before 6.3.
 dd if=/dev/zero of=/run/disk bs=1M count=64 2>/dev/null
 mke2fs -q -F -t ext4 -O ^has_journal /run/disk
-mount -o loop /run/disk /work
-mkdir -p /work/root /work/user /work/delegated /tmp/root-work /home/user /root
-chown 1000:1000 /work/user /work/delegated /home/user
+mount -o loop /run/disk /ws
+mkdir -p /ws/root /ws/user /ws/delegated /tmp/root-work /home/user /root
+chown 1000:1000 /ws/user /ws/delegated /home/user
 chmod 700 /root /home/user
 for home in /root /home/user; do
     mkdir -p $home/.ssh
     echo canary > $home/.ssh/id_ed25519
 done
 chown -R 1000:1000 /home/user
-for work in root user delegated; do echo SECRET=canary > /work/$work/.env; done
-chown 1000:1000 /work/user/.env /work/delegated/.env
+for work in root user delegated; do echo SECRET=canary > /ws/$work/.env; done
+chown 1000:1000 /ws/user/.env /ws/delegated/.env
 
 case $scenario in
 nouserns | nothing) echo 0 > /proc/sys/user/max_user_namespaces ;;
 esac
+
+seconds=90
+[ "$scenario" != escapes ] || seconds=7000
 
 encoded() {
     if [ -s "$1" ]; then base64 -w0 "$1"; else printf -- -; fi
@@ -60,7 +62,7 @@ for step in /vm/"$scenario"/*; do
     esac
     (
         [ "$who" != delegated ] || echo 0 > /sys/fs/cgroup/user/shell/cgroup.procs
-        cd /work/"$who" && exec timeout -s KILL 90 $run sh "$step"
+        cd /ws/"$who" && exec timeout -s KILL $seconds $run sh "$step"
     ) > /run/stdout 2> /run/stderr < /dev/null
     echo "${name%%.*} $? $(encoded /run/stdout) $(encoded /run/stderr)" > /dev/ttyS1
 done

@@ -26,6 +26,9 @@ pub(crate) struct SoakArgs {
     /// The tier to prove; `landlock` takes user namespaces away first
     #[arg(long, value_enum, default_value_t = SoakTier::Namespaces)]
     tier: SoakTier,
+    /// How late 99 of 100 may be, in milliseconds; the promise is the default
+    #[arg(long, value_name = "MS", default_value_t = 100.0)]
+    overshoot_p99_max: f64,
     /// Run as this user (needs root)
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
@@ -75,7 +78,7 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
         let seed = args.seed.unwrap_or_else(random_seed);
         supervisor::soak(&world, args.runs, seed)?
     } else {
-        deadline::soak(&world, args.runs)?
+        deadline::soak(&world, args.runs, args.overshoot_p99_max)?
     };
     let left = Leftovers::count(&world).beyond(&before);
     findings.complaints.extend(left.complaints());

@@ -79,19 +79,43 @@ const ACCOUNTS: [(&str, u32, &str); 5] = [
     ("etc/nsswitch.conf", 0o644, "passwd: files\nhosts: files\n"),
 ];
 
+/// What attacks and their twins use besides.
+const ATTACK_TOOLS: [&str; 14] = [
+    "bash", "date", "git", "ln", "mkfifo", "readlink", "realpath", "rmdir", "seq", "stat", "tee",
+    "umount", "unshare", "wc",
+];
+
+/// The attacks of `escapes/`, run by their own harness.
+pub(crate) struct Attacks {
+    /// The harness and the binary it runs.
+    pub(crate) programs: [PathBuf; 2],
+    /// A word in the name of each.
+    pub(crate) only: String,
+}
+
 /// Writes the image for `kernel` into `dir`.
-pub(crate) fn build(binary: &Path, kernel: &Kernel, dir: &Path) -> Result<PathBuf, CannotTry> {
+pub(crate) fn build(
+    binary: &Path,
+    kernel: &Kernel,
+    attacks: Option<&Attacks>,
+    dir: &Path,
+) -> Result<PathBuf, CannotTry> {
     let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let mut programs = vec![binary.to_owned()];
     files.insert("/usr/bin/ringfence".into(), binary.to_owned());
-    for tool in TOOLS {
-        let found =
-            ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().map(|d| Path::new(d).join(tool));
-        let found = found.into_iter().find(|p| p.exists());
+    let more: &[&str] = if attacks.is_some() { &ATTACK_TOOLS } else { &[] };
+    for tool in TOOLS.iter().chain(more) {
+        let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
+        let found = dirs.iter().map(|d| Path::new(d).join(tool)).find(|p| p.exists());
         let path =
             found.ok_or_else(|| format!("this host has no `{tool}` to put into the image"))?;
         files.insert(merged(&path), path.clone());
         programs.push(path);
+    }
+    if let Some(attacks) = attacks {
+        let at = attack_files(attacks)?;
+        programs.extend(attacks.programs.iter().cloned());
+        files.extend(at.into_iter().map(|path| (path.clone(), path)));
     }
     programs.extend(python(&mut files)?);
     for library in libraries(&programs)? {
@@ -100,15 +124,32 @@ pub(crate) fn build(binary: &Path, kernel: &Kernel, dir: &Path) -> Result<PathBu
     let module = kernel.loop_module.file_name().unwrap_or_default();
     files.insert(Path::new("/vm").join(module), kernel.loop_module.clone());
     let image = dir.join(format!("initramfs-{}.cpio", kernel.release));
-    write(&image, &files).map_err(|e| format!("cannot write `{}`: {e}", image.display()))?;
+    let only = attacks.map_or("", |a| a.only.as_str());
+    let harness = attacks.map(|a| a.programs[0].display().to_string()).unwrap_or_default();
+    let script = format!("TMPDIR=/ws exec {harness} {only}\n");
+    write(&image, &files, &script)
+        .map_err(|e| format!("cannot write `{}`: {e}", image.display()))?;
     Ok(image)
 }
 
-fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>) -> std::io::Result<()> {
+/// The programs, and the documents where the harness was built to look for them.
+fn attack_files(attacks: &Attacks) -> Result<Vec<PathBuf>, CannotTry> {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/"));
+    let documents = project.join("escapes");
+    let entries = fs::read_dir(&documents)
+        .map_err(|e| format!("cannot read `{}`: {e}", documents.display()))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    // It goes there by way of its own package.
+    files.push(project.join("crates/ringfence/Cargo.toml"));
+    files.extend(attacks.programs.iter().cloned());
+    Ok(files)
+}
+
+fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>, escapes: &str) -> std::io::Result<()> {
     let mut archive = Archive::new(BufWriter::new(fs::File::create(image)?));
     let mut there = BTreeSet::new();
     for name in
-        ["dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "vm", "usr", "work", "new"]
+        ["dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "vm", "usr", "ws", "new"]
     {
         archive.directory(name, 0o755)?;
         there.insert(PathBuf::from(name));
@@ -136,6 +177,7 @@ fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>) -> std::io::Result<()
     archive.file("init", 0o755, 0, include_bytes!("../../vm/init.sh"))?;
     archive.file("vm/main.sh", 0o755, 0, include_bytes!("../../vm/main.sh"))?;
     archive.file("vm/services.py", 0o644, 0, include_bytes!("../../vm/services.py"))?;
+    archive.file("vm/escapes.sh", 0o644, 0, escapes.as_bytes())?;
     for scenario in &SCENARIOS {
         archive.directory(&format!("vm/{}", scenario.name), 0o755)?;
         for (number, step) in scenario.steps.iter().enumerate() {

@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::CannotTry;
 use crate::vm::kernel::Kernel;
-use crate::vm::steps::Scenario;
+use crate::vm::steps::{ESCAPES, Scenario};
 
 /// A boot takes seconds and a step a few more; a machine that is up longer hangs.
 const UPTIME_MAX: Duration = Duration::from_secs(600);
+
+/// Every attack there is, emulated.
+const ESCAPES_UPTIME_MAX: Duration = Duration::from_secs(7200);
 
 /// What one step answered.
 #[derive(Debug)]
@@ -60,13 +63,14 @@ pub(crate) fn boot(
         .stdin(Stdio::null())
         .spawn()
         .map_err(|e| format!("cannot start qemu-system-x86_64: {e}"))?;
+    let uptime_max = if scenario.name == ESCAPES { ESCAPES_UPTIME_MAX } else { UPTIME_MAX };
     let mut machine = Machine(child);
     let started = Instant::now();
     loop {
         match machine.0.try_wait() {
             Ok(Some(status)) if status.success() => break,
             Ok(Some(status)) => return Err(format!("qemu: {status}")),
-            Ok(None) if started.elapsed() < UPTIME_MAX => {
+            Ok(None) if started.elapsed() < uptime_max => {
                 std::thread::sleep(Duration::from_millis(50));
             }
             // What it answered until now is judged; the rest is missing.

@@ -15,16 +15,19 @@ use serde_json::{Value, json};
 
 use crate::{CannotTry, Verdict, program};
 use machine::Answer;
-use steps::{SCENARIOS, Scenario};
+use steps::{ESCAPES, SCENARIOS, Scenario};
 
 #[derive(Debug, Args)]
 pub(crate) struct VmArgs {
     /// The kernel series to boot, as Debian packages it for clouds
     #[arg(long, value_name = "SERIES", default_values_t = ["6.1".to_owned()])]
     kernel: Vec<String>,
-    /// Only this scenario: default, nouserns, nolandlock or nothing
+    /// Only this scenario: default, nouserns, nolandlock, nothing or escapes (only when named: it takes long)
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
+    /// Of the scenario `escapes`, only attacks whose name contains this
+    #[arg(long, value_name = "WORD", default_value = "as_nobody")]
+    only: String,
     /// The binary to prove; a release build of this workspace when not given
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -43,7 +46,7 @@ pub(crate) struct VmArgs {
 pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     let chosen: Vec<&Scenario> = SCENARIOS
         .iter()
-        .filter(|s| args.scenario.as_ref().is_none_or(|name| name == s.name))
+        .filter(|s| args.scenario.as_ref().map_or(s.name != ESCAPES, |name| name == s.name))
         .collect();
     if chosen.is_empty() {
         let names: Vec<&str> = SCENARIOS.iter().map(|s| s.name).collect();
@@ -52,11 +55,17 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     let binary = program::ringfence(args.binary.as_ref())?;
     let dir = args.dir.clone().unwrap_or_else(|| program::target_dir().join("vm"));
     std::fs::create_dir_all(&dir).map_err(|e| format!("cannot make `{}`: {e}", dir.display()))?;
+    let attacks = match args.scenario.as_deref() {
+        Some(ESCAPES) => {
+            Some(image::Attacks { programs: program::escapes()?, only: args.only.clone() })
+        }
+        _ => None,
+    };
     let mut boots = Vec::new();
     let mut n_wrong = 0;
     for series in &args.kernel {
         let kernel = kernel::fetch(series, &dir)?;
-        let image = image::build(&binary, &kernel, &dir)?;
+        let image = image::build(&binary, &kernel, attacks.as_ref(), &dir)?;
         for scenario in &chosen {
             let started = Instant::now();
             let answers = machine::boot(&kernel, &image, scenario, &dir)?;

@@ -214,7 +214,7 @@ const REFUSED_OUTSIDE: &[Expect] =
 const REFUSED_SOCKETS: &[Expect] =
     &[Code(0), StdoutHas("unix ENOENT\\ntcp ECONNREFUSED\\nraw EPERM\\npair MADE")];
 const REFUSED_NAMES: &[Expect] =
-    &[Code(0), StdoutHas("mcp EISDIR\\nclaude EROFS\\nenvrc EISDIR\\nmove EBUSY\\nhere MADE\\n")];
+    &[Code(0), StdoutHas("mcp ENXIO\\nclaude ENOTDIR\\nenvrc ENXIO\\nmove EBUSY\\nhere MADE\\n")];
 const REFUSED_MOUNTS: &[Expect] = &[
     Code(0),
     StdoutHas(
@@ -234,12 +234,16 @@ const HIDDEN: &[Expect] =
 const DOCTOR: &str = "ringfence doctor --json";
 const TRUE: &str = "ringfence run --json -- true";
 
+/// The scenario that is run only when named.
+pub(crate) const ESCAPES: &str = "escapes";
+
 /// Every scenario.
-pub(crate) const SCENARIOS: [Scenario; 4] = [
+pub(crate) const SCENARIOS: [Scenario; 5] = [
     Scenario { name: "default", kernel_line: "", steps: DEFAULT },
     Scenario { name: "nouserns", kernel_line: "", steps: NO_USER_NAMESPACES },
     Scenario { name: "nolandlock", kernel_line: "lsm=capability", steps: NO_LANDLOCK },
     Scenario { name: "nothing", kernel_line: "lsm=capability", steps: NOTHING },
+    Scenario { name: ESCAPES, kernel_line: "", steps: ATTACKS },
 ];
 
 /// Debian as it is installed.
@@ -444,3 +448,7 @@ const NOTHING: &[Step] = &[
         &[Code(0), Json("/enforcement/tier", "none"), Json("/enforcement/filesystem", "none")],
     ),
 ];
+
+/// Every attack of `escapes/`, by their own harness.
+const ATTACKS: &[Step] =
+    &[step("attacks", Root, "exec sh /vm/escapes.sh", &[Code(0), StdoutHas("test result: ok")])];
