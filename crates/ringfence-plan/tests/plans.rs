@@ -266,7 +266,7 @@ proptest! {
         }
         for hidden in &hide {
             let hidden = PathBuf::from(hidden);
-            let nearest = mounts.iter().filter(|m| hidden.starts_with(m.at())).last();
+            let nearest = mounts.iter().rfind(|m| hidden.starts_with(m.at()));
             let shown = nearest.is_some_and(|m| matches!(m, Mount::Bind { .. }));
             prop_assert!(!shown, "{} is shown", hidden.display());
             for mount in &mounts {
