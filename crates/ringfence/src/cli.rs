@@ -154,7 +154,7 @@ pub(crate) struct PolicyFlags {
     /// A variable to pass (NAME) or to set (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// none, or allow:HOST[:PORT],…
+    /// `none`, or `allow:HOST[:PORT],…`
     #[arg(long, value_name = "NET")]
     pub(crate) net: Option<String>,
     /// The Python to use; for Python runs
