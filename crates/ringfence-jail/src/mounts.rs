@@ -1,6 +1,6 @@
 //! The mount table, obeyed: every source and every target is a descriptor before anything is attached.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{Access, BindSource, MaskKind, Mount};
@@ -109,30 +109,29 @@ impl NewRoot {
             }
             Mount::Mask { at, kind } => {
                 let target = open_beneath(&self.fd, relative(at))?;
-                attach(clone_tree(self.mask(*kind)?, at)?, &target, at)
+                let mask = clone_tree(self.mask(*kind)?, at)?;
+                read_only(&mask)?;
+                attach(mask, &target, at)
             }
         }
     }
 
     /// Makes the root itself read-only; private directories on it are mounts of their own and stay writable.
     pub(crate) fn seal(&mut self) -> Result<(), CallError> {
+        // The masks are mounts of these files; their names are not needed any more. (Unmounting anything here would
+        // cost an RCU grace period, so the files themselves are never mounted over.)
         for (mask, name, flags) in [
             (self.mask_file.take(), MASK_FILE, AtFlags::empty()),
             (self.mask_directory.take(), MASK_DIRECTORY, AtFlags::REMOVEDIR),
         ] {
             if mask.is_some() {
-                rustix::mount::unmount(
-                    format!("/proc/self/fd/{}", self.fd.as_raw_fd()) + "/" + name,
-                    UnmountFlags::DETACH,
-                )
-                .named(|| "umount2(mask)")?;
                 rustix::fs::unlinkat(&self.fd, name, flags).named(|| "unlinkat(mask)")?;
             }
         }
         read_only_here(&self.fd)
     }
 
-    /// A read-only mount of an empty file or directory that nobody can open; copies of it are the masks.
+    /// An empty file or directory that nobody can open; read-only mounts of it are the masks.
     fn mask(&mut self, kind: MaskKind) -> Result<&OwnedFd, CallError> {
         let (slot, name) = match kind {
             MaskKind::File => (&mut self.mask_file, MASK_FILE),
@@ -146,11 +145,7 @@ impl NewRoot {
                     rustix::fs::mkdirat(&self.fd, name, Mode::empty()).named(|| "mkdirat(mask)")?;
                 }
             }
-            let target = open_beneath(&self.fd, name)?;
-            let mount = clone_tree(&target, name)?;
-            read_only(&mount)?;
-            attach(&mount, &target, name)?;
-            *slot = Some(mount);
+            *slot = Some(open_beneath(&self.fd, name)?);
         }
         slot.as_ref().ok_or_else(|| CallError::new("mask", Errno::INVAL))
     }

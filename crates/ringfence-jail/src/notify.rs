@@ -41,6 +41,8 @@ pub(crate) struct Listener {
     spec: FilterSpec,
     own_dev: Option<u64>,
     sockets: Vec<FileId>,
+    /// uid and gid to connect with, where they are not ours already.
+    connect_as: Option<(u32, u32)>,
     denials: Vec<Denial>,
     n_refused: u64,
     n_unlisted: u64,
@@ -54,12 +56,14 @@ impl Listener {
         spec: FilterSpec,
         own_dev: Option<u64>,
         sockets: Vec<FileId>,
+        connect_as: Option<(u32, u32)>,
     ) -> Self {
         Self {
             fd: Arc::new(fd),
             spec,
             own_dev,
             sockets,
+            connect_as,
             denials: Vec::new(),
             n_refused: 0,
             n_unlisted: 0,
@@ -244,7 +248,8 @@ impl Listener {
         })))
     }
 
-    /// Connects for the run: at once if the socket does not wait, else on a thread, for the peer may take its time.
+    /// Connects for the run, on a thread: the run shares the socket and can make it wait at any moment, and a peer may
+    /// take its time. As the run's own user: the other side asks the kernel who connects.
     fn perform(
         &mut self,
         call: &Notification,
@@ -252,20 +257,17 @@ impl Listener {
         address: Vec<u8>,
         keep: Option<OwnedFd>,
     ) -> Result<(), CallError> {
-        let waits = rustix::fs::fcntl_getfl(&socket).is_ok_and(|f| !f.contains(OFlags::NONBLOCK));
         let id = call.id;
-        if !waits {
-            let answer = ringfence_sys::connect_raw(&socket, &address).map(|()| 0);
-            drop(keep);
-            return ringfence_sys::seccomp::reply(&*self.fd, id, answer);
-        }
+        let identity = self.connect_as;
         if self.n_connecting.fetch_add(1, Ordering::Relaxed) >= CONNECTS_MAX {
             self.n_connecting.fetch_sub(1, Ordering::Relaxed);
             return ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN));
         }
         let (listener, n_connecting) = (Arc::clone(&self.fd), Arc::clone(&self.n_connecting));
         let work = move || {
-            let answer = ringfence_sys::connect_raw(&socket, &address).map(|()| 0);
+            let answer = become_user(identity)
+                .and_then(|()| ringfence_sys::connect_raw(&socket, &address))
+                .map(|()| 0);
             drop(keep);
             n_connecting.fetch_sub(1, Ordering::Relaxed);
             // The run may be gone by now; nobody is left to tell.
@@ -278,6 +280,15 @@ impl Listener {
             Err(_) => ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN)),
         }
     }
+}
+
+/// Makes this thread, and no other, the user the run is on the host.
+fn become_user(identity: Option<(u32, u32)>) -> Result<(), Errno> {
+    let Some((uid, gid)) = identity else { return Ok(()) };
+    let (uid, gid) = (rustix::process::Uid::from_raw(uid), rustix::process::Gid::from_raw(gid));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
 }
 
 enum Target {

@@ -14,6 +14,9 @@ use rustix::pipe::PipeFlags;
 /// Bytes moved at once. A pipe holds 64 KiB.
 const CHUNK: usize = 64 << 10;
 
+/// `PIPEFS_MAGIC`: where pipes without a name live.
+const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
+
 /// What to do with the program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StdioMode {
@@ -133,7 +136,7 @@ pub(crate) fn prepare(
             Class::Copy => {
                 let (read, write) = pipe().map_err(wrap)?;
                 nonblocking(&read).map_err(wrap)?;
-                plumbing.pumps.push(Pump::new(read, dup(fd).map_err(wrap)?, true));
+                plumbing.pumps.push(Pump::new(read, unblocked(fd).map_err(wrap)?, true));
                 write
             }
         }))
@@ -152,7 +155,10 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
     let stat = rustix::fs::fstat(fd)
         .map_err(|e| Problem::usage("stdio_closed", format!("{name} is not open")).cause(e))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Fifo => Ok(Class::Pass),
+        // A pipe without a name. Who holds one with a name can change its permissions.
+        FileType::Fifo if rustix::fs::fstatfs(fd).is_ok_and(|s| s.f_type == PIPEFS_MAGIC) => {
+            Ok(Class::Pass)
+        }
         // Major 1, minor 3: /dev/null, the same inside.
         FileType::CharacterDevice
             if (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev)) == (1, 3) =>
@@ -241,6 +247,20 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), CallError> {
 
 fn dup(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3).named(|| "fcntl(F_DUPFD_CLOEXEC)")
+}
+
+/// A descriptor for the same terminal that never makes us wait, without changing the caller's own. What is no
+/// terminal is duplicated: files do not wait, and pipes take what they said they have room for.
+pub(crate) fn unblocked(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
+    use std::os::fd::AsRawFd;
+    if rustix::termios::isatty(fd) {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        if let Ok(own) = rustix::fs::open(path, flags, rustix::fs::Mode::empty()) {
+            return Ok(own);
+        }
+    }
+    dup(fd)
 }
 
 fn nonblocking(fd: impl AsFd) -> Result<(), CallError> {

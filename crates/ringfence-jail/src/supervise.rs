@@ -99,6 +99,8 @@ pub(crate) enum NotStarted {
     Supervisor(CallError),
     /// Setup took too long.
     SetupTimeout,
+    /// The caller ended it by this signal before the program began.
+    Interrupted(i32),
 }
 
 impl From<CallError> for NotStarted {
@@ -347,7 +349,11 @@ impl Supervisor<'_> {
             Ok(Some(Message::Listener(fd))) => {
                 if let Some(filter) = &self.run.plan.seccomp {
                     let sockets = self.run.plan.sockets.clone();
-                    self.listener = Some(Listener::new(fd, filter.spec, self.root_dev, sockets));
+                    let identity = self.run.plan.identity;
+                    let connect_as =
+                        identity.disk_owner.map(|_| (identity.host_uid, identity.host_gid));
+                    self.listener =
+                        Some(Listener::new(fd, filter.spec, self.root_dev, sockets, connect_as));
                 }
             }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),
@@ -355,7 +361,7 @@ impl Supervisor<'_> {
             // Closed by exec, or by the death of a child that had told why it failed.
             Ok(None) | Err(_) => {
                 self.report_open = false;
-                if self.failure.is_none() {
+                if self.failure.is_none() && self.stopped.is_none() {
                     self.started = Some(Instant::now());
                     self.look_at = self.watchdog.interval().map(|every| Instant::now() + every);
                 }
@@ -387,6 +393,12 @@ impl Supervisor<'_> {
 
     /// Gives the program a signal of the caller's. The second time it is meant.
     fn pass_on(&mut self, number: i32) {
+        if self.started.is_none() {
+            // There is no program yet to decide what the signal means.
+            self.stopped = Some(StopReason::Caller(number));
+            self.kill();
+            return;
+        }
         if self.stopped.is_some() {
             self.kill();
             return;
@@ -461,6 +473,9 @@ impl Supervisor<'_> {
             kill_orphans(self.janitor.as_ref().map(Janitor::pid));
         }
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
+        if let (Some(StopReason::Caller(number)), None) = (self.stopped, self.started) {
+            return Err(NotStarted::Interrupted(number));
+        }
         if let Some(failure) = self.failure.take() {
             return Err(NotStarted::Step(failure));
         }
@@ -527,7 +542,7 @@ impl Supervisor<'_> {
     /// What the program had written before it died is still in the pipes.
     fn drain(&mut self) {
         if let Some(terminal) = &mut self.terminal {
-            terminal.drain();
+            terminal.drain(self.stopped.is_some());
         }
         self.buffer.resize(64 << 10, 0);
         for capture in &mut self.run.plumbing.captures {
@@ -543,7 +558,11 @@ impl Supervisor<'_> {
             while pump.owes_output() {
                 if let Some((fd, flags)) = pump.wants() {
                     let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
-                    let _ = rustix::event::poll(&mut fds, None);
+                    // Who was stopped at a deadline does not wait for a reader that may never come.
+                    let patience = self.stopped.map(|_| Timespec { tv_sec: 1, tv_nsec: 0 });
+                    if rustix::event::poll(&mut fds, patience.as_ref()) == Ok(0) {
+                        break;
+                    }
                 }
                 pump.step();
             }
@@ -604,6 +623,11 @@ pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
         NotStarted::Supervisor(error) => {
             Problem::internal("supervisor", "cannot supervise the run").cause(error)
         }
+        NotStarted::Interrupted(number) => Problem::new(
+            ringfence_spec::ProblemKind::Interrupted(u8::try_from(number).unwrap_or(0)),
+            "interrupted",
+            format!("ended by signal {number} before the program began"),
+        ),
         NotStarted::SetupTimeout => Problem::cannot_build(
             "setup_timeout",
             format!("the fence was not up after {} s", SETUP_MAX.as_secs()),

@@ -25,6 +25,8 @@ pub(crate) fn open_inside(report: impl AsFd) -> Result<OwnedFd, CallError> {
 #[derive(Debug)]
 pub(crate) struct Terminal {
     master: OwnedFd,
+    /// The caller's terminal, opened so that writing to it never waits.
+    caller: OwnedFd,
     before: Option<Termios>,
     to_master: Vec<u8>,
     to_caller: Vec<u8>,
@@ -54,8 +56,10 @@ impl Terminal {
                 .named(|| "tcsetattr(stdin)")?;
             before = Some(settings);
         }
+        let caller = crate::stdio::unblocked(rustix::stdio::stdout())?;
         let mut terminal = Self {
             master,
+            caller,
             before,
             to_master: Vec::new(),
             to_caller: Vec::new(),
@@ -144,26 +148,30 @@ impl Terminal {
 
     fn write_caller(&mut self) {
         let piece = &self.to_caller[..self.to_caller.len().min(4096)];
-        match rustix::io::write(rustix::stdio::stdout(), piece) {
+        match rustix::io::write(&self.caller, piece) {
             Ok(n) => drop(self.to_caller.drain(..n)),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.to_caller.clear(),
         }
     }
 
-    /// After the run is dead: what it still had to say.
-    pub(crate) fn drain(&mut self) {
-        while self.open {
-            let before = self.to_caller.len();
-            self.read_master();
-            if self.to_caller.len() == before {
-                break;
+    /// After the run is dead: what it still had to say. `hurried` gives up on a reader that does not read.
+    pub(crate) fn drain(&mut self, hurried: bool) {
+        loop {
+            if self.to_caller.is_empty() {
+                if self.open {
+                    self.read_master();
+                }
+                if self.to_caller.is_empty() {
+                    return;
+                }
             }
-            while !self.to_caller.is_empty() {
-                self.write_caller();
+            let mut fds = [rustix::event::PollFd::new(&self.caller, PollFlags::OUT)];
+            let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+            let patience = hurried.then_some(&second);
+            if rustix::event::poll(&mut fds, patience) == Ok(0) {
+                return;
             }
-        }
-        while !self.to_caller.is_empty() {
             self.write_caller();
         }
     }

@@ -97,6 +97,11 @@ impl View {
         for root in &request.writable {
             view.writable(root, idmapped);
         }
+        for socket in &request.sockets {
+            if !view.shows(&socket.path) {
+                view.host(socket, Access::ReadOnly, idmapped);
+            }
+        }
         for secret in facts.secrets.iter().chain(&request.secrets).chain(&request.hidden) {
             view.mask_where_shown(secret);
         }

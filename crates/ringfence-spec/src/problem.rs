@@ -15,6 +15,8 @@ pub enum ProblemKind {
     NotFound,
     /// Ringfence itself failed: exit 125.
     Internal,
+    /// The caller ended it by this signal before it began: exit 128 and the signal.
+    Interrupted(u8),
 }
 
 impl ProblemKind {
@@ -25,6 +27,7 @@ impl ProblemKind {
             Self::CannotBuild | Self::Internal => 125,
             Self::Refused => 126,
             Self::NotFound => 127,
+            Self::Interrupted(signal) => 128 + (signal & 0x7f),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use ringfence_spec::{Outcome, Problem};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
 /// Prints a problem and returns its exit code.
@@ -24,6 +25,9 @@ pub(crate) fn json(value: &impl Serialize) {
 
 /// Says on stderr why a passthrough run was stopped, and what was refused in it.
 pub(crate) fn talk(outcome: &Outcome) {
+    if !takes_text(rustix::stdio::stderr()) {
+        return;
+    }
     let mut err = std::io::stderr().lock();
     if let Some(error) = &outcome.error {
         let _ = writeln!(err, "ringfence: {}", error.message);
@@ -42,6 +46,13 @@ pub(crate) fn talk(outcome: &Outcome) {
             "ringfence: `{name}` appeared during the run; look before you let git obey it"
         );
     }
+}
+
+/// Whether somebody makes room on a pipe or terminal; a full one that nobody reads would keep us for ever.
+fn takes_text(fd: std::os::fd::BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&second)).is_ok_and(|n| n > 0)
 }
 
 /// Prints text on stdout.

@@ -146,8 +146,15 @@ fn survey(root: Found, registry: &Registry) -> WritableRoot {
 fn follow_links(root: &Path, protected: &mut Vec<Protected>, pinned: &mut Vec<PathBuf>) {
     let mut targets = Vec::new();
     for link in protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink)) {
-        let Ok(found) = resolve(&root.join(&link.path)) else { continue };
-        let Ok(path) = found.path.strip_prefix(root) else { continue };
+        let (real, state) = match resolve(&root.join(&link.path)) {
+            Ok(found) => (found.path, ProtectedState::Present(found.kind)),
+            // It leads to nothing yet: whoever makes that makes the protected name.
+            Err(_) => match missing_target(&root.join(&link.path)) {
+                Some(path) => (path, ProtectedState::Absent(PlaceholderShape::Inert)),
+                None => continue,
+            },
+        };
+        let Ok(path) = real.strip_prefix(root) else { continue };
         if path.as_os_str().is_empty() {
             continue;
         }
@@ -156,10 +163,16 @@ fn follow_links(root: &Path, protected: &mut Vec<Protected>, pinned: &mut Vec<Pa
                 pinned.push(ancestor.to_owned());
             }
         }
-        targets
-            .push(Protected { path: path.to_owned(), state: ProtectedState::Present(found.kind) });
+        targets.push(Protected { path: path.to_owned(), state });
     }
     protected.extend(targets);
+}
+
+/// Where a dangling link would lead if its last part existed.
+fn missing_target(link: &Path) -> Option<PathBuf> {
+    let target = link.parent()?.join(std::fs::read_link(link).ok()?);
+    let parent = target.parent()?.canonicalize().ok()?;
+    Some(parent.join(target.file_name()?))
 }
 
 /// The state of each of `names` below `dir`. What nobody can create needs no placeholder.

@@ -46,6 +46,7 @@ fn status_of(kind: ProblemKind) -> Status {
     match kind {
         ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
         ProblemKind::Refused => Status::Blocked,
+        ProblemKind::Interrupted(_) => Status::Killed,
         ProblemKind::CannotBuild | ProblemKind::Internal => Status::Failed,
     }
 }

@@ -130,3 +130,27 @@ fn nothing_is_left_after_a_run() {
         }
     }
 }
+
+#[test]
+fn a_signal_before_the_program_begins_ends_the_run() {
+    let world = World::new();
+    for (delay_us, signal, code) in [
+        (0, rustix::process::Signal::TERM, 143),
+        (1500, rustix::process::Signal::INT, 130),
+        (3000, rustix::process::Signal::TERM, 143),
+    ] {
+        let mut child =
+            world.command(&["run", "--", "sleep", "98780"]).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(delay_us));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let started = Instant::now();
+        let status = child.wait().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(5), "after {delay_us} us");
+        // Before main() the signal is the kernel's to answer; afterwards it is ours.
+        let shown = status.code().unwrap_or_else(|| {
+            128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap()
+        });
+        assert_eq!(shown, code, "after {delay_us} us");
+    }
+    assert!(!alive("98780"));
+}

@@ -115,3 +115,48 @@ fn what_cannot_be_observed_is_listed() {
         outcome["unobserved"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
     assert!(unobserved.contains(&"mounts") && unobserved.contains(&"landlock"));
 }
+
+#[test]
+fn a_granted_socket_is_shown_and_the_other_side_sees_the_runs_own_user() {
+    if !have("notify") {
+        return;
+    }
+    let world = World::new();
+    std::fs::create_dir(world.root().join("elsewhere")).unwrap();
+    let path = world.root().join("elsewhere/s");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let program = format!(
+        "import socket; s = socket.socket(socket.AF_UNIX); s.connect({:?}); s.recv(1)",
+        path.to_str().unwrap()
+    );
+    let peer = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        rustix::net::sockopt::socket_peercred(&stream).unwrap().uid.as_raw()
+    });
+    let (code, outcome) = world.python(&["--socket", path.to_str().unwrap()], &program);
+    assert_eq!(code, 0, "{outcome}");
+    assert_ne!(peer.join().unwrap(), 0);
+}
+
+#[test]
+fn a_socket_made_to_wait_at_the_wrong_moment_does_not_hold_the_deadline() {
+    if !have("notify") {
+        return;
+    }
+    let program = "
+import fcntl, os, socket, threading
+s = socket.socket(socket.AF_UNIX); s.bind('/tmp/s'); s.listen(0)
+def knock():
+    while True:
+        c = socket.socket(socket.AF_UNIX)
+        t = threading.Thread(target=lambda: [fcntl.fcntl(c, fcntl.F_SETFL, os.O_NONBLOCK * (i % 2)) for i in range(200)])
+        t.start()
+        try: c.connect('/tmp/s')
+        except OSError: pass
+for i in range(70): threading.Thread(target=knock, daemon=True).start()
+import time; time.sleep(60)";
+    let started = std::time::Instant::now();
+    let (code, outcome) = World::new().python(&["--timeout", "2s"], program);
+    assert_eq!(code, 124, "{outcome}");
+    assert!(started.elapsed().as_secs() < 8);
+}

@@ -107,3 +107,14 @@ fn a_workspace_nobody_can_write_needs_no_placeholders() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "here\n"), "{}", ran.stderr);
     std::fs::set_permissions(world.work(), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
+
+#[test]
+fn a_protected_link_that_leads_to_nothing_cannot_be_completed() {
+    let world = World::new();
+    std::fs::create_dir(world.work().join("sub")).unwrap();
+    std::os::unix::fs::symlink("sub/x", world.work().join(".mcp.json")).unwrap();
+    let ran = world.sh(&[], "echo evil > sub/x; mv sub other; echo evil > .mcp.json; echo tried");
+    assert_eq!(ran.stdout, "tried\n", "{}", ran.stderr);
+    assert!(std::fs::read(world.work().join(".mcp.json")).is_err());
+    assert!(!world.work().join("sub/x").exists() && world.work().join("sub").exists());
+}

@@ -32,7 +32,9 @@ fn on_a_terminal(world: &World, args: &[&str]) -> Session {
     rustix::termios::tcsetwinsize(&slave, size).unwrap();
     let dup = || Stdio::from(slave.try_clone().unwrap());
     let child = world
-        .command(&[&["run", "--"], args].concat())
+        .command(
+            &[if args[0].starts_with("--") { &["run"][..] } else { &["run", "--"] }, args].concat(),
+        )
         .env("TERM", "dumb")
         .stdin(dup())
         .stdout(dup())
@@ -117,4 +119,15 @@ fn a_pipe_into_a_terminal_run_works() {
         on_a_terminal(&world, &["sh", "-c", "seq 3 | cat; test -t 1 && echo is-a-tty"]);
     session.expect("is-a-tty");
     assert_eq!(session.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_terminal_nobody_reads_does_not_hold_the_deadline() {
+    let world = World::new();
+    let mut session = on_a_terminal(&world, &["--timeout", "1s", "--", "yes"]);
+    let started = Instant::now();
+    while session.child.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < Duration::from_secs(8), "the deadline waits for a reader");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
