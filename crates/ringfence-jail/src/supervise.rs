@@ -24,6 +24,9 @@ const JANITOR_AFTER: Duration = Duration::from_millis(20);
 /// A setup that takes longer hangs on something, such as a dead network filesystem.
 const SETUP_MAX: Duration = Duration::from_secs(30);
 
+/// Killed processes end at once, or when the machine gets to it; one that hangs in the kernel is left to the host's init.
+const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
+
 /// Between a polite signal of the caller's and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -595,24 +598,30 @@ fn kill_tree(root: i32) {
     }
 }
 
-/// Without a pid namespace, what detached itself was handed to us as subreaper: kill and reap it.
+/// Without a pid namespace, what detached itself was handed to us as subreaper: kill and reap all of it.
 fn kill_orphans(janitor: Option<i32>) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    for _ in 0..100 {
-        let orphans: Vec<i32> = watchdog::tree(own).into_iter().filter(|pid| *pid != own).collect();
-        let orphans: Vec<i32> = orphans.into_iter().filter(|pid| Some(*pid) != janitor).collect();
-        if orphans.is_empty() {
-            return;
+    let give_up = Instant::now() + ORPHANS_DEATH_MAX;
+    while !is_alone(own, janitor) && Instant::now() < give_up {
+        let below = watchdog::tree(own).into_iter().filter(|p| *p != own && Some(*p) != janitor);
+        for pid in below.filter_map(Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
-        for pid in &orphans {
-            if let Some(pid) = Pid::from_raw(*pid) {
-                let _ = rustix::process::kill_process(pid, Signal::KILL);
-            }
-        }
-        for pid in orphans {
-            let _ = ringfence_sys::reap_pid(pid, false);
-        }
+        while let Ok(Some(_)) = ringfence_sys::reap_any(false) {}
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether we have no child but the janitor. A list of children is no proof while some of them fork and end.
+fn is_alone(own: i32, janitor: Option<i32>) -> bool {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    match waitid(WaitId::All, peek) {
+        Err(Errno::CHILD) => true,
+        _ if janitor.is_none() => false,
+        // /proc is listed by rising pid and a child's is above its parent's, so who hands over to a child while we read
+        // hands over to one we have yet to meet; twice, because pids start again from the bottom at some point.
+        _ => (0..2).all(|_| watchdog::children_by_scan(own).into_iter().eq(janitor)),
     }
 }
 

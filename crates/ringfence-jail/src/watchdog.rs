@@ -157,6 +157,11 @@ fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> 
     list
 }
 
+/// The children of `pid`, by asking every process for its parent.
+pub(crate) fn children_by_scan(pid: i32) -> Vec<i32> {
+    scan_parents().remove(&pid).unwrap_or_default()
+}
+
 fn scan_parents() -> HashMap<i32, Vec<i32>> {
     let mut map: HashMap<i32, Vec<i32>> = HashMap::new();
     let Ok(entries) = fs::read_dir("/proc") else { return map };

@@ -611,7 +611,7 @@ fn host_rules(
 /// What the landlock tier cannot do, one sentence each.
 fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<String> {
     let mut gaps = vec![
-        "a process that detaches itself survives if the supervisor is killed".to_owned(),
+        "what the program started survives if the supervisor is killed".to_owned(),
         "the names, sizes and times of files outside are visible".to_owned(),
         "chmod, chown and utime on the caller's own files outside succeed".to_owned(),
         "no /tmp, /dev/shm, IPC or hostname of its own; other processes are visible".to_owned(),
