@@ -396,6 +396,12 @@ impl Supervisor<'_> {
 
     /// Gives the program a signal of the caller's. The second time it is meant.
     fn pass_on(&mut self, number: i32) {
+        // The program may have begun, and even have been heard of, before we looked at the report.
+        while self.report_open && readable(&self.run.report) {
+            if self.hear_report().is_err() {
+                break;
+            }
+        }
         if self.started.is_none() {
             // There is no program yet to decide what the signal means.
             self.stopped = Some(StopReason::Caller(number));
