@@ -1,7 +1,9 @@
 //! Resolves every path a run asks for, and surveys each directory it may write.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +12,8 @@ use ringfence_plan::{
     catalogue,
 };
 use ringfence_spec::{CommandPreset, Policy, Problem};
+
+use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
 use super::git;
 use super::host::{look, resolve};
@@ -195,18 +199,31 @@ pub(super) fn protect(
 
 /// `.env` and `.env.*` at the top: files and links, not directories (a virtual environment may be called `.env`).
 fn dotenv(root: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
-    let mut names: Vec<PathBuf> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let text = name.to_string_lossy();
-            let secret = (text == ".env" || text.starts_with(".env."))
-                && !catalogue::DOTENV_TEMPLATES.contains(&text.as_ref());
-            let plain = secret && entry.file_type().is_ok_and(|t| !t.is_dir());
-            plain.then(|| PathBuf::from(&name))
-        })
-        .collect();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(dir) = rustix::fs::open(root, flags, Mode::empty()) else { return Vec::new() };
+    let mut names: Vec<PathBuf> = Vec::new();
+    // Straight from the kernel's buffer: a workspace may have very many entries, and nearly none is of interest.
+    let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
+    let mut entries = RawDir::new(dir, &mut buffer);
+    while let Some(Ok(entry)) = entries.next() {
+        let name = entry.file_name().to_bytes();
+        let secret = name == b".env" || name.starts_with(b".env.");
+        let template = catalogue::DOTENV_TEMPLATES.iter().any(|t| t.as_bytes() == name);
+        if !secret || template {
+            continue;
+        }
+        let name = PathBuf::from(OsStr::from_bytes(name));
+        let directory = match entry.file_type() {
+            // Some filesystems do not say.
+            FileType::Unknown => {
+                look(&root.join(&name)).is_some_and(|(kind, _)| kind == FileKind::Directory)
+            }
+            kind => kind == FileType::Directory,
+        };
+        if !directory {
+            names.push(name);
+        }
+    }
     let real_root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     // What a link leads to is as secret as the link, wherever in this directory it lies.
     let targets: Vec<PathBuf> = names
