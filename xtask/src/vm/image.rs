@@ -148,9 +148,23 @@ fn attack_files(attacks: &Attacks) -> Result<Vec<PathBuf>, CannotTry> {
 fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>, escapes: &str) -> std::io::Result<()> {
     let mut archive = Archive::new(BufWriter::new(fs::File::create(image)?));
     let mut there = BTreeSet::new();
-    for name in
-        ["dev", "etc", "home", "proc", "root", "run", "sys", "tmp", "vm", "usr", "ws", "new"]
-    {
+    for name in [
+        "dev",
+        "etc",
+        "home",
+        "proc",
+        "root",
+        "run",
+        "sys",
+        "tmp",
+        "vm",
+        "usr",
+        "ws",
+        "new",
+        "opt",
+        "etc/ssl",
+        "etc/ssl/private",
+    ] {
         archive.directory(name, 0o755)?;
         there.insert(PathBuf::from(name));
     }
