@@ -141,7 +141,6 @@ impl Child {
                 .named(|| "prctl(PR_SET_DUMPABLE, 0)"),
             Step::ForkPayload => self.fork_payload(),
             Step::NewSession => self.new_session(),
-            Step::NewProcessGroup => rustix::process::setpgid(None, None).named(|| "setpgid(0, 0)"),
             Step::ChangeDirectory => {
                 let cwd = &self.orders.cwd;
                 rustix::process::chdir(cwd).named(|| format!("chdir({cwd:?})"))

@@ -265,7 +265,7 @@ fn create(dir: impl AsFd, name: &Path, mode: Mode, text: &[u8]) -> Result<(), Ca
     Ok(())
 }
 
-fn new_filesystem(
+pub(crate) fn new_filesystem(
     kind: &str,
     options: &[(&str, String)],
     attributes: MountAttrFlags,

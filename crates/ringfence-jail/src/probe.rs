@@ -3,30 +3,15 @@
 use ringfence_sys::seccomp::Instruction;
 use ringfence_sys::{CallError, Ended, Forked, Named, Namespaces};
 use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
 
 /// Whether all namespaces of the full tier can be made and an id map written.
 pub fn namespaces() -> Result<(), CallError> {
-    let (ours, theirs) = crate::channel::pair()?;
-    match ringfence_sys::fork_into(Namespaces::BIRTH, None)? {
-        Forked::Child => {
-            drop(ours);
-            let _ = crate::channel::receive(&theirs);
-            // Mapped or not, a mount is what the tier lives on: some hosts allow the namespace and refuse this.
-            let mounted = ringfence_sys::unshare(Namespaces::REST)
-                .and_then(|()| crate::mounts::make_private());
-            ringfence_sys::exit_now(mounted.map_or_else(|e| e.errno.raw_os_error(), |()| 0))
-        }
-        Forked::Parent { pid, .. } => {
-            drop(theirs);
-            let uid = rustix::process::geteuid().as_raw();
-            let map = std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"))
-                .named(|| "write(uid_map)");
-            drop(ours);
-            let reaped = ringfence_sys::reap_pid(pid, true)?;
-            map?;
-            judge("mount(\"/\", MS_REC|MS_PRIVATE) in a user namespace", reaped.map(|r| r.ended))
-        }
-    }
+    // Mapped or not, a mount is what the tier lives on: some hosts allow the namespace and refuse this.
+    in_namespaces("mount(\"/\", MS_REC|MS_PRIVATE) in a user namespace", || {
+        ringfence_sys::unshare(Namespaces::REST)?;
+        crate::mounts::make_private()
+    })
 }
 
 /// Whether a filter with a listener can be installed here.
@@ -41,29 +26,33 @@ pub fn listener() -> Result<(), CallError> {
 
 /// Whether a new procfs can be mounted in a fresh set of namespaces.
 pub fn proc_mount() -> Result<(), CallError> {
+    in_namespaces("fsmount(\"proc\") in new namespaces", || {
+        crate::mounts::new_filesystem("proc", &[], MountAttrFlags::empty()).map(|_| ())
+    })
+}
+
+/// Does `work` in a child with its own user, mount and pid namespaces and an id map.
+fn in_namespaces(
+    call: &str,
+    work: impl FnOnce() -> Result<(), CallError>,
+) -> Result<(), CallError> {
     let (ours, theirs) = crate::channel::pair()?;
     match ringfence_sys::fork_into(Namespaces::BIRTH, None)? {
         Forked::Child => {
             drop(ours);
+            // Until the other side lets go, which it does when the map is written.
             let _ = crate::channel::receive(&theirs);
-            let mounted = rustix::mount::fsopen("proc", rustix::mount::FsOpenFlags::FSOPEN_CLOEXEC)
-                .and_then(|fs| {
-                    rustix::mount::fsconfig_create(&fs)?;
-                    rustix::mount::fsmount(
-                        &fs,
-                        rustix::mount::FsMountFlags::FSMOUNT_CLOEXEC,
-                        rustix::mount::MountAttrFlags::empty(),
-                    )
-                });
-            ringfence_sys::exit_now(mounted.map_or_else(Errno::raw_os_error, |_| 0))
+            ringfence_sys::exit_now(work().map_or_else(|e| e.errno.raw_os_error(), |()| 0))
         }
         Forked::Parent { pid, .. } => {
             drop(theirs);
             let uid = rustix::process::geteuid().as_raw();
-            let _ = std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"));
+            let map = std::fs::write(format!("/proc/{pid}/uid_map"), format!("0 {uid} 1"))
+                .named(|| "write(uid_map)");
             drop(ours);
             let reaped = ringfence_sys::reap_pid(pid, true)?;
-            judge("fsmount(\"proc\") in new namespaces", reaped.map(|r| r.ended))
+            map?;
+            judge(call, reaped.map(|r| r.ended))
         }
     }
 }

@@ -410,8 +410,6 @@ pub enum Step {
     ForkPayload,
     /// Own session; the terminal, when there is one, becomes its controlling terminal.
     NewSession,
-    /// Own process group and no session of its own.
-    NewProcessGroup,
     /// Enter the working directory.
     ChangeDirectory,
     /// Resource limits.

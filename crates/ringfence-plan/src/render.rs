@@ -121,7 +121,6 @@ fn line(step: &Step) -> String {
         Step::HideSelf => "close own memory to others".into(),
         Step::ForkPayload => "fork the program's process; stay as init".into(),
         Step::NewSession => "own session".into(),
-        Step::NewProcessGroup => "own process group".into(),
         Step::ChangeDirectory => "enter the working directory".into(),
         Step::SetRlimits { limits } => {
             let list: Vec<String> =

@@ -128,11 +128,7 @@ impl Container {
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        Ran {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        Ran::from(&output)
     }
 }
 

@@ -35,7 +35,7 @@ impl Ran {
         })
     }
 
-    fn from(output: &Output) -> Self {
+    pub(crate) fn from(output: &Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
