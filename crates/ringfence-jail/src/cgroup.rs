@@ -57,6 +57,11 @@ pub(crate) struct Counts {
     pub(crate) forks_refused: u64,
 }
 
+/// Whether this host has the one hierarchy of version 2.
+pub(crate) fn is_v2() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
 /// Finds where this process may make leaves, and in words why not.
 pub(crate) fn find_parent() -> Result<Parent, String> {
     let own = fs::read_to_string("/proc/self/cgroup")
@@ -72,7 +77,7 @@ pub(crate) fn find_parent() -> Result<Parent, String> {
                 .then(|| parts.next().unwrap_or("/").to_owned())
         })
     };
-    if top.join("cgroup.controllers").exists() {
+    if is_v2() {
         let path = path_of("").unwrap_or_else(|| "/".to_owned());
         return find_v2(top, &path);
     }

@@ -32,7 +32,12 @@ pub(crate) enum Message {
     /// Init to supervisor: the program ended.
     Ended(ringfence_sys::Ended),
     /// Supervisor to a child born early: what to do.
-    Orders(OwnedFd),
+    Orders {
+        /// The orders, in memory.
+        orders: OwnedFd,
+        /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
+        stdio: [Option<OwnedFd>; 3],
+    },
     /// Supervisor to child: the id maps are written.
     Go,
     /// Supervisor to child: everything prepared, cgroup files first, then mounts in the plan's order.
@@ -67,7 +72,11 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
         Message::Root(fd) => (b"R".to_vec(), vec![fd.as_fd()]),
         Message::Listener(fd) => (b"L".to_vec(), vec![fd.as_fd()]),
         Message::Terminal(fd) => (b"T".to_vec(), vec![fd.as_fd()]),
-        Message::Orders(fd) => (b"O".to_vec(), vec![fd.as_fd()]),
+        Message::Orders { orders, stdio } => {
+            let present = stdio.each_ref().map(|fd| u8::from(fd.is_some()));
+            let stdio = stdio.iter().flatten().map(AsFd::as_fd);
+            (tagged(b'O', &present), std::iter::once(orders.as_fd()).chain(stdio).collect())
+        }
         Message::Go => (b"G".to_vec(), Vec::new()),
         Message::Supplies { n_cgroups, fds } => {
             let n = i32::try_from(*n_cgroups).unwrap_or(0);
@@ -129,7 +138,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'R' => one().map(Message::Root),
         b'L' => one().map(Message::Listener),
         b'T' => one().map(Message::Terminal),
-        b'O' => one().map(Message::Orders),
+        b'O' => orders(rest, fds),
         b'G' => Some(Message::Go),
         b'P' => number()
             .and_then(|n| usize::try_from(n).ok())
@@ -147,6 +156,18 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         _ => None,
     };
     message.map(Some).ok_or_else(|| CallError::new("recvmsg: unknown message", Errno::PROTO))
+}
+
+fn orders(present: &[u8], fds: Vec<OwnedFd>) -> Option<Message> {
+    let present: [u8; 3] = present.try_into().ok()?;
+    let expected: usize = present.iter().map(|flag| usize::from(*flag)).sum();
+    if fds.len() != 1 + expected {
+        return None;
+    }
+    let mut fds = fds.into_iter();
+    let orders = fds.next()?;
+    let stdio = present.map(|flag| if flag == 1 { fds.next() } else { None });
+    Some(Message::Orders { orders, stdio })
 }
 
 fn tagged(kind: u8, rest: &[u8]) -> Vec<u8> {

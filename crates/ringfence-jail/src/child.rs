@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_plan::{BindSource, Mount, Namespace, Orders, Resource, Rlimit, Step};
-use ringfence_sys::{CallError, Forked, Named, Namespaces, Program, SignalFd, Signals};
+use ringfence_plan::{BindSource, Identity, Mount, Namespace, Orders, Resource, Rlimit, Step};
+use ringfence_sys::{CallError, Named, Namespaces, Program, SignalFd, Signals};
 use rustix::event::{PollFd, PollFlags};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets};
@@ -32,8 +32,9 @@ pub(crate) fn walk(orders: Orders, handover: Handover) -> ! {
 }
 
 /// The same in a child that was born before its plan: does what every run begins with, then waits for the rest.
-pub(crate) fn walk_early(handover: Handover) -> ! {
+pub(crate) fn walk_early(handover: Handover, identity: Identity) -> ! {
     in_child(handover, |child| {
+        child.orders.identity = identity;
         let opening = Orders::opening();
         if !child.follow(&opening) {
             return;
@@ -85,9 +86,12 @@ impl Child {
         true
     }
 
-    fn receive_orders(&self) -> Result<Orders, CallError> {
+    fn receive_orders(&mut self) -> Result<Orders, CallError> {
         match channel::receive(&self.handover.control)? {
-            Some(Message::Orders(fd)) => crate::orders::read(&fd),
+            Some(Message::Orders { orders, stdio }) => {
+                self.handover.stdio = stdio;
+                crate::orders::read(&orders)
+            }
             _ => Err(CallError::new("waiting for orders", Errno::PIPE)),
         }
     }
@@ -113,11 +117,14 @@ impl Child {
                 rustix::system::sethostname(name.as_bytes()).named(|| "sethostname")
             }
             Step::LoopbackUp => ringfence_sys::loopback_up(),
-            Step::NewRoot { bytes_max, inodes_max } => {
-                let root = NewRoot::new(*bytes_max, *inodes_max)?;
+            Step::NewRoot => {
+                let root = NewRoot::new()?;
                 let fd = root.fd.try_clone().named(|| "dup(root)")?;
                 self.root = Some(root);
                 channel::send(&self.handover.report, &Message::Root(fd))
+            }
+            Step::SizeRoot { bytes_max, inodes_max } => {
+                self.root()?.resize(*bytes_max, *inodes_max)
             }
             Step::Mount(mount) => {
                 let idmapped = matches!(
@@ -136,7 +143,7 @@ impl Child {
                 .seal(),
             Step::PivotRoot => self.root()?.pivot(),
             Step::DieWithParent => self.die_with_parent(),
-            Step::WipeSelf => wipe_self(),
+            Step::WipeSelf => ringfence_sys::wipe_arguments("ringfence"),
             Step::HideSelf => rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
                 .named(|| "prctl(PR_SET_DUMPABLE, 0)"),
             Step::ForkPayload => self.fork_payload(),
@@ -225,17 +232,13 @@ impl Child {
     fn fork_payload(&mut self) -> Result<(), CallError> {
         let child_signal = Signals::of(&[Signal::CHILD.as_raw()]);
         child_signal.block()?;
-        match ringfence_sys::fork_again()? {
-            Forked::Child => {
-                let payload = std::mem::take(&mut self.orders.payload);
-                self.follow(&payload);
-                ringfence_sys::exit_now(EXIT_FAILED)
-            }
-            Forked::Parent { pid, .. } => {
-                let result = self.init(pid, child_signal);
-                ringfence_sys::exit_now(i32::from(result.is_err()))
-            }
-        }
+        let payload = std::mem::take(&mut self.orders.payload);
+        // This process came from a fork and has one thread, so standing still stops all of it.
+        let program = ringfence_sys::vfork(|| {
+            self.follow(&payload);
+        })?;
+        let result = self.init(program, child_signal);
+        ringfence_sys::exit_now(i32::from(result.is_err()))
     }
 
     /// PID 1 of the run: passes signals in, reaps, tells how the program ended. When it exits the kernel ends the rest.
@@ -381,45 +384,6 @@ fn become_user(uid: u32, gid: u32) -> Result<(), CallError> {
     let uid = rustix::process::Uid::from_raw(uid);
     rustix::thread::set_thread_res_gid(gid, gid, gid).named(|| "setresgid")?;
     rustix::thread::set_thread_res_uid(uid, uid, uid).named(|| "setresuid")
-}
-
-/// Overwrites what `/proc/PID/cmdline` and `environ` show.
-fn wipe_self() -> Result<(), CallError> {
-    // Fields 48 to 51 of stat(5): arg_start, arg_end, env_start, env_end; the kernel shows them only to the owner.
-    let stat = std::fs::read_to_string("/proc/self/stat").named(|| "read(/proc/self/stat)");
-    let areas: Option<[u64; 4]> = stat.ok().and_then(|stat| {
-        let fields = stat.rsplit_once(") ")?.1.split(' ');
-        let numbers: Vec<u64> = fields.skip(45).take(4).map(|f| f.parse().unwrap_or(0)).collect();
-        numbers.try_into().ok()
-    });
-    if let Some([arg_start, arg_end, env_start, env_end]) = areas {
-        let mem =
-            rustix::fs::open("/proc/self/mem", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
-                .named(|| "open(/proc/self/mem)")?;
-        wipe(&mem, env_start, env_end, b"")?;
-        wipe(&mem, arg_start, arg_end, b"ringfence")?;
-    }
-    Ok(())
-}
-
-fn wipe(mem: impl AsFd, start: u64, end: u64, label: &[u8]) -> Result<(), CallError> {
-    let Some(length) = end.checked_sub(start).and_then(|n| usize::try_from(n).ok()) else {
-        return Ok(());
-    };
-    let mut zeros = vec![0u8; length];
-    for (slot, byte) in zeros.iter_mut().zip(label) {
-        *slot = *byte;
-    }
-    let mut done = 0;
-    while done < length {
-        let n = rustix::io::pwrite(&mem, &zeros[done..], start + done as u64)
-            .named(|| "pwrite(/proc/self/mem)")?;
-        if n == 0 {
-            break;
-        }
-        done += n;
-    }
-    Ok(())
 }
 
 fn drop_capabilities() -> Result<(), CallError> {

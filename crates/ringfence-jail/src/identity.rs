@@ -4,16 +4,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use ringfence_plan::{BindSource, Identity, Mount, Plan};
-use ringfence_sys::{CallError, Forked, Named, Namespaces};
+use ringfence_sys::{CallError, Holder, Named, Namespaces};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::OpenTreeFlags;
 
 use crate::open::open_exact;
 
 /// Writes the id maps of a child that waits for them.
-pub(crate) fn write_maps(pid: i32, identity: &Identity, host_root: bool) -> Result<(), CallError> {
-    let Identity { guest_uid, guest_gid, host_uid, host_gid, .. } = identity;
-    if !host_root {
+pub(crate) fn write_maps(pid: i32, identity: &Identity) -> Result<(), CallError> {
+    let Identity { guest_uid, guest_gid, host_uid, host_gid, disk_owner } = identity;
+    if disk_owner.is_none() {
         // An ordinary user may map only itself, and only after giving up setgroups: see user_namespaces(7).
         write(pid, "setgroups", "deny")?;
     }
@@ -63,28 +63,12 @@ pub(crate) fn clone_tree(fd: impl AsFd, path: &Path) -> Result<OwnedFd, CallErro
 
 /// A user namespace whose maps exchange `disk` for `host` and leave every other id as it is.
 fn translation(uid: (u32, u32), gid: (u32, u32)) -> Result<OwnedFd, CallError> {
-    let (ours, theirs) = crate::channel::pair()?;
-    match ringfence_sys::fork_into(Namespaces::USER, None)? {
-        Forked::Child => {
-            // Hold the namespace open until the other side lets go, then leave without a trace.
-            drop(ours);
-            let _ = crate::channel::receive(&theirs);
-            ringfence_sys::exit_now(0);
-        }
-        Forked::Parent { pid, .. } => {
-            drop(theirs);
-            let namespace = write(pid, "uid_map", &exchange(uid.0, uid.1))
-                .and_then(|()| write(pid, "gid_map", &exchange(gid.0, gid.1)))
-                .and_then(|()| {
-                    let path = format!("/proc/{pid}/ns/user");
-                    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-                        .named(|| format!("open({path:?})"))
-                });
-            drop(ours);
-            ringfence_sys::reap_pid(pid, true)?;
-            namespace
-        }
-    }
+    let holder = Holder::new(Namespaces::USER)?;
+    write(holder.pid, "uid_map", &exchange(uid.0, uid.1))?;
+    write(holder.pid, "gid_map", &exchange(gid.0, gid.1))?;
+    let path = format!("/proc/{}/ns/user", holder.pid);
+    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .named(|| format!("open({path:?})"))
 }
 
 /// Map lines that send `disk` to `host` and every other id below 2^32-1, except `host` itself, to itself.

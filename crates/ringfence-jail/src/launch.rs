@@ -2,7 +2,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use ringfence_plan::{Orders, Plan};
+use ringfence_plan::{Identity, Orders, Plan};
 use ringfence_spec::{Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::io::Errno;
@@ -43,56 +43,72 @@ const PASSED_ON: [Signal; 5] =
 /// Dropping it ends it.
 pub struct Early {
     born: Born,
+    identity: Identity,
     before: Option<Signals>,
 }
 
 impl Early {
     /// Starts a child, if this host is one where that can be done before the plan: not where a child must be born
     /// into its cgroup. The calling process must have one thread.
-    pub fn start(mode: StdioMode, terminal: bool) -> Result<Option<Self>, Fault> {
-        if matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
+    pub fn start() -> Result<Option<Self>, Fault> {
+        if cgroup::is_v2() && matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
             return Ok(None);
         }
+        let identity = Identity::of_caller(crate::survey::caller_ids());
         let (signals, before) = block_signals()?;
-        let wires = Wires::new(mode, terminal, signals)?;
+        let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
-        let born = Born::fork(wires, kinds, None, |handover| child::walk_early(handover))
+        let born = Born::fork(wires, kinds, None, |handover| child::walk_early(handover, identity))
             .map_err(Fault::NoNamespaces)?;
-        Ok(Some(Self { born, before: Some(before) }))
+        born.take_identity(&identity)?;
+        Ok(Some(Self { born, identity, before: Some(before) }))
     }
 
     /// Gives the child its plan and runs it to its end. A plan that cannot be sent comes back as
     /// [`Fault::NotSendable`]: a child that has it by birth can run it.
-    pub fn run(mut self, plan: &Plan, registry: &Registry, run: &str) -> Result<Finished, Fault> {
+    pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
         let result =
-            self.hand_over(plan).and_then(|()| go_on(self.born, plan, registry, run, None));
+            self.hand_over(task).and_then(|plumbing| go_on(self.born, task, plumbing, None));
         restore(before)?;
         result
     }
 
-    fn hand_over(&self, plan: &Plan) -> Result<(), Fault> {
-        let orders = crate::orders::write(&Orders::of(plan))
+    fn hand_over(&self, task: &Task<'_>) -> Result<Plumbing, Fault> {
+        let fits =
+            Orders::can_follow_opening(task.plan) && self.identity.same_ids(&task.plan.identity);
+        let orders = crate::orders::write(&Orders::of(task.plan))
             .map_err(cannot("cannot write the plan down"))?
-            .filter(|_| Orders::can_follow_opening(plan))
+            .filter(|_| fits)
             .ok_or(Fault::NotSendable)?;
-        channel::send(self.born.control()?, &Message::Orders(orders))
-            .map_err(cannot("cannot give the plan to the child"))
+        let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
+        channel::send(self.born.control()?, &Message::Orders { orders, stdio })
+            .map_err(cannot("cannot give the plan to the child"))?;
+        Ok(plumbing)
     }
 }
 
-/// Runs a plan to its end. `run` names it on this host while it lasts.
+/// One run: its plan and what is around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Task<'a> {
+    /// What to do.
+    pub plan: &'a Plan,
+    /// Where its placeholders are written down.
+    pub registry: &'a Registry,
+    /// Its name on this host while it lasts.
+    pub name: &'a str,
+    /// What becomes of its output.
+    pub mode: StdioMode,
+    /// Whether it gets a terminal of its own.
+    pub terminal: bool,
+}
+
+/// Runs a plan to its end.
 ///
 /// The calling process must have one thread: the child is a fork of it.
-pub fn run(
-    plan: &Plan,
-    registry: &Registry,
-    run: &str,
-    mode: StdioMode,
-    terminal: bool,
-) -> Result<Finished, Fault> {
+pub fn run(task: &Task<'_>) -> Result<Finished, Fault> {
     let (signals, before) = block_signals()?;
-    let result = launch(plan, registry, run, mode, terminal, signals);
+    let result = launch(task, signals);
     restore(Some(before))?;
     result
 }
@@ -112,67 +128,60 @@ fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
     move |e| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
 }
 
-fn launch(
-    plan: &Plan,
-    registry: &Registry,
-    run: &str,
-    mode: StdioMode,
-    terminal: bool,
-    signals: Signals,
-) -> Result<Finished, Fault> {
+fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
+    let plan = task.plan;
     let namespaces = plan.tier == Tier::Namespaces;
     // On v2 a child is born into its leaf; on v1 it enters by itself, and the leaf can wait.
     let v2 = matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_)));
-    let leaf = if v2 { make_leaf(plan, run)? } else { None };
+    let leaf = if v2 { make_leaf(task)? } else { None };
     if !namespaces {
         // Whatever detaches itself comes to us instead of the host's init, so that we can end it.
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
     }
-    let wires = Wires::new(mode, terminal, signals)?;
+    let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
+    let mut wires = Wires::new(signals)?;
+    wires.handover.stdio = stdio;
     let target = leaf.as_ref().and_then(Leaf::clone_target);
     let orders = Orders::of(plan);
     let born = Born::fork(wires, child::kinds(&plan.birth), target, |handover| {
         child::walk(orders, handover)
     })
     .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
-    go_on(born, plan, registry, run, leaf)
+    if namespaces {
+        born.take_identity(&plan.identity)?;
+    }
+    go_on(born, task, plumbing, leaf)
 }
 
-fn make_leaf(plan: &Plan, run: &str) -> Result<Option<Leaf>, Fault> {
-    let Some(limits) = &plan.cgroup else { return Ok(None) };
+fn make_leaf(task: &Task<'_>) -> Result<Option<Leaf>, Fault> {
+    let Some(limits) = &task.plan.cgroup else { return Ok(None) };
     let parent = cgroup::find_parent().map_err(|why| {
         Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
     })?;
-    Leaf::new(&parent, limits, run).map(Some).map_err(cannot("cannot make a cgroup"))
+    Leaf::new(&parent, limits, task.name).map(Some).map_err(cannot("cannot make a cgroup"))
 }
 
 /// With a child that has begun: prepares what it waits for, then watches it to its end.
 fn go_on(
     born: Born,
-    plan: &Plan,
-    registry: &Registry,
-    run: &str,
+    task: &Task<'_>,
+    plumbing: Plumbing,
     leaf: Option<Leaf>,
 ) -> Result<Finished, Fault> {
+    let plan = task.plan;
     // In this order, so that the child is dropped first: a cgroup can be removed only when nobody is in it.
     let mut leaf = leaf;
     let born = born;
     let namespaces = plan.tier == Tier::Namespaces;
-    let host_root = rustix::process::geteuid().is_root() && plan.identity.disk_owner.is_some();
     let control =
         born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
-    if namespaces {
-        // First of all: the child waits for it, and then works while we do.
-        identity::write_maps(born.pid, &plan.identity, host_root)
-            .and_then(|()| channel::send(&control, &Message::Go))
-            .map_err(Fault::NoNamespaces)?;
-    }
     // Only now: of a process that cannot be dumped, nobody but root may write the child's id maps.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    let hold = registry
-        .hold(&plan.placeholders, &RunKey::of_this_process(run))
+    let hold = task
+        .registry
+        .hold(&plan.placeholders, &RunKey::of_this_process(task.name))
         .map_err(cannot("cannot hold the protected names of the workspace"))?;
     let scratch = plan
         .host_scratch
@@ -180,7 +189,7 @@ fn go_on(
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
     if leaf.is_none() {
-        leaf = make_leaf(plan, run)?;
+        leaf = make_leaf(task)?;
     }
     let mut fds = match &leaf {
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
@@ -192,7 +201,7 @@ fn go_on(
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
     drop(control);
     let estate = Estate { leaf, scratch, hold };
-    let running = born.into_running(plan, estate)?;
+    let running = born.into_running(plan, plumbing, estate)?;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -234,20 +243,22 @@ struct Ends {
     report: OwnedFd,
     control: OwnedFd,
     signals: SignalFd,
-    plumbing: Plumbing,
 }
 
 impl Wires {
-    fn new(mode: StdioMode, terminal: bool, signals: Signals) -> Result<Self, Fault> {
-        let (stdio, plumbing) = stdio::prepare(mode, terminal)?;
+    fn new(signals: Signals) -> Result<Self, Fault> {
         let signals = SignalFd::new(signals).map_err(cannot("cannot listen to signals"))?;
         let (report, report_inside) =
             channel::pair().map_err(cannot("cannot talk to the child"))?;
         let (control, control_inside) =
             channel::pair().map_err(cannot("cannot talk to the child"))?;
         Ok(Self {
-            ours: Ends { report, control, signals, plumbing },
-            handover: Handover { report: report_inside, control: control_inside, stdio },
+            ours: Ends { report, control, signals },
+            handover: Handover {
+                report: report_inside,
+                control: control_inside,
+                stdio: [None, None, None],
+            },
         })
     }
 }
@@ -278,16 +289,29 @@ impl Born {
         }
     }
 
+    /// Writes the id maps, which the child waits for; then it works on while we do.
+    fn take_identity(&self, identity: &Identity) -> Result<(), Fault> {
+        let control = self.control()?;
+        identity::write_maps(self.pid, identity)
+            .and_then(|()| channel::send(control, &Message::Go))
+            .map_err(Fault::NoNamespaces)
+    }
+
     fn control(&self) -> Result<&OwnedFd, Fault> {
         let ends = self.ends.as_ref();
         ends.map(|ends| &ends.control).ok_or_else(|| no_child().into())
     }
 
-    fn into_running(mut self, plan: &Plan, estate: Estate) -> Result<Running<'_>, Fault> {
+    fn into_running(
+        mut self,
+        plan: &Plan,
+        plumbing: Plumbing,
+        estate: Estate,
+    ) -> Result<Running<'_>, Fault> {
         let (Some(pidfd), Some(ends)) = (self.pidfd.take(), self.ends.take()) else {
             return Err(no_child().into());
         };
-        let Ends { report, control, signals, plumbing } = ends;
+        let Ends { report, control, signals } = ends;
         Ok(Running { plan, pid: self.pid, pidfd, report, control, signals, plumbing, estate })
     }
 }

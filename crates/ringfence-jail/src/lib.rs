@@ -22,7 +22,7 @@ pub mod survey;
 mod terminal;
 mod watchdog;
 
-pub use launch::{Early, Fault, run};
+pub use launch::{Early, Fault, Task, run};
 pub use registry::Registry;
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};

@@ -8,7 +8,8 @@ use ringfence_sys::{CallError, MountAttributes, Named, set_attributes};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    UnmountFlags,
 };
 
 use crate::identity::clone_tree;
@@ -38,12 +39,9 @@ pub(crate) fn make_private() -> Result<(), CallError> {
 
 impl NewRoot {
     /// An empty root in memory, attached over the old one. The old one stays ours to read until the pivot.
-    pub(crate) fn new(bytes_max: u64, inodes_max: u64) -> Result<Self, CallError> {
-        let options = [
-            ("size", bytes_max.to_string()),
-            ("nr_inodes", inodes_max.to_string()),
-            ("mode", "755".to_owned()),
-        ];
+    pub(crate) fn new() -> Result<Self, CallError> {
+        let options = [("size", "1M"), ("nr_inodes", "1000"), ("mode", "755")];
+        let options = options.map(|(key, value)| (key, value.to_owned()));
         let mount = new_filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NODEV)?;
         // Lookups from "/" start at the process's root, below this mount: the old tree stays reachable by path.
         rustix::mount::move_mount(&mount, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
@@ -52,6 +50,17 @@ impl NewRoot {
         // Modes below are meant as they are written: a sticky world-writable /tmp must really be one.
         rustix::process::umask(Mode::empty());
         Ok(Self { fd: mount, dev, mask_file: None, mask_directory: None, last_parent: None })
+    }
+
+    /// Says how much it holds; 0 means no limit.
+    pub(crate) fn resize(&self, bytes_max: u64, inodes_max: u64) -> Result<(), CallError> {
+        let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+        let context = rustix::mount::fspick(&self.fd, "", flags).named(|| "fspick(root)")?;
+        for (key, value) in [("size", bytes_max), ("nr_inodes", inodes_max)] {
+            rustix::mount::fsconfig_set_string(&context, key, value.to_string())
+                .named(|| format!("fsconfig(root, {key}={value})"))?;
+        }
+        rustix::mount::fsconfig_reconfigure(&context).named(|| "fsconfig(root, RECONFIGURE)")
     }
 
     /// Obeys one entry of the table. `prepared` is the detached mount the launcher made for it, if it did.

@@ -200,22 +200,12 @@ impl Pump {
                 Err(_) => self.to = None,
             }
         } else {
-            let mut buffer = std::mem::take(&mut self.buffer);
-            buffer.resize(CHUNK, 0);
-            match rustix::io::read(&self.from, &mut buffer[..]) {
-                Ok(0) => self.from_open = false,
-                Ok(n) => {
-                    buffer.truncate(n);
-                    self.bytes += n as u64;
-                    self.buffer = buffer;
-                    self.sent = 0;
-                    return;
-                }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => self.from_open = false,
-            }
-            self.buffer.clear();
             self.sent = 0;
+            match read_into(&mut self.buffer, &self.from) {
+                Ok(0) | Err(Failed::Finally) => self.from_open = false,
+                Ok(n) => self.bytes += n as u64,
+                Err(Failed::ForNow) => {}
+            }
             if !self.from_open {
                 self.to = None;
             }
@@ -230,15 +220,32 @@ impl Pump {
 
 impl Capture {
     /// Keeps what is there.
-    pub(crate) fn step(&mut self, buffer: &mut [u8]) {
+    pub(crate) fn step(&mut self, buffer: &mut Vec<u8>) {
         let Some(from) = &self.from else { return };
-        match rustix::io::read(from, &mut *buffer) {
-            Ok(0) => self.from = None,
-            Ok(n) => self.output.push(&buffer[..n]),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.from = None,
+        match read_into(buffer, from) {
+            Ok(0) | Err(Failed::Finally) => self.from = None,
+            Ok(_) => self.output.push(buffer),
+            Err(Failed::ForNow) => {}
         }
     }
+}
+
+/// Why nothing was read.
+enum Failed {
+    /// Nothing is there yet.
+    ForNow,
+    /// Nothing will be.
+    Finally,
+}
+
+/// One piece, in place of what `buffer` held. Its memory is not touched before something is there to put in it.
+fn read_into(buffer: &mut Vec<u8>, from: &OwnedFd) -> Result<usize, Failed> {
+    buffer.clear();
+    buffer.reserve_exact(CHUNK);
+    rustix::io::read(from, rustix::buffer::spare_capacity(buffer)).map_err(|errno| match errno {
+        Errno::AGAIN | Errno::INTR => Failed::ForNow,
+        _ => Failed::Finally,
+    })
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), CallError> {

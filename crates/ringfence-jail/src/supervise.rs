@@ -18,6 +18,9 @@ use crate::stdio::{Output, Plumbing};
 use crate::terminal::Terminal;
 use crate::watchdog::{self, Passed, Watchdog};
 
+/// How long a signal of the caller's waits for a program that is about to start.
+const START_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
 /// A run younger than this has no janitor: making one costs a tenth of a short run's time.
 const JANITOR_AFTER: Duration = Duration::from_millis(20);
 
@@ -209,7 +212,6 @@ impl Supervisor<'_> {
                     Source::Stdout => terminal[2] = flags,
                     Source::Pump(i) => self.run.plumbing.pumps[i].step(),
                     Source::Capture(i) => {
-                        self.buffer.resize(64 << 10, 0);
                         self.run.plumbing.captures[i].step(&mut self.buffer);
                     }
                 }
@@ -396,8 +398,9 @@ impl Supervisor<'_> {
 
     /// Gives the program a signal of the caller's. The second time it is meant.
     fn pass_on(&mut self, number: i32) {
-        // The program may have begun, and even have been heard of, before we looked at the report.
-        while self.report_open && readable(&self.run.report) {
+        // The program may have begun, and even have been heard of, before the report tells us: it closes when the
+        // program starts, in init a moment later than in the program itself.
+        while self.report_open && readable_within(&self.run.report, START_PATIENCE) {
             if self.hear_report().is_err() {
                 break;
             }
@@ -553,7 +556,6 @@ impl Supervisor<'_> {
         if let Some(terminal) = &mut self.terminal {
             terminal.drain(self.stopped.is_some());
         }
-        self.buffer.resize(64 << 10, 0);
         for capture in &mut self.run.plumbing.captures {
             while capture.from.is_some() {
                 let before = capture.output.total_bytes;
@@ -585,9 +587,12 @@ fn epoch_secs() -> i64 {
 }
 
 fn readable(fd: impl AsFd) -> bool {
+    readable_within(fd, Timespec { tv_sec: 0, tv_nsec: 0 })
+}
+
+fn readable_within(fd: impl AsFd, patience: Timespec) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+    rustix::event::poll(&mut fds, Some(&patience)).is_ok_and(|n| n > 0)
 }
 
 /// Kills every process below `root`, again and again until a walk finds no new one.

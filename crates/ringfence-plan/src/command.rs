@@ -11,6 +11,7 @@ use crate::environment::environment;
 use crate::facts::{
     CgroupFacts, FileKind, HostFacts, ProtectedState, Request, RootEntry, UserNamespaces,
 };
+use crate::orders::Orders;
 use crate::plan::{
     CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Namespace, Plan, Resource, Rlimit,
     RuleAccess, Step,
@@ -19,9 +20,6 @@ use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
 };
 use crate::view::{Parts, View, WORKSPACE};
-
-/// uid and gid a root caller's run sees.
-const GUEST_ID: u32 = 1000;
 
 /// Bytes a run's private directories may hold when neither disk nor memory is limited.
 const SCRATCH_BYTES_MAX: u64 = 2 << 30;
@@ -232,17 +230,16 @@ fn namespaces(
     let unobserved = unobserved(seccomp.as_ref());
     let Parts { early, late, placeholders } = view.into_parts();
 
-    let mut setup = vec![
-        Step::CloseDescriptors,
-        Step::WipeSelf,
-        Step::Unshare { namespaces: Namespace::REST.to_vec() },
-        Step::TakeIdentity,
-        Step::PrivateMounts,
-        Step::Hostname { name: "ringfence".into() },
-        Step::LoopbackUp,
-        Step::NewRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX },
-    ];
-    setup.extend(early.into_iter().map(Step::Mount));
+    let devices = crate::view::devices();
+    let mut setup = Orders::before_mounts();
+    let mut rest = early;
+    // A policy may put something else in /dev; then it all comes in the table's own order.
+    if devices.iter().all(|mount| rest.contains(mount)) {
+        rest.retain(|mount| !devices.contains(mount));
+        setup = Orders::opening();
+    }
+    setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
+    setup.extend(rest.into_iter().map(Step::Mount));
     setup.push(Step::TakeSupplies);
     if resources != ResourceFence::Rlimit {
         setup.push(Step::JoinCgroup);
@@ -314,7 +311,7 @@ fn landlock(
     let Choice { tier, mut gaps } = choice;
     let limits = &policy.limits;
     let confined = tier == Tier::Landlock;
-    let identity = if facts.host_root {
+    let identity = if facts.ids.host_root {
         root_without_namespaces(request, facts)?
     } else {
         identity(request, facts)
@@ -350,7 +347,7 @@ fn landlock(
         payload.push(Step::JoinCgroup);
     }
     payload.extend([Step::HideSelf, Step::NewSession]);
-    if facts.host_root {
+    if facts.ids.host_root {
         payload.push(Step::BecomeUser { uid: identity.host_uid, gid: identity.host_gid });
     }
     payload.extend([
@@ -404,25 +401,11 @@ fn landlock(
 }
 
 fn identity(request: &Request, facts: &HostFacts) -> Identity {
-    if !facts.host_root {
-        // Root of a user namespace is an ordinary user of the host, and looks like one inside.
-        let inside = |id| if facts.uid == 0 { GUEST_ID } else { id };
-        return Identity {
-            guest_uid: inside(facts.uid),
-            guest_gid: inside(facts.gid),
-            host_uid: facts.uid,
-            host_gid: facts.gid,
-            disk_owner: None,
-        };
+    let mut identity = Identity::of_caller(facts.ids);
+    if let (Some(owner), Some(first)) = (&mut identity.disk_owner, request.writable.first()) {
+        *owner = (first.owner_uid, first.owner_gid);
     }
-    let owner = request.writable.first().map_or((0, 0), |w| (w.owner_uid, w.owner_gid));
-    Identity {
-        guest_uid: GUEST_ID,
-        guest_gid: GUEST_ID,
-        host_uid: facts.stand_in_id,
-        host_gid: facts.stand_in_id,
-        disk_owner: Some(owner),
-    }
+    identity
 }
 
 /// Root without namespaces cannot translate owners, so the run becomes the workspace's owner outright.
@@ -440,7 +423,7 @@ fn root_without_namespaces(request: &Request, facts: &HostFacts) -> Result<Ident
             .hint("run ringfence as an ordinary user, or use `--preset readonly`"));
         }
         Some(root) => (root.owner_uid, root.owner_gid),
-        None => (facts.stand_in_id, facts.stand_in_id),
+        None => (facts.ids.stand_in_id, facts.ids.stand_in_id),
     };
     Ok(Identity {
         guest_uid: owner.0,

@@ -151,21 +151,28 @@ pub enum CgroupFacts {
     Missing(String),
 }
 
+/// Who calls, in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CallerIds {
+    /// The user.
+    pub uid: u32,
+    /// The user's group.
+    pub gid: u32,
+    /// Whether that is the host's own root, rather than root of some user namespace.
+    pub host_root: bool,
+    /// For a root caller: the host uid and gid that the run is given instead.
+    pub stand_in_id: u32,
+}
+
 /// Facts about this host and this caller.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostFacts {
     /// Which system call table.
     pub arch: Arch,
     /// The caller.
-    pub uid: u32,
-    /// Whether that is the host's own root, rather than root of some user namespace.
-    pub host_root: bool,
-    /// The caller's group.
-    pub gid: u32,
-    /// Supplementary groups besides `gid`.
+    pub ids: CallerIds,
+    /// Supplementary groups besides the caller's own.
     pub groups: Vec<u32>,
-    /// For a root caller: the host uid and gid that the run is given instead.
-    pub stand_in_id: u32,
     /// User namespaces.
     pub user_namespaces: UserNamespaces,
     /// Landlock ABI, 0 when there is none.

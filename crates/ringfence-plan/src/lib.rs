@@ -14,8 +14,8 @@ mod view;
 
 pub use command::plan_command;
 pub use facts::{
-    CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts, PlaceholderShape,
-    Protected, ProtectedState, Request, RootEntry, UserNamespaces, WritableRoot,
+    CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts,
+    PlaceholderShape, Protected, ProtectedState, Request, RootEntry, UserNamespaces, WritableRoot,
 };
 pub use orders::{FilterOrders, Orders};
 pub use plan::{

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Identity, LandlockPlan, Namespace, Plan, Step};
 use crate::seccomp::Insn;
 
+/// The host name that a run sees.
+const HOSTNAME: &str = "ringfence";
+
 /// What a child does and what it needs for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
@@ -41,10 +44,22 @@ pub struct FilterOrders {
 impl Orders {
     /// What every run in namespaces begins with, whatever its plan says afterwards: so a child can begin before.
     pub fn opening() -> Vec<Step> {
+        let mut steps = Self::before_mounts();
+        steps.extend(crate::view::devices().into_iter().map(Step::Mount));
+        steps
+    }
+
+    /// The same, up to its first mount.
+    pub(crate) fn before_mounts() -> Vec<Step> {
         vec![
             Step::CloseDescriptors,
             Step::WipeSelf,
             Step::Unshare { namespaces: Namespace::REST.to_vec() },
+            Step::TakeIdentity,
+            Step::PrivateMounts,
+            Step::Hostname { name: HOSTNAME.to_owned() },
+            Step::LoopbackUp,
+            Step::NewRoot,
         ]
     }
 

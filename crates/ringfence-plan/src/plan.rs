@@ -8,7 +8,7 @@ use ringfence_spec::{Enforcement, Limits, Tier};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::facts::{FileId, FileKind, PlaceholderShape};
+use crate::facts::{CallerIds, FileId, FileKind, PlaceholderShape};
 use crate::seccomp::Filter;
 
 /// Everything one launch will do.
@@ -82,6 +82,9 @@ impl Plan {
     }
 }
 
+/// uid and gid a root caller's run sees.
+const GUEST_ID: u32 = 1000;
+
 /// Who the program is, inside and outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
@@ -95,6 +98,38 @@ pub struct Identity {
     pub host_gid: u32,
     /// For a root caller: the owner on disk that the run's files keep, by idmapped mounts.
     pub disk_owner: Option<(u32, u32)>,
+}
+
+impl Identity {
+    /// Who a run of this caller's is, as far as that is known before its policy: of a root caller's, files belong to
+    /// root until a workspace says otherwise.
+    pub fn of_caller(caller: CallerIds) -> Self {
+        let CallerIds { uid, gid, host_root, stand_in_id } = caller;
+        if host_root {
+            return Self {
+                guest_uid: GUEST_ID,
+                guest_gid: GUEST_ID,
+                host_uid: stand_in_id,
+                host_gid: stand_in_id,
+                disk_owner: Some((0, 0)),
+            };
+        }
+        // Root of a user namespace is an ordinary user of the host, and looks like one inside.
+        let inside = |id| if uid == 0 { GUEST_ID } else { id };
+        Self {
+            guest_uid: inside(uid),
+            guest_gid: inside(gid),
+            host_uid: uid,
+            host_gid: gid,
+            disk_owner: None,
+        }
+    }
+
+    /// Whether both are the same user by the same means; whose files they write may differ.
+    pub fn same_ids(&self, other: &Self) -> bool {
+        let of = |who: &Self| (who.guest_uid, who.guest_gid, who.host_uid, who.host_gid);
+        of(self) == of(other) && self.disk_owner.is_some() == other.disk_owner.is_some()
+    }
 }
 
 /// A name held on the host while a run lasts, so that the run can have a read-only mount on it.
@@ -386,8 +421,10 @@ pub enum Step {
     },
     /// Bring the private loopback up.
     LoopbackUp,
-    /// Make an empty root in memory.
-    NewRoot {
+    /// Make an empty root in memory, large enough for what every run has.
+    NewRoot,
+    /// Say how much the root holds.
+    SizeRoot {
         /// Size limit.
         bytes_max: u64,
         /// Inode limit.

@@ -110,8 +110,9 @@ fn line(step: &Step) -> String {
         Step::PrivateMounts => "make every mount private".into(),
         Step::Hostname { name } => format!("hostname {name}"),
         Step::LoopbackUp => "bring the private loopback up".into(),
-        Step::NewRoot { bytes_max, inodes_max } => {
-            format!("new root in memory, {} MiB, {inodes_max} inodes", bytes_max >> 20)
+        Step::NewRoot => "new root in memory".into(),
+        Step::SizeRoot { bytes_max, inodes_max } => {
+            format!("room on the root: {} MiB, {inodes_max} inodes", bytes_max >> 20)
         }
         Step::Mount(mount) => mount_line(mount),
         Step::SealRoot => "make the root itself read-only".into(),

@@ -59,6 +59,24 @@ fn needs_supplies(mount: &Mount) -> bool {
     }
 }
 
+/// The `/dev` that every run has, whatever its policy says.
+pub(crate) fn devices() -> Vec<Mount> {
+    let mut mounts = vec![Mount::Directory { at: "/dev".into(), mode: 0o755 }];
+    let nodes = catalogue::DEVICES.iter().map(|name| Path::new("/dev").join(name));
+    mounts.extend(nodes.map(|at| Mount::Device { at }));
+    mounts.push(Mount::Devpts { at: "/dev/pts".into() });
+    mounts.push(Mount::Scratch { at: "/dev/shm".into(), mode: 0o1777 });
+    let links = [
+        ("/dev/ptmx", "pts/ptmx"),
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ];
+    mounts.extend(links.map(|(at, to)| Mount::Symlink { at: at.into(), target: to.into() }));
+    mounts
+}
+
 impl View {
     /// The tree of a command run.
     pub(crate) fn for_command(
@@ -70,11 +88,12 @@ impl View {
         let mut view = Self::default();
         let idmapped = identity.disk_owner.is_some();
         view.system(policy.preset, facts, identity);
-        view.devices();
+        for mount in devices() {
+            view.put(mount);
+        }
         view.scratch("/tmp", 0o1777);
         view.scratch("/var/tmp", 0o1777);
         view.scratch("/run", 0o755);
-        view.scratch("/dev/shm", 0o1777);
         if policy.proc == ProcView::Own {
             view.proc(facts);
         } else {
@@ -221,23 +240,6 @@ impl View {
             _ => "127.0.0.1 localhost ringfence\n::1 localhost\n".to_owned(),
         };
         self.put(Mount::Text { at: at.to_owned(), text });
-    }
-
-    fn devices(&mut self) {
-        self.put(Mount::Directory { at: "/dev".into(), mode: 0o755 });
-        for name in catalogue::DEVICES {
-            self.put(Mount::Device { at: Path::new("/dev").join(name) });
-        }
-        self.put(Mount::Devpts { at: "/dev/pts".into() });
-        for (at, target) in [
-            ("/dev/ptmx", "pts/ptmx"),
-            ("/dev/fd", "/proc/self/fd"),
-            ("/dev/stdin", "/proc/self/fd/0"),
-            ("/dev/stdout", "/proc/self/fd/1"),
-            ("/dev/stderr", "/proc/self/fd/2"),
-        ] {
-            self.put(Mount::Symlink { at: at.into(), target: target.into() });
-        }
     }
 
     fn proc(&mut self, facts: &HostFacts) {

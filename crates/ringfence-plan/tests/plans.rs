@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
-    Access, BindSource, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts,
-    Mount, PlaceholderShape, Plan, Protected, ProtectedState, Request, RootEntry, Step,
+    Access, BindSource, CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry,
+    HostFacts, Mount, PlaceholderShape, Plan, Protected, ProtectedState, Request, RootEntry, Step,
     UserNamespaces, WritableRoot, plan_command, render,
 };
 use ringfence_spec::{CommandPreset, Fallback, Limits, Network, Policy, Problem, ProcView, Tier};
@@ -24,11 +24,8 @@ fn dir(path: &str) -> Found {
 fn facts() -> HostFacts {
     HostFacts {
         arch: Arch::X86_64,
-        uid: 1000,
-        host_root: false,
-        gid: 1000,
+        ids: CallerIds { uid: 1000, gid: 1000, host_root: false, stand_in_id: 1_900_000_007 },
         groups: Vec::new(),
-        stand_in_id: 1_900_000_007,
         user_namespaces: UserNamespaces::Usable,
         landlock_abi: 7,
         seccomp_filter: true,
@@ -130,9 +127,9 @@ fn the_plan_of_an_ordinary_user() {
 #[test]
 fn the_plan_of_a_root_caller_without_cgroup_v2() {
     let plan = plan(|_, _, facts| {
-        facts.uid = 0;
-        facts.gid = 0;
-        facts.host_root = true;
+        facts.ids.uid = 0;
+        facts.ids.gid = 0;
+        facts.ids.host_root = true;
         facts.cgroup = CgroupFacts::V1;
     });
     insta::assert_snapshot!(render(&plan.unwrap()));
@@ -224,7 +221,7 @@ fn the_hash_is_of_the_policy_and_not_of_the_run() {
     let same = plan(|_, r, f| {
         r.argv = vec!["other".into()];
         r.host_scratch = "/tmp/ringfence-2".into();
-        f.stand_in_id = 1_900_000_099;
+        f.ids.stand_in_id = 1_900_000_099;
     });
     let other = plan(|p, _, _| p.limits.pids = None).unwrap();
     assert_eq!(one.sha256(), same.unwrap().sha256());
@@ -246,8 +243,8 @@ proptest! {
         root in any::<bool>(),
     ) {
         let result = plan(|_, r, f| {
-            f.host_root = root;
-            f.uid = if root { 0 } else { 1000 };
+            f.ids.host_root = root;
+            f.ids.uid = if root { 0 } else { 1000 };
             r.writable.extend(rw.iter().map(|p| workspace(p)));
             r.readable.extend(ro.iter().map(|p| dir(p)));
             r.hidden.extend(hide.iter().map(|p| dir(p)));

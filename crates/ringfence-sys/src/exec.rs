@@ -72,6 +72,32 @@ pub fn execute(program: &Program) -> CallError {
     error
 }
 
+/// Overwrites this process's arguments and environment where they were put at its start: what `/proc/PID/cmdline` and
+/// `environ` show. Nothing that was read from them before changes.
+pub fn wipe_arguments(label: &str) -> Result<(), CallError> {
+    unsafe extern "C" {
+        /// `argv[0]` as it was given, which glibc and musl keep.
+        static program_invocation_name: *mut u8;
+    }
+    // SAFETY: set by the C library before `main`, and changed by nobody here.
+    let start = unsafe { program_invocation_name };
+    // SAFETY: takes and gives an integer.
+    let end = unsafe { libc::getauxval(libc::AT_EXECFN) };
+    let length = usize::try_from(end).unwrap_or(0).checked_sub(start as usize);
+    let length = length.filter(|n| !start.is_null() && *n <= ARGUMENT_BYTES_MAX);
+    // SAFETY: the kernel lays arguments, environment and the program's path (`AT_EXECFN`) out one after another on
+    // the stack, which is writable; Rust code holds no reference into it.
+    let area = length.map(|length| unsafe { std::slice::from_raw_parts_mut(start, length) });
+    let area = area.ok_or_else(|| CallError::new("getauxval(AT_EXECFN)", Errno::NOENT))?;
+    area.fill(0);
+    let n = label.len().min(area.len());
+    area[..n].copy_from_slice(&label.as_bytes()[..n]);
+    Ok(())
+}
+
+/// Arguments and environment never take more: the kernel's own bound is three quarters of an 8 MiB stack.
+const ARGUMENT_BYTES_MAX: usize = 6 << 20;
+
 /// Ends this process at once: no destructor, no buffer flushed twice. For children of a fork.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit takes an integer and does not return.

@@ -109,10 +109,124 @@ pub fn fork_into(
     fork_unchecked(namespaces, cgroup)
 }
 
-/// Forks a process that was itself forked by this module and has started no thread since. Such a process has one
-/// thread by birth, and may have no `/proc` any more to show it.
-pub fn fork_again() -> Result<Forked, CallError> {
-    fork_unchecked(Namespaces::NONE, None)
+/// Bytes of stack for a child in this process's memory; the lowest page of it cannot be touched.
+const STACK_BYTES: usize = 256 << 10;
+
+/// Starts a process that runs `work` in *this* process's memory while this one stands still, until it executes a
+/// program or ends. No page is copied and none is touched twice, which a fork pays for on both sides.
+///
+/// What `work` changes in memory stays changed here; its descriptors, directory, credentials and signals are its own.
+pub fn vfork<F: FnOnce()>(work: F) -> Result<i32, CallError> {
+    extern "C" fn enter<F: FnOnce()>(work: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: `work` is the slot below, alive while the parent stands still, and taken once.
+        let work = unsafe { (*work.cast::<Option<F>>()).take() };
+        let work = std::panic::AssertUnwindSafe(|| work.map(|work| work()));
+        let _ = std::panic::catch_unwind(work);
+        crate::exit_now(1)
+    }
+    let stack = Stack::new()?;
+    let mut slot = Some(work);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the child has a stack of its own, so it disturbs no frame of ours; CLONE_VFORK keeps this thread, the
+    // only one (see the callers of this module), from running before the child has let go of the memory; `slot` and
+    // `stack` outlive that moment.
+    let pid = unsafe {
+        libc::clone(enter::<F>, stack.top(), flags, (&raw mut slot).cast::<libc::c_void>())
+    };
+    if pid > 0 { Ok(pid) } else { Err(CallError::last("clone(CLONE_VM|CLONE_VFORK|SIGCHLD)")) }
+}
+
+/// A process that holds new namespaces open and does nothing else, until this value is dropped.
+#[derive(Debug)]
+pub struct Holder {
+    /// As this process sees it.
+    pub pid: i32,
+    /// Its closing ends the process.
+    ours: Option<OwnedFd>,
+    _pipe: Box<[RawFd; 2]>,
+    _stack: Stack,
+}
+
+impl Holder {
+    /// Starts one. It shares this process's memory, of which it touches nothing, so that none need be copied.
+    pub fn new(namespaces: Namespaces) -> Result<Self, CallError> {
+        extern "C" fn wait(pipe: *mut libc::c_void) -> libc::c_int {
+            // SAFETY: the pair below, which lives until this process was reaped.
+            let [theirs, ours] = unsafe { *pipe.cast::<[RawFd; 2]>() };
+            // rustix calls the kernel itself; libc would write `errno`, which the parent shares.
+            // SAFETY: this process's own copy of a descriptor, which nothing else in it uses.
+            unsafe { rustix::io::close(ours) };
+            // SAFETY: the same, open until this process ends.
+            let theirs = unsafe { BorrowedFd::borrow_raw(theirs) };
+            // The end of the pipe is the end of the parent, or its leave to go.
+            while rustix::io::read(theirs, &mut [0u8; 1]) == Err(Errno::INTR) {}
+            crate::exit_now(0)
+        }
+        let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| CallError::new("pipe2", e))?;
+        let stack = Stack::new()?;
+        let flags =
+            libc::c_int::try_from(namespaces.flags).unwrap_or(-1) | libc::CLONE_VM | libc::SIGCHLD;
+        let pipe = Box::new([theirs.as_raw_fd(), ours.as_raw_fd()]);
+        // SAFETY: the child runs `wait` on a stack of its own, which lives until the child was reaped in `drop`;
+        // `wait` reads a descriptor into that stack and exits, so nothing of this process's memory changes.
+        let pid = unsafe {
+            libc::clone(
+                wait,
+                stack.top(),
+                flags,
+                (&raw const *pipe).cast_mut().cast::<libc::c_void>(),
+            )
+        };
+        if pid < 0 {
+            return Err(CallError::last(describe("clone", namespaces)));
+        }
+        Ok(Self { pid, ours: Some(ours), _pipe: pipe, _stack: stack })
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.ours.take());
+        let _ = crate::reap_pid(self.pid, true);
+    }
+}
+
+/// Memory for a stack, with a page below it that nobody can touch.
+#[derive(Debug)]
+struct Stack {
+    base: *mut libc::c_void,
+}
+
+impl Stack {
+    fn new() -> Result<Self, CallError> {
+        use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
+        let none = std::ptr::null_mut();
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let base = unsafe { rustix::mm::mmap_anonymous(none, STACK_BYTES, protection, flags) }
+            .map_err(|e| CallError::new("mmap(stack)", e))?;
+        let stack = Self { base };
+        let (page, nothing) = (rustix::param::page_size(), MprotectFlags::empty());
+        // SAFETY: the first page of that mapping, which nobody uses yet.
+        unsafe { rustix::mm::mprotect(base, page, nothing) }
+            .map_err(|e| CallError::new("mprotect(stack)", e))?;
+        Ok(stack)
+    }
+
+    /// Where a stack that grows downwards begins.
+    fn top(&self) -> *mut libc::c_void {
+        // SAFETY: one past the end of the mapping.
+        unsafe { self.base.byte_add(STACK_BYTES) }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made above, which nothing refers to any more.
+        let _ = unsafe { rustix::mm::munmap(self.base, STACK_BYTES) };
+    }
 }
 
 fn fork_unchecked(

@@ -13,9 +13,9 @@ mod signal;
 mod wait;
 
 pub use error::{CallError, Named, errno_name};
-pub use exec::{Program, execute, exit_now};
+pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, set_cloexec_from};
-pub use fork::{Forked, Namespaces, fork, fork_again, fork_into, is_single_threaded, unshare};
+pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{connect_raw, loopback_up};
 pub use signal::{SignalFd, Signals, ignore, reset_all};

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
-use ringfence_jail::{Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason};
+use ringfence_jail::{
+    Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason, Task,
+};
 use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
 use ringfence_spec::{
     Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
@@ -24,6 +26,16 @@ pub(crate) enum Io {
     },
     /// Into the outcome.
     Capture,
+}
+
+/// A child that makes its namespaces while we read the command line and look around; or why there is none.
+pub(crate) struct HeadStart(Result<Option<Early>, Fault>);
+
+impl HeadStart {
+    /// Begins. The calling process must have one thread.
+    pub(crate) fn new() -> Self {
+        Self(Early::start())
+    }
 }
 
 /// A command about to be run.
@@ -82,23 +94,22 @@ impl<'a> Fence<'a> {
     }
 
     /// Runs it to its end.
-    pub(crate) fn run(&self) -> Result<(Plan, Finished), Problem> {
-        let (mode, terminal) = self.stdio();
-        // The child begins while we look around; its birth is also the probe for namespaces.
-        let (early, refused) = match Early::start(mode, terminal) {
-            Ok(early) => (early, None),
-            Err(Fault::NoNamespaces(error)) => (None, Some(error)),
-            Err(fault) => return Err(problem_of(fault)),
-        };
+    pub(crate) fn run(&self, head_start: HeadStart) -> Result<(Plan, Finished), Problem> {
         self.registry.sweep();
         let mut facts = self.survey()?;
-        if let Some(error) = refused {
-            facts.user_namespaces = UserNamespaces::Refused(error.to_string());
-        }
+        let early = match head_start.0 {
+            Ok(early) => early,
+            // The child's birth is also the probe for namespaces.
+            Err(Fault::NoNamespaces(error)) => {
+                facts.user_namespaces = UserNamespaces::Refused(error.to_string());
+                None
+            }
+            Err(fault) => return Err(problem_of(fault)),
+        };
         let plan = self.plan(&facts)?;
         self.warn(&plan);
         let result = match early {
-            Some(early) => match early.run(&plan, &self.registry, &self.run_id.short()) {
+            Some(early) => match self.task(&plan, |task| early.run(task)) {
                 Err(Fault::NotSendable) => self.launch(&plan),
                 other => other,
             },
@@ -140,8 +151,13 @@ impl<'a> Fence<'a> {
     }
 
     fn launch(&self, plan: &Plan) -> Result<Finished, Fault> {
+        self.task(plan, ringfence_jail::run)
+    }
+
+    fn task<T>(&self, plan: &Plan, work: impl FnOnce(&Task<'_>) -> T) -> T {
         let (mode, terminal) = self.stdio();
-        ringfence_jail::run(plan, &self.registry, &self.run_id.short(), mode, terminal)
+        let name = self.run_id.short();
+        work(&Task { plan, registry: &self.registry, name: &name, mode, terminal })
     }
 
     /// Never silently weaker: less than the full tier is said before the program starts.

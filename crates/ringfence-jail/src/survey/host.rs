@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
-    FileId, FileKind, Found, HomeEntry, HostFacts, RootEntry, UserNamespaces, catalogue,
+    CallerIds, FileId, FileKind, Found, HomeEntry, HostFacts, Identity, RootEntry, UserNamespaces,
+    catalogue,
 };
 use ringfence_spec::{CommandPreset, Problem};
 
@@ -31,28 +32,36 @@ pub struct Caller {
     pub config: Option<PathBuf>,
 }
 
+/// Who calls, in numbers.
+pub(crate) fn caller_ids() -> CallerIds {
+    let uid = rustix::process::geteuid().as_raw();
+    CallerIds {
+        uid,
+        gid: rustix::process::getegid().as_raw(),
+        host_root: uid == 0 && owns_all_ids(),
+        stand_in_id: STAND_IN_FIRST
+            + rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % (1 << 22),
+    }
+}
+
 /// Looks at the host.
 pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, Problem> {
     let arch = Arch::NATIVE.ok_or_else(|| {
         Problem::cannot_build("architecture", "this processor architecture is not supported")
     })?;
-    let uid = rustix::process::geteuid().as_raw();
-    let gid = rustix::process::getegid().as_raw();
-    let homes = homes(caller, uid);
+    let ids = caller_ids();
+    let homes = homes(caller, ids.uid);
     let contents: Vec<Contents<'_>> = homes.iter().map(|home| Contents::of(home)).collect();
     let mut secrets =
         existing(contents.iter().flat_map(|home| home.candidates(catalogue::HOME_SECRETS)));
     secrets.extend(existing([caller.state.clone()]));
     secrets.extend(existing(caller.config.clone()));
+    let reader = Reader::of(ids);
     let notify = ringfence_sys::seccomp::notify_available();
     Ok(HostFacts {
         arch,
-        uid,
-        host_root: uid == 0 && owns_all_ids(),
-        gid,
-        groups: groups(gid),
-        stand_in_id: STAND_IN_FIRST
-            + rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % (1 << 22),
+        ids,
+        groups: reader.groups.clone(),
         user_namespaces: UserNamespaces::Usable,
         landlock_abi: ringfence_sys::landlock_abi(),
         seccomp_filter: ringfence_sys::seccomp::filter_available(),
@@ -61,7 +70,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         cgroup: cgroup::facts(&cgroup::find_parent()),
         environment: caller.environment.clone(),
         system: system(preset),
-        system_masks: system_masks(preset),
+        system_masks: system_masks(preset, &reader),
         system_texts: catalogue::SYSTEM_TEXTS
             .iter()
             .map(PathBuf::from)
@@ -70,7 +79,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         home_entries: home_entries(caller, &homes, &contents),
         homes,
         secrets,
-        proc_masks: existing(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
+        proc_masks: reader.readable(existing(catalogue::PROC_MASKS.iter().map(PathBuf::from))),
         sysfs: existing(catalogue::SYSFS.iter().map(PathBuf::from)),
     })
 }
@@ -247,7 +256,7 @@ fn system(preset: CommandPreset) -> Vec<RootEntry> {
     entries
 }
 
-fn system_masks(preset: CommandPreset) -> Vec<Found> {
+fn system_masks(preset: CommandPreset, reader: &Reader) -> Vec<Found> {
     if preset == CommandPreset::Minimal {
         return Vec::new();
     }
@@ -258,8 +267,43 @@ fn system_masks(preset: CommandPreset) -> Vec<Found> {
         name.starts_with(prefix) && name.ends_with(suffix)
     });
     let keys: Vec<PathBuf> = keys.map(|entry| entry.path()).collect();
-    existing(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys))
-        .into_iter()
-        .filter(|found| found.kind != FileKind::Symlink)
-        .collect()
+    let secrets = existing(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys));
+    let secrets = secrets.into_iter().filter(|found| found.kind != FileKind::Symlink);
+    reader.readable(secrets.collect())
+}
+
+/// Whom a run's reads are judged as, on the host.
+struct Reader {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+impl Reader {
+    fn of(ids: CallerIds) -> Self {
+        let who = Identity::of_caller(ids);
+        // A root caller's run is somebody else, without groups.
+        let groups = if ids.host_root { Vec::new() } else { groups(ids.gid) };
+        Self { uid: who.host_uid, gid: who.host_gid, groups }
+    }
+
+    /// Those that permissions alone do not keep from the run, which therefore need a mask.
+    fn readable(&self, found: Vec<Found>) -> Vec<Found> {
+        found.into_iter().filter(|found| self.may_open(&found.path)).collect()
+    }
+
+    fn may_open(&self, path: &Path) -> bool {
+        let Ok(meta) = std::fs::symlink_metadata(path) else { return true };
+        let group = meta.gid() == self.gid || self.groups.contains(&meta.gid());
+        // A list of permissions can name further users; where there may be one, the mode is not the whole truth.
+        let lists = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0u8; 0][..])
+            .is_ok_and(|n| n > 0);
+        let bits = match () {
+            // An owner can give itself what it lacks.
+            () if meta.uid() == self.uid => return true,
+            () if group => 0o070,
+            () => 0o007,
+        };
+        lists || meta.mode() & bits != 0
+    }
 }

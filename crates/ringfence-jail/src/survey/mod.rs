@@ -5,5 +5,6 @@ mod git;
 mod host;
 mod paths;
 
+pub(crate) use host::caller_ids;
 pub use host::{Caller, host_facts};
 pub use paths::{Asked, request};

@@ -6,14 +6,21 @@ mod explain;
 mod policy;
 mod run;
 
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::cli::Command;
+use crate::fence::HeadStart;
+
+/// Begins a run before its command line is read, if there will be one. It ends with its value, run or not.
+pub(crate) fn head_start(first_argument: Option<&OsStr>) -> Option<HeadStart> {
+    (first_argument == Some(OsStr::new("run"))).then(HeadStart::new)
+}
 
 /// Runs a subcommand and returns the process's exit code.
-pub(crate) fn dispatch(command: Command) -> ExitCode {
+pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitCode {
     match command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(args, head_start.unwrap_or_else(HeadStart::new)),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(args) => policy::policy(args),

@@ -5,16 +5,16 @@ use std::process::ExitCode;
 use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
 
 use crate::cli::RunArgs;
-use crate::fence::{self, Fence, Io};
+use crate::fence::{self, Fence, HeadStart, Io};
 use crate::present;
 use crate::settings::{Surroundings, effective};
 
 /// Runs the command; the exit code is the program's own unless the fence ended it.
-pub(crate) fn run(args: RunArgs) -> ExitCode {
+pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
     let json = args.json;
     let terminal = !json && rustix::termios::isatty(rustix::stdio::stdout());
     let io = if json { Io::Capture } else { Io::Passthrough { terminal } };
-    match attempt(args, io) {
+    match attempt(args, io, head_start) {
         Ok(outcome) => {
             if json {
                 present::json(&outcome);
@@ -31,14 +31,14 @@ pub(crate) fn run(args: RunArgs) -> ExitCode {
     }
 }
 
-fn attempt(args: RunArgs, io: Io) -> Result<Outcome, (RunId, Problem)> {
+fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (RunId, Problem)> {
     let unnamed = |problem| (fence::fresh_id().unwrap_or(RunId::from_random([0; 16])), problem);
     let terminal = io == Io::Passthrough { terminal: true };
     let around = Surroundings::real(terminal).map_err(unnamed)?;
     let effective = effective(&args.policy, &around).map_err(unnamed)?;
     let fence = Fence::new(&effective, &around, args.argv, io).map_err(unnamed)?;
     let run_id = fence.run_id();
-    let (plan, finished) = fence.run().map_err(|problem| (run_id, problem))?;
+    let (plan, finished) = fence.run(head_start).map_err(|problem| (run_id, problem))?;
     Ok(fence::outcome(run_id, &plan, finished))
 }
 

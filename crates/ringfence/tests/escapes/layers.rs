@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use ringfence_jail::{Fault, Registry, StdioMode};
+use ringfence_jail::{Fault, Registry, StdioMode, Task};
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
 use ringfence_spec::{Outcome, Problem, Status};
 
@@ -75,7 +75,11 @@ impl Layer {
                 plan.setup.retain(|step| {
                     !matches!(
                         step,
-                        Step::NewRoot { .. } | Step::Mount(_) | Step::SealRoot | Step::PivotRoot
+                        Step::NewRoot
+                            | Step::SizeRoot { .. }
+                            | Step::Mount(_)
+                            | Step::SealRoot
+                            | Step::PivotRoot
                     )
                 });
                 plan.cwd = std::env::current_dir()?;
@@ -96,7 +100,7 @@ impl Layer {
                 plan.setup.retain(|step| *step != Step::JoinCgroup);
                 plan.payload.retain(|step| !matches!(step, Step::SetRlimits { .. }));
                 for step in &mut plan.setup {
-                    if let Step::NewRoot { bytes_max, inodes_max } = step {
+                    if let Step::SizeRoot { bytes_max, inodes_max } = step {
                         (*bytes_max, *inodes_max) = (0, 0);
                     }
                 }
@@ -170,7 +174,9 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
     let registry = Registry::new(&effective.state);
     let mode = StdioMode::Capture { bytes_max: effective.policy.limits.output.bytes() };
     let run_id = fence.run_id();
-    match ringfence_jail::run(&plan, &registry, &run_id.short(), mode, false) {
+    let name = run_id.short();
+    let task = Task { plan: &plan, registry: &registry, name: &name, mode, terminal: false };
+    match ringfence_jail::run(&task) {
         Ok(finished) => Ok(fence::outcome(run_id, &plan, finished)),
         Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
         Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
