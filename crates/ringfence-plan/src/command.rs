@@ -44,6 +44,14 @@ pub fn plan_command(
         .cause("this version has no network proxy; a run has its own loopback and nothing else")
         .hint("leave out `--net`, or pass `--net none`"));
     }
+    if facts.ids.root_outside {
+        return Err(Problem::cannot_build(
+            "root_outside",
+            format!("user {} here is root outside this user namespace", facts.ids.uid),
+        )
+        .cause("no run has host uid 0, and one id mapped alone leaves no other to give it")
+        .hint("enter the namespace as an ordinary user, or run ringfence outside it"));
+    }
     let choice = choose_tier(policy, facts)?;
     refuse_broad_workspaces(policy, request, facts)?;
     match choice.tier {

@@ -160,6 +160,8 @@ pub struct CallerIds {
     pub gid: u32,
     /// Whether that is the host's own root, rather than root of some user namespace.
     pub host_root: bool,
+    /// Whether the user is root outside the user namespace it is in, under whatever number here.
+    pub root_outside: bool,
     /// For a root caller: the host uid and gid that the run is given instead.
     pub stand_in_id: u32,
 }

@@ -104,7 +104,7 @@ impl Identity {
     /// Who a run of this caller's is, as far as that is known before its policy: of a root caller's, files belong to
     /// root until a workspace says otherwise.
     pub fn of_caller(caller: CallerIds) -> Self {
-        let CallerIds { uid, gid, host_root, stand_in_id } = caller;
+        let CallerIds { uid, gid, host_root, stand_in_id, .. } = caller;
         if host_root {
             return Self {
                 guest_uid: GUEST_ID,

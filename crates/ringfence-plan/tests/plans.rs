@@ -24,7 +24,13 @@ fn dir(path: &str) -> Found {
 fn facts() -> HostFacts {
     HostFacts {
         arch: Arch::X86_64,
-        ids: CallerIds { uid: 1000, gid: 1000, host_root: false, stand_in_id: 1_900_000_007 },
+        ids: CallerIds {
+            uid: 1000,
+            gid: 1000,
+            host_root: false,
+            root_outside: false,
+            stand_in_id: 1_900_000_007,
+        },
         groups: Vec::new(),
         user_namespaces: UserNamespaces::Usable,
         landlock_abi: 7,

@@ -35,10 +35,17 @@ pub struct Caller {
 /// Who calls, in numbers.
 pub(crate) fn caller_ids() -> CallerIds {
     let uid = rustix::process::geteuid().as_raw();
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let mapped = mapped(uid, &map);
     CallerIds {
         uid,
         gid: rustix::process::getegid().as_raw(),
-        host_root: uid == 0 && owns_all_ids(),
+        host_root: uid == 0 && matches!(mapped, Mapped::AsItIs),
+        root_outside: match mapped {
+            Mapped::AsItIs => false,
+            Mapped::To(outside) => outside == 0,
+            Mapped::Unknown => uid == 0,
+        },
         stand_in_id: STAND_IN_FIRST
             + rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % (1 << 22),
     }
@@ -124,10 +131,26 @@ fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Found> {
     found
 }
 
-/// Whether uid 0 here is uid 0 of the host: only the initial user namespace maps every id to itself.
-fn owns_all_ids() -> bool {
-    std::fs::read_to_string("/proc/self/uid_map")
-        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
+/// What the user namespace around this process makes of its user.
+enum Mapped {
+    /// The initial namespace, which maps every id to itself.
+    AsItIs,
+    /// This user outside.
+    To(u32),
+    /// Nobody can tell.
+    Unknown,
+}
+
+fn mapped(uid: u32, map: &str) -> Mapped {
+    let numbers: Vec<u32> = map.split_whitespace().flat_map(str::parse).collect();
+    if numbers == [0, 0, u32::MAX] {
+        return Mapped::AsItIs;
+    }
+    let outside = numbers.chunks_exact(3).find_map(|range| {
+        let offset = uid.checked_sub(range[0]).filter(|offset| *offset < range[2])?;
+        range[1].checked_add(offset)
+    });
+    outside.map_or(Mapped::Unknown, Mapped::To)
 }
 
 fn groups(gid: u32) -> Vec<u32> {
@@ -305,5 +328,27 @@ impl Reader {
             () => 0o007,
         };
         lists || meta.mode() & bits != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_a_user_is_outside() {
+        let outside = |uid, map| match mapped(uid, map) {
+            Mapped::AsItIs => "itself".to_owned(),
+            Mapped::To(uid) => uid.to_string(),
+            Mapped::Unknown => "unknown".to_owned(),
+        };
+        assert_eq!(outside(0, "         0          0 4294967295\n"), "itself");
+        assert_eq!(outside(0, "0 0 1"), "0");
+        assert_eq!(outside(0, "0 1000 1\n1 100000 65536"), "1000");
+        assert_eq!(outside(7, "0 1000 1\n1 100000 65536"), "100006");
+        assert_eq!(outside(1000, "1000 0 1"), "0");
+        assert_eq!(outside(1000, "0 0 1"), "unknown");
+        assert_eq!(outside(0, ""), "unknown");
+        assert_eq!(outside(9, "1 4294967295 10"), "unknown");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Ran, World, binary};
+use crate::support::{Ran, World, binary, is_root};
 
 /// Runs `ringfence ARGS` where user namespaces are used up: a user namespace whose own limit is zero.
 fn without_user_namespaces(world: &World, args: &[&str]) -> Ran {
@@ -44,9 +44,11 @@ os.execv(sys.argv[1], sys.argv[1:])";
 }
 
 fn wrapped(world: &World, wrapper: &[&str], args: &[&str]) -> Ran {
-    let output = Command::new(wrapper[0])
-        .args(&wrapper[1..])
-        .arg(binary())
+    let (prefix, binary) = if is_root() { as_somebody(world) } else { (Vec::new(), binary()) };
+    let line: Vec<&str> = prefix.into_iter().chain(wrapper.iter().copied()).collect();
+    let output = Command::new(line[0])
+        .args(&line[1..])
+        .arg(binary)
         .args(args)
         .current_dir(world.work())
         .env("HOME", world.home())
@@ -56,6 +58,39 @@ fn wrapped(world: &World, wrapper: &[&str], args: &[&str]) -> Ran {
         .output()
         .unwrap();
     Ran::from(&output)
+}
+
+/// Root itself is refused in a namespace that maps nobody else; so the world is given to somebody, with a binary.
+fn as_somebody(world: &World) -> (Vec<&'static str>, std::path::PathBuf) {
+    let copy = world.root().join("ringfence");
+    if !copy.exists() {
+        assert!(Command::new("cp").arg(binary()).arg(&copy).status().unwrap().success());
+    }
+    let given = Command::new("chown").args(["-R", "61234:61234"]).arg(world.root()).status();
+    assert!(given.unwrap().success());
+    (vec!["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups"], copy)
+}
+
+#[test]
+fn root_under_another_name_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let world = World::new();
+    for map in [&["--map-current-user"][..], &["--map-user=1000", "--map-group=1000"]] {
+        let output = Command::new("unshare")
+            .arg("-U")
+            .args(map)
+            .arg(binary())
+            .args(["run", "--", "touch", "ran"])
+            .current_dir(world.work())
+            .output()
+            .unwrap();
+        let ran = Ran::from(&output);
+        assert_eq!(ran.code, 125, "{}", ran.stderr);
+        assert!(ran.stderr.contains("is root outside"), "{}", ran.stderr);
+        assert!(world.names().is_empty());
+    }
 }
 
 #[test]
