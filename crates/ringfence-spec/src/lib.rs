@@ -19,6 +19,6 @@ pub use outcome::{
     Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, Start, Status,
     Truncated, Usage, WorkspaceChanges,
 };
-pub use policy::{CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView};
+pub use policy::{CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView};
 pub use problem::{Problem, ProblemKind};
 pub use quantity::{ByteSize, Count, QuantityError, Span};

@@ -64,6 +64,68 @@ impl fmt::Display for CommandPreset {
     }
 }
 
+/// A named set of rules for Python code, from the tightest to the loosest: what one of them allows, every later one allows.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CodePreset {
+    /// A calculator with loops: a whitelist of syntax, 36 builtins, no import.
+    Strict,
+    /// Ordinary programs over harmless modules: no files, no reflection.
+    #[default]
+    Standard,
+    /// The same with files, threads and the libraries of data work.
+    Data,
+    /// Any program that parses; the other layers alone hold it.
+    Open,
+}
+
+impl CodePreset {
+    /// Every preset, in the order `ringfence policy presets` lists them.
+    pub const ALL: [Self; 4] = [Self::Standard, Self::Strict, Self::Data, Self::Open];
+
+    /// The name users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Standard => "standard",
+            Self::Data => "data",
+            Self::Open => "open",
+        }
+    }
+
+    /// One sentence for people choosing between presets.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Self::Strict => {
+                "expressions, loops and 36 builtins; no import, def, class, with or try"
+            }
+            Self::Standard => {
+                "ordinary Python over an allowlist of imports; no files, no reflection"
+            }
+            Self::Data => "standard, and files, threads, sqlite3, numpy, pandas and their kin",
+            Self::Open => "any program that parses, up to 50 KB; the other layers alone hold it",
+        }
+    }
+}
+
+impl FromStr for CodePreset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+            format!("`{text}` is not a code preset; choose standard, strict, data or open")
+        })
+    }
+}
+
+impl fmt::Display for CodePreset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One variable the run receives besides the ones Ringfence sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -220,6 +282,16 @@ mod tests {
         assert!("=x".parse::<EnvGrant>().is_err());
         assert!("1A=x".parse::<EnvGrant>().is_err());
         assert!("A B=x".parse::<EnvGrant>().is_err());
+    }
+
+    #[test]
+    fn code_presets_are_ordered_from_tight_to_loose() {
+        use CodePreset::{Data, Open, Standard, Strict};
+        assert!(Strict < Standard && Standard < Data && Data < Open);
+        for preset in CodePreset::ALL {
+            assert_eq!(preset.name().parse(), Ok(preset));
+        }
+        assert!("workspace".parse::<CodePreset>().is_err());
     }
 
     #[test]

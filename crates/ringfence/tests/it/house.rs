@@ -9,6 +9,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("ringfence", &["ringfence-jail", "ringfence-plan", "ringfence-spec"]),
     ("ringfence-jail", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-plan", &["ringfence-spec"]),
+    ("ringfence-screen", &["ringfence-spec"]),
     ("ringfence-spec", &[]),
     ("ringfence-sys", &[]),
 ];
@@ -62,9 +63,10 @@ fn unsafe_code_is_forbidden_everywhere_but_in_sys() {
 }
 
 #[test]
-fn the_plan_does_no_io() {
+fn the_plan_and_the_screen_do_no_io() {
     let Some(root) = sources() else { return };
-    let mut pending = vec![root.join("crates/ringfence-plan/src")];
+    let mut pending =
+        vec![root.join("crates/ringfence-plan/src"), root.join("crates/ringfence-screen/src")];
     while let Some(dir) = pending.pop() {
         for entry in std::fs::read_dir(dir).unwrap().flatten() {
             let path = entry.path();

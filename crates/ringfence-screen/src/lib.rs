@@ -1,0 +1,19 @@
+//! Reads what is about to run and what is about to be shown. [`screen`] judges Python source by its syntax tree (layer 1);
+//! [`scrub`] makes captured output safe to print (layer 7).
+//!
+//! Pure: opens no file, reads no environment, calls no clock. Judges text only; what holds a program that slips through is
+//! the jail.
+
+mod invisible;
+mod names;
+mod rules;
+mod screen;
+mod shape;
+mod verdict;
+mod walk;
+
+pub use rules::strict::BUILTINS as STRICT_BUILTINS;
+pub use rules::{RULES, Rule};
+pub use screen::screen;
+pub use shape::{DEPTH_MAX, NESTING_MAX, SOURCE_BYTES_MAX};
+pub use verdict::{Risk, VIOLATIONS_MAX, Verdict, Violation};

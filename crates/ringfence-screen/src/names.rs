@@ -1,0 +1,204 @@
+//! Who a name belongs to: Python's scopes, as far as a rule depends on them. Says whether a mention can reach a builtin or a
+//! module, and errs towards yes: a name counts as the program's own only where no order of execution says otherwise.
+
+use std::collections::{HashMap, HashSet};
+
+use ruff_text_size::TextSize;
+
+use crate::rules::imports::Imported;
+
+/// A scope, by number; the module is the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ScopeId(u32);
+
+/// The scope of the whole source.
+pub(crate) const MODULE: ScopeId = ScopeId(0);
+
+/// How a scope looks names up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScopeKind {
+    /// Names not found are builtins.
+    Module,
+    /// A name bound anywhere in it is its own, from the first line to the last.
+    Function,
+    /// Like a function for its targets, but `:=` binds outside of it.
+    Comprehension,
+    /// Names not found are looked up as if it were not there; functions in it do not see its names.
+    Class,
+}
+
+#[derive(Debug)]
+struct Scope {
+    kind: ScopeKind,
+    parent: ScopeId,
+}
+
+/// What a scope says about a name.
+#[derive(Clone, Copy, Debug)]
+enum Binding {
+    Own(Imported),
+    Global,
+    Nonlocal,
+}
+
+/// A statement after which a name is bound for certain, up to the end of its block.
+#[derive(Clone, Copy, Debug)]
+struct Certain {
+    scope: ScopeId,
+    from: TextSize,
+    to: TextSize,
+    what: Imported,
+}
+
+/// What a mention of a name can reach.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach {
+    /// Something the program made itself.
+    Own,
+    /// A module whose members are known.
+    Module(&'static crate::rules::modules::Module),
+    /// The builtin of that name, or something the program made.
+    BuiltinOrOwn,
+    /// The program binds it nowhere: a builtin, or a variable of the session.
+    Unbound,
+}
+
+/// Scopes and bindings of one source.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    scopes: Vec<Scope>,
+    bindings: HashMap<(ScopeId, &'a str), Binding>,
+    certain: HashMap<&'a str, Vec<Certain>>,
+    /// Where the module or a `global` statement's function binds a name to a module, by the last place.
+    modules: HashMap<&'a str, (TextSize, &'static crate::rules::modules::Module)>,
+    /// Names that are bound outside of functions somewhere.
+    outside: HashSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new() -> Self {
+        Self {
+            scopes: vec![Scope { kind: ScopeKind::Module, parent: MODULE }],
+            bindings: HashMap::new(),
+            certain: HashMap::new(),
+            modules: HashMap::new(),
+            outside: HashSet::new(),
+        }
+    }
+
+    /// Opens a scope inside another.
+    pub(crate) fn open(&mut self, kind: ScopeKind, parent: ScopeId) -> ScopeId {
+        let id = ScopeId(u32::try_from(self.scopes.len()).unwrap_or(u32::MAX));
+        self.scopes.push(Scope { kind, parent });
+        id
+    }
+
+    pub(crate) fn kind(&self, scope: ScopeId) -> ScopeKind {
+        self.scopes[scope.0 as usize].kind
+    }
+
+    /// The scope that `:=` binds in: the next one around that is no comprehension.
+    pub(crate) fn outside_comprehensions(&self, mut scope: ScopeId) -> ScopeId {
+        while self.kind(scope) == ScopeKind::Comprehension {
+            scope = self.scopes[scope.0 as usize].parent;
+        }
+        scope
+    }
+
+    /// `global name`.
+    pub(crate) fn declare_global(&mut self, scope: ScopeId, name: &'a str) {
+        self.bindings.insert((scope, name), Binding::Global);
+    }
+
+    /// `nonlocal name`.
+    pub(crate) fn declare_nonlocal(&mut self, scope: ScopeId, name: &'a str) {
+        self.bindings.insert((scope, name), Binding::Nonlocal);
+    }
+
+    /// Notes that a scope binds a name somewhere.
+    pub(crate) fn bind(&mut self, scope: ScopeId, name: &'a str, at: TextSize, what: Imported) {
+        if self.is_outside(scope, name) {
+            if self.kind(scope) == ScopeKind::Class {
+                self.bindings.entry((scope, name)).or_insert(Binding::Own(what));
+            }
+            self.outside.insert(name);
+            if let Imported::Module(module) = what {
+                self.modules.insert(name, (at, module));
+            }
+            return;
+        }
+        let binding = self.bindings.entry((scope, name)).or_insert(Binding::Own(what));
+        // Once a module, always perhaps a module.
+        if let (Binding::Own(known @ Imported::Value), Imported::Module(_)) = (binding, what) {
+            *known = what;
+        }
+    }
+
+    /// Notes that a statement binds a name for certain; the rest of its block comes after it.
+    pub(crate) fn bind_for_certain(
+        &mut self,
+        scope: ScopeId,
+        name: &'a str,
+        (from, to): (TextSize, TextSize),
+        what: Imported,
+    ) {
+        if self.is_outside(scope, name) {
+            let scope = if self.kind(scope) == ScopeKind::Class { scope } else { MODULE };
+            self.certain.entry(name).or_default().push(Certain { scope, from, to, what });
+        }
+    }
+
+    /// Whether a binding here is looked up like one of the module: bound is only what has been executed.
+    pub(crate) fn is_outside(&self, scope: ScopeId, name: &str) -> bool {
+        match self.kind(scope) {
+            ScopeKind::Module | ScopeKind::Class => true,
+            ScopeKind::Function | ScopeKind::Comprehension => {
+                matches!(self.bindings.get(&(scope, name)), Some(Binding::Global))
+            }
+        }
+    }
+
+    /// What a mention of a name reaches. Ask when the whole source has been walked.
+    pub(crate) fn reach(&self, scope: ScopeId, name: &str, at: TextSize) -> Reach {
+        let mut current = scope;
+        loop {
+            match self.kind(current) {
+                ScopeKind::Module => break,
+                // A name that a class body binds skips the functions around it.
+                ScopeKind::Class if current == scope => {
+                    if self.bindings.contains_key(&(current, name)) {
+                        break;
+                    }
+                }
+                ScopeKind::Class => {}
+                ScopeKind::Function | ScopeKind::Comprehension => {
+                    match self.bindings.get(&(current, name)) {
+                        Some(Binding::Own(Imported::Value)) => return Reach::Own,
+                        Some(Binding::Own(Imported::Module(module))) => {
+                            return Reach::Module(module);
+                        }
+                        Some(Binding::Global) => break,
+                        Some(Binding::Nonlocal) | None => {}
+                    }
+                }
+            }
+            current = self.scopes[current.0 as usize].parent;
+        }
+        let module = self.modules.get(name);
+        let own = self.certain.get(name).is_some_and(|list| {
+            list.iter().any(|c| {
+                (c.scope == MODULE || c.scope == scope)
+                    && c.from <= at
+                    && at < c.to
+                    && matches!(c.what, Imported::Value)
+                    && module.is_none_or(|(last, _)| *last < c.from)
+            })
+        });
+        match module {
+            _ if own => Reach::Own,
+            Some((_, module)) => Reach::Module(module),
+            None if self.outside.contains(name) => Reach::BuiltinOrOwn,
+            None => Reach::Unbound,
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Builtins that run code, read files or reflect (R1.2): which, up to which preset, and how a call of them can be harmless.
+//! A blocked builtin may not even be mentioned, so an alias is refused where it is made.
+
+use ringfence_spec::CodePreset;
+use ruff_python_ast::{Arguments, Expr, ExprCall};
+
+/// A builtin with a rule.
+#[derive(Debug)]
+pub(crate) struct Builtin {
+    name: &'static str,
+    /// The loosest preset that refuses it.
+    pub(crate) up_to: CodePreset,
+    /// When it is allowed all the same.
+    pub(crate) unless: Unless,
+    /// What to write instead.
+    pub(crate) hint: &'static str,
+}
+
+/// When a builtin with a rule is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unless {
+    /// Never.
+    Never,
+    /// Called with the name of an attribute as a literal.
+    LiteralName,
+    /// Called with one argument, or named where only a type is meant.
+    OneArgument,
+}
+
+macro_rules! builtins {
+    ($($name:literal $up_to:ident $unless:ident $hint:literal,)*) => {
+        &[$(Builtin {
+            name: $name,
+            up_to: CodePreset::$up_to,
+            unless: Unless::$unless,
+            hint: $hint,
+        }),*]
+    };
+}
+
+/// Sorted by name.
+const BLOCKED: &[Builtin] = builtins! {
+    "breakpoint" Data Never "print what you want to see",
+    "compile" Data Never "write the code itself; for patterns use `re.compile`",
+    "copyright" Data Never "give the variable another name",
+    "credits" Data Never "give the variable another name",
+    "delattr" Data LiteralName "write `del x.name`",
+    "eval" Data Never "write the expression itself; to read data use `json.loads`",
+    "exec" Data Never "write the statements themselves",
+    "getattr" Data LiteralName "write the name as a literal, or look it up in a dict of your own",
+    "globals" Data Never "keep values in a dict of your own",
+    "help" Data Never "print the `__doc__` of what you want to read about",
+    "input" Data Never "put the value into the program, or pass it on stdin to a run with files",
+    "license" Data Never "give the variable another name",
+    "locals" Data Never "keep values in a dict of your own",
+    "open" Standard Never "use `io.StringIO` for text in memory; the preset `data` has files",
+    "setattr" Data LiteralName "write `x.name = value`, or keep values in a dict",
+    "type" Data OneArgument "write `type(x)` with one argument, or a `class` statement",
+    "vars" Data Never "name the attributes; a dataclass has `dataclasses.asdict(x)`",
+};
+
+/// The rule about a builtin, if it has one in a preset.
+pub(crate) fn blocked(name: &str, preset: CodePreset) -> Option<&'static Builtin> {
+    let at = BLOCKED.binary_search_by(|builtin| builtin.name.cmp(name)).ok()?;
+    let builtin = &BLOCKED[at];
+    (preset <= builtin.up_to).then_some(builtin)
+}
+
+/// Builtins that look at a value and give nothing of it away: a module may be handed to them.
+pub(crate) fn only_looks(name: &str) -> bool {
+    matches!(name, "dir" | "hasattr" | "id" | "isinstance" | "print" | "repr" | "str")
+}
+
+/// What a call of getattr, setattr or delattr, or of a method like `__setattr__`, names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum AttributeName<'a> {
+    /// A literal.
+    Literal(&'a str),
+    /// Anything that is known only when it runs.
+    Computed,
+}
+
+/// The attribute that an argument names.
+pub(crate) fn attribute_name(arguments: &Arguments, position: usize) -> AttributeName<'_> {
+    let before = arguments.args.get(..=position);
+    match before {
+        Some(before) if !before.iter().any(Expr::is_starred_expr) => match &before[position] {
+            Expr::StringLiteral(literal) => AttributeName::Literal(literal.value.to_str()),
+            _ => AttributeName::Computed,
+        },
+        _ => AttributeName::Computed,
+    }
+}
+
+/// `type(x)`: the class of a value, and no class of its own making.
+pub(crate) fn has_one_argument(call: &ExprCall) -> bool {
+    let arguments = &call.arguments;
+    arguments.keywords.is_empty() && matches!(&*arguments.args, [one] if !one.is_starred_expr())
+}
+
+/// `type(int)(…)`, `type(type(x))(…)`: calls `type` without naming it in front of the arguments.
+pub(crate) fn calls_a_metaclass(callee: &Expr) -> bool {
+    const TYPES: &[&str] = &[
+        "bool",
+        "bytes",
+        "complex",
+        "dict",
+        "float",
+        "frozenset",
+        "int",
+        "list",
+        "object",
+        "set",
+        "str",
+        "tuple",
+        "type",
+    ];
+    let Expr::Call(call) = callee else { return false };
+    let of = |call: &ExprCall| matches!(&*call.func, Expr::Name(n) if n.id.as_str() == "type");
+    of(call)
+        && call.arguments.args.first().is_some_and(|argument| match argument {
+            Expr::Name(name) => TYPES.contains(&name.id.as_str()),
+            Expr::Call(inner) => of(inner),
+            _ => false,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_sorted() {
+        assert!(BLOCKED.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+
+    #[test]
+    fn open_is_for_data_work() {
+        assert!(blocked("open", CodePreset::Standard).is_some());
+        assert!(blocked("open", CodePreset::Data).is_none());
+        assert!(blocked("eval", CodePreset::Data).is_some());
+        assert!(blocked("eval", CodePreset::Open).is_none());
+        assert!(blocked("filter", CodePreset::Strict).is_none());
+    }
+}

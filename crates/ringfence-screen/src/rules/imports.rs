@@ -1,0 +1,132 @@
+//! Import statements, and the way from a module to its members (R1.3).
+
+use ringfence_spec::CodePreset;
+
+use super::modules::{self, Kind, Known, Module};
+use super::{IMPORT_NOT_ALLOWED, MODULE_MEMBER_NOT_ALLOWED, Rule};
+use crate::verdict::Risk;
+
+/// What a name stands for after an import.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Imported {
+    /// A module whose members are known.
+    Module(&'static Module),
+    /// A function, a class, a value, or a module the operator named.
+    Value,
+}
+
+/// Why an import or a member is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) rule: &'static Rule,
+    pub(crate) risk: Risk,
+    pub(crate) subject: String,
+    pub(crate) hint: String,
+}
+
+/// Whether a module may be imported, and what its name then stands for.
+pub(crate) fn module(
+    path: &str,
+    preset: CodePreset,
+    extra: &[String],
+) -> Result<Imported, Refusal> {
+    match modules::find(path, preset, extra) {
+        Known::Listed(module) => Ok(Imported::Module(module)),
+        Known::Extra => Ok(Imported::Value),
+        Known::No => Err(not_allowed(path, preset)),
+    }
+}
+
+fn not_allowed(path: &str, preset: CodePreset) -> Refusal {
+    let top = path.split('.').next().unwrap_or(path);
+    let later = [CodePreset::Standard, CodePreset::Data]
+        .into_iter()
+        .find(|p| *p > preset && matches!(modules::find(path, *p, &[]), Known::Listed(_)));
+    let hint = match (later, instead(path)) {
+        (Some(later), _) => format!("the preset `{later}` has it"),
+        (None, Some(instead)) => instead.to_owned(),
+        (None, None) => format!("do without it, or ask the operator for `--allow-import {path}`"),
+    };
+    let risk = if modules::reaches_out(top) { Risk::High } else { IMPORT_NOT_ALLOWED.risk };
+    Refusal { rule: &IMPORT_NOT_ALLOWED, risk, subject: path.to_owned(), hint }
+}
+
+/// What does the same without leaving the lists.
+fn instead(path: &str) -> Option<&'static str> {
+    Some(match path.split('.').next().unwrap_or(path) {
+        "pickle" | "marshal" | "shelve" | "dill" => "use `json` to keep data",
+        "requests" | "urllib" | "http" | "httpx" | "socket" | "aiohttp" => {
+            "a code run has no network; pass the data in as a file"
+        }
+        "subprocess" | "multiprocessing" | "pty" => "a code run starts no processes",
+        "builtins" | "importlib" | "imp" => "use the `import` statement",
+        _ => return None,
+    })
+}
+
+/// What a member of a module stands for: `import x; x.member`, `from x import member`.
+pub(crate) fn member(
+    of: &'static Module,
+    path: &str,
+    member: &str,
+    preset: CodePreset,
+    extra: &[String],
+) -> Result<Imported, Refusal> {
+    let below = format!("{path}.{member}");
+    match modules::find(&below, preset, extra) {
+        Known::Listed(module) if of.has(member, preset) => return Ok(Imported::Module(module)),
+        Known::Extra => return Ok(Imported::Value),
+        _ => {}
+    }
+    let refuse = |hint: String| Refusal {
+        rule: &MODULE_MEMBER_NOT_ALLOWED,
+        risk: MODULE_MEMBER_NOT_ALLOWED.risk,
+        subject: below.clone(),
+        hint,
+    };
+    if !of.has(member, preset) {
+        return Err(refuse(match (of.few(preset), member_instead(&below)) {
+            (_, Some(instead)) => instead.to_owned(),
+            (Some(few), None) => format!("of `{path}` this preset has {}", few.join(", ")),
+            (None, None) => format!("this member of `{path}` is not available"),
+        }));
+    }
+    // What a module imported for itself is a way to that other module.
+    let leaks = match of.kind {
+        Kind::Standard => modules::is_standard_library(member) && !of.owns(member),
+        Kind::Package => modules::reaches_out(member),
+    };
+    if leaks {
+        return match modules::find(member, preset, extra) {
+            Known::Listed(module) => Ok(Imported::Module(module)),
+            Known::Extra => Ok(Imported::Value),
+            Known::No => {
+                Err(refuse(format!("it is the module `{member}`, which is not on the list")))
+            }
+        };
+    }
+    if member.starts_with('_') && !is_public_dunder(member) && of.kind == Kind::Standard {
+        return Err(refuse("use a member without a leading underscore".to_owned()));
+    }
+    Ok(Imported::Value)
+}
+
+/// A member of a module that has one name in every module and is plain text, or that its list names.
+fn is_public_dunder(member: &str) -> bool {
+    super::attributes::is_dunder(member) && super::attributes::is_harmless_dunder(member)
+}
+
+fn member_instead(path: &str) -> Option<&'static str> {
+    Some(match path {
+        "abc.ABCMeta" => "derive from `abc.ABC`",
+        "dataclasses.make_dataclass" => "write a `class` statement with `@dataclass`",
+        "functools.singledispatch" | "functools.singledispatchmethod" => {
+            "choose by `isinstance`, or by a dict from type to function"
+        }
+        "string.Formatter" => "use an f-string or `str.format`",
+        "typing.get_type_hints" => "a dataclass has `dataclasses.fields(x)`",
+        "concurrent.futures.ProcessPoolExecutor" => "use `ThreadPoolExecutor`",
+        "sys.modules" => "import the module you want",
+        _ => return None,
+    })
+}

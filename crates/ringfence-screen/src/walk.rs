@@ -1,0 +1,898 @@
+//! One walk over a syntax tree. Collects bindings and mentions, asks the rules about everything that can be judged on the
+//! spot, and judges mentions at the end, when every binding is known.
+
+use ringfence_spec::CodePreset;
+use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
+use ruff_python_ast::{
+    Comprehension, ExceptHandler, Expr, ExprAttribute, ExprCall, ExprContext, ExprLambda, ExprName,
+    Identifier, InterpolatedStringElement, Parameters, Pattern, PatternKeyword, Stmt, StmtClassDef,
+    StmtFunctionDef, StmtImport, StmtImportFrom, TypeParam, TypeParams,
+};
+use ruff_text_size::{Ranged as _, TextSize};
+
+use crate::names::{MODULE, Names, Reach, ScopeId, ScopeKind};
+use crate::rules::calls::{self, AttributeName, Unless};
+use crate::rules::imports::{self, Imported, Refusal};
+use crate::rules::modules::{self, Kind, Known, Module};
+use crate::rules::{self, Rule, attributes, classes, strict, strings};
+use crate::verdict::Findings;
+
+/// Walks a valid module and notes every broken rule of a preset.
+pub(crate) fn walk(
+    body: &[Stmt],
+    preset: CodePreset,
+    extra_imports: &[String],
+    findings: &mut Findings,
+) {
+    let mut walk = Walk {
+        preset,
+        extra_imports,
+        findings,
+        names: Names::new(),
+        mentions: Vec::new(),
+        scope: MODULE,
+        block_end: TextSize::default(),
+        annotation: false,
+        functions: Vec::new(),
+    };
+    walk.visit_body(body);
+    walk.judge_mentions();
+}
+
+/// A name that is read.
+struct Mention<'a> {
+    name: &'a ExprName,
+    scope: ScopeId,
+    used: Used<'a>,
+}
+
+/// What a name is read for.
+#[derive(Clone, Copy)]
+enum Used<'a> {
+    /// As a value that may go anywhere.
+    Value,
+    /// Where only a type is meant: an annotation, a comparison, a subscript.
+    Type,
+    /// As the argument of a function called by this name.
+    Argument(&'a ExprName),
+    /// To be called.
+    Call(&'a ExprCall),
+    /// For a member; the whole chain, outermost attribute first.
+    Member(&'a ExprAttribute),
+    /// To be unbound.
+    Deleted,
+}
+
+/// A function being defined around the present place.
+struct Defined<'a> {
+    name: &'a str,
+    parameters: &'a Parameters,
+}
+
+struct Walk<'a, 'f> {
+    preset: CodePreset,
+    extra_imports: &'f [String],
+    findings: &'f mut Findings,
+    names: Names<'a>,
+    mentions: Vec<Mention<'a>>,
+    scope: ScopeId,
+    /// Where the block of statements being walked ends.
+    block_end: TextSize,
+    /// Whether an annotation is being walked.
+    annotation: bool,
+    functions: Vec<Defined<'a>>,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn add(&mut self, rule: &'static Rule, at: TextSize, subject: &str, hint: impl Into<String>) {
+        if self.preset <= rule.up_to {
+            self.findings.add(rule, at.to_u32(), subject, hint);
+        }
+    }
+
+    fn refuse(&mut self, at: TextSize, refusal: Refusal) {
+        let Refusal { rule, risk, subject, hint } = refusal;
+        if self.preset <= rule.up_to {
+            self.findings.add_at_risk(rule, risk, at.to_u32(), &subject, hint);
+        }
+    }
+
+    fn bind(&mut self, name: &'a Identifier, what: Imported) {
+        self.names.bind(self.scope, name.id.as_str(), name.start(), what);
+    }
+
+    fn mention(&mut self, name: &'a ExprName, used: Used<'a>) {
+        let used = if self.annotation && matches!(used, Used::Value) { Used::Type } else { used };
+        self.mentions.push(Mention { name, scope: self.scope, used });
+    }
+
+    /// A bare name is noted with what it is used for; anything else is walked.
+    fn visit_used(&mut self, expression: &'a Expr, used: Used<'a>) {
+        match expression {
+            Expr::Name(name) if name.ctx == ExprContext::Load => {
+                self.visit_name_spelling(name);
+                self.mention(name, used);
+            }
+            other => self.visit_expr(other),
+        }
+    }
+
+    fn within(&mut self, kind: ScopeKind, body: impl FnOnce(&mut Self)) {
+        let outer = self.scope;
+        self.scope = self.names.open(kind, outer);
+        body(self);
+        self.scope = outer;
+    }
+
+    fn attribute(&mut self, attribute: &Identifier) {
+        if let Some((rule, hint)) = attributes::judge(&attribute.id) {
+            self.add(rule, attribute.start(), &attribute.id, hint);
+        }
+    }
+
+    /// A literal that stands for an attribute: the second argument of getattr.
+    fn literal_attribute(&mut self, at: TextSize, name: &str) {
+        if let Some((rule, hint)) = attributes::judge(name) {
+            self.add(rule, at, name, hint);
+        }
+    }
+
+    /// Dunder names are judged by their spelling, wherever they stand.
+    fn visit_name_spelling(&mut self, name: &'a ExprName) {
+        let id = name.id.as_str();
+        if !attributes::is_dunder(id) || id == "__match_args__" {
+            return;
+        }
+        if name.ctx == ExprContext::Store {
+            if let Some((rule, hint)) = classes::judge_definition(id) {
+                self.add(rule, name.start(), id, hint);
+            }
+        } else if !attributes::is_harmless_dunder(id) {
+            let hint = "it is the interpreter's own; use what the program made itself";
+            self.add(&rules::NAME_NOT_ALLOWED, name.start(), id, hint);
+        }
+    }
+
+    /// A chain of attributes, walked without recursion: `a.b.c.d`.
+    fn chain(&mut self, outermost: &'a ExprAttribute, skip_last: bool) {
+        let mut current = outermost;
+        if !skip_last {
+            self.attribute(&outermost.attr);
+        }
+        loop {
+            match &*current.value {
+                Expr::Attribute(inner) => {
+                    self.attribute(&inner.attr);
+                    current = inner;
+                }
+                Expr::Name(name) => {
+                    self.visit_name_spelling(name);
+                    self.mention(name, Used::Member(outermost));
+                    return;
+                }
+                other => {
+                    self.visit_expr(other);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, call: &'a ExprCall) {
+        match &*call.func {
+            Expr::Name(name) => {
+                self.visit_name_spelling(name);
+                self.mention(name, Used::Call(call));
+                self.arguments_of(call, name);
+                return;
+            }
+            Expr::Attribute(attribute) => {
+                let method = attribute.attr.id.as_str();
+                let by_name = attributes::is_attribute_protocol(method);
+                if by_name {
+                    self.attribute_protocol(call, attribute);
+                }
+                if strings::formats(method) && !strings::is_literal(&attribute.value) {
+                    let hint = "call it on a literal, or use an f-string";
+                    self.add(&rules::FORMAT_NOT_ALLOWED, attribute.attr.start(), method, hint);
+                }
+                if is_getter(method) {
+                    self.getter(call, method);
+                }
+                self.chain(attribute, by_name || is_getter(method));
+            }
+            other => {
+                if calls::calls_a_metaclass(other) {
+                    let hint = "write a `class` statement";
+                    self.add(&rules::DYNAMIC_CLASS, call.start(), "type(…)(…)", hint);
+                }
+                self.visit_expr(other);
+            }
+        }
+        self.visit_arguments(&call.arguments);
+    }
+
+    /// The arguments of a function called by name: some functions only look at what they get.
+    fn arguments_of(&mut self, call: &'a ExprCall, callee: &'a ExprName) {
+        for argument in &call.arguments.args {
+            match argument {
+                Expr::Tuple(tuple) => {
+                    for element in tuple {
+                        self.visit_used(element, Used::Argument(callee));
+                    }
+                }
+                other => self.visit_used(other, Used::Argument(callee)),
+            }
+        }
+        for keyword in &call.arguments.keywords {
+            self.visit_expr(&keyword.value);
+        }
+    }
+
+    /// `super().__setattr__("x", 1)`, `object.__getattribute__(self, name)`.
+    fn attribute_protocol(&mut self, call: &'a ExprCall, method: &'a ExprAttribute) {
+        let after_name = usize::from(method.attr.id.as_str() == "__setattr__");
+        let arguments = &call.arguments;
+        let position = arguments.args.len().checked_sub(1 + after_name);
+        if let Some(position) = position.filter(|_| arguments.keywords.is_empty()) {
+            match calls::attribute_name(arguments, position) {
+                AttributeName::Literal(name) => {
+                    self.literal_attribute(arguments.args[position].start(), name);
+                    return;
+                }
+                // Inside `def __setattr__(self, name, value)` the name comes from an assignment that was screened.
+                AttributeName::Computed if self.is_parameter_of_same(&arguments.args[position]) => {
+                    return;
+                }
+                AttributeName::Computed => {}
+            }
+        }
+        let hint = "write the name as a literal";
+        let at = method.attr.start();
+        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, &method.attr.id, hint);
+    }
+
+    fn is_parameter_of_same(&self, argument: &Expr) -> bool {
+        let (Expr::Name(name), Some(function)) = (argument, self.functions.last()) else {
+            return false;
+        };
+        attributes::is_attribute_protocol(function.name)
+            && function.parameters.iter().nth(1).is_some_and(|p| p.name().id == name.id)
+    }
+
+    /// `operator.attrgetter("a.b")`, `operator.methodcaller("name")`.
+    fn getter(&mut self, call: &'a ExprCall, function: &str) {
+        let arguments = &call.arguments;
+        let n_names = if function == "attrgetter" { arguments.args.len() } else { 1 };
+        for position in 0..n_names.max(1) {
+            match calls::attribute_name(arguments, position) {
+                AttributeName::Literal(names) => {
+                    for name in names.split('.') {
+                        self.literal_attribute(arguments.args[position].start(), name);
+                    }
+                }
+                AttributeName::Computed => {
+                    let hint = "write the name as a literal, or a lambda";
+                    let at = call.func.end();
+                    self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, function, hint);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn function(&mut self, function: &'a StmtFunctionDef) {
+        for decorator in &function.decorator_list {
+            self.visit_used(&decorator.expression, Used::Value);
+        }
+        let name = function.name.id.as_str();
+        if let Some((rule, hint)) = classes::judge_definition(name) {
+            self.add(rule, function.name.start(), name, hint);
+        }
+        self.bind(&function.name, Imported::Value);
+        // Without decorators nothing can call it before its name is bound.
+        let bound_from = match function.body.first() {
+            Some(first) if function.decorator_list.is_empty() => first.start(),
+            _ => function.end(),
+        };
+        self.certain(name, bound_from);
+        self.with_type_params(function.type_params.as_deref(), |walk| {
+            walk.parameters(&function.parameters);
+            if let Some(returns) = &function.returns {
+                walk.visit_annotation(returns);
+            }
+            walk.within(ScopeKind::Function, |walk| {
+                for parameter in &*function.parameters {
+                    walk.bind(parameter.name(), Imported::Value);
+                }
+                walk.functions.push(Defined { name, parameters: &function.parameters });
+                walk.visit_body(&function.body);
+                walk.functions.pop();
+            });
+        });
+    }
+
+    fn lambda(&mut self, lambda: &'a ExprLambda) {
+        if let Some(parameters) = &lambda.parameters {
+            self.parameters(parameters);
+        }
+        self.within(ScopeKind::Function, |walk| {
+            for parameter in lambda.parameters.iter().flat_map(|p| p.iter()) {
+                walk.bind(parameter.name(), Imported::Value);
+            }
+            walk.visit_used(&lambda.body, Used::Value);
+        });
+    }
+
+    /// Defaults and annotations belong to the scope around a function.
+    fn parameters(&mut self, parameters: &'a Parameters) {
+        for parameter in parameters {
+            if let Some(annotation) = parameter.annotation() {
+                self.visit_annotation(annotation);
+            }
+            if let Some(default) = parameter.default() {
+                self.visit_used(default, Used::Value);
+            }
+        }
+    }
+
+    fn class(&mut self, class: &'a StmtClassDef) {
+        for decorator in &class.decorator_list {
+            self.visit_used(&decorator.expression, Used::Value);
+        }
+        for (at, subject, hint) in classes::judge_head(class) {
+            self.add(classes::HEAD, at.into(), &subject, hint);
+        }
+        self.with_type_params(class.type_params.as_deref(), |walk| {
+            if let Some(arguments) = &class.arguments {
+                walk.visit_arguments(arguments);
+            }
+            walk.within(ScopeKind::Class, |walk| walk.visit_body(&class.body));
+        });
+        self.bind(&class.name, Imported::Value);
+        self.certain(class.name.id.as_str(), class.end());
+    }
+
+    fn with_type_params(
+        &mut self,
+        type_params: Option<&'a TypeParams>,
+        body: impl FnOnce(&mut Self),
+    ) {
+        match type_params {
+            None => body(self),
+            Some(type_params) => self.within(ScopeKind::Function, |walk| {
+                walk.visit_type_params(type_params);
+                body(walk);
+            }),
+        }
+    }
+
+    fn comprehension(&mut self, generators: &'a [Comprehension], results: &[&'a Expr]) {
+        let Some((first, rest)) = generators.split_first() else { return };
+        self.visit_used(&first.iter, Used::Value);
+        self.within(ScopeKind::Comprehension, |walk| {
+            walk.visit_expr(&first.target);
+            for test in &first.ifs {
+                walk.visit_expr(test);
+            }
+            for generator in rest {
+                walk.visit_comprehension(generator);
+            }
+            for result in results {
+                walk.visit_used(result, Used::Value);
+            }
+        });
+    }
+
+    fn import(&mut self, statement: &'a StmtImport) {
+        for alias in &statement.names {
+            let path = alias.name.id.as_str();
+            let what = match imports::module(path, self.preset, self.extra_imports) {
+                Ok(imported) => imported,
+                Err(refusal) => {
+                    self.refuse(alias.start(), refusal);
+                    Imported::Value
+                }
+            };
+            if let Some(name) = &alias.asname {
+                self.bind_import(name.id.as_str(), name.start(), statement.end(), what);
+                continue;
+            }
+            // `import a.b` binds `a`.
+            let top = path.split_once('.').map_or(path, |(top, _)| top);
+            let what = match modules::find(top, self.preset, self.extra_imports) {
+                Known::Listed(module) => Imported::Module(module),
+                Known::Extra | Known::No => Imported::Value,
+            };
+            self.bind_import(top, alias.start(), statement.end(), what);
+        }
+    }
+
+    fn import_from(&mut self, statement: &'a StmtImportFrom) {
+        let module = statement.module.as_ref();
+        let path = module.map_or("", |m| m.id.as_str());
+        if statement.level > 0 {
+            let dots = ".".repeat(statement.level.min(8) as usize);
+            let hint = "a program is one file; import a module by its full name";
+            self.add(&rules::RELATIVE_IMPORT, statement.start(), &format!("{dots}{path}"), hint);
+            return;
+        }
+        let found = imports::module(path, self.preset, self.extra_imports);
+        let at = module.map_or(statement.start(), Identifier::start);
+        let of = match found {
+            Ok(Imported::Module(module)) => Some(module),
+            Ok(Imported::Value) => None,
+            Err(refusal) => {
+                self.refuse(at, refusal);
+                None
+            }
+        };
+        for alias in &statement.names {
+            let name = alias.name.id.as_str();
+            if name == "*" {
+                if let Some(of) = of.filter(|of| !of.star) {
+                    let hint = format!("name what you need: `from {} import …`", of.name);
+                    self.add(&rules::STAR_IMPORT, alias.start(), path, hint);
+                }
+                continue;
+            }
+            let what = match of {
+                None => Imported::Value,
+                Some(of) => self.member(of, path, &alias.name),
+            };
+            let alias_refused = alias.asname.is_some() && path == "operator" && is_getter(name);
+            if alias_refused {
+                let hint = "import it under its own name";
+                self.add(&rules::MODULE_MEMBER_NOT_ALLOWED, alias.start(), name, hint);
+            }
+            let bound = alias.asname.as_ref().unwrap_or(&alias.name);
+            self.bind_import(bound.id.as_str(), bound.start(), statement.end(), what);
+        }
+    }
+
+    fn bind_import(&mut self, name: &'a str, at: TextSize, end: TextSize, what: Imported) {
+        self.names.bind(self.scope, name, at, what);
+        self.names.bind_for_certain(self.scope, name, (end, self.block_end), what);
+    }
+
+    fn member(&mut self, of: &'static Module, path: &str, name: &Identifier) -> Imported {
+        match imports::member(of, path, name.id.as_str(), self.preset, self.extra_imports) {
+            Ok(imported) => imported,
+            Err(refusal) => {
+                self.refuse(name.start(), refusal);
+                Imported::Value
+            }
+        }
+    }
+
+    fn certain(&mut self, name: &'a str, from: TextSize) {
+        let range = (from, self.block_end);
+        self.names.bind_for_certain(self.scope, name, range, Imported::Value);
+    }
+
+    /// Every name in an assignment's target is bound after it.
+    fn certain_targets(&mut self, target: &'a Expr, (from, to): (TextSize, TextSize)) {
+        match target {
+            Expr::Name(name) => {
+                let range = (from, to);
+                self.names.bind_for_certain(self.scope, name.id.as_str(), range, Imported::Value);
+            }
+            Expr::Tuple(tuple) => {
+                for element in tuple {
+                    self.certain_targets(element, (from, to));
+                }
+            }
+            Expr::List(list) => {
+                for element in list {
+                    self.certain_targets(element, (from, to));
+                }
+            }
+            Expr::Starred(starred) => self.certain_targets(&starred.value, (from, to)),
+            _ => {}
+        }
+    }
+
+    /// `__match_args__` names attributes that a class pattern reads by position.
+    fn match_args(&mut self, target: &Expr, value: Option<&Expr>) {
+        let is_it = matches!(target, Expr::Name(n) if n.id.as_str() == "__match_args__");
+        if !is_it {
+            return;
+        }
+        let names: Option<&[Expr]> = match value {
+            Some(Expr::Tuple(tuple)) => Some(&tuple.elts),
+            Some(Expr::List(list)) => Some(&list.elts),
+            _ => None,
+        };
+        let harmless = names.is_some_and(|names| {
+            names.iter().all(|name| match name {
+                Expr::StringLiteral(literal) => !attributes::is_reflective(literal.value.to_str()),
+                _ => false,
+            })
+        });
+        if !harmless {
+            let hint = "write a tuple of the attributes' names as literals";
+            self.add(&rules::ATTRIBUTE_NOT_ALLOWED, target.start(), "__match_args__", hint);
+        }
+    }
+
+    fn judge_mentions(&mut self) {
+        for mention in std::mem::take(&mut self.mentions) {
+            self.judge_mention(&mention);
+        }
+    }
+
+    fn judge_mention(&mut self, mention: &Mention<'a>) {
+        let id = mention.name.id.as_str();
+        let at = mention.name.start();
+        if let Some(builtin) = calls::blocked(id, self.preset) {
+            match self.names.reach(mention.scope, id, at) {
+                // What an own name hid comes back when it is deleted.
+                _ if matches!(mention.used, Used::Deleted) => self.judge_builtin(mention, builtin),
+                Reach::Own => {}
+                Reach::Module(module) => self.judge_module(mention, module, false),
+                Reach::BuiltinOrOwn | Reach::Unbound => self.judge_builtin(mention, builtin),
+            }
+            return;
+        }
+        if is_getter(id) && !matches!(mention.used, Used::Deleted) {
+            self.judge_getter(mention);
+            return;
+        }
+        if self.preset == CodePreset::Strict && strict::is_other_builtin(id) {
+            match self.names.reach(mention.scope, id, at) {
+                Reach::Own | Reach::Module(_) if !matches!(mention.used, Used::Deleted) => {}
+                _ => {
+                    let hint = "use one of the 36 builtins of this preset";
+                    self.add(&rules::BUILTIN_NOT_ALLOWED, at, id, hint);
+                }
+            }
+            return;
+        }
+        match self.names.reach(mention.scope, id, at) {
+            Reach::Module(module) => self.judge_module(mention, module, false),
+            Reach::Unbound => self.judge_unbound(mention),
+            Reach::Own | Reach::BuiltinOrOwn => {}
+        }
+    }
+
+    fn judge_builtin(&mut self, mention: &Mention<'a>, builtin: &'static calls::Builtin) {
+        let id = mention.name.id.as_str();
+        let at = mention.name.start();
+        match (builtin.unless, mention.used) {
+            (Unless::LiteralName, Used::Call(call)) => {
+                match calls::attribute_name(&call.arguments, 1) {
+                    AttributeName::Literal(name) => {
+                        self.literal_attribute(call.arguments.args[1].start(), name);
+                    }
+                    AttributeName::Computed => {
+                        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, id, builtin.hint);
+                    }
+                }
+            }
+            (Unless::OneArgument, Used::Call(call)) if calls::has_one_argument(call) => {}
+            (Unless::OneArgument, Used::Call(_)) => {
+                self.add(&rules::DYNAMIC_CLASS, at, id, builtin.hint);
+            }
+            (Unless::OneArgument, Used::Type) => {}
+            (Unless::OneArgument, Used::Argument(callee))
+                if matches!(callee.id.as_str(), "isinstance" | "issubclass")
+                    && self.is_builtin(callee, mention.scope) => {}
+            (_, Used::Call(_)) => self.add(&rules::CALL_NOT_ALLOWED, at, id, builtin.hint),
+            _ => self.add(&rules::NAME_NOT_ALLOWED, at, id, builtin.hint),
+        }
+    }
+
+    fn is_builtin(&self, name: &ExprName, scope: ScopeId) -> bool {
+        matches!(self.names.reach(scope, name.id.as_str(), name.start()), Reach::Unbound)
+    }
+
+    fn judge_getter(&mut self, mention: &Mention<'a>) {
+        let id = mention.name.id.as_str();
+        if let Used::Call(call) = mention.used {
+            self.getter(call, id);
+            return;
+        }
+        let hint = "call it with literal names where it stands";
+        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, mention.name.start(), id, hint);
+    }
+
+    fn judge_module(&mut self, mention: &Mention<'a>, module: &'static Module, only_members: bool) {
+        match mention.used {
+            Used::Member(outermost) => self.judge_members(module, outermost, only_members),
+            Used::Deleted => {}
+            Used::Argument(callee)
+                if calls::only_looks(callee.id.as_str())
+                    && self.is_builtin(callee, mention.scope) => {}
+            _ if only_members || module.kind == Kind::Package => {}
+            _ => {
+                let hint = "use the module by its name, or import the member you need";
+                let id = mention.name.id.as_str();
+                self.add(&rules::MODULE_AS_VALUE, mention.name.start(), id, hint);
+            }
+        }
+    }
+
+    /// Follows a chain of attributes from a module to its member.
+    fn judge_members(
+        &mut self,
+        module: &'static Module,
+        outermost: &'a ExprAttribute,
+        only_members: bool,
+    ) {
+        let mut chain: Vec<&'a Identifier> = vec![&outermost.attr];
+        let mut current = outermost;
+        while let Expr::Attribute(inner) = &*current.value {
+            chain.push(&inner.attr);
+            current = inner;
+        }
+        let mut module = module;
+        let mut path = module.name.to_owned();
+        let mut is_module = true;
+        let mut left = chain.len();
+        for name in chain.into_iter().rev() {
+            left -= 1;
+            // Past a member nothing is known but names that lead out: `asyncio.events.os`.
+            let looks = is_module || modules::reaches_out(name.id.as_str());
+            if !looks {
+                path = format!("{path}.{}", name.id);
+                continue;
+            }
+            match self.member(module, &path, name) {
+                Imported::Module(next) => {
+                    let below = module.kind == Kind::Package && next.name == module.name;
+                    path = if below { format!("{path}.{}", name.id) } else { next.name.to_owned() };
+                    module = next;
+                    is_module = true;
+                    if left == 0 && next.kind == Kind::Standard && !only_members {
+                        let hint = "import the module itself and use it by its name";
+                        self.add(&rules::MODULE_AS_VALUE, name.start(), &path, hint);
+                    }
+                }
+                Imported::Value => {
+                    path = format!("{path}.{}", name.id);
+                    is_module = false;
+                }
+            }
+        }
+    }
+
+    /// A name that this source does not bind is a variable of the session, which may be a module.
+    fn judge_unbound(&mut self, mention: &Mention<'a>) {
+        let Used::Member(outermost) = mention.used else { return };
+        let id = mention.name.id.as_str();
+        if let Known::Listed(module) = modules::find(id, self.preset, &[])
+            && module.kind == Kind::Standard
+        {
+            self.judge_module(mention, module, true);
+            return;
+        }
+        let mut first = outermost;
+        while let Expr::Attribute(inner) = &*first.value {
+            first = inner;
+        }
+        let member = first.attr.id.as_str();
+        if matches!(member, "sys" | "os" | "builtins" | "bltns" | "_sys" | "_os") {
+            let hint = format!("if `{id}` is a module, import what you need of it");
+            self.add(&rules::MODULE_MEMBER_NOT_ALLOWED, first.attr.start(), member, hint);
+        }
+    }
+}
+
+/// Functions of `operator` that read attributes by name.
+fn is_getter(name: &str) -> bool {
+    matches!(name, "attrgetter" | "methodcaller")
+}
+
+impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
+    fn visit_body(&mut self, body: &'a [Stmt]) {
+        let outer = self.block_end;
+        self.block_end = body.last().map_or(outer, |last| last.end() + TextSize::new(1));
+        for statement in body {
+            self.visit_stmt(statement);
+        }
+        self.block_end = outer;
+    }
+
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        if self.preset == CodePreset::Strict
+            && let Some(construct) = strict::refused_statement(statement)
+        {
+            let hint = strict::hint(construct);
+            self.add(&rules::SYNTAX_NOT_ALLOWED, statement.start(), construct, hint);
+        }
+        let end = statement.end();
+        let rest = (end, self.block_end);
+        match statement {
+            Stmt::FunctionDef(function) => self.function(function),
+            Stmt::ClassDef(class) => self.class(class),
+            Stmt::Import(import) => self.import(import),
+            Stmt::ImportFrom(import) => self.import_from(import),
+            Stmt::Global(global) => {
+                for name in &global.names {
+                    self.names.declare_global(self.scope, name.id.as_str());
+                }
+            }
+            Stmt::Nonlocal(nonlocal) => {
+                for name in &nonlocal.names {
+                    self.names.declare_nonlocal(self.scope, name.id.as_str());
+                }
+            }
+            Stmt::Assign(assign) => {
+                for target in &assign.targets {
+                    self.match_args(target, Some(&assign.value));
+                    self.visit_expr(target);
+                    self.certain_targets(target, rest);
+                }
+                self.visit_used(&assign.value, Used::Value);
+            }
+            Stmt::AnnAssign(assign) => {
+                self.match_args(&assign.target, assign.value.as_deref());
+                self.visit_expr(&assign.target);
+                self.visit_annotation(&assign.annotation);
+                if let Some(value) = &assign.value {
+                    self.visit_used(value, Used::Value);
+                    self.certain_targets(&assign.target, rest);
+                }
+            }
+            Stmt::AugAssign(assign) => {
+                self.match_args(&assign.target, None);
+                source_order::walk_stmt(self, statement);
+            }
+            Stmt::For(s) => {
+                if let (Some(first), Some(last)) = (s.body.first(), s.body.last()) {
+                    let inside = (first.start(), last.end() + TextSize::new(1));
+                    self.certain_targets(&s.target, inside);
+                }
+                source_order::walk_stmt(self, statement);
+            }
+            Stmt::With(s) => {
+                let from = s.body.first().map_or(end, Stmt::start);
+                for item in &s.items {
+                    if let Some(target) = &item.optional_vars {
+                        self.certain_targets(target, (from, self.block_end));
+                    }
+                }
+                source_order::walk_stmt(self, statement);
+            }
+            _ => source_order::walk_stmt(self, statement),
+        }
+    }
+
+    fn visit_annotation(&mut self, annotation: &'a Expr) {
+        let outer = std::mem::replace(&mut self.annotation, true);
+        self.visit_expr(annotation);
+        self.annotation = outer;
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        if self.preset == CodePreset::Strict
+            && let Some(construct) = strict::refused_expression(expression)
+        {
+            let hint = strict::hint(construct);
+            self.add(&rules::SYNTAX_NOT_ALLOWED, expression.start(), construct, hint);
+        }
+        match expression {
+            Expr::Name(name) => {
+                self.visit_name_spelling(name);
+                match name.ctx {
+                    ExprContext::Load | ExprContext::Invalid => self.mention(name, Used::Value),
+                    ExprContext::Store => {
+                        let id = name.id.as_str();
+                        self.names.bind(self.scope, id, name.start(), Imported::Value);
+                    }
+                    ExprContext::Del => {
+                        if self.names.is_outside(self.scope, name.id.as_str()) {
+                            self.mention(name, Used::Deleted);
+                        }
+                    }
+                }
+            }
+            Expr::Attribute(attribute) => {
+                let method = attribute.attr.id.as_str();
+                if is_getter(method) {
+                    let hint = "call it with literal names where it stands";
+                    let at = attribute.attr.start();
+                    self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, method, hint);
+                }
+                if strings::formats(method) {
+                    let hint = "call it on a literal, or use an f-string";
+                    self.add(&rules::FORMAT_NOT_ALLOWED, attribute.attr.start(), method, hint);
+                }
+                self.chain(attribute, false);
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::Lambda(lambda) => self.lambda(lambda),
+            Expr::Named(named) => {
+                if let Expr::Name(name) = &*named.target {
+                    self.visit_name_spelling(name);
+                    let scope = self.names.outside_comprehensions(self.scope);
+                    self.names.bind(scope, name.id.as_str(), name.start(), Imported::Value);
+                }
+                self.visit_used(&named.value, Used::Value);
+            }
+            Expr::ListComp(e) => self.comprehension(&e.generators, &[&e.elt]),
+            Expr::SetComp(e) => self.comprehension(&e.generators, &[&e.elt]),
+            Expr::Generator(e) => self.comprehension(&e.generators, &[&e.elt]),
+            Expr::DictComp(e) => match e.key.as_deref() {
+                Some(key) => self.comprehension(&e.generators, &[key, &e.value]),
+                None => self.comprehension(&e.generators, &[&e.value]),
+            },
+            Expr::Compare(compare) => {
+                self.visit_used(&compare.left, Used::Type);
+                for operand in &compare.comparators {
+                    self.visit_used(operand, Used::Type);
+                }
+            }
+            Expr::Subscript(subscript) => {
+                self.visit_used(&subscript.value, Used::Type);
+                match &*subscript.slice {
+                    Expr::Tuple(tuple) => {
+                        for element in tuple {
+                            self.visit_used(element, Used::Type);
+                        }
+                    }
+                    other => self.visit_used(other, Used::Type),
+                }
+            }
+            Expr::StringLiteral(literal) => {
+                if self.preset == CodePreset::Strict
+                    && strings::names_a_private_attribute(literal.value.to_str())
+                {
+                    let hint = "name no private attribute in a format string";
+                    let subject = literal.value.to_str();
+                    self.add(&rules::FORMAT_NOT_ALLOWED, literal.start(), subject, hint);
+                }
+            }
+            _ => source_order::walk_expr(self, expression),
+        }
+    }
+
+    fn visit_interpolated_string_element(&mut self, element: &'a InterpolatedStringElement) {
+        if let InterpolatedStringElement::Literal(literal) = element
+            && self.preset == CodePreset::Strict
+            && strings::names_a_private_attribute(&literal.value)
+        {
+            let hint = "name no private attribute in a format string";
+            self.add(&rules::FORMAT_NOT_ALLOWED, literal.start(), &literal.value, hint);
+        }
+        source_order::walk_interpolated_string_element(self, element);
+    }
+
+    fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
+        let ExceptHandler::ExceptHandler(clause) = handler;
+        if let Some(name) = &clause.name {
+            let id = name.id.as_str();
+            self.bind(name, Imported::Value);
+            // The name is unbound again at the end of the clause, and what it hid comes back.
+            if self.names.is_outside(self.scope, id)
+                && let Some(builtin) = calls::blocked(id, self.preset)
+            {
+                self.add(&rules::NAME_NOT_ALLOWED, name.start(), id, builtin.hint);
+            }
+        }
+        source_order::walk_except_handler(self, handler);
+    }
+
+    fn visit_pattern(&mut self, pattern: &'a Pattern) {
+        let name = match pattern {
+            Pattern::MatchAs(p) => p.name.as_ref(),
+            Pattern::MatchStar(p) => p.name.as_ref(),
+            Pattern::MatchMapping(p) => p.rest.as_ref(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            self.bind(name, Imported::Value);
+        }
+        source_order::walk_pattern(self, pattern);
+    }
+
+    fn visit_pattern_keyword(&mut self, keyword: &'a PatternKeyword) {
+        self.attribute(&keyword.attr);
+        source_order::walk_pattern_keyword(self, keyword);
+    }
+
+    fn visit_type_param(&mut self, parameter: &'a TypeParam) {
+        self.bind(parameter.name(), Imported::Value);
+        source_order::walk_type_param(self, parameter);
+    }
+}

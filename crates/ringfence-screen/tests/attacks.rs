@@ -1,0 +1,497 @@
+//! Every way out of an interpreter that the attack list names, each beside what people really write that looks like it.
+
+use ringfence_screen::{Verdict, screen};
+use ringfence_spec::CodePreset::{self, Standard};
+
+/// A program, the rule it breaks, what breaks it; and a program beside it that breaks none.
+struct Row {
+    attack: &'static str,
+    rule: &'static str,
+    subject: &'static str,
+    twin: &'static str,
+}
+
+const fn row(
+    attack: &'static str,
+    rule: &'static str,
+    subject: &'static str,
+    twin: &'static str,
+) -> Row {
+    Row { attack, rule, subject, twin }
+}
+
+/// Under the preset `standard`.
+const ROWS: &[Row] = &[
+    // Code from text.
+    row("eval('1')", "call_not_allowed", "eval", "s = 'eval('"),
+    row("exec('x = 1')", "call_not_allowed", "exec", "executed = 1; print(executed)"),
+    row("compile('1', '', 'eval')", "call_not_allowed", "compile", "import re; re.compile('a')"),
+    row("__import__('os')", "name_not_allowed", "__import__", "important = 1; print(important)"),
+    row("open('/etc/passwd')", "call_not_allowed", "open", "open_count = 1; print(open_count)"),
+    row("input()", "call_not_allowed", "input", "def f(input): return input * 2"),
+    row("f = open", "name_not_allowed", "open", "def f(door): return door.open()"),
+    // Through another name.
+    row("e = eval\ne('1')", "name_not_allowed", "eval", "e = len\ne('1')"),
+    row("(e := eval)('1')", "name_not_allowed", "eval", "(e := len)('1')"),
+    row("def f(e=eval): e('1')", "name_not_allowed", "eval", "def f(e=len): e('1')"),
+    row("f = lambda e=eval: e('1')", "name_not_allowed", "eval", "f = lambda eval: eval('1')"),
+    row("@eval\ndef f(): pass", "name_not_allowed", "eval", "@staticmethod\ndef f(): pass"),
+    row("@exec\nclass A: pass", "name_not_allowed", "exec", "@print\nclass A: pass"),
+    row("[e('1') for e in [eval]]", "name_not_allowed", "eval", "[eval for eval in [1]]"),
+    row("d = {'e': eval}", "name_not_allowed", "eval", "d = {'eval': 1}"),
+    row("list(map(eval, ['1']))", "name_not_allowed", "eval", "list(map(len, ['1']))"),
+    row("match eval:\n  case e: e('1')", "name_not_allowed", "eval", "match 1:\n  case e: e"),
+    row("print(f'{eval(\"1\")}')", "call_not_allowed", "eval", "print(f'eval(1)')"),
+    row("f'{1:{eval(\"2\")}}'", "call_not_allowed", "eval", "f'{1:{2}}'"),
+    row("def f(x: eval('1')): pass", "call_not_allowed", "eval", "def f(x: int): pass"),
+    row("x: eval('1') = 2", "call_not_allowed", "eval", "x: 'eval' = 2"),
+    row("class A(eval('object')): pass", "call_not_allowed", "eval", "class A(object): pass"),
+    row(
+        "import json\njson.loads = eval",
+        "name_not_allowed",
+        "eval",
+        "import json\njson.loads('1')",
+    ),
+    row("ｅval('1')", "call_not_allowed", "eval", "größe = 1; print(größe)"),
+    row("𝓮𝔁𝓮𝓬('1')", "call_not_allowed", "exec", "π = 3.14; print(π)"),
+    row("(lambda: 0).__𝘤lass__", "attribute_not_allowed", "__class__", "(lambda: 0)()"),
+    row(
+        "print(eval)",
+        "name_not_allowed",
+        "eval",
+        "class M:\n  def eval(self): return self\nM().eval()",
+    ),
+    row("for e in (exec,): e('1')", "name_not_allowed", "exec", "for e in (1,): print(e)"),
+    row("with eval('x') as y: pass", "call_not_allowed", "eval", "with x as y: print(y)"),
+    row("return_ = vars()", "call_not_allowed", "vars", "vars = {'a': 1}\nprint(vars)"),
+    row("globals()['eval']", "call_not_allowed", "globals", "d = {'globals': 1}; d['globals']"),
+    row("locals()", "call_not_allowed", "locals", "local = 1; print(local)"),
+    row("breakpoint()", "call_not_allowed", "breakpoint", "breakpoints = [1]; print(breakpoints)"),
+    row("help(int)", "call_not_allowed", "help", "print(int.__doc__)"),
+    row("license()", "call_not_allowed", "license", "def f(license): return license"),
+    row("copyright._Printer__filenames", "name_not_allowed", "copyright", "x = {'copyright': 1}"),
+    row(
+        "credits._Printer__filenames",
+        "attribute_not_allowed",
+        "_Printer__filenames",
+        "credits = 3\nprint(credits)",
+    ),
+    // A name of the program's own hides a builtin only where nothing can lift it again.
+    row("if 0: eval = 1\neval('1')", "call_not_allowed", "eval", "eval = len\neval('1')"),
+    row(
+        "def f(): return eval('1')\nf()\ndef eval(x): pass",
+        "call_not_allowed",
+        "eval",
+        "def eval(x): pass\ndef f(): return eval('1')",
+    ),
+    row("@d\ndef eval(x): eval('1')", "call_not_allowed", "eval", "def eval(x): return eval(x)"),
+    row("eval = eval", "name_not_allowed", "eval", "def f():\n  eval = 1\n  return eval"),
+    row("open = 1\ndel open\nopen('x')", "name_not_allowed", "open", "def f(open):\n  del open"),
+    row(
+        "try: pass\nexcept E as eval: pass",
+        "name_not_allowed",
+        "eval",
+        "def f():\n  try: pass\n  except E as input: print(input)",
+    ),
+    row(
+        "def f():\n  global eval\n  eval('1')",
+        "call_not_allowed",
+        "eval",
+        "def f():\n  global n\n  n = 1",
+    ),
+    row(
+        "class A:\n  eval = 1\n  def f(self): return eval('1')",
+        "call_not_allowed",
+        "eval",
+        "class A:\n  eval = 1\n  def f(self): return self.eval",
+    ),
+    row(
+        "def f():\n  eval = 1\n  class A:\n    x = eval('1')\n    eval = x",
+        "call_not_allowed",
+        "eval",
+        "def f():\n  eval = len\n  class A:\n    x = eval('1')",
+    ),
+    row(
+        "for eval in []: pass\neval('1')",
+        "call_not_allowed",
+        "eval",
+        "for eval in [len]: eval('1')",
+    ),
+    // Builtins by other doors.
+    row("import builtins", "import_not_allowed", "builtins", "import math"),
+    row(
+        "from builtins import eval as e",
+        "import_not_allowed",
+        "builtins",
+        "from math import sin as s",
+    ),
+    row(
+        "__builtins__['eval']('1')",
+        "name_not_allowed",
+        "__builtins__",
+        "built = {'eval': 1}; built['eval']",
+    ),
+    row("__builtins__.eval('1')", "name_not_allowed", "__builtins__", "print(__name__)"),
+    row("print.__self__.eval('1')", "attribute_not_allowed", "__self__", "print('self')"),
+    row(
+        "__loader__.load_module('os')",
+        "name_not_allowed",
+        "__loader__",
+        "loader = 1; print(loader)",
+    ),
+    row("__spec__.loader", "name_not_allowed", "__spec__", "spec = 1; print(spec)"),
+    row(
+        "__build_class__",
+        "name_not_allowed",
+        "__build_class__",
+        "__version__ = '1'\nprint(__version__)",
+    ),
+    // Classes from calls.
+    row("type('X', (object,), {})", "dynamic_class", "type", "type(1)"),
+    row("type(*args)", "dynamic_class", "type", "print(type(1).__name__)"),
+    row("t = type\nt('X', (), {})", "name_not_allowed", "type", "isinstance(int, type)"),
+    row("map(type, ['X'], [()], [{}])", "name_not_allowed", "type", "map(lambda x: type(x), [1])"),
+    row(
+        "type(int)('X', (), {})",
+        "dynamic_class",
+        "type(…)(…)",
+        "class V:\n  def f(self): return type(self)(1, 2, 3)",
+    ),
+    row("class A(metaclass=M): pass", "metaclass", "metaclass=", "class A(B): pass"),
+    row("class A(**{'metaclass': M}): pass", "metaclass", "**", "class A(B, total=False): pass"),
+    row(
+        "class M(type): pass",
+        "metaclass",
+        "type",
+        "def f(t: type, u: type[int]) -> type: return t",
+    ),
+    row(
+        "import abc\nclass M(abc.ABCMeta): pass",
+        "metaclass",
+        "ABCMeta",
+        "from abc import ABC, abstractmethod\nclass A(ABC):\n  @abstractmethod\n  def f(self): ...",
+    ),
+    row(
+        "from dataclasses import make_dataclass",
+        "module_member_not_allowed",
+        "dataclasses.make_dataclass",
+        "from dataclasses import dataclass, field",
+    ),
+    row(
+        "class A:\n  def __init_subclass__(cls): pass",
+        "special_method_not_allowed",
+        "__init_subclass__",
+        "class A:\n  def __init__(self): super().__init__()",
+    ),
+    row(
+        "class A:\n  def __class_getitem__(cls, k): pass",
+        "special_method_not_allowed",
+        "__class_getitem__",
+        "class A:\n  def __getitem__(self, k): pass",
+    ),
+    row(
+        "class A:\n  def __get__(self, o, t=None): pass",
+        "descriptor_method",
+        "__get__",
+        "class A:\n  @property\n  def get(self): pass",
+    ),
+    row(
+        "class A:\n  __set__ = lambda s, o, v: 0",
+        "descriptor_method",
+        "__set__",
+        "class A:\n  __slots__ = ('set',)\n  __hash__ = None",
+    ),
+    row(
+        "class A:\n  def __set_name__(self, o, n): pass",
+        "descriptor_method",
+        "__set_name__",
+        "class A:\n  def set_name(self, n): pass",
+    ),
+    row(
+        "class A:\n  def __reduce__(self): return (print, ())",
+        "special_method_not_allowed",
+        "__reduce__",
+        "class A:\n  def __copy__(self): return A()",
+    ),
+    row(
+        "class A: pass\nA.__get__ = print",
+        "attribute_not_allowed",
+        "__get__",
+        "class A: pass\nA.get = print",
+    ),
+    // Reflection.
+    row("().__class__", "attribute_not_allowed", "__class__", "type(()).__name__"),
+    row("int.__base__", "attribute_not_allowed", "__base__", "int('10', base=2)"),
+    row(
+        "().__class__.__bases__[0].__subclasses__()",
+        "attribute_not_allowed",
+        "__subclasses__",
+        "issubclass(bool, int)",
+    ),
+    row("int.__mro__", "attribute_not_allowed", "__mro__", "x = {'__mro__': 1}"),
+    row("int.mro()", "attribute_not_allowed", "mro", "micro = 1; print(micro)"),
+    row("f.__globals__", "attribute_not_allowed", "__globals__", "def f(): f.count = 1"),
+    row("f.__code__", "attribute_not_allowed", "__code__", "f.__name__, f.__doc__"),
+    row("f.__closure__", "attribute_not_allowed", "__closure__", "f.closure"),
+    row("f.__init__.__globals__", "attribute_not_allowed", "__globals__", "f.__init__()"),
+    row("x.__dict__", "attribute_not_allowed", "__dict__", "x.dict"),
+    row(
+        "x.__reduce_ex__(2)",
+        "attribute_not_allowed",
+        "__reduce_ex__",
+        "x.__repr__(); x.__eq__(1); x.__enter__()",
+    ),
+    row("(x for x in ()).gi_frame", "attribute_not_allowed", "gi_frame", "next(x for x in (1,))"),
+    row("g.gi_frame.f_back.f_globals", "attribute_not_allowed", "f_back", "g.frame.back.globals"),
+    row("c.cr_frame", "attribute_not_allowed", "cr_frame", "async def c(): await c()"),
+    row("a.ag_frame", "attribute_not_allowed", "ag_frame", "a.age"),
+    row(
+        "e.__traceback__.tb_frame",
+        "attribute_not_allowed",
+        "tb_frame",
+        "e.__cause__, e.__context__, e.args",
+    ),
+    row("f.__code__.co_consts", "attribute_not_allowed", "co_consts", "f.co_author"),
+    row(
+        "match x:\n  case object(__class__=c): pass",
+        "attribute_not_allowed",
+        "__class__",
+        "match x:\n  case object(name=c): pass",
+    ),
+    row(
+        "class A:\n  __match_args__ = ('__class__',)",
+        "attribute_not_allowed",
+        "__match_args__",
+        "class A:\n  __match_args__ = ('x', 'y')",
+    ),
+    row(
+        "class A:\n  __match_args__ = names()",
+        "attribute_not_allowed",
+        "__match_args__",
+        "x = '__match_args__'",
+    ),
+    row("__class__", "name_not_allowed", "__class__", "class_ = 1; print(class_)"),
+    // Attribute names that are not in the syntax tree.
+    row(
+        "getattr(x, '__cla' + 'ss__')",
+        "computed_attribute_name",
+        "getattr",
+        "getattr(x, 'name', None)",
+    ),
+    row("getattr(x, '__class__')", "attribute_not_allowed", "__class__", "hasattr(x, '__class__')"),
+    row(
+        "getattr(x, '__cla' 'ss__')",
+        "attribute_not_allowed",
+        "__class__",
+        "getattr(x, 'na' 'me')",
+    ),
+    row("getattr(*args)", "computed_attribute_name", "getattr", "print(*args)"),
+    row("g = getattr", "name_not_allowed", "getattr", "attribute = x.attribute"),
+    row(
+        "import functools\nfunctools.reduce(getattr, p, x)",
+        "name_not_allowed",
+        "getattr",
+        "import functools\nfunctools.reduce(max, p, 0)",
+    ),
+    row("setattr(x, n, 1)", "computed_attribute_name", "setattr", "setattr(x, 'n', 1)"),
+    row("delattr(x, n)", "computed_attribute_name", "delattr", "delattr(x, 'n')"),
+    row(
+        "object.__getattribute__(x, n)",
+        "computed_attribute_name",
+        "__getattribute__",
+        "class A:\n  def __getattr__(self, n): return n",
+    ),
+    row(
+        "x.__getattribute__('__class__')",
+        "attribute_not_allowed",
+        "__class__",
+        "class A:\n  def __setattr__(self, n, v): super().__setattr__(n, v)",
+    ),
+    row(
+        "x.__setattr__(n, 'v')",
+        "computed_attribute_name",
+        "__setattr__",
+        "object.__setattr__(x, 'n', 1)",
+    ),
+    row("g = x.__getattribute__", "attribute_not_allowed", "__getattribute__", "g = x.__getitem__"),
+    row("import operator", "import_not_allowed", "operator", "sorted(x, key=lambda p: p.n)"),
+    row(
+        "import string\nstring.Formatter().get_field('0.__class__', (x,), {})",
+        "module_member_not_allowed",
+        "string.Formatter",
+        "import string\nstring.Template('$x').substitute(x=1)",
+    ),
+    row(
+        "import typing\ntyping.get_type_hints(A)",
+        "module_member_not_allowed",
+        "typing.get_type_hints",
+        "import typing\nx: typing.Optional[int] = 1",
+    ),
+    // Imports.
+    row("import os", "import_not_allowed", "os", "os_name = 'x'; print(os_name)"),
+    row("import os, json", "import_not_allowed", "os", "import json, math"),
+    row(
+        "import os.path as p",
+        "import_not_allowed",
+        "os.path",
+        "import collections.abc as c\nx: c.Mapping = {}",
+    ),
+    row("from os import system", "import_not_allowed", "os", "from json import loads"),
+    row(
+        "def f():\n  import socket",
+        "import_not_allowed",
+        "socket",
+        "def f():\n  import math\n  return math.pi",
+    ),
+    row(
+        "try:\n  import ctypes\nexcept ImportError: pass",
+        "import_not_allowed",
+        "ctypes",
+        "try:\n  import math\nexcept ImportError: pass",
+    ),
+    row("import importlib", "import_not_allowed", "importlib", "import itertools"),
+    row(
+        "import sys\nsys.modules['os']",
+        "import_not_allowed",
+        "sys",
+        "class S: modules = {}\nS.modules",
+    ),
+    row("import zipimport", "import_not_allowed", "zipimport", "import zoneinfo"),
+    row("import pkgutil", "import_not_allowed", "pkgutil", "import pprint"),
+    row("import pickle", "import_not_allowed", "pickle", "import json"),
+    row("import marshal", "import_not_allowed", "marshal", "import math"),
+    row("import code", "import_not_allowed", "code", "code = 1; print(code)"),
+    row("import gc\ngc.get_objects()", "import_not_allowed", "gc", "garbage = []; print(garbage)"),
+    row("import atexit", "import_not_allowed", "atexit", "import abc"),
+    row("import threading", "import_not_allowed", "threading", "import textwrap"),
+    row("from . import x", "relative_import", ".", "from math import pi"),
+    row("from ..a import x", "relative_import", "..a", "from code_api.search import search"),
+    row(
+        "import code_api.evil",
+        "import_not_allowed",
+        "code_api.evil",
+        "import code_api.search, code_api.reranking\nfrom code_api import filtering",
+    ),
+    row(
+        "from code_api import evil",
+        "module_member_not_allowed",
+        "code_api.evil",
+        "from code_api import search\nsearch.run('x')",
+    ),
+    row(
+        "import io\nio.open('x')",
+        "module_member_not_allowed",
+        "io.open",
+        "import io\nio.StringIO('x'); io.BytesIO(b'x')",
+    ),
+    row(
+        "from io import FileIO",
+        "module_member_not_allowed",
+        "io.FileIO",
+        "from io import StringIO, BytesIO",
+    ),
+    row("from io import *", "star_import", "io", "from math import *"),
+    row("from uuid import *", "star_import", "uuid", "from uuid import uuid4"),
+    // What a module imported for itself.
+    row(
+        "import enum\nenum.sys.modules",
+        "module_member_not_allowed",
+        "enum.sys",
+        "import enum\nclass C(enum.Enum): A = 1",
+    ),
+    row(
+        "import random\nrandom._os.system('x')",
+        "module_member_not_allowed",
+        "random._os",
+        "import random\nrandom.random()",
+    ),
+    row(
+        "from enum import bltns",
+        "module_member_not_allowed",
+        "enum.bltns",
+        "from enum import Enum, auto",
+    ),
+    row(
+        "from contextlib import os",
+        "module_member_not_allowed",
+        "contextlib.os",
+        "from contextlib import contextmanager",
+    ),
+    row(
+        "import dataclasses as d\nd.builtins.eval('1')",
+        "module_member_not_allowed",
+        "dataclasses.builtins",
+        "import dataclasses as d\n@d.dataclass\nclass A: x: int",
+    ),
+    row(
+        "import json\njson.decoder.os",
+        "module_member_not_allowed",
+        "json.decoder.os",
+        "import json\njson.JSONDecodeError",
+    ),
+    row(
+        "import collections.abc\ncollections.abc.sys",
+        "module_member_not_allowed",
+        "collections.abc.sys",
+        "import collections.abc\ncollections.abc.Mapping",
+    ),
+    row("import enum\nm = enum\nm.sys", "module_as_value", "enum", "import enum\nprint(dir(enum))"),
+    row(
+        "import enum\ngetattr(enum, 'sys')",
+        "module_as_value",
+        "enum",
+        "import math\nhasattr(math, 'lcm')",
+    ),
+    row(
+        "import enum\nf = lambda m=enum: m.sys",
+        "module_as_value",
+        "enum",
+        "import time\ndef f(time): return time",
+    ),
+    row("x.sys.modules", "module_member_not_allowed", "sys", "def f(x): return x.sys"),
+    // Tricks of the reader.
+    row("# coding: utf-7\nx = 1", "source_encoding", "utf-7", "# coding: utf-8\nx = 1"),
+    row("x = 1\0", "null_byte", "\\0", "x = '\\0'"),
+    row("def f(:", "syntax_error", "", "\u{feff}def f(): pass"),
+    row("x = 1\u{c}\nimport os", "import_not_allowed", "os", "x = 1\n\u{c}\ny = 2"),
+    row("#\rimport os", "import_not_allowed", "os", "# import os"),
+    row("x = 1; \\\nimport os", "import_not_allowed", "os", "x = 1; \\\ny = 2"),
+];
+
+fn verdict(source: &str, preset: CodePreset) -> Verdict {
+    screen(source.as_bytes(), preset, &[])
+}
+
+#[track_caller]
+fn refused(source: &str, preset: CodePreset, rule: &str, subject: &str) {
+    let verdict = verdict(source, preset);
+    assert!(
+        verdict
+            .violations
+            .iter()
+            .any(|v| v.rule == rule && (v.subject == subject || subject.is_empty())),
+        "{preset} should refuse by {rule} for {subject}:\n{source}\n{verdict:#?}"
+    );
+    assert!(!verdict.safe && verdict.violations.iter().all(|v| !v.hint.is_empty()));
+}
+
+#[track_caller]
+fn accepted(source: &str, preset: CodePreset) {
+    let verdict = verdict(source, preset);
+    assert!(verdict.safe, "{preset} should accept:\n{source}\n{verdict:#?}");
+}
+
+#[test]
+fn every_attack_is_refused_and_its_twin_is_not() {
+    for Row { attack, rule, subject, twin } in ROWS {
+        refused(attack, Standard, rule, subject);
+        accepted(twin, Standard);
+    }
+}
+
+#[test]
+fn the_place_is_that_of_the_contract() {
+    let verdict = verdict("import os", Standard);
+    let v = &verdict.violations[0];
+    assert_eq!((v.rule, v.subject.as_str(), v.line, v.column), ("import_not_allowed", "os", 1, 8));
+}
