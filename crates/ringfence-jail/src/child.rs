@@ -315,7 +315,7 @@ impl Child {
 
     /// Puts 0, 1 and 2 in place and marks everything else to be closed by exec.
     fn wire_stdio(&self) -> Result<(), CallError> {
-        // Lift what will be moved above 2 first, so that no move overwrites a source.
+        // Lift what will be moved above 3 first, so that no move overwrites a source.
         let mut sources: Vec<OwnedFd> = Vec::with_capacity(3);
         for slot in &self.handover.stdio {
             let fd = match (slot, &self.terminal) {
@@ -324,12 +324,18 @@ impl Child {
                 (None, None) => return Err(CallError::new("no terminal for stdio", Errno::BADF)),
             };
             sources
-                .push(rustix::io::fcntl_dupfd_cloexec(fd, 3).named(|| "fcntl(F_DUPFD_CLOEXEC)")?);
+                .push(rustix::io::fcntl_dupfd_cloexec(fd, 4).named(|| "fcntl(F_DUPFD_CLOEXEC)")?);
         }
         rustix::stdio::dup2_stdin(&sources[0]).named(|| "dup2(0)")?;
         rustix::stdio::dup2_stdout(&sources[1]).named(|| "dup2(1)")?;
         rustix::stdio::dup2_stderr(&sources[2]).named(|| "dup2(2)")?;
-        ringfence_sys::set_cloexec_from(3)
+        let Some(channel) = &self.handover.channel else {
+            return ringfence_sys::set_cloexec_from(3);
+        };
+        let source =
+            rustix::io::fcntl_dupfd_cloexec(channel, 4).named(|| "fcntl(F_DUPFD_CLOEXEC)")?;
+        ringfence_sys::duplicate_onto(&source, 3)?;
+        ringfence_sys::set_cloexec_from(4)
     }
 
     fn execute(&self) -> Result<(), CallError> {

@@ -10,6 +10,8 @@ pub(crate) struct Handover {
     pub(crate) control: OwnedFd,
     /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
     pub(crate) stdio: [Option<OwnedFd>; 3],
+    /// What becomes 3, where the program talks to us.
+    pub(crate) channel: Option<OwnedFd>,
 }
 
 impl Handover {
@@ -18,6 +20,7 @@ impl Handover {
         let mut numbers: Vec<RawFd> = [&self.report, &self.control]
             .into_iter()
             .chain(self.stdio.iter().flatten())
+            .chain(&self.channel)
             .map(AsRawFd::as_raw_fd)
             .collect();
         numbers.sort_unstable();

@@ -75,8 +75,9 @@ impl Early {
     }
 
     fn hand_over(&self, task: &Task<'_>) -> Result<Plumbing, Fault> {
-        let fits =
-            Orders::can_follow_opening(task.plan) && self.identity.same_ids(&task.plan.identity);
+        let fits = Orders::can_follow_opening(task.plan)
+            && self.identity.same_ids(&task.plan.identity)
+            && task.channel.is_none();
         let orders = crate::orders::write(&Orders::of(task.plan))
             .map_err(cannot("cannot write the plan down"))?
             .filter(|_| fits)
@@ -101,6 +102,8 @@ pub struct Task<'a> {
     pub mode: StdioMode,
     /// Whether it gets a terminal of its own.
     pub terminal: bool,
+    /// What the program finds as descriptor 3, if it talks to its caller.
+    pub channel: Option<BorrowedFd<'a>>,
 }
 
 /// Runs a plan to its end.
@@ -143,6 +146,8 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
     let mut wires = Wires::new(signals)?;
     wires.handover.stdio = stdio;
+    let channel = task.channel.map(|fd| fd.try_clone_to_owned().named(|| "dup(channel)"));
+    wires.handover.channel = channel.transpose().map_err(cannot("cannot pass the channel on"))?;
     let target = leaf.as_ref().and_then(Leaf::clone_target);
     let orders = Orders::of(plan);
     let born = Born::fork(wires, child::kinds(&plan.birth), target, |handover| {
@@ -248,16 +253,21 @@ struct Ends {
 impl Wires {
     fn new(signals: Signals) -> Result<Self, Fault> {
         let signals = SignalFd::new(signals).map_err(cannot("cannot listen to signals"))?;
-        let (report, report_inside) =
-            channel::pair().map_err(cannot("cannot talk to the child"))?;
-        let (control, control_inside) =
-            channel::pair().map_err(cannot("cannot talk to the child"))?;
+        let pair = || -> Result<_, CallError> {
+            let (ours, inside) = channel::pair()?;
+            // Clear of 0 to 3, which the program's own descriptors are moved onto.
+            let inside = rustix::io::fcntl_dupfd_cloexec(&inside, 4);
+            Ok((ours, inside.named(|| "fcntl(F_DUPFD_CLOEXEC)")?))
+        };
+        let (report, report_inside) = pair().map_err(cannot("cannot talk to the child"))?;
+        let (control, control_inside) = pair().map_err(cannot("cannot talk to the child"))?;
         Ok(Self {
             ours: Ends { report, control, signals },
             handover: Handover {
                 report: report_inside,
                 control: control_inside,
                 stdio: [None, None, None],
+                channel: None,
             },
         })
     }

@@ -23,6 +23,8 @@ mod terminal;
 mod watchdog;
 
 pub use launch::{Early, Fault, Task, run};
+pub use open::open_beneath;
 pub use registry::Registry;
+pub use ringfence_sys::{CallError, SignalFd, Signals};
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};

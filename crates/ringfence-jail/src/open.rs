@@ -34,7 +34,7 @@ pub(crate) fn open_canonical(path: &Path) -> Result<OwnedFd, CallError> {
 
 /// Opens `path` below `root` as `O_PATH`, never leaving it and never through a link. The last component may be a
 /// link: then the descriptor is the link itself.
-pub(crate) fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
+pub fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve) {

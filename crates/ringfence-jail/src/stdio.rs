@@ -40,12 +40,14 @@ pub struct Output {
 }
 
 impl Output {
-    fn new(bytes_max: u64) -> Self {
+    /// Nothing yet; keeps this many bytes in all.
+    pub fn new(bytes_max: u64) -> Self {
         let half_max = usize::try_from(bytes_max / 2).unwrap_or(usize::MAX / 4).max(1);
         Self { half_max, ..Self::default() }
     }
 
-    fn push(&mut self, bytes: &[u8]) {
+    /// Adds what was written next.
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
         let room = self.half_max - self.head.len().min(self.half_max);
         let (first, rest) = bytes.split_at(room.min(bytes.len()));

@@ -45,12 +45,7 @@ pub fn plan_command(
         .hint("leave out `--net`, or pass `--net none`"));
     }
     if facts.ids.root_outside {
-        return Err(Problem::cannot_build(
-            "root_outside",
-            format!("user {} here is root outside this user namespace", facts.ids.uid),
-        )
-        .cause("no run has host uid 0, and one id mapped alone leaves no other to give it")
-        .hint("enter the namespace as an ordinary user, or run ringfence outside it"));
+        return Err(root_outside(facts));
     }
     let choice = choose_tier(policy, facts)?;
     refuse_broad_workspaces(policy, request, facts)?;
@@ -58,6 +53,16 @@ pub fn plan_command(
         Tier::Namespaces => namespaces(policy, request, facts, choice.gaps),
         Tier::Landlock | Tier::None => landlock(policy, request, facts, choice),
     }
+}
+
+/// One id mapped alone, and it is root's: there is no other to give the run.
+pub(crate) fn root_outside(facts: &HostFacts) -> Problem {
+    Problem::cannot_build(
+        "root_outside",
+        format!("user {} here is root outside this user namespace", facts.ids.uid),
+    )
+    .cause("no run has host uid 0, and one id mapped alone leaves no other to give it")
+    .hint("enter the namespace as an ordinary user, or run ringfence outside it")
 }
 
 struct Choice {
@@ -450,7 +455,11 @@ fn home_of(facts: &HostFacts, minimal: bool) -> PathBuf {
     }
 }
 
-fn resources(facts: &HostFacts, limits: &Limits, gaps: &mut Vec<String>) -> ResourceFence {
+pub(crate) fn resources(
+    facts: &HostFacts,
+    limits: &Limits,
+    gaps: &mut Vec<String>,
+) -> ResourceFence {
     match &facts.cgroup {
         CgroupFacts::V2 => ResourceFence::Cgroup2,
         CgroupFacts::V1 => ResourceFence::Cgroup1,

@@ -2,7 +2,9 @@
 //! Does no I/O: it opens no file, reads no environment, calls no clock. Whatever the child will do is
 //! decided here, where it can be printed, hashed and tested without a kernel.
 
+mod calls;
 pub mod catalogue;
+mod code;
 mod command;
 mod environment;
 mod facts;
@@ -12,6 +14,8 @@ mod render;
 pub mod seccomp;
 mod view;
 
+pub use calls::{Arg, Call};
+pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::plan_command;
 pub use facts::{
     CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts,

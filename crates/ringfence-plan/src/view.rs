@@ -167,7 +167,7 @@ impl View {
         self.shown_at(path).is_some()
     }
 
-    fn put(&mut self, mount: Mount) {
+    pub(crate) fn put(&mut self, mount: Mount) {
         self.entries.insert(TreePath::new(mount.at()), mount);
     }
 
@@ -193,7 +193,7 @@ impl View {
         }
     }
 
-    fn host(&mut self, found: &Found, access: Access, idmapped: bool) {
+    pub(crate) fn host(&mut self, found: &Found, access: Access, idmapped: bool) {
         let source = BindSource::Host { path: found.path.clone(), id: found.id, idmapped };
         self.put(Mount::Bind { source, at: found.path.clone(), access });
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{ByteSize, Count, Span};
+use crate::{ByteSize, CodePreset, Count, Span};
 
 /// Limits of one run, all decided before it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,6 +55,29 @@ impl Limits {
             fds: Some(Count::of(4096)),
             disk: Some(ByteSize::mib(20 << 10)),
             output: ByteSize::mib(10),
+        }
+    }
+
+    /// Limits of a Python run (R4.1, R1.5). `pids` bounds threads: a worker has no processes beside itself.
+    pub fn for_code(preset: CodePreset) -> Self {
+        let standard = Self {
+            timeout: Some(Span::secs(30)),
+            cpu: Some(Span::secs(30)),
+            memory: Some(ByteSize::mib(512)),
+            pids: Some(Count::of(32)),
+            fds: Some(Count::of(64)),
+            disk: Some(ByteSize::mib(100)),
+            output: ByteSize::mib(10),
+        };
+        match preset {
+            CodePreset::Strict => Self {
+                timeout: Some(Span::secs(5)),
+                cpu: Some(Span::secs(60)),
+                memory: Some(ByteSize::mib(256)),
+                disk: Some(ByteSize::mib(10)),
+                ..standard
+            },
+            _ => standard,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Descriptors by the range.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use crate::CallError;
 
@@ -20,6 +20,15 @@ pub fn close_range_between(first: RawFd, last: RawFd) -> Result<(), CallError> {
 /// Marks every descriptor from `first` on to be closed by exec.
 pub fn set_cloexec_from(first: RawFd) -> Result<(), CallError> {
     close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// Makes `number` another name of `fd`, kept across exec. Whatever `number` named before is closed: for a process about
+/// to execute a program, which owns nothing by that number any more.
+pub fn duplicate_onto(fd: impl AsFd, number: RawFd) -> Result<(), CallError> {
+    let from = fd.as_fd().as_raw_fd();
+    // SAFETY: the call takes integers only; see above for what `number` may name.
+    let result = unsafe { libc::dup2(from, number) };
+    if result == number { Ok(()) } else { Err(CallError::last(format!("dup2({from}, {number})"))) }
 }
 
 fn close_range(first: RawFd, last: u32, flags: u32) -> Result<(), CallError> {

@@ -14,7 +14,7 @@ mod wait;
 
 pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
-pub use fd::{close_range_between, close_range_from, set_cloexec_from};
+pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
 pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{connect_raw, loopback_up};

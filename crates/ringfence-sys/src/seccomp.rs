@@ -143,10 +143,21 @@ pub fn reply(listener: impl AsFd, id: u64, answer: Result<i64, Errno>) -> Result
         Ok(value) => (value, 0),
         Err(errno) => (0, -errno.raw_os_error()),
     };
-    let raw = RawReply { id, value, error, flags: 0 };
+    send(listener, &RawReply { id, value, error, flags: 0 })
+}
+
+/// Lets the kernel go on with a call. For calls whose arguments are all in registers: what a pointer points to may have
+/// changed since anybody looked.
+pub fn let_through(listener: impl AsFd, id: u64) -> Result<(), CallError> {
+    const FLAG_CONTINUE: u32 = 1;
+    send(listener, &RawReply { id, value: 0, error: 0, flags: FLAG_CONTINUE })
+}
+
+fn send(listener: impl AsFd, raw: &RawReply) -> Result<(), CallError> {
     // SAFETY: `raw` is a live `struct seccomp_notif_resp`; the kernel reads it.
-    let result =
-        unsafe { libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_SEND as _, &raw const raw) };
+    let result = unsafe {
+        libc::ioctl(listener.as_fd().as_raw_fd(), IOCTL_SEND as _, std::ptr::from_ref(raw))
+    };
     if result == 0 {
         return Ok(());
     }

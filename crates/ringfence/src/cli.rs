@@ -19,6 +19,12 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command behind the fence; stdin, stdout and stderr pass through byte for byte
     Run(RunArgs),
+    /// Run a Python program behind the fence, started for it alone
+    Exec(ExecArgs),
+    /// Run many programs through warm workers: JSON lines in, outcomes out as JSON lines
+    Batch(BatchArgs),
+    /// Interactive Python behind the fence; a cell that goes wrong is undone
+    Repl(ReplArgs),
     /// Print the plan that would run, without running it
     Explain(ExplainArgs),
     /// Say what this host can enforce, proved by live probes, and the fix for each gap
@@ -51,6 +57,68 @@ pub(crate) struct ExplainArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,
+}
+
+/// Where a program's text comes from.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// A file, or `-` for stdin
+    #[arg(value_name = "FILE", required_unless_present = "code")]
+    pub(crate) file: Option<PathBuf>,
+    /// The program itself
+    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file")]
+    pub(crate) code: Option<String>,
+}
+
+impl Source {
+    /// Whether the program's text is what comes on stdin.
+    pub(crate) fn takes_stdin(&self) -> bool {
+        self.file.as_deref() == Some(std::path::Path::new("-"))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// Print the outcome as one JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A file to copy into the program's directory
+    #[arg(long = "file", value_name = "HOSTPATH[:NAME]")]
+    pub(crate) files: Vec<String>,
+    /// Where to copy the files that the program leaves
+    #[arg(long, value_name = "DIR")]
+    pub(crate) artifacts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// The program's own arguments
+    #[arg(last = true, value_name = "ARG")]
+    pub(crate) args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// Items at once; as many as there are processors if not said
+    #[arg(short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
+    /// An earlier output: items it has outcomes for are left out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) resume: Option<PathBuf>,
+    /// JSON lines, or `-` for stdin
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReplArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// Read each cell as a JSON string on a line, print each outcome as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -109,7 +177,7 @@ pub(crate) struct BenchArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyFlags {
-    /// workspace, readonly or minimal
+    /// For commands workspace, readonly or minimal; for Python standard, strict, data or open
     #[arg(long, value_name = "P")]
     pub(crate) preset: Option<String>,
     /// A policy file

@@ -157,7 +157,7 @@ impl<'a> Fence<'a> {
     fn task<T>(&self, plan: &Plan, work: impl FnOnce(&Task<'_>) -> T) -> T {
         let (mode, terminal) = self.stdio();
         let name = self.run_id.short();
-        work(&Task { plan, registry: &self.registry, name: &name, mode, terminal })
+        work(&Task { plan, registry: &self.registry, name: &name, mode, terminal, channel: None })
     }
 
     /// Never silently weaker: less than the full tier is said before the program starts.
@@ -375,7 +375,8 @@ fn limit_denials(
     list
 }
 
-fn encode(out: Output, err: Output) -> (String, String, Encoding) {
+/// Both streams as text, or both as base64.
+pub(crate) fn encode(out: Output, err: Output) -> (String, String, Encoding) {
     let (out, err) = (joined(out), joined(err));
     match (String::from_utf8(out), String::from_utf8(err)) {
         (Ok(out), Ok(err)) => (out, err, Encoding::Utf8),
@@ -410,6 +411,7 @@ fn joined(output: Output) -> Vec<u8> {
     head
 }
 
-fn millis(duration: std::time::Duration) -> f64 {
+/// Milliseconds to the microsecond.
+pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -91,6 +91,11 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
     })
 }
 
+/// What is at `path`, after every link, if anything is.
+pub fn found(path: &Path) -> Option<Found> {
+    resolve(path).ok()
+}
+
 /// What is at `path` itself, link not followed.
 pub(super) fn look(path: &Path) -> Option<(FileKind, FileId)> {
     let meta = std::fs::symlink_metadata(path).ok()?;

@@ -6,5 +6,5 @@ mod host;
 mod paths;
 
 pub(crate) use host::caller_ids;
-pub use host::{Caller, host_facts};
+pub use host::{Caller, found, host_facts};
 pub use paths::{Asked, request};

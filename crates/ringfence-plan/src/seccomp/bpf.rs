@@ -20,6 +20,15 @@ pub struct Insn {
     pub k: u32,
 }
 
+impl Insn {
+    /// As `struct sock_filter` lies in memory.
+    pub fn to_bytes(self) -> [u8; 8] {
+        let [c0, c1] = self.code.to_ne_bytes();
+        let [k0, k1, k2, k3] = self.k.to_ne_bytes();
+        [c0, c1, self.jt, self.jf, k0, k1, k2, k3]
+    }
+}
+
 /// `A = *(u32 *)(data + k)`
 pub(super) const LOAD: u16 = 0x20;
 /// `A &= k`

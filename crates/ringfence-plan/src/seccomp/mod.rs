@@ -30,6 +30,9 @@ pub use table::{name, number};
 
 use serde::Serialize;
 
+/// The rule by which a process that is not a thread is refused.
+pub const PROCESSES_RULE: &str = reasons::PROCESSES.rule;
+
 /// Whose system call numbers a filter speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +52,8 @@ pub enum Profile {
     Command,
     /// Python code in a worker: memory, files, threads and time. Everything else is refused.
     Code,
+    /// The process that workers are forked from: a command that may make namespaces and mounts.
+    Zygote,
 }
 
 /// What becomes of a refusal.

@@ -48,6 +48,7 @@ impl Group {
         let rule = match spec.profile {
             Profile::Command => self.command,
             Profile::Code => self.code,
+            Profile::Zygote => self.zygote(),
         };
         let (guards, otherwise) = match rule {
             Rule::Allow => (vec![], Outcome::Allow),
@@ -55,6 +56,21 @@ impl Group {
             Rule::Check(check) => (checks::guards(check, spec), Outcome::Allow),
         };
         Ruling { guards, otherwise }.settled()
+    }
+}
+
+impl Group {
+    /// A zygote builds its workers' fences, for which it has namespaces to itself; beyond that it is a command.
+    fn zygote(&self) -> Rule {
+        match self.command {
+            Rule::Check(Check::Clone | Check::Unshare) => Rule::Allow,
+            Rule::Refuse(reason) if *reason == reasons::MOUNT || *reason == reasons::NAMESPACES => {
+                Rule::Allow
+            }
+            // It holds one end of a socket and makes none.
+            Rule::Check(Check::Socket | Check::Connect) => Rule::Refuse(&reasons::SOCKETS),
+            other => other,
+        }
     }
 }
 

@@ -1,9 +1,12 @@
 //! One module for each subcommand.
 
+mod batch;
 mod bench;
 mod doctor;
+mod exec;
 mod explain;
 mod policy;
+mod repl;
 mod run;
 
 use std::ffi::OsStr;
@@ -21,6 +24,9 @@ pub(crate) fn head_start(first_argument: Option<&OsStr>) -> Option<HeadStart> {
 pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitCode {
     match command {
         Command::Run(args) => run::run(args, head_start.unwrap_or_else(HeadStart::new)),
+        Command::Exec(args) => exec::exec(&args),
+        Command::Batch(args) => batch::batch(&args),
+        Command::Repl(args) => repl::repl(&args),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(args) => policy::policy(args),

@@ -42,7 +42,8 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     Ok(fence::outcome(run_id, &plan, finished))
 }
 
-fn status_of(kind: ProblemKind) -> Status {
+/// The status of a run that did not start.
+pub(crate) fn status_of(kind: ProblemKind) -> Status {
     match kind {
         ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
         ProblemKind::Refused => Status::Blocked,

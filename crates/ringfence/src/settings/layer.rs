@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use ringfence_spec::{
-    ByteSize, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView, Span, Tier,
+    ByteSize, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView,
+    Span, Tier,
 };
 
-use super::{Key, Origin};
+use super::{Key, Origin, Subject};
 use crate::cli::PolicyFlags;
 
 /// A settings file larger than this is not one.
@@ -26,6 +27,7 @@ const TEST_PREFIX: &str = "RINGFENCE_TEST_";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Preset(CommandPreset),
+    CodePreset(CodePreset),
     Span(Span),
     Size(ByteSize),
     Count(Count),
@@ -36,7 +38,7 @@ pub(super) enum Value {
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
-    /// Kept for Python runs, which parse it themselves.
+    /// Names of modules.
     Text(Vec<String>),
 }
 
@@ -76,19 +78,15 @@ impl Layer {
     }
 
     /// Flags; paths are relative to the working directory.
-    pub(super) fn from_flags(flags: &PolicyFlags, cwd: &Path) -> Result<Self, Problem> {
-        for (key, given) in
-            [("python", flags.python.is_some()), ("allow-import", !flags.allow_import.is_empty())]
-        {
-            if given {
-                return Err(Problem::usage(
-                    "flag_for_python",
-                    format!("`--{key}` is for Python runs and means nothing for a command"),
-                ));
-            }
-        }
+    pub(super) fn from_flags(
+        flags: &PolicyFlags,
+        cwd: &Path,
+        subject: Subject,
+    ) -> Result<Self, Problem> {
+        refuse_foreign(flags, subject)?;
         let single = [
-            (Key::CommandPreset, &flags.preset),
+            (subject.preset(), &flags.preset),
+            (Key::Python, &flags.python),
             (Key::Timeout, &flags.timeout),
             (Key::Cpu, &flags.cpu),
             (Key::Memory, &flags.memory),
@@ -109,6 +107,7 @@ impl Layer {
             (Key::Hide, &flags.hide),
             (Key::Socket, &flags.socket),
             (Key::Env, &flags.env),
+            (Key::AllowImport, &flags.allow_import),
         ];
         let single = single
             .into_iter()
@@ -118,7 +117,7 @@ impl Layer {
             .filter(|(_, values)| !values.is_empty())
             .map(|(key, values)| (key, values.clone()));
         let name = |key: Key| match key {
-            Key::CommandPreset => "--preset".to_owned(),
+            Key::CommandPreset | Key::CodePreset => "--preset".to_owned(),
             key => format!("--{}", key.name().replace('_', "-")),
         };
         Self::build(Origin::Flag, single.chain(lists), &name, Some(cwd))
@@ -128,6 +127,7 @@ impl Layer {
     pub(super) fn from_environment(
         environment: &BTreeMap<OsString, OsString>,
         cwd: &Path,
+        subject: Subject,
     ) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
         for (name, value) in environment {
@@ -139,7 +139,7 @@ impl Layer {
             }
             let short = name.trim_start_matches("RINGFENCE_").to_ascii_lowercase();
             let key = match short.as_str() {
-                "preset" => Key::CommandPreset,
+                "preset" => subject.preset(),
                 other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
             };
             let value = value.to_str().ok_or_else(|| {
@@ -227,6 +227,38 @@ impl Layer {
     }
 }
 
+/// A flag that means nothing for what is run is a mistake, not a wish to be ignored.
+fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> {
+    let (given, whose): (&[(&str, bool)], _) = match subject {
+        Subject::Command => (
+            &[("python", flags.python.is_some()), ("allow-import", !flags.allow_import.is_empty())],
+            "is for Python runs and means nothing for a command",
+        ),
+        Subject::Code => (
+            &[
+                ("rw", !flags.rw.is_empty()),
+                ("ro", !flags.ro.is_empty()),
+                ("hide", !flags.hide.is_empty()),
+                ("socket", !flags.socket.is_empty()),
+                ("env", !flags.env.is_empty()),
+                ("cwd", flags.cwd.is_some()),
+                ("proc", flags.proc.is_some()),
+            ],
+            "is for commands and means nothing for Python, which sees a directory of its own",
+        ),
+    };
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => {
+            let code = match subject {
+                Subject::Command => "flag_for_python",
+                Subject::Code => "flag_for_commands",
+            };
+            Err(Problem::usage(code, format!("`--{flag}` {whose}")))
+        }
+    }
+}
+
 fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, String> {
     fn one<T>(texts: &[String], wrap: fn(T) -> Value) -> Result<Value, String>
     where
@@ -255,7 +287,14 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
             texts.iter().map(|t| path(t, base)).collect::<Result<_, _>>().map(Value::Paths)
         }
         Key::Env => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Env),
-        Key::CodePreset | Key::Python | Key::AllowImport => Ok(Value::Text(texts.to_vec())),
+        Key::CodePreset => one(texts, Value::CodePreset),
+        Key::Python => match texts {
+            // A name without a slash is looked for along PATH.
+            [text] if !text.contains('/') && !text.is_empty() => Ok(Value::Path(text.into())),
+            [text] => path(text, base).map(Value::Path),
+            _ => Err("one path is expected".to_owned()),
+        },
+        Key::AllowImport => Ok(Value::Text(texts.to_vec())),
     }
 }
 

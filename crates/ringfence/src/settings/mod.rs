@@ -9,12 +9,22 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
+    CodePreset, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView,
+    Tier,
 };
 
 use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
 use layer::{Layer, Value};
+
+macro_rules! pick {
+    ($source:expr, $key:ident, $variant:ident) => {
+        match $source.get(Key::$key) {
+            Some(Value::$variant(value)) => Some(value.clone()),
+            _ => None,
+        }
+    };
+}
 
 /// The system's ceilings.
 const CEILINGS: &str = "/etc/ringfence/config.toml";
@@ -69,6 +79,44 @@ pub(crate) struct Effective {
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
 
+/// The effective policy of Python runs.
+#[derive(Debug)]
+pub(crate) struct EffectiveCode {
+    /// How code is screened.
+    pub(crate) preset: CodePreset,
+    /// What each run may use.
+    pub(crate) limits: Limits,
+    /// The interpreter that was asked for.
+    pub(crate) python: Option<PathBuf>,
+    /// Modules that may be imported besides the preset's.
+    pub(crate) allow_import: Vec<String>,
+    /// The working directory.
+    pub(crate) cwd: PathBuf,
+    /// Where state is kept.
+    pub(crate) state: PathBuf,
+    /// Where settings are read, if that directory exists.
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// What settings are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A command.
+    Command,
+    /// Python code.
+    Code,
+}
+
+impl Subject {
+    /// The key that `--preset` sets.
+    fn preset(self) -> Key {
+        match self {
+            Self::Command => Key::CommandPreset,
+            Self::Code => Key::CodePreset,
+        }
+    }
+}
+
 /// What surrounds the process: read once, so that tests can invent it.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
@@ -116,32 +164,136 @@ impl Surroundings {
 
 /// The effective policy for a command run with these flags in these surroundings.
 pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Effective, Problem> {
-    let config = around.xdg("XDG_CONFIG_HOME", ".config");
-    let mut layers = vec![Layer::from_flags(flags, &around.cwd)?];
-    let policy_file =
-        flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
-    if let Some(file) = &policy_file {
-        let path = around.cwd.join(file);
-        layers.push(Layer::from_file(&path, Origin::PolicyFile(file.clone()))?.ok_or_else(
-            || Problem::usage("policy_not_found", format!("`{}` does not exist", file.display())),
-        )?);
+    decide(&Sources::gather(flags, around, Subject::Command)?, around)
+}
+
+/// The same for Python runs.
+pub(crate) fn effective_code(
+    flags: &PolicyFlags,
+    around: &Surroundings,
+) -> Result<EffectiveCode, Problem> {
+    let sources = Sources::gather(flags, around, Subject::Code)?;
+    let Sources { chosen, .. } = &sources;
+    if let Some(Network::Allow(hosts)) = pick!(chosen, Net, Network) {
+        return Err(Problem::cannot_build(
+            "network_allowlist_unsupported",
+            format!("cannot open the network for `{}`", hosts.join(",")),
+        )
+        .cause("Python runs have no network")
+        .hint("leave out `--net`, or pass `--net none`"));
     }
-    layers.push(Layer::from_environment(&around.environment, &around.cwd)?);
-    if let Some(dir) = &config {
-        let file = dir.join("config.toml");
-        layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
+    if pick!(chosen, Fallback, Fallback) == Some(Fallback::Warn) {
+        return Err(Problem::usage(
+            "no_fallback",
+            "`--fallback warn` is for commands: Python runs in the full tier or not at all",
+        ));
     }
-    let chosen = Chosen::merge(layers);
-    let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
-    if let Some(ceilings) = &ceilings {
-        ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
+    let preset = pick!(chosen, CodePreset, CodePreset).unwrap_or_default();
+    let mut origins = sources.origins();
+    let limits = sources.limits(Limits::for_code(preset), &mut origins)?;
+    Ok(EffectiveCode {
+        preset,
+        limits,
+        python: pick!(chosen, Python, Path),
+        allow_import: pick!(chosen, AllowImport, Text).unwrap_or_default(),
+        state: state_dir(chosen, around),
+        cwd: sources.cwd,
+        config: sources.config,
+    })
+}
+
+/// Everything that says something, read.
+struct Sources {
+    chosen: Chosen,
+    ceilings: Option<Layer>,
+    workspace: Option<Layer>,
+    cwd: PathBuf,
+    config: Option<PathBuf>,
+}
+
+impl Sources {
+    fn gather(
+        flags: &PolicyFlags,
+        around: &Surroundings,
+        subject: Subject,
+    ) -> Result<Self, Problem> {
+        let config = around.xdg("XDG_CONFIG_HOME", ".config");
+        let mut layers = vec![Layer::from_flags(flags, &around.cwd, subject)?];
+        let policy_file =
+            flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
+        if let Some(file) = &policy_file {
+            let path = around.cwd.join(file);
+            layers.push(Layer::from_file(&path, Origin::PolicyFile(file.clone()))?.ok_or_else(
+                || {
+                    Problem::usage(
+                        "policy_not_found",
+                        format!("`{}` does not exist", file.display()),
+                    )
+                },
+            )?);
+        }
+        layers.push(Layer::from_environment(&around.environment, &around.cwd, subject)?);
+        if let Some(dir) = &config {
+            let file = dir.join("config.toml");
+            layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
+        }
+        let chosen = Chosen::merge(layers);
+        let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
+        if let Some(ceilings) = &ceilings {
+            ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
+        }
+        let cwd = match chosen.get(Key::Cwd) {
+            Some(Value::Path(path)) => path.clone(),
+            _ => around.cwd.clone(),
+        };
+        let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
+        Ok(Self { chosen, ceilings, workspace, cwd, config })
     }
-    let cwd = match chosen.get(Key::Cwd) {
-        Some(Value::Path(path)) => path.clone(),
-        _ => around.cwd.clone(),
-    };
-    let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
-    decide(&chosen, ceilings.as_ref(), workspace.as_ref(), around, cwd, config)
+
+    /// Where each key's value came from.
+    fn origins(&self) -> BTreeMap<Key, Origin> {
+        let preset = Key::ALL.iter().map(|key| (*key, Origin::Preset));
+        let chosen = self.chosen.values.iter().map(|(key, (_, origin))| (*key, origin.clone()));
+        preset.chain(chosen).collect()
+    }
+
+    /// A preset's limits with what was chosen instead, never above the ceilings, lowered by the workspace.
+    fn limits(
+        &self,
+        mut limits: Limits,
+        origins: &mut BTreeMap<Key, Origin>,
+    ) -> Result<Limits, Problem> {
+        let chosen = &self.chosen;
+        if let Some(v) = pick!(chosen, Timeout, Span) {
+            limits.timeout = Some(v);
+        }
+        if let Some(v) = pick!(chosen, Cpu, Span) {
+            limits.cpu = Some(v);
+        }
+        if let Some(v) = pick!(chosen, Memory, Size) {
+            limits.memory = Some(v);
+        }
+        if let Some(v) = pick!(chosen, Pids, Count) {
+            limits.pids = Some(v);
+        }
+        if let Some(v) = pick!(chosen, Fds, Count) {
+            limits.fds = Some(v);
+        }
+        if let Some(v) = pick!(chosen, Disk, Size) {
+            limits.disk = Some(v);
+        }
+        if let Some(v) = pick!(chosen, Output, Size) {
+            limits.output = v;
+        }
+        if let Some(layer) = &self.ceilings {
+            refuse_above(chosen, layer)?;
+            limits = lower(limits, layer, &Origin::Ceiling, origins);
+        }
+        if let Some(layer) = &self.workspace {
+            limits = lower(limits, layer, &Origin::Workspace, origins);
+        }
+        Ok(limits)
+    }
 }
 
 /// The first layer that sets a key wins; lists of hidden paths add up.
@@ -180,58 +332,16 @@ impl Chosen {
     }
 }
 
-macro_rules! pick {
-    ($source:expr, $key:ident, $variant:ident) => {
-        match $source.get(Key::$key) {
-            Some(Value::$variant(value)) => Some(value.clone()),
-            _ => None,
-        }
-    };
-}
-
-fn decide(
-    chosen: &Chosen,
-    ceilings: Option<&Layer>,
-    workspace: Option<&Layer>,
-    around: &Surroundings,
-    cwd: PathBuf,
-    config: Option<PathBuf>,
-) -> Result<Effective, Problem> {
-    let mut origins: BTreeMap<Key, Origin> =
-        Key::ALL.iter().map(|key| (*key, Origin::Preset)).collect();
-    for (key, (_, origin)) in &chosen.values {
-        origins.insert(*key, origin.clone());
-    }
+fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem> {
+    let Sources { chosen, ceilings, workspace, cwd, config } = sources;
+    let mut origins = sources.origins();
     let preset = pick!(chosen, CommandPreset, Preset).unwrap_or_default();
-    let mut limits = preset_limits(preset, around);
-    if let Some(v) = pick!(chosen, Timeout, Span) {
-        limits.timeout = Some(v);
-    }
-    if let Some(v) = pick!(chosen, Cpu, Span) {
-        limits.cpu = Some(v);
-    }
-    if let Some(v) = pick!(chosen, Memory, Size) {
-        limits.memory = Some(v);
-    }
-    if let Some(v) = pick!(chosen, Pids, Count) {
-        limits.pids = Some(v);
-    }
-    if let Some(v) = pick!(chosen, Fds, Count) {
-        limits.fds = Some(v);
-    }
-    if let Some(v) = pick!(chosen, Disk, Size) {
-        limits.disk = Some(v);
-    }
-    if let Some(v) = pick!(chosen, Output, Size) {
-        limits.output = v;
-    }
+    let limits = sources.limits(preset_limits(preset, around), &mut origins)?;
     let mut require: Option<Tier> = pick!(chosen, Require, Tier);
     let mut fallback: Fallback = pick!(chosen, Fallback, Fallback).unwrap_or_default();
     let mut hide = chosen.paths(Key::Hide);
     let mut ro = chosen.paths(Key::Ro);
     if let Some(layer) = ceilings {
-        refuse_above(chosen, layer)?;
-        limits = lower(limits, layer, &Origin::Ceiling, &mut origins);
         if let Some(tier) = pick!(layer, Require, Tier)
             && require.is_none_or(|asked| !asked.satisfies(tier))
         {
@@ -245,7 +355,6 @@ fn decide(
         hide.extend(layer.paths(Key::Hide));
     }
     if let Some(layer) = workspace {
-        limits = lower(limits, layer, &Origin::Workspace, &mut origins);
         hide.extend(layer.paths(Key::Hide));
         ro.extend(layer.paths(Key::Ro));
     }
@@ -263,9 +372,9 @@ fn decide(
             fallback,
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
-        cwd,
+        cwd: cwd.clone(),
         state: state_dir(chosen, around),
-        config,
+        config: config.clone(),
         origins,
     })
 }

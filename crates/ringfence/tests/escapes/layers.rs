@@ -175,7 +175,14 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
     let mode = StdioMode::Capture { bytes_max: effective.policy.limits.output.bytes() };
     let run_id = fence.run_id();
     let name = run_id.short();
-    let task = Task { plan: &plan, registry: &registry, name: &name, mode, terminal: false };
+    let task = Task {
+        plan: &plan,
+        registry: &registry,
+        name: &name,
+        mode,
+        terminal: false,
+        channel: None,
+    };
     match ringfence_jail::run(&task) {
         Ok(finished) => Ok(fence::outcome(run_id, &plan, finished)),
         Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),

@@ -6,9 +6,19 @@ use std::process::Command;
 
 /// Which crates of ours each crate may depend on: edges point down.
 const MAP: &[(&str, &[&str])] = &[
-    ("ringfence", &["ringfence-jail", "ringfence-plan", "ringfence-spec"]),
+    (
+        "ringfence",
+        &[
+            "ringfence-jail",
+            "ringfence-plan",
+            "ringfence-python",
+            "ringfence-screen",
+            "ringfence-spec",
+        ],
+    ),
     ("ringfence-jail", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-plan", &["ringfence-spec"]),
+    ("ringfence-python", &["ringfence-jail", "ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-screen", &["ringfence-spec"]),
     ("ringfence-spec", &[]),
     ("ringfence-sys", &[]),

@@ -1,0 +1,178 @@
+//! System calls as data, for a process in which none of our code runs: number, arguments, and where an argument is the
+//! result of an earlier call. In JSON, the guest's bootstrap can make them without knowing one from another.
+
+use base64::Engine as _;
+use serde::{Serialize, Serializer};
+
+use crate::seccomp::{Arch, Filter, number};
+
+/// One system call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Call {
+    /// Its name, for the message when it fails.
+    pub name: &'static str,
+    /// Its number.
+    pub nr: u32,
+    /// What it is given.
+    pub args: Vec<Arg>,
+    /// Whether the rest goes on when it fails.
+    pub may_fail: bool,
+}
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arg {
+    /// A number.
+    Number(u64),
+    /// The address of these bytes.
+    Bytes(Vec<u8>),
+    /// What call number so-and-so returned.
+    Result(usize),
+    /// The address of these bytes, with the result of a call stored in four of them.
+    BytesWithResult {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Where in them.
+        at: usize,
+        /// Which call.
+        result: usize,
+    },
+    /// The address of these bytes, with the address of others stored in eight of them.
+    BytesWithAddress {
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// Where in them.
+        at: usize,
+        /// What is pointed to.
+        points_to: Vec<u8>,
+    },
+}
+
+impl Arg {
+    /// The address of a NUL-terminated text.
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Bytes([text.as_bytes(), b"\0"].concat())
+    }
+}
+
+impl From<u64> for Arg {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl Serialize for Arg {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Default, Serialize)]
+        struct Buffer {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            bytes: Option<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            at: Option<usize>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            result: Option<usize>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            points_to: Option<String>,
+        }
+        let base64 = |bytes: &[u8]| Some(base64::engine::general_purpose::STANDARD.encode(bytes));
+        match self {
+            Self::Number(number) => to.serialize_u64(*number),
+            Self::Bytes(bytes) => {
+                Buffer { bytes: base64(bytes), ..Buffer::default() }.serialize(to)
+            }
+            Self::Result(result) => {
+                Buffer { result: Some(*result), ..Buffer::default() }.serialize(to)
+            }
+            Self::BytesWithResult { bytes, at, result } => Buffer {
+                bytes: base64(bytes),
+                at: Some(*at),
+                result: Some(*result),
+                points_to: None,
+            }
+            .serialize(to),
+            Self::BytesWithAddress { bytes, at, points_to } => Buffer {
+                bytes: base64(bytes),
+                at: Some(*at),
+                result: None,
+                points_to: base64(points_to),
+            }
+            .serialize(to),
+        }
+    }
+}
+
+/// A list under construction.
+pub(crate) struct Calls {
+    arch: Arch,
+    /// Results that earlier lists have numbered already.
+    n_before: usize,
+    list: Vec<Call>,
+    unknown: Option<&'static str>,
+}
+
+impl Calls {
+    pub(crate) fn new(arch: Arch) -> Self {
+        Self { arch, n_before: 0, list: Vec::new(), unknown: None }
+    }
+
+    /// A list that is made after this one and may use its results.
+    pub(crate) fn continued(&self) -> Self {
+        Self { n_before: self.n_before + self.list.len(), ..Self::new(self.arch) }
+    }
+
+    /// Adds a call; returns the number of its result.
+    pub(crate) fn call<const N: usize>(&mut self, name: &'static str, args: [Arg; N]) -> usize {
+        self.push(name, args.to_vec(), false)
+    }
+
+    /// The same, where a failure is no harm.
+    pub(crate) fn may_fail<const N: usize>(&mut self, name: &'static str, args: [Arg; N]) -> usize {
+        self.push(name, args.to_vec(), true)
+    }
+
+    /// A call on a path; for the `…at` kind, relative to nothing.
+    pub(crate) fn path_call<const N: usize>(
+        &mut self,
+        name: &'static str,
+        path: &str,
+        rest: [Arg; N],
+    ) -> usize {
+        let mut args = Vec::with_capacity(N + 2);
+        if name.ends_with("at") {
+            args.push(Arg::from(AT_FDCWD));
+        }
+        args.push(Arg::text(path));
+        args.extend(rest);
+        self.push(name, args, false)
+    }
+
+    /// Installs a filter.
+    pub(crate) fn seccomp(&mut self, filter: &Filter, listener: bool) -> usize {
+        const SET_MODE_FILTER: u64 = 1;
+        const FLAG_NEW_LISTENER: u64 = 1 << 3;
+        let insns: Vec<u8> = filter.insns.iter().flat_map(|insn| insn.to_bytes()).collect();
+        // struct sock_fprog: how many, then, aligned, where.
+        let mut program = vec![0; 16];
+        let n = u16::try_from(filter.insns.len()).unwrap_or(u16::MAX);
+        program[..2].copy_from_slice(&n.to_ne_bytes());
+        let program = Arg::BytesWithAddress { bytes: program, at: 8, points_to: insns };
+        let flags = if listener { FLAG_NEW_LISTENER } else { 0 };
+        self.call("seccomp", [Arg::from(SET_MODE_FILTER), Arg::from(flags), program])
+    }
+
+    /// The list, or the name of a call this architecture has no number for.
+    pub(crate) fn finish(self) -> Result<Vec<Call>, &'static str> {
+        self.unknown.map_or(Ok(self.list), Err)
+    }
+
+    fn push(&mut self, name: &'static str, args: Vec<Arg>, may_fail: bool) -> usize {
+        let nr = number(self.arch, name).and_then(|nr| u32::try_from(nr).ok());
+        if nr.is_none() {
+            self.unknown = Some(name);
+        }
+        self.list.push(Call { name, nr: nr.unwrap_or(u32::MAX), args, may_fail });
+        self.n_before + self.list.len() - 1
+    }
+}
+
+const AT_FDCWD: u64 = (-100_i64).cast_unsigned();

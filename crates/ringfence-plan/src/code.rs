@@ -1,0 +1,459 @@
+//! The plan of Python runs: the zygote's fence, built by the jail like any other, and the list of raw system calls by
+//! which each worker builds its own inside it.
+//!
+//! A worker is a fork of the zygote, so no program of ours runs there before Python does: what it must do is laid out
+//! here as numbers and bytes, and the guest's bootstrap makes the calls without knowing what they mean.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use ringfence_spec::{
+    AuditState, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState, Problem,
+    ProcessFence, ResourceFence, SyscallFence, Tier,
+};
+use serde::Serialize;
+
+use crate::calls::{Arg, Call, Calls};
+use crate::facts::{Found, HostFacts, UserNamespaces};
+use crate::orders::Orders;
+use crate::plan::{Access, CgroupPlan, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step};
+use crate::seccomp::{
+    self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
+};
+use crate::view::View;
+
+/// The directory a run starts in.
+pub const WORKSPACE: &str = "/workspace";
+
+/// Where a worker's own filesystem is mounted; its parts are bound to where runs expect them.
+const PRIVATE: &str = "/run";
+
+/// Parts of a worker's filesystem and where they are seen. The first is the workspace.
+const PRIVATE_PARTS: &[(&str, &str, u32)] =
+    &[("workspace", WORKSPACE, 0o755), ("tmp", "/tmp", 0o1777), ("shm", "/dev/shm", 0o1777)];
+
+/// uid and gid that code sees.
+const CODE_ID: u32 = 1000;
+
+/// Inodes of a worker's filesystem.
+const INODES_MAX: u64 = 50_000;
+
+/// Processes and threads that the zygote needs for itself.
+const ZYGOTE_PIDS: u32 = 16;
+
+/// Memory that the zygote and its preloaded modules may take.
+const ZYGOTE_BYTES_MAX: u64 = 1 << 30;
+
+/// What a zygote is made for.
+#[derive(Clone, Debug)]
+pub struct CodeRequest {
+    /// What of the host it must see, read-only.
+    pub visible: Vec<Found>,
+    /// Links on the way there, such as `/lib64`.
+    pub links: Vec<(PathBuf, PathBuf)>,
+    /// Workers alive at once.
+    pub n_workers_max: u32,
+    /// What screening was used, for the receipt.
+    pub screen: Option<String>,
+    /// Whether a worker may be forked when the host allows it: a REPL's checkpoints.
+    pub checkpoints: Checkpoints,
+}
+
+/// Whether workers can be forked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoints {
+    /// Never.
+    None,
+    /// When the host, which is asked each time, says so.
+    ByTheHost,
+}
+
+/// The zygote's plan and its workers'.
+#[derive(Clone, Debug, Serialize)]
+pub struct CodePlan {
+    /// What the jail builds.
+    pub zygote: Plan,
+    /// What each worker does.
+    pub worker: WorkerPlan,
+}
+
+/// What a worker does to itself, and what then holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerPlan {
+    /// Its own filesystem, limits and user namespace.
+    pub setup: Vec<Call>,
+    /// Which calls of `setup` return the descriptors that the host is given: its workspace, and its mount namespace,
+    /// which would otherwise be taken down, with a wait for every processor, in the middle of its death.
+    pub given_calls: [usize; 2],
+    /// Last: after these it can open only what it was given.
+    pub seal: Vec<Call>,
+    /// Whether the last call of `seal` returns the filter's listener.
+    pub listener: bool,
+    /// What the filter does.
+    pub filter: FilterSpec,
+    /// Numbers of the calls that the zygote makes around a fork: unshare and setns.
+    pub unshare_and_setns: [u32; 2],
+    /// Limits of each run.
+    pub limits: Limits,
+    /// The receipt, if every call succeeds; the host checks it against the kernel's own word.
+    pub enforcement: Enforcement,
+    /// Kinds of refusal nobody observes.
+    pub unobserved: Vec<String>,
+}
+
+/// Makes the plans, or says why not.
+pub fn plan_code(
+    limits: &Limits,
+    request: &CodeRequest,
+    facts: &HostFacts,
+) -> Result<CodePlan, Problem> {
+    if facts.ids.root_outside {
+        return Err(crate::command::root_outside(facts));
+    }
+    if let UserNamespaces::Refused(why) = &facts.user_namespaces {
+        return Err(Problem::cannot_build("namespaces", "cannot build the fence for Python")
+            .cause(why)
+            .hint("Python runs need user namespaces; `ringfence doctor` names the fix"));
+    }
+    if !facts.seccomp_filter {
+        return Err(Problem::cannot_build("seccomp", "cannot build the fence for Python")
+            .cause("this kernel has no seccomp filters"));
+    }
+    let zygote = zygote(limits, request, facts);
+    let worker = worker(limits, request, facts)?;
+    Ok(CodePlan { zygote, worker })
+}
+
+fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
+    let mut identity = Identity::of_caller(facts.ids);
+    // Root of its own namespace, so that it keeps the capabilities there across exec; nobody on the host.
+    (identity.guest_uid, identity.guest_gid) = (0, 0);
+    let mut view = View::for_code();
+    for (at, target) in &request.links {
+        view.put(Mount::Symlink { at: at.clone(), target: target.clone() });
+    }
+    for found in &request.visible {
+        // The system's directories are open to everybody; another, such as a home's, may be open to the caller alone.
+        let system =
+            ["/usr", "/etc", "/lib", "/lib64"].iter().any(|top| found.path.starts_with(top));
+        view.host(found, Access::ReadOnly, identity.disk_owner.is_some() && !system);
+    }
+    for (_, at, mode) in PRIVATE_PARTS {
+        if *at != "/dev/shm" {
+            view.put(Mount::Directory { at: at.into(), mode: *mode });
+        }
+    }
+    view.put(Mount::Directory { at: PRIVATE.into(), mode: 0o755 });
+    let devices = crate::view::devices();
+    let parts = view.into_parts();
+    let mut setup = Orders::opening();
+    setup.push(Step::SizeRoot { bytes_max: 1 << 20, inodes_max: 1000 });
+    let early = parts.early.into_iter().filter(|mount| !devices.contains(mount));
+    setup.extend(early.map(Step::Mount));
+    setup.push(Step::TakeSupplies);
+    setup.extend(parts.late.into_iter().map(Step::Mount));
+    let resources = crate::command::resources(facts, limits, &mut Vec::new());
+    if resources != ResourceFence::Rlimit {
+        setup.push(Step::JoinCgroup);
+    }
+    setup.extend([
+        Step::SealRoot,
+        Step::PivotRoot,
+        Step::DieWithParent,
+        Step::HideSelf,
+        Step::ForkPayload,
+    ]);
+    let seccomp = filter(facts, Profile::Zygote, Checkpoints::None);
+    let payload = vec![
+        Step::NewSession,
+        Step::ChangeDirectory,
+        Step::SetRlimits {
+            limits: vec![
+                Rlimit { resource: Resource::Core, max: 0 },
+                Rlimit { resource: Resource::Msgqueue, max: 0 },
+            ],
+        },
+        Step::NoNewPrivileges,
+        Step::Seccomp,
+        Step::Execute,
+    ];
+    let workers = u64::from(request.n_workers_max);
+    let cgroup = (resources != ResourceFence::Rlimit).then(|| CgroupPlan {
+        memory_bytes_max: limits.memory.map(|m| ZYGOTE_BYTES_MAX + workers * m.bytes()),
+        pids_max: limits
+            .pids
+            .map(|n| ZYGOTE_PIDS + request.n_workers_max.saturating_mul(n.get() + 2)),
+        count_cpu: false,
+    });
+    Plan {
+        tier: Tier::Namespaces,
+        identity,
+        placeholders: Vec::new(),
+        cgroup,
+        birth: Namespace::BIRTH.to_vec(),
+        setup,
+        payload,
+        seccomp: Some(seccomp),
+        landlock: None,
+        environment: environment(),
+        // The interpreter's, which holds the worker's plan: whoever has both puts them together.
+        argv: Vec::new(),
+        cwd: "/".into(),
+        limits: Limits {
+            timeout: None,
+            cpu: None,
+            memory: None,
+            pids: None,
+            fds: None,
+            disk: None,
+            output: limits.output,
+        },
+        host_scratch: None,
+        disk_roots: Vec::new(),
+        watch_git: Vec::new(),
+        sockets: Vec::new(),
+        enforcement: enforcement(request, facts, resources),
+        unobserved: unobserved(),
+    }
+}
+
+/// The whole environment of a Python run.
+fn environment() -> BTreeMap<OsString, OsString> {
+    let fixed = [
+        ("HOME", WORKSPACE),
+        ("LANG", "C.UTF-8"),
+        ("LOGNAME", "agent"),
+        ("PATH", "/usr/bin:/bin"),
+        ("TMPDIR", "/tmp"),
+        ("USER", "agent"),
+        // A font cache or a window is of no use here, and looking for one takes long.
+        ("MPLBACKEND", "Agg"),
+        ("MPLCONFIGDIR", "/tmp"),
+        // Threads of a library made before the fork are not there after it: a matrix product would wait for ever.
+        ("OPENBLAS_NUM_THREADS", "1"),
+        ("OMP_NUM_THREADS", "1"),
+        ("MKL_NUM_THREADS", "1"),
+        ("NUMEXPR_NUM_THREADS", "1"),
+        ("BLIS_NUM_THREADS", "1"),
+        ("VECLIB_MAXIMUM_THREADS", "1"),
+    ];
+    fixed.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn filter(facts: &HostFacts, profile: Profile, checkpoints: Checkpoints) -> Filter {
+    let observe = match checkpoints {
+        Checkpoints::None => Observe::Errno,
+        Checkpoints::ByTheHost => Observe::Notify,
+    };
+    seccomp::compile(FilterSpec {
+        arch: facts.arch,
+        profile,
+        observe,
+        unix_sockets: UnixSockets::Refused,
+        inet: Inet::Refused,
+        shared_memory: SharedMemory::Refused,
+        ipc: Ipc::Own,
+    })
+}
+
+fn enforcement(request: &CodeRequest, facts: &HostFacts, resources: ResourceFence) -> Enforcement {
+    Enforcement {
+        tier: Tier::Namespaces,
+        screen: request.screen.clone(),
+        process: ProcessFence::Pidns,
+        syscalls: SyscallFence::Allowlist,
+        resources,
+        network: NetworkFence::None,
+        filesystem: if facts.landlock_abi > 0 {
+            FilesystemFence::PivotRootLandlock
+        } else {
+            FilesystemFence::PivotRoot
+        },
+        output: OutputState::On,
+        audit: AuditState::Off,
+        gaps: Vec::new(),
+        policy_sha256: None,
+    }
+}
+
+fn unobserved() -> Vec<String> {
+    ["mounts", "permissions", "landlock", "syscalls"].map(str::to_owned).to_vec()
+}
+
+fn worker(
+    limits: &Limits,
+    request: &CodeRequest,
+    facts: &HostFacts,
+) -> Result<WorkerPlan, Problem> {
+    let mut setup = Calls::new(facts.arch);
+    setup.call("unshare", [Arg::from(CLONE_NEWNS)]);
+    let workspace = filesystem(&mut setup, limits);
+    let mounts =
+        setup.path_call("openat", "/proc/self/ns/mnt", [Arg::from(O_CLOEXEC), Arg::from(0)]);
+    let ruleset = (facts.landlock_abi > 0).then(|| landlock(&mut setup, facts.landlock_abi));
+    user_namespace(&mut setup);
+    // A new user namespace begins with a full bounding set. Past the kernel's last capability the answer is EINVAL.
+    for capability in 0..CAPABILITIES_MAX {
+        setup.may_fail("prctl", [Arg::from(PR_CAPBSET_DROP), Arg::from(capability)]);
+    }
+    setup.path_call("chdir", WORKSPACE, []);
+    for (resource, max) in rlimits(limits) {
+        let pair = [max.to_ne_bytes(), max.to_ne_bytes()].concat();
+        setup
+            .call("prlimit64", [Arg::from(0), Arg::from(resource), Arg::Bytes(pair), Arg::from(0)]);
+    }
+    // The results of `setup` are numbered on into `seal`.
+    let mut seal = setup.continued();
+    if let Some(ruleset) = ruleset {
+        seal.call("landlock_restrict_self", [Arg::Result(ruleset), Arg::from(0)]);
+    }
+    // struct __user_cap_header_struct of version 3 for this process, and no capability in either half.
+    let header = [0x2008_0522_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
+    seal.call("capset", [Arg::Bytes(header), Arg::Bytes(vec![0; 24])]);
+    seal.call("close_range", [Arg::from(4), Arg::from(u64::from(u32::MAX)), Arg::from(0)]);
+    let filter = filter(facts, Profile::Code, request.checkpoints);
+    seal.seccomp(&filter, request.checkpoints == Checkpoints::ByTheHost);
+    let calls = |calls: Calls| {
+        calls.finish().map_err(|name| {
+            Problem::internal("calls", format!("no number is known for `{name}` here"))
+        })
+    };
+    Ok(WorkerPlan {
+        setup: calls(setup)?,
+        given_calls: [workspace, mounts],
+        seal: calls(seal)?,
+        filter: filter.spec,
+        listener: request.checkpoints == Checkpoints::ByTheHost,
+        unshare_and_setns: ["unshare", "setns"].map(|name| {
+            seccomp::number(facts.arch, name)
+                .and_then(|nr| u32::try_from(nr).ok())
+                .unwrap_or(u32::MAX)
+        }),
+        limits: limits.clone(),
+        enforcement: enforcement(request, facts, ResourceFence::Rlimit),
+        unobserved: unobserved(),
+    })
+}
+
+/// Some more than any kernel has.
+const CAPABILITIES_MAX: u64 = 48;
+const PR_CAPBSET_DROP: u64 = 24;
+const CLONE_NEWNS: u64 = 0x0002_0000;
+const CLONE_NEWUSER: u64 = 0x1000_0000;
+const MS_NOSUID_NODEV_NOEXEC: u64 = 2 | 4 | 8;
+const MS_BIND: u64 = 4096;
+const O_PATH_CLOEXEC: u64 = 0o10_000_000 | 0o2_000_000;
+const O_CLOEXEC: u64 = 0o2_000_000;
+const O_WRONLY: u64 = 1;
+
+/// One filesystem of the worker's own, in three places; and a `/proc` that shows its own processes and nothing else.
+/// Returns which call opened the workspace.
+fn filesystem(calls: &mut Calls, limits: &Limits) -> usize {
+    let bytes = limits.disk.map_or(100 << 20, ringfence_spec::ByteSize::bytes);
+    let options = format!("size={bytes},nr_inodes={INODES_MAX},mode=755");
+    let mount = |calls: &mut Calls, what: &str, at: &str, flags: u64, options: &str| {
+        let kind = if what.starts_with('/') { "none" } else { what };
+        let args =
+            [Arg::text(what), Arg::text(at), Arg::text(kind), Arg::from(flags), Arg::text(options)];
+        calls.call("mount", args)
+    };
+    mount(calls, "tmpfs", PRIVATE, MS_NOSUID_NODEV_NOEXEC, &options);
+    let mut workspace = 0;
+    for (i, (name, at, mode)) in PRIVATE_PARTS.iter().enumerate() {
+        let path = format!("{PRIVATE}/{name}");
+        calls.path_call("mkdirat", &path, [Arg::from(u64::from(*mode))]);
+        // The bootstrap's umask may have taken bits away.
+        calls.path_call("fchmodat", &path, [Arg::from(u64::from(*mode)), Arg::from(0)]);
+        mount(calls, &path, at, MS_BIND, "");
+        if i == 0 {
+            workspace = calls.path_call("openat", &path, [Arg::from(O_PATH_CLOEXEC), Arg::from(0)]);
+        }
+    }
+    mount(calls, "proc", "/proc", MS_NOSUID_NODEV_NOEXEC, "subset=pid");
+    workspace
+}
+
+/// A ruleset: read everything visible, write the worker's own. Returns which call made it.
+fn landlock(calls: &mut Calls, abi: u32) -> usize {
+    const READ: u64 = 1 << 2 | 1 << 3;
+    const WRITE_FILE: u64 = 1 << 1;
+    const MAKE_CHAR_SOCK_BLOCK: u64 = 1 << 6 | 1 << 9 | 1 << 11;
+    const EXECUTE: u64 = 1;
+    let n_rights = match abi {
+        1 => 13,
+        2 => 14,
+        3 | 4 => 15,
+        _ => 16,
+    };
+    let all: u64 = (1 << n_rights) - 1;
+    let truncate_and_ioctl = all & (1 << 14 | 1 << 15);
+    // struct landlock_ruleset_attr as far as this ABI has it: files, TCP bind and connect, scopes.
+    let fields: &[u64] = match abi {
+        0..4 => &[all],
+        4 | 5 => &[all, 3],
+        _ => &[all, 3, 3],
+    };
+    let attr: Vec<u8> = fields.iter().flat_map(|field| field.to_ne_bytes()).collect();
+    let size = attr.len() as u64;
+    let ruleset =
+        calls.call("landlock_create_ruleset", [Arg::Bytes(attr), Arg::from(size), Arg::from(0)]);
+    let writable = all & !MAKE_CHAR_SOCK_BLOCK & !EXECUTE;
+    let device = READ | WRITE_FILE | truncate_and_ioctl;
+    let rules = [("/", READ), ("/dev", device), ("/proc", READ | WRITE_FILE)];
+    let private = PRIVATE_PARTS.iter().map(|(_, at, _)| (*at, writable));
+    for (path, rights) in rules.into_iter().chain(private) {
+        let fd = calls.path_call("openat", path, [Arg::from(O_PATH_CLOEXEC), Arg::from(0)]);
+        // struct landlock_path_beneath_attr, packed: rights, then a descriptor.
+        let mut rule = rights.to_ne_bytes().to_vec();
+        rule.extend([0; 4]);
+        let rule = Arg::BytesWithResult { bytes: rule, at: 8, result: fd };
+        calls.call("landlock_add_rule", [Arg::Result(ruleset), Arg::from(1), rule, Arg::from(0)]);
+    }
+    ruleset
+}
+
+/// A user namespace of the worker's own: it has no rights over the zygote's, and its threads are counted alone. After
+/// the mounts, because mounting /proc needs the namespace that owns the pid namespace.
+fn user_namespace(calls: &mut Calls) {
+    calls.call("unshare", [Arg::from(CLONE_NEWUSER)]);
+    let id = format!("{CODE_ID} 0 1");
+    for (file, text) in [("setgroups", "deny"), ("uid_map", &id), ("gid_map", &id)] {
+        let path = format!("/proc/self/{file}");
+        let fd = calls.path_call("openat", &path, [Arg::from(O_WRONLY), Arg::from(0)]);
+        let length = text.len() as u64;
+        let text = Arg::Bytes(text.as_bytes().to_vec());
+        calls.call("write", [Arg::Result(fd), text, Arg::from(length)]);
+        calls.call("close", [Arg::Result(fd)]);
+    }
+}
+
+/// Resource numbers of getrlimit(2), the same on both architectures.
+fn rlimits(limits: &Limits) -> Vec<(u64, u64)> {
+    let bytes = |size: ringfence_spec::ByteSize| size.bytes();
+    let entries = [
+        (0, limits.cpu.map(|cpu| cpu.millis().div_ceil(1000))),
+        (1, limits.disk.map(bytes)),
+        // Data rather than address space: libraries reserve far more than they use.
+        (2, limits.memory.map(bytes)),
+        (4, Some(0)),
+        (6, limits.pids.map(|n| u64::from(n.get()))),
+        (7, limits.fds.map(|n| u64::from(n.get()))),
+        (8, Some(0)),
+        (12, Some(0)),
+    ];
+    entries.into_iter().filter_map(|(resource, max)| Some((resource, max?))).collect()
+}
+
+impl View {
+    /// The tree of a zygote, before anything of the host is in it.
+    fn for_code() -> Self {
+        let mut view = Self::default();
+        for mount in crate::view::devices() {
+            view.put(mount);
+        }
+        // Not masked: a worker's own can be mounted only where a whole one is seen. Workers see nothing of this one.
+        view.put(Mount::Proc { at: "/proc".into() });
+        view
+    }
+}

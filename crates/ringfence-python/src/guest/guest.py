@@ -1,0 +1,408 @@
+"""Runs inside the fence: first as the zygote, then, forked from it, as each worker.
+
+It holds no policy. What a worker does to itself is a list of system calls that the host laid out; what it says on
+descriptor 3 the host checks and does not believe. One argument: the host's configuration, as JSON.
+
+Frames on the zygote's channel   host: S spawn (4 descriptors) · W<pid> wait      zygote: Z ready · P<pid> · X<pid> <status>
+Frames on a worker's channel     host: F file · C code · J go · K fork             worker: W workspace · R ready · D done · E failed
+"""
+import sys
+
+NAME = "main.py"
+VALUE_CHARS_MAX = 32_768
+MESSAGE_CHARS_MAX = 8_192
+DENIALS_MAX = 50
+FRAME_BYTES_MAX = 1 << 18
+
+
+def main(config):
+    import array, base64, ctypes, gc, json, os, resource, signal, socket, struct, time, types  # noqa: E401
+    import ast, atexit, io, linecache, traceback  # noqa: E401
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    libc.syscall.argtypes = None
+
+    class CallFailed(Exception):
+        pass
+
+    def prepare(calls):
+        """Lays the arguments out in memory once, before the fork."""
+        prepared = []
+        for call in calls:
+            args, patches = [ctypes.c_long(call["nr"])], []
+            for spec in call["args"]:
+                if isinstance(spec, int):
+                    args.append(ctypes.c_ulong(spec))
+                elif "bytes" in spec:
+                    data = base64.b64decode(spec["bytes"])
+                    buffer = ctypes.create_string_buffer(data, len(data))
+                    if "points_to" in spec:
+                        target = base64.b64decode(spec["points_to"])
+                        target = ctypes.create_string_buffer(target, len(target))
+                        buffer.target = target
+                        struct.pack_into("@P", buffer, spec["at"], ctypes.addressof(target))
+                    elif "result" in spec:
+                        patches.append((buffer, spec["at"], spec["result"]))
+                    args.append(buffer)
+                else:
+                    patches.append((None, len(args), spec["result"]))
+                    args.append(ctypes.c_long(0))
+            prepared.append((call["name"], args, patches, call["may_fail"]))
+        return prepared
+
+    def make(prepared, results):
+        """Makes the calls, in order."""
+        syscall = libc.syscall
+        for name, args, patches, may_fail in prepared:
+            for buffer, at, result in patches:
+                if buffer is None:
+                    args[at].value = results[result]
+                else:
+                    struct.pack_into("@i", buffer, at, results[result])
+            value = syscall(*args)
+            if value < 0 and not may_fail:
+                raise CallFailed("%s: %s" % (name, os.strerror(ctypes.get_errno())))
+            results.append(value)
+
+    def send(channel, frame, fds=()):
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        channel.sendmsg([frame], rights)
+
+    def receive(channel, n_fds):
+        frame, ancillary, _, _ = channel.recvmsg(FRAME_BYTES_MAX, socket.CMSG_SPACE(4 * n_fds))
+        fds = array.array("i")
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        return frame, list(fds)
+
+    # ------------------------------------------------------------------------------------------------ the zygote
+
+    def zygote():
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=3)
+        plan = prepare(config["setup"]), prepare(config["seal"])
+        missing = []
+        for name in config["preload"]:
+            try:
+                __import__(name)
+            except Exception:
+                missing.append(name)
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        unshare, setns = config["unshare_and_setns"]
+        new_pids = 0x20000000
+        ended = {}
+        share_page_tables()
+        gc.collect()
+        gc.freeze()
+        send(channel, b"Z" + json.dumps({"version": sys.version_info[:3], "missing": missing}).encode())
+        while True:
+            frame, fds = receive(channel, 4)
+            if not frame:
+                os._exit(0)
+            while True:
+                try:
+                    pid, status, used = os.wait4(-1, os.WNOHANG)
+                except ChildProcessError:
+                    break
+                if pid == 0:
+                    break
+                ended[pid] = status, used
+                if len(ended) > 256:
+                    del ended[next(iter(ended))]
+            if frame[:1] == b"S" and len(fds) == 4:
+                if libc.syscall(unshare, new_pids) < 0:
+                    send(channel, b"N" + os.strerror(ctypes.get_errno()).encode())
+                    continue
+                try:
+                    pid = os.fork()
+                except OSError as error:
+                    pid = -1
+                    reason = str(error)
+                if pid == 0:
+                    try:
+                        worker(fds, plan)
+                    finally:
+                        os._exit(125)
+                libc.syscall(setns, own_pids, new_pids)
+                for fd in fds:
+                    os.close(fd)
+                if pid < 0:
+                    send(channel, b"N" + reason.encode())
+                    continue
+                pidfd = os.pidfd_open(pid)
+                send(channel, b"P%d" % pid, [pidfd])
+                os.close(pidfd)
+            elif frame[:1] == b"W":
+                pid = int(frame[1:])
+                status, used = ended.pop(pid, None) or os.wait4(pid, 0)[1:]
+                cpu_ms = (used.ru_utime + used.ru_stime) * 1000
+                send(channel, b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
+
+    def share_page_tables():
+        """Lets a fork copy the page tables of program and libraries, instead of leaving each worker to fault them in.
+
+        The kernel copies them for a mapping that has a page of its own; so each gets one, with what was in it.
+        """
+        page, read, write, execute = os.sysconf("SC_PAGESIZE"), 1, 2, 4
+        with open("/proc/self/maps") as maps:
+            lines = [line.split() for line in maps]
+        for fields in lines:
+            if len(fields) < 6 or not fields[5].startswith("/") or fields[1] not in ("r-xp", "r--p"):
+                continue
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            usual = read | (execute if "x" in fields[1] else 0)
+            if libc.mprotect(ctypes.c_void_p(start), page, usual | write) == 0:
+                ctypes.memmove(start, bytes(ctypes.string_at(start, 1)), 1)
+                libc.mprotect(ctypes.c_void_p(start), page, usual)
+                # MADV_POPULATE_READ, which older kernels do not know and nobody needs.
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), 22)
+
+    # ------------------------------------------------------------------------------------------------ a worker
+
+    def worker(fds, plan):
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number, inheritable=False)
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=3)
+        try:
+            setup, seal = plan
+            results = []
+            make(setup, results)
+            send(channel, b"W", [results[call] for call in config["given_calls"]])
+            if config["listener"]:
+                # The filter's listener is made after everything else is closed, so it is descriptor 4.
+                make(seal, results)
+                send(channel, b"L", [results[-1]])
+                os.close(results[-1])
+            else:
+                make(seal, results)
+        except (CallFailed, OSError) as error:
+            send(channel, b"E" + str(error).encode("utf-8", "replace"))
+            return
+        if "numpy" in sys.modules and "numpy.random" in sys.modules:
+            sys.modules["numpy.random"].seed()
+        namespace = fresh_namespace()
+        # Touches what a run will touch, so that the run need not.
+        json.dumps(run(b"import sys\nx = [0]\nprint(end='')\n", {"__builtins__": namespace["__builtins__"]}, {}))
+        if config["listener"]:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        sys.addaudithook(watch)
+        send(channel, b"R")
+        serve(channel, namespace)
+
+    def serve(channel, namespace):
+        code, opened = [], None
+        while True:
+            frame, fds = receive(channel, 1)
+            kind = frame[:1]
+            if kind == b"C":
+                code.append(frame[1:])
+            elif kind == b"F":
+                name, _, chunk = frame[1:].partition(b"\0")
+                if opened is None or opened[0] != name:
+                    if opened:
+                        opened[1].close()
+                    path = os.fsdecode(name)
+                    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+                    opened = name, open(path, "wb")
+                opened[1].write(chunk)
+            elif kind == b"K" and len(fds) == 1:
+                sys.stdout.flush()
+                pid = os.fork()
+                if pid == 0:
+                    os.dup2(fds[0], 3, inheritable=False)
+                    os.close(fds[0])
+                    del denials[:]
+                    seen.clear()
+                else:
+                    os.close(fds[0])
+                    pidfd = os.pidfd_open(pid)
+                    send(channel, b"P%d" % pid, [pidfd])
+                    os.close(pidfd)
+            elif kind == b"J":
+                if opened:
+                    opened[1].close()
+                    opened = None
+                job = json.loads(frame[1:])
+                source, code = b"".join(code), []
+                if not job.get("keep"):
+                    sys.argv = [NAME] + job.get("argv", [])
+                    done = run(source, namespace, job)
+                    done = finish(done)
+                    report(channel, done)
+                    os._exit(done["exit"] & 0xFF)
+                done = run(source, namespace, job)
+                flush()
+                report(channel, done)
+                del denials[:]
+                seen.clear()
+            else:
+                os._exit(0)
+
+    def report(channel, done):
+        done["denials"] = denials[:]
+        done["cpu_s"] = time.process_time()
+        done["rss_kb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            frame = json.dumps(done).encode("utf-8", "surrogatepass")
+            send(channel, b"D" + frame[:FRAME_BYTES_MAX])
+        except (OSError, ValueError):
+            pass
+
+    def fresh_namespace():
+        module = types.ModuleType("__main__")
+        sys.modules["__main__"] = module
+        module.__dict__["__builtins__"] = sys.modules["builtins"]
+        return module.__dict__
+
+    def run(source, namespace, job):
+        """Runs code. Returns how it ended, for the host."""
+        done = {"exit": 0, "value": None, "exception": None}
+        try:
+            name = job.get("name") or NAME
+            text = source.decode("utf-8")
+            linecache.cache[name] = len(text), None, text.splitlines(True), name
+            last = None
+            if job.get("value"):
+                text = compile(text, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+                if text.body and isinstance(text.body[-1], ast.Expr):
+                    last = ast.Expression(text.body.pop().value)
+            exec(compile(text, name, "exec", dont_inherit=True), namespace)
+            if last is not None:
+                value = eval(compile(last, name, "eval", dont_inherit=True), namespace)
+                if value is not None:
+                    if job.get("keep"):
+                        namespace["_"] = value
+                    done["value"] = bounded(repr(value), VALUE_CHARS_MAX)
+        except SystemExit as error:
+            if error.code is None:
+                done["exit"] = 0
+            elif isinstance(error.code, int):
+                done["exit"] = error.code
+            else:
+                print(error.code, file=sys.stderr)
+                done["exit"] = 1
+        except BaseException as error:
+            done["exit"] = 1
+            done["exception"] = describe(error, job.get("name") or NAME)
+        return done
+
+    def describe(error, name):
+        """Prints the traceback, without our own frames, and says what was raised."""
+        kind = type(error)
+        qualified = kind.__qualname__
+        if kind.__module__ not in ("builtins", "__main__"):
+            qualified = "%s.%s" % (kind.__module__, qualified)
+        try:
+            message = bounded(str(error), MESSAGE_CHARS_MAX)
+        except BaseException:
+            message = ""
+        line, trace = None, error.__traceback__
+        trace = trace.tb_next if trace else None
+        while trace:
+            if trace.tb_frame.f_code.co_filename == name:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        if isinstance(error, SyntaxError) and error.filename == name:
+            line = error.lineno
+        try:
+            first = error.__traceback__.tb_next if error.__traceback__ else None
+            text = "".join(traceback.format_exception(kind, error, first))
+            sys.stderr.write(bounded(text, 1 << 20))
+        except BaseException:
+            # No memory or no stack left to say it in.
+            try:
+                os.write(2, qualified.encode() + b"\n")
+            except OSError:
+                pass
+        return {"type": qualified, "message": message, "line": line}
+
+    def finish(done):
+        """What an interpreter does at its end: threads, exit handlers, open figures, buffers."""
+        try:
+            threading = sys.modules.get("threading")
+            if threading:
+                threading._shutdown()
+            pyplot = sys.modules.get("matplotlib.pyplot")
+            if pyplot:
+                for number in pyplot.get_fignums():
+                    path = "figure-%d.png" % number
+                    if not os.path.exists(path):
+                        pyplot.figure(number).savefig(path)
+            atexit._run_exitfuncs()
+        except BaseException as error:
+            if not isinstance(error, SystemExit):
+                describe(error, NAME)
+        flush()
+        return done
+
+    def flush():
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BaseException:
+                pass
+
+    def bounded(text, most):
+        if len(text) <= most:
+            return text
+        return "%s… [%d characters dropped]" % (text[:most], len(text) - most)
+
+    # ------------------------------------------------------------------------------------------------ what was tried
+
+    denials = []
+    seen = set()
+    writable = ("/workspace", "/tmp", "/dev/shm", "/dev/null")
+
+    def deny(rule, subject):
+        if (rule, subject) not in seen and len(denials) < DENIALS_MAX:
+            seen.add((rule, subject))
+            denials.append({"rule": rule, "subject": bounded(subject, 500)})
+
+    def watch_open(args):
+        path, flags = args[0], args[2]
+        if isinstance(path, bytes):
+            path = os.fsdecode(path)
+        if not isinstance(path, str):
+            return
+        full = os.path.normpath(os.path.join("/workspace", path))
+        if full.startswith(writable):
+            return
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            deny("read_only", full)
+        elif not os.path.lexists(full):
+            deny("not_visible", full)
+
+    def named(rule):
+        def handler(args):
+            first = args[0] if args else ""
+            if rule == "network":
+                first = args[1] if len(args) > 1 and isinstance(args[1], (tuple, str)) else ""
+            deny(rule, first if isinstance(first, str) else repr(first)[:200])
+
+        return handler
+
+    handlers = {"open": watch_open}
+    for event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"):
+        handlers[event] = named("child_process")
+    for event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
+        handlers[event] = named("network")
+
+    def watch(event, args):
+        handler = handlers.get(event)
+        if handler:
+            try:
+                handler(args)
+            except Exception:
+                pass
+
+    zygote()
+
+
+import json as _json  # noqa: E402
+
+_config = _json.loads(sys.argv[1])
+sys.argv = [NAME]
+main(_config)

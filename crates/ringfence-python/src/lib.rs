@@ -1,0 +1,22 @@
+//! Python behind the fence: finds interpreters, keeps a zygote and its warm workers, runs code in them.
+//!
+//! The zygote is the host's own CPython, started by the jail in a fence of its own. Each worker is a fork of it that
+//! builds a second fence around itself from a list of system calls which `ringfence-plan` laid out, and runs one program.
+//! Both are treated as hostile: what they say is checked, bounded, and never decides what was enforced.
+
+mod artifacts;
+mod channel;
+mod interpreter;
+mod keeper;
+mod pool;
+mod receipt;
+mod repl;
+mod worker;
+mod zygote;
+
+pub use artifacts::Artifacts;
+pub use interpreter::{Interpreter, Surroundings, discover};
+pub use keeper::Keeper;
+pub use pool::{Counts, Pool, Settings};
+pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
+pub use worker::{Ended, Exit, Finished, Job, Output, Raised, Said, Tried};

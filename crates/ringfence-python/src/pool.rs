@@ -1,0 +1,309 @@
+//! Warm workers, each for one run. A thread refills what runs take; a zygote that dies is replaced.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ringfence_jail::Registry;
+use ringfence_plan::{CodePlan, WorkerPlan};
+use ringfence_spec::{Problem, Start};
+
+use crate::interpreter::Interpreter;
+use crate::keeper::Keeper;
+use crate::worker::{Ended, Exit, Finished, Job, Worker};
+use crate::zygote::Zygote;
+
+/// The bootstrap, as the interpreter gets it.
+const GUEST: &str = include_str!("guest/guest.py");
+
+/// A zygote that cannot be kept alive is given up after this many starts in a row.
+const STARTS_MAX: u32 = 5;
+
+/// How a pool is kept.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Workers that wait.
+    pub n_waiting: usize,
+    /// Modules every worker has loaded already.
+    pub preload: Vec<String>,
+}
+
+/// What happened in a pool so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Runs that found a worker waiting.
+    pub hits: u64,
+    /// Runs that had to wait for one.
+    pub misses: u64,
+    /// Workers made.
+    pub made: u64,
+    /// Zygotes started.
+    pub zygotes: u64,
+    /// Workers waiting now.
+    pub waiting: usize,
+}
+
+/// Warm workers under one policy. Dropping it ends them all.
+#[derive(Debug)]
+pub struct Pool {
+    shared: Arc<Shared>,
+    refill: Option<JoinHandle<()>>,
+    plan: WorkerPlan,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something was added for those who wait for a worker.
+    ready: Condvar,
+    /// Something was taken, or asked of the zygote.
+    wanted: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: VecDeque<Worker>,
+    questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
+    /// Mount namespaces of dead workers.
+    remains: Vec<OwnedFd>,
+    counts: Counts,
+    missing: Vec<String>,
+    failed: Option<Problem>,
+    stopping: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked left the list as it was; each worker in it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Puts interpreter, bootstrap and the worker's plan together into what the zygote executes.
+pub(crate) fn argv(
+    interpreter: &Interpreter,
+    plan: &WorkerPlan,
+    preload: &[String],
+) -> Vec<OsString> {
+    let config = serde_json::json!({
+        "setup": plan.setup,
+        "seal": plan.seal,
+        "given_calls": plan.given_calls,
+        "listener": plan.listener,
+        "unshare_and_setns": plan.unshare_and_setns,
+        "preload": preload,
+    });
+    let options = ["-I", "-X", "utf8", "-c", GUEST];
+    let mut argv = vec![interpreter.executable.clone().into_os_string()];
+    argv.extend(options.map(OsString::from));
+    argv.push(config.to_string().into());
+    argv
+}
+
+impl Pool {
+    /// Starts a keeper, a zygote and its first workers. The calling process must have one thread.
+    pub fn start(
+        mut plan: CodePlan,
+        interpreter: &Interpreter,
+        registry: &Registry,
+        name: &str,
+        settings: &Settings,
+    ) -> Result<Self, Problem> {
+        plan.zygote.argv = argv(interpreter, &plan.worker, &settings.preload);
+        let keeper = Keeper::start(&plan, registry, name)?;
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            ready: Condvar::new(),
+            wanted: Condvar::new(),
+        });
+        let refill = Refill {
+            shared: Arc::clone(&shared),
+            keeper,
+            plan: plan.worker.clone(),
+            host_uid: plan.zygote.identity.host_uid,
+            n_waiting: settings.n_waiting.max(1),
+        };
+        let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
+        let refill = thread.spawn(move || refill.work()).map_err(|e| {
+            Problem::internal("threads", "cannot start a thread for the pool").cause(e)
+        })?;
+        Ok(Self { shared, refill: Some(refill), plan: plan.worker })
+    }
+
+    /// What holds each run.
+    pub fn plan(&self) -> &WorkerPlan {
+        &self.plan
+    }
+
+    /// Waits until the pool is full, or cannot be filled.
+    pub fn wait_until_full(&self, n: usize) -> Result<(), Problem> {
+        let mut state = self.shared.lock();
+        while state.waiting.len() < n {
+            if let Some(problem) = &state.failed {
+                return Err(problem.clone());
+            }
+            state = self.shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+
+    /// Runs a program to its end. From any thread.
+    pub fn run(&self, job: &Job) -> Result<(Finished, Start), Problem> {
+        let (worker, start) = self.take()?;
+        let mut finished = worker
+            .run(job)
+            .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
+        self.shared.lock().remains.extend(finished.mounts.take());
+        if let Ended::Silently(exit) = &mut finished.ended {
+            *exit = self.exit_of(finished.pid);
+        }
+        Ok((finished, start))
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> Counts {
+        let state = self.shared.lock();
+        Counts { waiting: state.waiting.len(), ..state.counts }
+    }
+
+    /// Modules that were to be preloaded and that this interpreter has not.
+    pub fn missing(&self) -> Vec<String> {
+        self.shared.lock().missing.clone()
+    }
+
+    fn take(&self) -> Result<(Worker, Start), Problem> {
+        let mut state = self.shared.lock();
+        let mut start = Start::Warm;
+        loop {
+            while let Some(worker) = state.waiting.pop_front() {
+                self.shared.wanted.notify_one();
+                // Somebody may have killed it while it waited.
+                if worker.ends.is_dead() {
+                    continue;
+                }
+                match start {
+                    Start::Warm => state.counts.hits += 1,
+                    Start::Cold => state.counts.misses += 1,
+                }
+                return Ok((worker, start));
+            }
+            if let Some(problem) = &state.failed {
+                return Err(problem.clone());
+            }
+            start = Start::Cold;
+            state = self.shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn exit_of(&self, pid: u32) -> Option<Exit> {
+        let (reply, answer) = mpsc::channel();
+        self.shared.lock().questions.push_back((pid, reply));
+        self.shared.wanted.notify_one();
+        answer.recv_timeout(Duration::from_secs(5)).ok().flatten()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().stopping = true;
+        self.shared.wanted.notify_all();
+        if let Some(refill) = self.refill.take() {
+            let _ = refill.join();
+        }
+    }
+}
+
+/// The thread that keeps the pool full. It alone talks to the zygote.
+struct Refill {
+    shared: Arc<Shared>,
+    keeper: Keeper,
+    plan: WorkerPlan,
+    host_uid: u32,
+    n_waiting: usize,
+}
+
+enum Task {
+    Spawn,
+    Ask(u32, mpsc::Sender<Option<Exit>>),
+    Stop,
+}
+
+impl Refill {
+    fn work(self) {
+        let mut zygote: Option<Zygote> = None;
+        let mut n_failed = 0;
+        loop {
+            match self.next() {
+                Task::Stop => break,
+                Task::Ask(pid, reply) => {
+                    let _ = reply.send(zygote.as_ref().and_then(|z| z.exit_of(pid)));
+                }
+                Task::Spawn => match self.spawn(&mut zygote) {
+                    Ok(worker) => {
+                        n_failed = 0;
+                        let mut state = self.shared.lock();
+                        state.waiting.push_back(worker);
+                        state.counts.made += 1;
+                        drop(state);
+                        self.shared.ready.notify_all();
+                    }
+                    Err(problem) => {
+                        zygote = None;
+                        n_failed += 1;
+                        if n_failed >= STARTS_MAX {
+                            self.shared.lock().failed = Some(problem);
+                            self.shared.ready.notify_all();
+                            break;
+                        }
+                        std::thread::sleep(Duration::from_millis(20 << n_failed));
+                    }
+                },
+            }
+        }
+        let mut state = self.shared.lock();
+        state.questions.clear();
+        state.waiting.clear();
+    }
+
+    fn next(&self) -> Task {
+        let mut state = self.shared.lock();
+        loop {
+            if !state.remains.is_empty() {
+                let remains = std::mem::take(&mut state.remains);
+                drop(state);
+                drop(remains);
+                state = self.shared.lock();
+            }
+            if state.stopping {
+                return Task::Stop;
+            }
+            if let Some((pid, reply)) = state.questions.pop_front() {
+                return Task::Ask(pid, reply);
+            }
+            if state.waiting.len() < self.n_waiting {
+                return Task::Spawn;
+            }
+            state = self.shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn spawn(&self, zygote: &mut Option<Zygote>) -> Result<Worker, Problem> {
+        if zygote.is_none() {
+            let started = Zygote::start(&self.keeper)?;
+            let mut state = self.shared.lock();
+            state.counts.zygotes += 1;
+            state.missing.clone_from(&started.missing);
+            *zygote = Some(started);
+        }
+        let zygote =
+            zygote.as_ref().ok_or_else(|| Problem::internal("zygote", "there is no zygote"))?;
+        let began = Instant::now();
+        zygote.spawn(&self.plan, self.host_uid).map_err(|e| {
+            Problem::cannot_build("worker", "cannot make a worker for Python")
+                .cause(format!("{e}, after {} ms", began.elapsed().as_millis()))
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! What really holds a worker, read from the kernel: the zygote that made it is not believed.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use ringfence_sys::{CallError, Named};
+use rustix::io::Errno;
+
+/// The worker's pid as the host sees it.
+pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let info = std::fs::read_to_string(&path).named(|| format!("read({path:?})"))?;
+    let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<i32>().ok());
+    pid.and_then(|pid| u32::try_from(pid).ok())
+        .filter(|pid| *pid > 0)
+        .ok_or_else(|| CallError::new("the pidfd names no living process", Errno::SRCH))
+}
+
+/// Refuses a worker that the kernel does not call fenced.
+pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<(), CallError> {
+    let path = format!("/proc/{host_pid}/status");
+    let status = std::fs::read_to_string(&path).named(|| format!("read({path:?})"))?;
+    missing(&status, host_uid).map_or(Ok(()), |what| {
+        Err(CallError::new(format!("the worker is not fenced: {what}"), Errno::PERM))
+    })
+}
+
+/// What a worker's `status` lacks.
+fn missing(status: &str, host_uid: u32) -> Option<String> {
+    let field = |name: &str| {
+        status.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key == name).then(|| value.trim())
+        })
+    };
+    let uid = host_uid.to_string();
+    let uids = field("Uid").unwrap_or_default();
+    if uids.split_whitespace().count() != 4 || uids.split_whitespace().any(|id| id != uid) {
+        return Some(format!("its uid on the host is {uids}"));
+    }
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        if field(set).is_none_or(|bits| bits.bytes().any(|b| b != b'0')) {
+            return Some(format!("{set} is not empty"));
+        }
+    }
+    if field("NoNewPrivs") != Some("1") {
+        return Some("it may gain privileges".to_owned());
+    }
+    if field("Seccomp") != Some("2") {
+        return Some("it has no system call filter".to_owned());
+    }
+    // The zygote's filter and its own. Kernels before 5.9 do not tell.
+    let n_filters = field("Seccomp_filters").and_then(|n| n.parse::<u32>().ok());
+    if n_filters.is_some_and(|n| n < 2) {
+        return Some("it has not its own system call filter".to_owned());
+    }
+    // Ours, the zygote's, its own: it is the first process of the last one.
+    let pids: Vec<&str> = field("NSpid").unwrap_or_default().split_whitespace().collect();
+    if pids.len() < 3 || pids.last() != Some(&"1") {
+        return Some("it has no pid namespace of its own".to_owned());
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::missing;
+
+    const GOOD: &str = "Name:\tpython3\nUid:\t7\t7\t7\t7\nNSpid:\t90\t12\t1\nCapInh:\t0000\nCapPrm:\t0000\nCapEff:\t0000\n\
+                        CapBnd:\t0000\nCapAmb:\t0000\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t2\n";
+
+    #[test]
+    fn each_lack_is_named() {
+        assert_eq!(missing(GOOD, 7), None);
+        for (from, to, what) in [
+            ("Uid:\t7\t7", "Uid:\t0\t7", "uid on the host"),
+            ("CapEff:\t0000", "CapEff:\t0020", "CapEff"),
+            ("CapBnd:\t0000\n", "", "CapBnd"),
+            ("NoNewPrivs:\t1", "NoNewPrivs:\t0", "privileges"),
+            ("Seccomp:\t2", "Seccomp:\t0", "no system call filter"),
+            ("filters:\t2", "filters:\t1", "its own system call filter"),
+            ("NSpid:\t90\t12\t1", "NSpid:\t90\t12", "pid namespace"),
+            ("NSpid:\t90\t12\t1", "NSpid:\t90\t12\t2", "pid namespace"),
+        ] {
+            let status = GOOD.replace(from, to);
+            let found = missing(&status, 7);
+            assert!(found.as_ref().is_some_and(|f| f.contains(what)), "{what}: {found:?}");
+        }
+        assert!(missing(GOOD, 0).is_some());
+    }
+}

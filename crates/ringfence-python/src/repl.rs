@@ -1,0 +1,391 @@
+//! A worker that stays. Before each cell it forks: the child runs the cell and is the new head if it comes back; if it
+//! does not, it is killed, and its parent goes on with every variable as it was. The processes in between are
+//! checkpoints, to roll back to or to branch from.
+//!
+//! A service to the user, not a wall: files, file offsets and threads are not rolled back.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ringfence_jail::Registry;
+use ringfence_plan::seccomp::{self, FilterSpec};
+use ringfence_plan::{CodePlan, WorkerPlan};
+use ringfence_spec::{Denial, DeniedBy, Layer, Problem};
+use ringfence_sys::{CallError, Named};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+
+use crate::artifacts::Artifacts;
+use crate::channel;
+use crate::interpreter::Interpreter;
+use crate::keeper::Keeper;
+use crate::receipt;
+use crate::worker::{Ends, Fate, Job, Output, Run, Said, Worker, cpu_so_far};
+use crate::zygote::{Zygote, expect};
+
+/// Checkpoints kept besides the first; the oldest goes when one more is made.
+pub const CHECKPOINTS_MAX: usize = 8;
+
+/// A checkpoint is made within this time.
+const FORK_MAX: Duration = Duration::from_secs(10);
+
+/// Different refusals remembered for a cell.
+const DENIALS_MAX: usize = 50;
+
+/// A session of cells. Dropping it ends it, and its branches when the last of them is gone.
+#[derive(Debug)]
+pub struct Repl {
+    base: Arc<Base>,
+    /// Checkpoints from the oldest to the head. None of them is empty of processes.
+    chain: Vec<Process>,
+    n_cells: u64,
+}
+
+/// What branches share.
+#[derive(Debug)]
+struct Base {
+    /// One cell at a time: they share stdout and stderr.
+    turn: Mutex<()>,
+    guard: Arc<Guard>,
+    listener: Option<JoinHandle<()>>,
+    /// The first process, which holds the others: when it ends, all do.
+    worker: Worker,
+    _zygote: Zygote,
+    _keeper: Keeper,
+    plan: WorkerPlan,
+}
+
+/// One checkpoint.
+#[derive(Debug)]
+struct Process {
+    /// After which cell.
+    cell: u64,
+    ends: Ends,
+    host_pid: u32,
+    /// The first process belongs to the base.
+    owned: bool,
+}
+
+/// How a cell ended.
+#[derive(Debug)]
+pub struct Cell {
+    /// Which one, from 1.
+    pub number: u64,
+    /// How it ended.
+    pub ended: CellEnd,
+    /// What the guest said of it.
+    pub said: Option<Said>,
+    /// stdout.
+    pub stdout: Output,
+    /// stderr.
+    pub stderr: Output,
+    /// From the request to the answer.
+    pub wall: Duration,
+    /// CPU time.
+    pub cpu: Duration,
+    /// System calls that were refused.
+    pub denials: Vec<Denial>,
+}
+
+/// How a cell ended, and what became of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellEnd {
+    /// It came back; what it changed stays.
+    Kept,
+    /// It passed its deadline; undone.
+    Deadline,
+    /// The caller cancelled it; undone.
+    Cancelled,
+    /// Its process died; undone.
+    Died,
+    /// It ran out of memory; undone.
+    Memory,
+}
+
+impl Repl {
+    /// Starts a session. The calling process must have one thread; `plan` must allow checkpoints.
+    pub fn start(
+        mut plan: CodePlan,
+        interpreter: &Interpreter,
+        registry: &Registry,
+        name: &str,
+        preload: &[String],
+    ) -> Result<Self, Problem> {
+        plan.zygote.argv = crate::pool::argv(interpreter, &plan.worker, preload);
+        let keeper = Keeper::start(&plan, registry, name)?;
+        let zygote = Zygote::start(&keeper)?;
+        let cannot =
+            |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
+        let host_uid = plan.zygote.identity.host_uid;
+        let mut worker = zygote.spawn(&plan.worker, host_uid).map_err(cannot)?;
+        let listener = worker
+            .listener
+            .take()
+            .ok_or_else(|| cannot(CallError::new("a session without a listener", Errno::BADF)))?;
+        let guard = Arc::new(Guard::new(listener, plan.worker.filter));
+        let thread = std::thread::Builder::new().name("ringfence-repl".to_owned());
+        let watched = Arc::clone(&guard);
+        let listener = thread.spawn(move || watched.work()).map_err(|e| {
+            Problem::internal("threads", "cannot start a thread for the session").cause(e)
+        })?;
+        let first = Process {
+            cell: 0,
+            ends: worker.ends.try_clone().map_err(cannot)?,
+            host_pid: worker.host_pid,
+            owned: false,
+        };
+        let base = Base {
+            turn: Mutex::new(()),
+            guard,
+            listener: Some(listener),
+            worker,
+            _zygote: zygote,
+            _keeper: keeper,
+            plan: plan.worker,
+        };
+        Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
+    }
+
+    /// What holds each cell.
+    pub fn plan(&self) -> &WorkerPlan {
+        &self.base.plan
+    }
+
+    /// Cells after which there is a checkpoint, oldest first; 0 is the beginning.
+    pub fn checkpoints(&self) -> Vec<u64> {
+        self.chain.iter().map(|process| process.cell).collect()
+    }
+
+    /// The session's files.
+    pub fn artifacts(&self) -> Result<Artifacts, Problem> {
+        let workspace = self.base.worker.workspace.as_ref().map(OwnedFd::try_clone);
+        match workspace {
+            Some(Ok(workspace)) => Ok(Artifacts::new(workspace)),
+            _ => Err(Problem::internal("repl", "the session's directory is gone")),
+        }
+    }
+
+    /// Runs one cell. Something to read from `cancel` ends it.
+    pub fn cell(&mut self, job: &Job, cancel: Option<BorrowedFd<'_>>) -> Result<Cell, Problem> {
+        let base = Arc::clone(&self.base);
+        let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let broken = |e: CallError| Problem::internal("repl", "the session is broken").cause(e);
+        let began = Instant::now();
+        let mut process = self.fork(self.n_cells + 1).map_err(broken)?;
+        let deadline = job.timeout.map(|timeout| began + timeout);
+        let mut run = Run::new(began, &[], job.output_bytes_max);
+        let _ = process.ends.give(job, Fate::Kept);
+        let mut end = None;
+        while run.said.is_none() && end.is_none() {
+            let heard = process.ends.step(&mut run, deadline, cancel).map_err(broken)?;
+            end = match () {
+                () if run.said.is_some() => None,
+                () if heard.dead => Some(CellEnd::Died),
+                () if heard.cancelled => Some(CellEnd::Cancelled),
+                () if deadline.is_some_and(|at| Instant::now() >= at) => Some(CellEnd::Deadline),
+                () => None,
+            };
+        }
+        process.ends.drain(&mut run);
+        let out_of_memory = run
+            .said
+            .as_ref()
+            .and_then(|said| said.exception.as_ref())
+            .is_some_and(|raised| raised.kind == "MemoryError");
+        let ended = match end {
+            None if out_of_memory => CellEnd::Memory,
+            None => CellEnd::Kept,
+            Some(end) => end,
+        };
+        let cpu = if end.is_some() { cpu_so_far(process.host_pid) } else { run.said_cpu() };
+        self.n_cells += 1;
+        if ended == CellEnd::Kept {
+            self.chain.push(process);
+            self.prune();
+        } else {
+            process.end();
+            // Its last words, and what it wrote before it died.
+            self.head().map_err(broken)?.ends.drain_streams(&mut run);
+        }
+        Ok(Cell {
+            number: self.n_cells,
+            ended,
+            said: run.said,
+            stdout: run.stdout,
+            stderr: run.stderr,
+            wall: began.elapsed(),
+            cpu: cpu.unwrap_or_default(),
+            denials: base.guard.take_denials(),
+        })
+    }
+
+    /// Goes back to the state after `cell`, which must be one of [`Repl::checkpoints`].
+    pub fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
+        let at = self.chain.iter().position(|process| process.cell == cell).ok_or_else(|| {
+            let known: Vec<String> = self.checkpoints().iter().map(u64::to_string).collect();
+            Problem::usage("no_checkpoint", format!("there is no checkpoint after cell {cell}"))
+                .hint(format!("there is one after {}", known.join(", ")))
+        })?;
+        for process in self.chain.drain(at + 1..).rev() {
+            process.end();
+        }
+        Ok(())
+    }
+
+    /// A second session that begins where this one is now.
+    pub fn branch(&mut self) -> Result<Self, Problem> {
+        let base = Arc::clone(&self.base);
+        let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = self
+            .fork(self.n_cells)
+            .map_err(|e| Problem::internal("repl", "cannot branch the session").cause(e))?;
+        Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
+    }
+
+    /// Forks the head.
+    fn fork(&mut self, cell: u64) -> Result<Process, CallError> {
+        let guard = Arc::clone(&self.base.guard);
+        let head = self.head()?;
+        let (ours, inside) = channel::pair()?;
+        let granted = guard.grant(head.host_pid);
+        channel::send(&head.ends.channel, b'K', &[], &[inside.as_fd()])?;
+        drop(inside);
+        let mut born = expect(&head.ends.channel, b'P', Instant::now() + FORK_MAX)?;
+        drop(granted);
+        let nonsense = || CallError::new("the session sent no pidfd", Errno::PROTO);
+        let pidfd = born.fds.pop().ok_or_else(nonsense)?;
+        let host_pid = receipt::host_pid(&pidfd)?;
+        let ends = Ends { channel: ours, pidfd, ..head.ends.try_clone()? };
+        Ok(Process { cell, ends, host_pid, owned: true })
+    }
+
+    fn head(&mut self) -> Result<&mut Process, CallError> {
+        self.chain
+            .last_mut()
+            .ok_or_else(|| CallError::new("a session without a head", Errno::CHILD))
+    }
+
+    /// Lets the oldest checkpoints go. The very first process stays: it holds the rest.
+    fn prune(&mut self) {
+        while self.chain.len() > CHECKPOINTS_MAX + 1 {
+            let oldest = self.chain.remove(1);
+            oldest.end();
+        }
+    }
+}
+
+impl Drop for Repl {
+    fn drop(&mut self) {
+        for process in self.chain.drain(..).rev() {
+            process.end();
+        }
+    }
+}
+
+impl Process {
+    fn end(self) {
+        if self.owned {
+            self.ends.kill();
+        }
+    }
+}
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        self.worker.ends.kill();
+        // The listener closes when the last process under its filter is gone.
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+    }
+}
+
+/// Answers the filter: a fork goes through when we asked for one, of the process we asked; all else is refused and
+/// remembered.
+#[derive(Debug)]
+struct Guard {
+    listener: OwnedFd,
+    spec: FilterSpec,
+    /// The process that may fork once, 0 for none.
+    may_fork: AtomicU32,
+    denials: Mutex<Vec<Denial>>,
+}
+
+/// Withdraws the permission when dropped.
+struct Granted<'a>(&'a Guard);
+
+impl Drop for Granted<'_> {
+    fn drop(&mut self) {
+        self.0.may_fork.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Guard {
+    fn new(listener: OwnedFd, spec: FilterSpec) -> Self {
+        Self { listener, spec, may_fork: AtomicU32::new(0), denials: Mutex::default() }
+    }
+
+    fn grant(&self, host_pid: u32) -> Granted<'_> {
+        self.may_fork.store(host_pid, Ordering::SeqCst);
+        Granted(self)
+    }
+
+    fn take_denials(&self) -> Vec<Denial> {
+        std::mem::take(&mut *self.denials.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn work(&self) {
+        loop {
+            let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
+            let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
+                .named(|| "poll(listener)");
+            // Hung up: nobody is left under the filter.
+            if waited.is_err() || !fds[0].revents().contains(PollFlags::IN) {
+                return;
+            }
+            match ringfence_sys::seccomp::receive(&self.listener) {
+                Ok(Some(call)) => self.answer(&call),
+                Ok(None) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn answer(&self, call: &ringfence_sys::seccomp::Notification) {
+        let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
+        let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
+        // The flags of clone are in a register, so what was judged is what will be done. Once: the next must ask again.
+        let once = self.may_fork.compare_exchange(call.pid, 0, Ordering::SeqCst, Ordering::SeqCst);
+        if name == "clone" && verdict.rule == seccomp::PROCESSES_RULE && once.is_ok() {
+            let _ = ringfence_sys::seccomp::let_through(&self.listener, call.id);
+            return;
+        }
+        let _ = ringfence_sys::seccomp::reply(
+            &self.listener,
+            call.id,
+            Err(Errno::from_raw_os_error(verdict.errno)),
+        );
+        let mut denials = self.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = denials.iter_mut().find(|d| d.syscall.as_deref() == Some(name)) {
+            known.count += 1;
+        } else if denials.len() < DENIALS_MAX {
+            denials.push(Denial {
+                layer: Layer::Syscalls,
+                rule: verdict.rule.to_owned(),
+                subject: name.to_owned(),
+                line: None,
+                column: None,
+                hint: verdict.hint.to_owned(),
+                by: DeniedBy::Host,
+                syscall: Some(name.to_owned()),
+                argument: None,
+                pid: Some(call.pid),
+                program: None,
+                count: 1,
+            });
+        }
+    }
+}

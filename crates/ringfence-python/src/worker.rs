@@ -1,0 +1,469 @@
+//! One worker and one run in it: give it the program, keep what it writes, end it at the deadline, see it dead.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+pub use ringfence_jail::Output;
+use ringfence_sys::{CallError, Named};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::Signal;
+use serde::Deserialize;
+
+use crate::artifacts::Artifacts;
+use crate::channel::{self, CHUNK_BYTES};
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Denials that the guest reports are kept up to this many, whatever it sends.
+const DENIALS_MAX: usize = 50;
+
+/// A program and what it is given.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// The source.
+    pub code: Vec<u8>,
+    /// What it reads.
+    pub stdin: Vec<u8>,
+    /// Files in its directory: name below it, content.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// `sys.argv` after the first.
+    pub argv: Vec<String>,
+    /// What tracebacks call it; `main.py` if nothing.
+    pub name: Option<String>,
+    /// Whether the value of a final expression is wanted.
+    pub value: bool,
+    /// Wall clock.
+    pub timeout: Option<Duration>,
+    /// Bytes kept of each stream.
+    pub output_bytes_max: u64,
+}
+
+/// A fenced process that waits for a program.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    /// As the zygote names it.
+    pub(crate) pid: u32,
+    /// As the host names it.
+    pub(crate) host_pid: u32,
+    pub(crate) ends: Ends,
+    pub(crate) workspace: Option<OwnedFd>,
+    pub(crate) mounts: Option<OwnedFd>,
+    pub(crate) listener: Option<OwnedFd>,
+}
+
+/// Our ends of everything that connects us with a process inside.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) channel: OwnedFd,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+}
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub ended: Ended,
+    /// What the guest said about it: useful, and not proof.
+    pub said: Option<Said>,
+    /// stdout.
+    pub stdout: Output,
+    /// stderr.
+    pub stderr: Output,
+    /// From the request to the death of its tree.
+    pub wall: Duration,
+    /// From the request to the first byte of output.
+    pub first_byte: Option<Duration>,
+    /// CPU time: the kernel's count where we ended it, else the guest's.
+    pub cpu: Duration,
+    /// Files it left.
+    pub artifacts: Artifacts,
+    /// As the zygote names the worker.
+    pub(crate) pid: u32,
+    /// Whoever closes this waits until the kernel has taken the mounts down.
+    pub(crate) mounts: Option<OwnedFd>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself, saying so.
+    Done,
+    /// At its deadline, by us.
+    Deadline,
+    /// Without a word, and how, where the zygote told it.
+    Silently(Option<Exit>),
+}
+
+/// How a process ended, as wait4(2) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// Its status.
+    pub status: i32,
+    /// CPU time it used.
+    pub cpu: Duration,
+    /// The most memory it had.
+    pub memory_peak_bytes: u64,
+}
+
+impl Exit {
+    /// The signal that ended it.
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.status & 0x7f).filter(|signal| *signal != 0)
+    }
+
+    /// Its exit code, where it exited.
+    pub fn code(&self) -> Option<i32> {
+        self.signal().is_none().then_some((self.status >> 8) & 0xff)
+    }
+}
+
+/// What the guest says at its end.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Said {
+    /// Its exit code.
+    pub exit: i64,
+    /// The value of a final expression.
+    pub value: Option<String>,
+    /// What it raised.
+    pub exception: Option<Raised>,
+    /// What it tried.
+    #[serde(default)]
+    pub denials: Vec<Tried>,
+    #[serde(default)]
+    cpu_s: f64,
+    #[serde(default)]
+    rss_kb: u64,
+}
+
+impl Said {
+    /// The highest memory use it saw.
+    pub fn memory_peak_bytes(&self) -> u64 {
+        self.rss_kb.saturating_mul(1024)
+    }
+}
+
+/// An exception.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Raised {
+    /// Its class.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its message.
+    pub message: String,
+    /// The line of the program.
+    pub line: Option<u32>,
+}
+
+/// Something the guest's own interpreter saw tried, which the fence does not allow.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Tried {
+    /// Which rule.
+    pub rule: String,
+    /// What.
+    pub subject: String,
+}
+
+impl Worker {
+    /// Runs a program to its end.
+    pub(crate) fn run(mut self, job: &Job) -> Result<Finished, CallError> {
+        let began = Instant::now();
+        let deadline = job.timeout.map(|timeout| began + timeout);
+        let mut run = Run::new(began, &job.stdin, job.output_bytes_max);
+        // A worker that died a moment ago cannot be told; its death is seen below.
+        let _ = self.ends.give(job, Fate::Single);
+        if run.unread.is_empty() {
+            self.ends.stdin = None;
+        }
+        let mut killed = false;
+        let mut cpu = None;
+        while !self.ends.step(&mut run, deadline.filter(|_| !killed), None)?.dead {
+            if !killed && deadline.is_some_and(|at| Instant::now() >= at) {
+                cpu = cpu_so_far(self.host_pid);
+                self.ends.kill();
+                killed = true;
+            }
+        }
+        let wall = began.elapsed();
+        self.ends.drain(&mut run);
+        let ended = match (&run.said, killed) {
+            (_, true) => Ended::Deadline,
+            (Some(_), false) => Ended::Done,
+            (None, false) => Ended::Silently(None),
+        };
+        let workspace = self.workspace.take();
+        let workspace =
+            workspace.ok_or_else(|| CallError::new("a worker without a workspace", Errno::BADF))?;
+        Ok(Finished {
+            ended,
+            cpu: cpu.or(run.said_cpu()).unwrap_or_default(),
+            said: run.said,
+            stdout: run.stdout,
+            stderr: run.stderr,
+            wall,
+            first_byte: run.first_byte,
+            artifacts: Artifacts::new(workspace),
+            pid: self.pid,
+            mounts: self.mounts.take(),
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.ends.kill();
+    }
+}
+
+/// What becomes of a process after its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It ends.
+    Single,
+    /// It waits for the next.
+    Kept,
+}
+
+/// What one wait brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heard {
+    /// The process is dead.
+    pub(crate) dead: bool,
+    /// Whoever may cancel did.
+    pub(crate) cancelled: bool,
+}
+
+impl Ends {
+    /// Whether it died while it waited.
+    pub(crate) fn is_dead(&self) -> bool {
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+    }
+
+    /// Gives it a program.
+    pub(crate) fn give(&self, job: &Job, fate: Fate) -> Result<(), CallError> {
+        for (name, content) in &job.files {
+            let mut chunks = content.chunks(CHUNK_BYTES);
+            // An empty file has no chunk, and still exists.
+            let first = chunks.next().unwrap_or_default();
+            for chunk in std::iter::once(first).chain(chunks) {
+                channel::send(&self.channel, b'F', &[name.as_bytes(), b"\0", chunk], &[])?;
+            }
+        }
+        for chunk in job.code.chunks(CHUNK_BYTES) {
+            channel::send(&self.channel, b'C', &[chunk], &[])?;
+        }
+        let go = serde_json::json!({
+            "argv": job.argv,
+            "keep": fate == Fate::Kept,
+            "value": job.value,
+            "name": job.name,
+        })
+        .to_string();
+        channel::send(&self.channel, b'J', &[go.as_bytes()], &[])
+    }
+
+    /// Waits for anything to happen and deals with it.
+    pub(crate) fn step(
+        &mut self,
+        run: &mut Run<'_>,
+        deadline: Option<Instant>,
+        cancel: Option<BorrowedFd<'_>>,
+    ) -> Result<Heard, CallError> {
+        let patience = deadline.map(|at| {
+            let left = at.saturating_duration_since(Instant::now());
+            Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            }
+        });
+        let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
+        let mut sources = vec![Source::Death];
+        if run.listening {
+            fds.push(PollFd::new(&self.channel, PollFlags::IN));
+            sources.push(Source::Channel);
+        }
+        let streams = [
+            (&self.stdout, Source::Stdout, PollFlags::IN),
+            (&self.stderr, Source::Stderr, PollFlags::IN),
+            (&self.stdin, Source::Stdin, PollFlags::OUT),
+        ];
+        for (stream, source, wanted) in streams {
+            if let Some(stream) = stream {
+                fds.push(PollFd::new(stream, wanted));
+                sources.push(source);
+            }
+        }
+        if let Some(cancel) = cancel {
+            fds.push(PollFd::from_borrowed_fd(cancel, PollFlags::IN));
+            sources.push(Source::Cancel);
+        }
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, patience.as_ref()))
+            .named(|| "poll(worker)")?;
+        let ready: Vec<Source> = fds
+            .iter()
+            .zip(sources)
+            .filter(|(fd, _)| !fd.revents().is_empty())
+            .map(|(_, source)| source)
+            .collect();
+        drop(fds);
+        for source in &ready {
+            match source {
+                Source::Death | Source::Cancel => {}
+                Source::Channel => self.hear(run),
+                Source::Stdout => run.read(&mut self.stdout, Source::Stdout),
+                Source::Stderr => run.read(&mut self.stderr, Source::Stderr),
+                Source::Stdin => self.feed(run),
+            }
+        }
+        Ok(Heard {
+            dead: ready.contains(&Source::Death),
+            cancelled: ready.contains(&Source::Cancel),
+        })
+    }
+
+    /// Takes the guest's last frame; anything else it says is nonsense, and left.
+    fn hear(&self, run: &mut Run<'_>) {
+        let said = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
+            Ok(Some(frame)) if frame.kind == b'D' => {
+                serde_json::from_slice::<Said>(&frame.body).ok()
+            }
+            Err(error) if error.errno == Errno::AGAIN => return,
+            // Gone or talking nonsense: its death, or the deadline, will tell. Nothing more is read.
+            _ => None,
+        };
+        run.said = said.map(|mut said| {
+            said.denials.truncate(DENIALS_MAX);
+            said
+        });
+        run.listening = false;
+    }
+
+    fn feed(&mut self, run: &mut Run<'_>) {
+        let Some(stdin) = &self.stdin else { return };
+        match rustix::io::write(stdin, run.unread) {
+            Ok(n) => run.unread = &run.unread[n..],
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(_) => run.unread = &[],
+        }
+        if run.unread.is_empty() {
+            self.stdin = None;
+        }
+    }
+
+    /// The same ends once more, without its stdin.
+    pub(crate) fn try_clone(&self) -> Result<Self, CallError> {
+        let again = |fd: &OwnedFd| fd.try_clone().named(|| "dup");
+        let stream = |fd: &Option<OwnedFd>| fd.as_ref().map(again).transpose();
+        Ok(Self {
+            channel: again(&self.channel)?,
+            pidfd: again(&self.pidfd)?,
+            stdin: None,
+            stdout: stream(&self.stdout)?,
+            stderr: stream(&self.stderr)?,
+        })
+    }
+
+    /// What it had written before it died is still in the pipes.
+    pub(crate) fn drain(&mut self, run: &mut Run<'_>) {
+        if run.listening {
+            self.hear(run);
+        }
+        self.drain_streams(run);
+    }
+
+    /// What is in the pipes now.
+    pub(crate) fn drain_streams(&mut self, run: &mut Run<'_>) {
+        for source in [Source::Stdout, Source::Stderr] {
+            loop {
+                let stream =
+                    if source == Source::Stdout { &mut self.stdout } else { &mut self.stderr };
+                let before = run.stdout.total_bytes + run.stderr.total_bytes;
+                run.read(stream, source);
+                if run.stdout.total_bytes + run.stderr.total_bytes == before {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Ends it.
+    pub(crate) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Death,
+    Cancel,
+    Channel,
+    Stdout,
+    Stderr,
+    Stdin,
+}
+
+/// A program on its way.
+pub(crate) struct Run<'a> {
+    began: Instant,
+    pub(crate) stdout: Output,
+    pub(crate) stderr: Output,
+    pub(crate) first_byte: Option<Duration>,
+    pub(crate) said: Option<Said>,
+    listening: bool,
+    buffer: Vec<u8>,
+    unread: &'a [u8],
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(began: Instant, stdin: &'a [u8], output_bytes_max: u64) -> Self {
+        Self {
+            began,
+            stdout: Output::new(output_bytes_max),
+            stderr: Output::new(output_bytes_max),
+            first_byte: None,
+            said: None,
+            listening: true,
+            buffer: Vec::new(),
+            unread: stdin,
+        }
+    }
+
+    /// CPU time as the guest counted it.
+    pub(crate) fn said_cpu(&self) -> Option<Duration> {
+        let seconds = self.said.as_ref()?.cpu_s;
+        (0.0..1e6).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+    }
+
+    fn read(&mut self, stream: &mut Option<OwnedFd>, source: Source) {
+        let Some(fd) = stream else { return };
+        self.buffer.clear();
+        self.buffer.reserve(READ_BYTES);
+        match rustix::io::read(fd, rustix::buffer::spare_capacity(&mut self.buffer)) {
+            Ok(0) => *stream = None,
+            Ok(_) => {
+                self.first_byte.get_or_insert_with(|| self.began.elapsed());
+                let output =
+                    if source == Source::Stdout { &mut self.stdout } else { &mut self.stderr };
+                output.push(&self.buffer);
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => *stream = None,
+        }
+    }
+}
+
+/// User and system time of a living process.
+pub(crate) fn cpu_so_far(host_pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{host_pid}/stat")).ok()?;
+    // Fields 14 and 15 of stat(5), after a name that may hold anything.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+}

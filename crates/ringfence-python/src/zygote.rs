@@ -1,0 +1,139 @@
+//! The zygote, seen from the host: it is asked for workers, and how they ended.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use ringfence_plan::WorkerPlan;
+use ringfence_spec::Problem;
+use ringfence_sys::{CallError, Named};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::pipe::PipeFlags;
+use serde::Deserialize;
+
+use crate::channel::{self, Frame};
+use crate::keeper::Keeper;
+use crate::receipt;
+use crate::worker::{Ends, Exit, Worker};
+
+/// Importing large packages takes this long at most.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// A worker is ready within this time, on a machine that does anything at all.
+const SPAWN_MAX: Duration = Duration::from_secs(20);
+
+/// A zygote that answers.
+#[derive(Debug)]
+pub(crate) struct Zygote {
+    channel: OwnedFd,
+    /// Modules that were to be preloaded and are not there.
+    pub(crate) missing: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    missing: Vec<String>,
+}
+
+impl Zygote {
+    /// Starts one and waits until it has loaded what it should.
+    pub(crate) fn start(keeper: &Keeper) -> Result<Self, Problem> {
+        let cannot = |e: CallError| {
+            let problem = Problem::cannot_build("zygote", "cannot start Python behind the fence");
+            // The supervisor says why a moment after the channel closes.
+            std::thread::sleep(Duration::from_millis(50));
+            match keeper.last_words() {
+                Some(words) => problem.cause(words),
+                None => problem.cause(e),
+            }
+        };
+        let channel = keeper.start_zygote().map_err(cannot)?;
+        let frame = expect(&channel, b'Z', Instant::now() + START_MAX).map_err(cannot)?;
+        let hello: Hello = serde_json::from_slice(&frame.body)
+            .map_err(|_| cannot(CallError::new("the zygote's first frame", Errno::PROTO)))?;
+        Ok(Self { channel, missing: hello.missing })
+    }
+
+    /// Makes a worker, fenced and waiting.
+    pub(crate) fn spawn(&self, plan: &WorkerPlan, host_uid: u32) -> Result<Worker, CallError> {
+        let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
+        let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
+            (pipe()?, pipe()?, pipe()?);
+        let (ours, inside) = channel::pair()?;
+        for fd in [&stdin, &stdout, &stderr] {
+            rustix::io::ioctl_fionbio(fd, true).named(|| "ioctl(FIONBIO)")?;
+        }
+        let fds = [&stdin_inside, &stdout_inside, &stderr_inside, &inside].map(AsFd::as_fd);
+        channel::send(&self.channel, b'S', &[], &fds)?;
+        drop((stdin_inside, stdout_inside, stderr_inside, inside));
+        let deadline = Instant::now() + SPAWN_MAX;
+        let mut born = expect(&self.channel, b'P', deadline)?;
+        let nonsense = |what: &str| CallError::new(what.to_owned(), Errno::PROTO);
+        let pid = std::str::from_utf8(&born.body).ok().and_then(|text| text.parse().ok());
+        let pid: u32 = pid.ok_or_else(|| nonsense("the zygote names no worker"))?;
+        let pidfd = born.fds.pop().ok_or_else(|| nonsense("the zygote sent no pidfd"))?;
+        let mut given = expect(&ours, b'W', deadline)?.fds.into_iter();
+        let (Some(workspace), Some(mounts)) = (given.next(), given.next()) else {
+            return Err(nonsense("the worker sent no workspace"));
+        };
+        let listener = if plan.listener { expect(&ours, b'L', deadline)?.fds.pop() } else { None };
+        expect(&ours, b'R', deadline)?;
+        let host_pid = receipt::host_pid(&pidfd)?;
+        receipt::check(host_pid, host_uid)?;
+        Ok(Worker {
+            pid,
+            host_pid,
+            ends: Ends {
+                channel: ours,
+                pidfd,
+                stdin: Some(stdin),
+                stdout: Some(stdout),
+                stderr: Some(stderr),
+            },
+            workspace: Some(workspace),
+            mounts: Some(mounts),
+            listener,
+        })
+    }
+
+    /// How a worker ended. The zygote's word.
+    pub(crate) fn exit_of(&self, pid: u32) -> Option<Exit> {
+        let pid = pid.to_string();
+        channel::send(&self.channel, b'W', &[pid.as_bytes()], &[]).ok()?;
+        let frame = expect(&self.channel, b'X', Instant::now() + SPAWN_MAX).ok()?;
+        let text = String::from_utf8(frame.body).ok()?;
+        let mut fields = text.split(' ');
+        if fields.next()? != pid {
+            return None;
+        }
+        Some(Exit {
+            status: fields.next()?.parse().ok()?,
+            cpu: Duration::from_millis(fields.next()?.parse().ok()?),
+            memory_peak_bytes: fields.next()?.parse::<u64>().ok()?.saturating_mul(1024),
+        })
+    }
+}
+
+/// The next frame, which must be of this kind.
+pub(crate) fn expect(channel: &OwnedFd, kind: u8, deadline: Instant) -> Result<Frame, CallError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    let patience = Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    };
+    let mut fds = [PollFd::new(channel, PollFlags::IN)];
+    let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)))
+        .named(|| "poll(guest)")?;
+    if n == 0 {
+        return Err(CallError::new("waiting for the guest", Errno::TIMEDOUT));
+    }
+    match channel::receive(channel, RecvFlags::DONTWAIT)? {
+        Some(frame) if frame.kind == kind => Ok(frame),
+        Some(frame) => {
+            let words = String::from_utf8_lossy(&frame.body).chars().take(500).collect::<String>();
+            Err(CallError::new(format!("the guest failed: {words}"), Errno::PROTO))
+        }
+        None => Err(CallError::new("the guest is gone", Errno::PIPE)),
+    }
+}

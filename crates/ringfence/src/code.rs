@@ -1,0 +1,497 @@
+//! Python runs from settings to outcome: interpreter, plan, pool, screening, and what the numbers mean.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ringfence_jail::Registry;
+use ringfence_jail::survey::{Caller, host_facts};
+use ringfence_plan::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
+use ringfence_python::{
+    Artifacts, Ended, Exit, Finished, Interpreter, Job, Output, Pool, Raised, Repl, Said, Settings,
+    Tried, discover,
+};
+use ringfence_screen::Verdict;
+use ringfence_spec::{
+    CodePreset, CommandPreset, Denial, DeniedBy, ErrorInfo, Exception, Layer, Limits, Outcome,
+    Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
+};
+
+use crate::fence::{encode, fresh_id, millis};
+use crate::settings::{EffectiveCode, Surroundings};
+
+/// Modules that a zygote has loaded before the first run: what programs of the preset import most.
+const PRELOAD_STANDARD: &[&str] = &[
+    "math",
+    "json",
+    "re",
+    "datetime",
+    "collections",
+    "itertools",
+    "functools",
+    "random",
+    "string",
+    "statistics",
+    "dataclasses",
+    "enum",
+    "typing",
+    "decimal",
+    "csv",
+    "textwrap",
+    "heapq",
+    "copy",
+];
+
+/// The same for data work, where the interpreter has them.
+const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
+
+/// Everything Python runs under one policy have in common.
+pub(crate) struct CodeFence {
+    preset: CodePreset,
+    allow_import: Vec<String>,
+    limits: Limits,
+    interpreter: Interpreter,
+    plan: CodePlan,
+    registry: Registry,
+}
+
+/// Whether a pool is for one run or for many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// One: nothing is loaded that the program may not want.
+    Once,
+    /// Many, this many at once.
+    Often {
+        /// Runs at once.
+        n_parallel: usize,
+    },
+    /// A session.
+    Session,
+}
+
+impl CodeFence {
+    /// Finds the interpreter and makes the plan.
+    pub(crate) fn new(
+        effective: &EffectiveCode,
+        around: &Surroundings,
+        how: Use,
+    ) -> Result<Self, Problem> {
+        let variable = |name: &str| around.environment.get(std::ffi::OsStr::new(name)).cloned();
+        let interpreter = discover(
+            effective.python.as_deref(),
+            &ringfence_python::Surroundings {
+                path: variable("PATH").unwrap_or_default(),
+                pyenv_version: variable("PYENV_VERSION"),
+                cwd: effective.cwd.clone(),
+            },
+        )?;
+        let caller = Caller {
+            environment: around.environment.clone(),
+            state: effective.state.clone(),
+            config: effective.config.clone(),
+        };
+        let facts = host_facts(&caller, CommandPreset::Minimal)?;
+        let n_workers_max = match how {
+            Use::Once => 2,
+            Use::Often { n_parallel } => u32::try_from(3 * n_parallel).unwrap_or(u32::MAX),
+            Use::Session => 16,
+        };
+        let request = CodeRequest {
+            visible: interpreter.visible.clone(),
+            links: interpreter.links.clone(),
+            n_workers_max,
+            screen: Some(effective.preset.name().to_owned()),
+            checkpoints: match how {
+                Use::Session => Checkpoints::ByTheHost,
+                _ => Checkpoints::None,
+            },
+        };
+        let plan = plan_code(&effective.limits, &request, &facts)?;
+        Ok(Self {
+            preset: effective.preset,
+            allow_import: effective.allow_import.clone(),
+            limits: effective.limits.clone(),
+            interpreter,
+            plan,
+            registry: Registry::new(&effective.state),
+        })
+    }
+
+    /// The plan that runs.
+    pub(crate) fn plan(&self) -> &CodePlan {
+        &self.plan
+    }
+
+    /// Starts workers. The calling process must have one thread.
+    pub(crate) fn pool(&self, how: Use) -> Result<Pool, Problem> {
+        let n_waiting = match how {
+            Use::Often { n_parallel } => 2 * n_parallel,
+            _ => 1,
+        };
+        let settings = Settings { n_waiting, preload: self.preload(how) };
+        let name = fresh_id()?.short();
+        Pool::start(self.plan.clone(), &self.interpreter, &self.registry, &name, &settings)
+    }
+
+    /// Starts a session.
+    pub(crate) fn repl(&self) -> Result<Repl, Problem> {
+        let name = fresh_id()?.short();
+        let preload = self.preload(Use::Session);
+        Repl::start(self.plan.clone(), &self.interpreter, &self.registry, &name, &preload)
+    }
+
+    fn preload(&self, how: Use) -> Vec<String> {
+        let mut modules = match how {
+            Use::Once => Vec::new(),
+            _ => PRELOAD_STANDARD.to_vec(),
+        };
+        if how != Use::Once && self.preset == CodePreset::Data {
+            modules.extend(PRELOAD_DATA);
+        }
+        modules.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Layer 1.
+    pub(crate) fn screen(&self, code: &[u8]) -> Verdict {
+        ringfence_screen::screen(code, self.preset, &self.allow_import)
+    }
+
+    /// A run of this code with the policy's limits.
+    pub(crate) fn job(&self, code: Vec<u8>) -> Job {
+        Job {
+            code,
+            timeout: self.limits.timeout.map(|t| Duration::from_millis(t.millis())),
+            output_bytes_max: self.limits.output.bytes(),
+            ..Job::default()
+        }
+    }
+
+    /// Screens and runs one program.
+    pub(crate) fn run(&self, pool: &Pool, job: &Job) -> (Outcome, Option<Artifacts>) {
+        let run_id = fresh_id().unwrap_or(RunId::from_random([0; 16]));
+        let verdict = self.screen(&job.code);
+        if !verdict.safe {
+            return (blocked(run_id, &self.plan.worker, &verdict), None);
+        }
+        match pool.run(job) {
+            Ok((finished, start)) => {
+                let artifacts = finished.artifacts.list();
+                let (mut outcome, files) = self.outcome(run_id, job, finished, start);
+                outcome.artifacts = artifacts;
+                (outcome, Some(files))
+            }
+            Err(problem) => {
+                let status = match problem.kind {
+                    ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
+                    _ => Status::Failed,
+                };
+                (Outcome::not_started(run_id, status, &problem), None)
+            }
+        }
+    }
+
+    fn outcome(
+        &self,
+        run_id: RunId,
+        job: &Job,
+        finished: Finished,
+        start: Start,
+    ) -> (Outcome, Artifacts) {
+        let timeout = job.timeout.unwrap_or_default();
+        let judged = judge(&self.limits, timeout, finished.ended, finished.said.as_ref());
+        let exit = match finished.ended {
+            Ended::Silently(exit) => exit,
+            _ => None,
+        };
+        let said = finished.said.unwrap_or_default();
+        let memory = exit.map_or(said.memory_peak_bytes(), |exit| exit.memory_peak_bytes);
+        let cpu = exit.map_or(finished.cpu, |exit| exit.cpu);
+        let mut outcome = self.base(run_id, judged, finished.stdout, finished.stderr);
+        outcome.value.clone_from(&said.value);
+        outcome.exception = said.exception.as_ref().map(exception);
+        outcome.denials.extend(said.denials.iter().map(denial));
+        outcome.usage.wall_ms = millis(finished.wall);
+        outcome.usage.cpu_ms = millis(cpu);
+        outcome.usage.memory_peak_bytes = Some(memory).filter(|bytes| *bytes > 0);
+        outcome.start = Some(start);
+        (self.scrubbed(outcome), finished.artifacts)
+    }
+
+    /// The outcome of one cell of a session.
+    pub(crate) fn cell_outcome(&self, cell: ringfence_python::Cell, timeout: Duration) -> Outcome {
+        use ringfence_python::CellEnd;
+        let run_id = fresh_id().unwrap_or(RunId::from_random([0; 16]));
+        let undone = "the cell was undone; the session keeps the variables it had before";
+        let mut judged = match cell.ended {
+            CellEnd::Kept | CellEnd::Memory => {
+                judge(&self.limits, timeout, Ended::Done, cell.said.as_ref())
+            }
+            CellEnd::Deadline => judge(&self.limits, timeout, Ended::Deadline, None),
+            CellEnd::Cancelled => Judged::killed("cancelled", "the cell was cancelled", None),
+            CellEnd::Died => Judged::killed(
+                "interpreter_died",
+                "the interpreter ended in the middle of the cell",
+                None,
+            ),
+        };
+        if cell.ended != CellEnd::Kept
+            && let Some(error) = &mut judged.error
+        {
+            error.hint = Some(undone.to_owned());
+        }
+        let said = cell.said.unwrap_or_default();
+        let mut outcome = self.base(run_id, judged, cell.stdout, cell.stderr);
+        outcome.value.clone_from(&said.value);
+        outcome.exception = said.exception.as_ref().map(exception);
+        outcome.denials = cell.denials;
+        outcome.denials.extend(said.denials.iter().map(denial));
+        outcome.usage.wall_ms = millis(cell.wall);
+        outcome.usage.cpu_ms = millis(cell.cpu);
+        outcome.usage.memory_peak_bytes = Some(said.memory_peak_bytes()).filter(|b| *b > 0);
+        outcome.start = Some(Start::Warm);
+        self.scrubbed(outcome)
+    }
+
+    fn base(&self, run_id: RunId, judged: Judged, stdout: Output, stderr: Output) -> Outcome {
+        let truncated = Truncated {
+            stdout: stdout.dropped_bytes() > 0,
+            stderr: stderr.dropped_bytes() > 0,
+            dropped_bytes: stdout.dropped_bytes() + stderr.dropped_bytes(),
+        };
+        let usage = Usage {
+            stdout_bytes: Some(stdout.total_bytes),
+            stderr_bytes: Some(stderr.total_bytes),
+            ..Usage::default()
+        };
+        let (stdout, stderr, encoding) = encode(stdout, stderr);
+        let mut enforcement = self.plan.worker.enforcement.clone();
+        enforcement.policy_sha256 = Some(self.plan.zygote.sha256());
+        Outcome {
+            run_id,
+            session_id: None,
+            status: judged.status,
+            ran: Ran::Yes,
+            exit_code: judged.exit_code,
+            signal: judged.signal,
+            stdout,
+            stderr,
+            value: None,
+            exception: None,
+            truncated,
+            encoding,
+            artifacts: Vec::new(),
+            workspace: WorkspaceChanges::default(),
+            denials: Vec::new(),
+            unobserved: self.plan.worker.unobserved.clone(),
+            enforcement: Some(enforcement),
+            usage,
+            start: None,
+            error: judged.error,
+        }
+    }
+
+    /// Host paths do not leave in tracebacks.
+    fn scrubbed(&self, mut outcome: Outcome) -> Outcome {
+        for prefix in &self.interpreter.prefixes {
+            let prefix = prefix.to_string_lossy();
+            for text in [&mut outcome.stdout, &mut outcome.stderr] {
+                if text.contains(&*prefix) {
+                    *text = text.replace(&*prefix, "<python>");
+                }
+            }
+            if let Some(exception) = &mut outcome.exception
+                && exception.message.contains(&*prefix)
+            {
+                exception.message = exception.message.replace(&*prefix, "<python>");
+            }
+        }
+        outcome
+    }
+}
+
+/// How a run ended, in the contract's words.
+struct Judged {
+    status: Status,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    error: Option<ErrorInfo>,
+}
+
+impl Judged {
+    fn killed(code: &str, message: &str, signal: Option<i32>) -> Self {
+        Self {
+            status: Status::Killed,
+            exit_code: None,
+            signal: Some(signal.unwrap_or(9)),
+            error: Some(info(code, message.to_owned(), None)),
+        }
+    }
+}
+
+fn info(code: &str, message: String, hint: Option<String>) -> ErrorInfo {
+    ErrorInfo { code: code.to_owned(), message, hint, retry_after_ms: None }
+}
+
+fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) -> Judged {
+    let raise =
+        |flag: &str| Some(format!("raise it with `--{flag}`, within the operator's ceiling"));
+    match ended {
+        Ended::Deadline => {
+            let message = format!("the run was still going after {timeout:?} and was killed");
+            Judged {
+                status: Status::Timeout,
+                exit_code: None,
+                signal: Some(9),
+                error: Some(info("wall_deadline", message, raise("timeout"))),
+            }
+        }
+        Ended::Done => {
+            let code = said.map_or(0, |said| said.exit);
+            let code = i32::try_from(code & 0xff).unwrap_or(1);
+            let raised = said.and_then(|said| said.exception.as_ref());
+            if raised.is_some_and(|raised| raised.kind == "MemoryError") {
+                let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
+                let message = format!("the program asked for more than {limit} of memory");
+                return Judged {
+                    status: Status::Memory,
+                    exit_code: Some(code),
+                    signal: None,
+                    error: Some(info("memory_limit", message, raise("memory"))),
+                };
+            }
+            let status = if code == 0 { Status::Ok } else { Status::Error };
+            Judged { status, exit_code: Some(code), signal: None, error: None }
+        }
+        Ended::Silently(exit) => judge_exit(limits, exit),
+    }
+}
+
+fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
+    let Some(exit) = exit else {
+        return Judged::killed("interpreter_died", "the interpreter ended without a word", None);
+    };
+    if let Some(code) = exit.code() {
+        let status = if code == 0 { Status::Ok } else { Status::Error };
+        return Judged { status, exit_code: Some(code), signal: None, error: None };
+    }
+    let signal = exit.signal();
+    let cpu_limit = limits.cpu.map(|cpu| Duration::from_millis(cpu.millis()));
+    // The kernel counts in ticks; a few of them may be missing at the end.
+    let near = |limit: Duration| exit.cpu + Duration::from_millis(50) >= limit;
+    if signal == Some(9) && cpu_limit.is_some_and(near) {
+        let limit = limits.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
+        let message = format!("the run used more than {limit} of CPU time and was killed");
+        let hint = Some("raise it with `--cpu`, within the operator's ceiling".to_owned());
+        return Judged {
+            status: Status::Timeout,
+            exit_code: None,
+            signal,
+            error: Some(info("cpu_limit", message, hint)),
+        };
+    }
+    match signal {
+        Some(9) => Judged {
+            status: Status::Memory,
+            exit_code: None,
+            signal,
+            error: Some(info(
+                "oom_kill",
+                "the kernel killed the run, as it does when memory runs out".to_owned(),
+                None,
+            )),
+        },
+        signal => {
+            let message = format!("the interpreter crashed with signal {}", signal.unwrap_or(0));
+            Judged::killed("crash", &message, signal)
+        }
+    }
+}
+
+fn exception(raised: &Raised) -> Exception {
+    Exception { kind: raised.kind.clone(), message: raised.message.clone(), line: raised.line }
+}
+
+/// What the guest's interpreter saw tried.
+fn denial(tried: &Tried) -> Denial {
+    let subject = &tried.subject;
+    let (layer, rule, hint) = match tried.rule.as_str() {
+        "not_visible" => (
+            Layer::Filesystem,
+            "not_visible",
+            format!(
+                "`{subject}` is not visible in this run; files you may use are under `{WORKSPACE}`"
+            ),
+        ),
+        "read_only" => (
+            Layer::Filesystem,
+            "read_only",
+            format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`"),
+        ),
+        "child_process" => (
+            Layer::Process,
+            "child_process",
+            "a run has no other processes; do the work in Python itself".to_owned(),
+        ),
+        _ => (
+            Layer::Network,
+            "network",
+            "a run has no network; pass the data in as a file".to_owned(),
+        ),
+    };
+    Denial {
+        layer,
+        rule: rule.to_owned(),
+        subject: subject.clone(),
+        line: None,
+        column: None,
+        hint,
+        by: DeniedBy::Guest,
+        syscall: None,
+        argument: None,
+        pid: None,
+        program: None,
+        count: 1,
+    }
+}
+
+/// The outcome of code that screening refused.
+pub(crate) fn blocked(run_id: RunId, plan: &WorkerPlan, verdict: &Verdict) -> Outcome {
+    let first = verdict.violations.first();
+    let message = first.map_or_else(
+        || "screening refused the program".to_owned(),
+        |v| format!("screening refused `{}` in line {}: {}", v.subject, v.line, v.rule),
+    );
+    let problem = Problem::refused("screen", message);
+    let mut outcome = Outcome::not_started(run_id, Status::Blocked, &problem);
+    if let Some(error) = &mut outcome.error {
+        error.hint = first.map(|v| v.hint.clone());
+    }
+    outcome.denials = verdict
+        .violations
+        .iter()
+        .map(|violation| Denial {
+            layer: Layer::Screen,
+            rule: violation.rule.to_owned(),
+            subject: violation.subject.clone(),
+            line: Some(violation.line),
+            column: Some(violation.column),
+            hint: violation.hint.clone(),
+            by: DeniedBy::Host,
+            syscall: None,
+            argument: None,
+            pid: None,
+            program: None,
+            count: 1,
+        })
+        .collect();
+    outcome.enforcement = Some(plan.enforcement.clone());
+    outcome
+}
+
+/// Copies what a run left to a directory of the host's, file by file, never through a link of either side.
+pub(crate) fn copy_out(files: &Artifacts, to: &Path) -> Result<(), Problem> {
+    let cannot =
+        |what: String, e: &dyn std::fmt::Display| Problem::cannot_build("artifacts", what).cause(e);
+    std::fs::create_dir_all(to)
+        .map_err(|e| cannot(format!("cannot make `{}`", to.display()), &e))?;
+    files.copy_to(to).map_err(|e| cannot(format!("cannot copy files to `{}`", to.display()), &e))
+}

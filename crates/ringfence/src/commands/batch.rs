@@ -1,0 +1,321 @@
+//! `ringfence batch`: many programs through warm workers, JSON lines in and out.
+
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ringfence_python::{Artifacts, Job, Pool};
+use ringfence_spec::{Outcome, Problem, RunId, Status};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cli::BatchArgs;
+use crate::code::{CodeFence, Use};
+use crate::fence;
+use crate::present;
+use crate::settings::{Surroundings, effective_code};
+
+/// A line longer than this is refused.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Of each file, with `collect`.
+const COLLECT_BYTES_MAX: u64 = 1 << 20;
+
+/// One line of the input.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    id: Value,
+    code: Option<String>,
+    command: Option<Value>,
+    #[serde(default)]
+    stdin: String,
+    #[serde(default)]
+    files: std::collections::BTreeMap<String, String>,
+    #[serde(default)]
+    collect: bool,
+    timeout_ms: Option<u64>,
+}
+
+/// Runs every line; 0 when each has an outcome.
+pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
+    match attempt(args) {
+        Ok(tally) => {
+            eprintln!("ringfence: {tally}");
+            ExitCode::from(u8::from(tally.n_lost > 0))
+        }
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+/// How many of each.
+#[derive(Debug, Default)]
+struct Tally {
+    by_status: std::collections::BTreeMap<String, u64>,
+    n_done: u64,
+    n_skipped: u64,
+    /// Lines whose outcome could not be written.
+    n_lost: u64,
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} items", self.n_done)?;
+        for (status, n) in &self.by_status {
+            write!(f, ", {n} {status}")?;
+        }
+        if self.n_skipped > 0 {
+            write!(f, "; {} were done before", self.n_skipped)?;
+        }
+        if self.n_lost > 0 {
+            write!(f, "; {} outcomes could not be written", self.n_lost)?;
+        }
+        Ok(())
+    }
+}
+
+fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
+    let around = Surroundings::real(false)?;
+    let effective = effective_code(&args.policy, &around)?;
+    let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
+    let input = open(args.file.as_deref())?;
+    let n_parallel = args.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        |n| n as usize,
+    );
+    let how = Use::Often { n_parallel };
+    let fence = CodeFence::new(&effective, &around, how)?;
+    // Before any thread: the pool's keeper is a fork of this process.
+    let pool = fence.pool(how)?;
+    let shared = Shared {
+        input: Mutex::new(Input { lines: input, n: 0 }),
+        output: Mutex::new(Tally::default()),
+        bar: progress(),
+        done,
+    };
+    let policy = &args.policy;
+    std::thread::scope(|scope| {
+        for _ in 0..n_parallel {
+            scope.spawn(|| shared.work(&fence, &pool, policy));
+        }
+    });
+    shared.bar.finish_and_clear();
+    Ok(shared.output.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+struct Input {
+    lines: Box<dyn std::io::BufRead + Send>,
+    n: u64,
+}
+
+struct Shared {
+    input: Mutex<Input>,
+    output: Mutex<Tally>,
+    bar: ProgressBar,
+    done: HashSet<String>,
+}
+
+impl Shared {
+    fn work(&self, fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags) {
+        while let Some((number, line)) = self.next() {
+            let answer = match line {
+                Ok(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
+                Ok(line) => match serde_json::from_slice::<Item>(&line) {
+                    Ok(item) if self.done.contains(&item.id.to_string()) => {
+                        self.output.lock().unwrap_or_else(PoisonError::into_inner).n_skipped += 1;
+                        continue;
+                    }
+                    Ok(item) => answer(fence, pool, policy, &item),
+                    Err(error) => refused(&line, number, &error.to_string()),
+                },
+                Err(why) => refused(b"", number, &why),
+            };
+            self.write(&answer);
+        }
+    }
+
+    fn next(&self) -> Option<(u64, Result<Vec<u8>, String>)> {
+        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = Vec::new();
+        let mut limited = std::io::Read::take(&mut input.lines, LINE_BYTES_MAX as u64 + 1);
+        let read = limited.read_until(b'\n', &mut line);
+        input.n += 1;
+        let number = input.n;
+        match read {
+            Ok(0) => None,
+            Ok(n) if n > LINE_BYTES_MAX => {
+                // The rest of it belongs to nobody.
+                while !line.ends_with(b"\n") {
+                    line.clear();
+                    let mut more = std::io::Read::take(&mut input.lines, 1 << 16);
+                    if more.read_until(b'\n', &mut line).unwrap_or(0) == 0 {
+                        break;
+                    }
+                }
+                Some((number, Err(format!("a line has at most {LINE_BYTES_MAX} bytes"))))
+            }
+            Ok(_) => Some((number, Ok(line))),
+            Err(error) => {
+                eprintln!("ringfence: cannot read the input: {error}");
+                None
+            }
+        }
+    }
+
+    fn write(&self, answer: &Value) {
+        let mut tally = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = answer["status"].as_str().unwrap_or("failed").to_owned();
+        let mut line = answer.to_string();
+        line.push('\n');
+        let mut out = std::io::stdout().lock();
+        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+            tally.n_lost += 1;
+        }
+        tally.n_done += 1;
+        *tally.by_status.entry(status).or_default() += 1;
+        self.bar.inc(1);
+    }
+}
+
+fn answer(fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags, item: &Item) -> Value {
+    match (&item.code, &item.command) {
+        (Some(code), None) => {
+            if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name)) {
+                return problem(&item.id, &format!("`{name}` is no name for a file of the run"));
+            }
+            let mut job = Job {
+                stdin: item.stdin.clone().into_bytes(),
+                files: item
+                    .files
+                    .iter()
+                    .map(|(name, text)| (name.clone(), text.clone().into_bytes()))
+                    .collect(),
+                value: true,
+                ..fence.job(code.clone().into_bytes())
+            };
+            if let Some(ms) = item.timeout_ms {
+                // An item can ask for less, never for more.
+                let asked = Duration::from_millis(ms.max(1));
+                job.timeout = Some(job.timeout.map_or(asked, |most| most.min(asked)));
+            }
+            let (outcome, files) = fence.run(pool, &job);
+            with_id(&item.id, &outcome, files.filter(|_| item.collect).as_ref())
+        }
+        (None, Some(command)) => run_command(&item.id, command, item, policy),
+        _ => problem(&item.id, "an item has either `code` or `command`"),
+    }
+}
+
+/// A command goes through `ringfence run`, in a process of its own: this one has threads and may not fork.
+fn run_command(
+    id: &Value,
+    command: &Value,
+    item: &Item,
+    policy: &crate::cli::PolicyFlags,
+) -> Value {
+    let argv: Vec<String> = match command {
+        Value::String(line) => vec!["sh".into(), "-c".into(), line.clone()],
+        Value::Array(words) => {
+            words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()
+        }
+        _ => return problem(id, "`command` is a text for the shell or a list of words"),
+    };
+    let Ok(own) = std::env::current_exe() else {
+        return problem(id, "this program cannot find itself");
+    };
+    let mut run = Command::new(own);
+    run.args(["run", "--json"]);
+    let timeout = item.timeout_ms.map(|ms| format!("{}ms", ms.max(1)));
+    for (flag, value) in [
+        ("--timeout", timeout.as_ref().or(policy.timeout.as_ref())),
+        ("--memory", policy.memory.as_ref()),
+        ("--cpu", policy.cpu.as_ref()),
+        ("--data-dir", policy.data_dir.as_ref()),
+    ] {
+        if let Some(value) = value {
+            run.args([flag, value]);
+        }
+    }
+    run.arg("--").args(argv).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let output = run.spawn().and_then(|mut child| {
+        if let Some(mut stdin) = child.stdin.take() {
+            let _ = stdin.write_all(item.stdin.as_bytes());
+        }
+        child.wait_with_output()
+    });
+    let outcome = output.ok().and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok());
+    match outcome {
+        Some(Value::Object(mut outcome)) => {
+            outcome.insert("id".to_owned(), id.clone());
+            Value::Object(outcome)
+        }
+        _ => problem(id, "the command's run gave no outcome"),
+    }
+}
+
+fn with_id(id: &Value, outcome: &Outcome, files: Option<&Artifacts>) -> Value {
+    let mut value = serde_json::to_value(outcome).unwrap_or_else(|_| json!({}));
+    if let (Some(files), Some(list)) = (files, value["artifacts"].as_array_mut()) {
+        for artifact in list {
+            let path = artifact["path"].as_str().unwrap_or_default().to_owned();
+            if let Ok(content) = files.read(Path::new(&path), COLLECT_BYTES_MAX) {
+                artifact["text"] = String::from_utf8_lossy(&content).into();
+            }
+        }
+    }
+    value["id"] = id.clone();
+    value
+}
+
+/// A line that is no item still has an answer.
+fn refused(line: &[u8], number: u64, why: &str) -> Value {
+    let id = serde_json::from_slice::<Value>(line).ok().and_then(|v| v.get("id").cloned());
+    problem(&id.unwrap_or(Value::Null), &format!("line {number} is no item: {why}"))
+}
+
+fn problem(id: &Value, why: &str) -> Value {
+    let run_id = fence::fresh_id().unwrap_or(RunId::from_random([0; 16]));
+    let problem = Problem::usage("bad_item", why);
+    with_id(id, &Outcome::not_started(run_id, Status::Error, &problem), None)
+}
+
+/// The ids an earlier output has outcomes for; ours that failed are tried again.
+fn done_before(file: &Path) -> Result<HashSet<String>, Problem> {
+    let lines = open(Some(file))?;
+    let mut done = HashSet::new();
+    for line in lines.lines().map_while(Result::ok) {
+        // A last line may be cut in two.
+        let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
+        if let Some(id) = value.get("id").filter(|_| value["status"] != "failed") {
+            done.insert(id.to_string());
+        }
+    }
+    Ok(done)
+}
+
+fn open(file: Option<&Path>) -> Result<Box<dyn std::io::BufRead + Send>, Problem> {
+    match file {
+        Some(path) if path != Path::new("-") => {
+            let file = std::fs::File::open(path).map_err(|e| {
+                Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
+            })?;
+            Ok(Box::new(BufReader::new(file)))
+        }
+        _ => Ok(Box::new(BufReader::new(std::io::stdin()))),
+    }
+}
+
+fn progress() -> ProgressBar {
+    if !rustix::termios::isatty(rustix::stdio::stderr()) {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} items  {per_sec}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,166 @@
+//! `ringfence exec`: one Python program behind the fence.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ringfence_python::Job;
+use ringfence_spec::{Encoding, Outcome, Problem, RunId, Status};
+
+use crate::cli::{ExecArgs, Source};
+use crate::code::{self, CodeFence, Use};
+use crate::fence;
+use crate::present;
+use crate::settings::{Surroundings, effective_code};
+
+/// A file that is copied in is at most this large: the run's own disk is 100 MB by default.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// What the program reads from our stdin, at most.
+const STDIN_BYTES_MAX: u64 = 64 << 20;
+
+/// Runs it; the exit code is the program's own unless the fence ended it.
+pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
+    let json = args.json;
+    match attempt(args) {
+        Ok(outcome) => {
+            if json {
+                present::json(&outcome);
+            } else {
+                show(&outcome);
+            }
+            ExitCode::from(exit_code(&outcome))
+        }
+        Err(problem) if json => {
+            let run_id = fence::fresh_id().unwrap_or(RunId::from_random([0; 16]));
+            let status = super::run::status_of(problem.kind);
+            present::json(&Outcome::not_started(run_id, status, &problem));
+            ExitCode::from(problem.kind.exit_code())
+        }
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn attempt(args: &ExecArgs) -> Result<Outcome, Problem> {
+    let around = Surroundings::real(false)?;
+    let effective = effective_code(&args.policy, &around)?;
+    let code = read(&args.source)?;
+    let fence = CodeFence::new(&effective, &around, Use::Once)?;
+    let verdict = fence.screen(&code);
+    if !verdict.safe {
+        return Ok(code::blocked(fence::fresh_id()?, &fence.plan().worker, &verdict));
+    }
+    let job = Job {
+        files: args.files.iter().map(|spec| host_file(spec)).collect::<Result<_, _>>()?,
+        stdin: if args.source.takes_stdin() { Vec::new() } else { own_stdin() },
+        argv: args.args.clone(),
+        value: true,
+        ..fence.job(code)
+    };
+    let pool = fence.pool(Use::Once)?;
+    let (mut outcome, files) = fence.run(&pool, &job);
+    outcome.start = outcome.start.map(|_| ringfence_spec::Start::Cold);
+    if let (Some(dir), Some(files)) = (&args.artifacts, files) {
+        code::copy_out(&files, dir)?;
+    }
+    Ok(outcome)
+}
+
+/// The program's text.
+pub(crate) fn read(source: &Source) -> Result<Vec<u8>, Problem> {
+    if let Some(code) = &source.code {
+        return Ok(code.clone().into_bytes());
+    }
+    let Some(file) = source.file.as_deref() else {
+        return Err(Problem::usage("no_code", "name a file, pass `-c CODE`, or `-` for stdin"));
+    };
+    let mut code = Vec::new();
+    let cannot = |e: std::io::Error| {
+        Problem::usage("unreadable", format!("cannot read `{}`", file.display())).cause(e)
+    };
+    // One byte more than screening takes, so that it can say so.
+    let most = ringfence_screen::SOURCE_BYTES_MAX as u64 + 1;
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
+    } else {
+        let opened = std::fs::File::open(file).map_err(cannot)?;
+        opened.take(most).read_to_end(&mut code).map_err(cannot)?;
+    }
+    Ok(code)
+}
+
+/// `HOSTPATH[:NAME]`, read.
+fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
+    let whole = PathBuf::from(spec);
+    let (path, name) = match spec.rsplit_once(':') {
+        Some((path, name)) if !whole.exists() => (PathBuf::from(path), name.to_owned()),
+        _ => {
+            let name = whole.file_name().map(|n| n.to_string_lossy().into_owned());
+            (whole, name.unwrap_or_default())
+        }
+    };
+    let bad_name = || {
+        Problem::usage("bad_file_name", format!("`{name}` is no name for a file of the run"))
+            .hint("a name is relative and stays below the run's directory")
+    };
+    if !is_plain_name(&name) {
+        return Err(bad_name());
+    }
+    let cannot = |e: &dyn std::fmt::Display| {
+        Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
+    };
+    let file = std::fs::File::open(&path).map_err(|e| cannot(&e))?;
+    if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX) {
+        return Err(cannot(&"it is no plain file of a sensible size"));
+    }
+    let mut content = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut content).map_err(|e| cannot(&e))?;
+    Ok((name, content))
+}
+
+/// Whether a name stays below the directory it is in.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && !name.contains('\0')
+        && Path::new(name).components().all(|c| matches!(c, std::path::Component::Normal(_)))
+}
+
+/// What our stdin holds, unless a person sits there.
+fn own_stdin() -> Vec<u8> {
+    let mut text = Vec::new();
+    if !rustix::termios::isatty(rustix::stdio::stdin()) {
+        let _ = std::io::stdin().lock().take(STDIN_BYTES_MAX).read_to_end(&mut text);
+    }
+    text
+}
+
+/// Output as the program would have shown it, then why it was stopped.
+fn show(outcome: &Outcome) {
+    use base64::Engine as _;
+    let bytes = |text: &str| match outcome.encoding {
+        Encoding::Utf8 => text.as_bytes().to_vec(),
+        Encoding::Base64 => {
+            base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default()
+        }
+    };
+    let _ = std::io::stdout().lock().write_all(&bytes(&outcome.stdout));
+    let _ = std::io::stderr().lock().write_all(&bytes(&outcome.stderr));
+    if outcome.status == Status::Blocked {
+        for denial in outcome.denials.iter().take(20) {
+            let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
+            eprintln!("ringfence: {line}:{column}: {} `{}`", denial.rule, denial.subject);
+            eprintln!("ringfence:   hint: {}", denial.hint);
+        }
+        return;
+    }
+    present::talk(outcome);
+}
+
+/// The exit code of the contract.
+pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome.status {
+        Status::Blocked => 126,
+        Status::Failed | Status::Rejected => 125,
+        _ => fence::exit_code(outcome),
+    }
+}
