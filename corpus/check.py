@@ -4,7 +4,8 @@
     python3 check.py INTERPRETER [--hash-seed N] [--write] [NAME...]
 
 A program whose needs the interpreter does not meet is skipped, by name. `--write` makes the .out files instead of comparing. It also
-holds each program to the corpus's rules: a header, 10 to 80 lines, the imports of its preset, 2 seconds of CPU time, 200 MB, a silent stderr.
+holds each program to the corpus's rules: a header, 10 to 80 lines, the imports of its preset, 2 seconds of CPU time, 200 MB, nothing on
+stderr.
 """
 
 import argparse
