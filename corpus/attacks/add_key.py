@@ -1,0 +1,27 @@
+# expect: STOPPED EPERM
+# Leave a key in the kernel for the next run.
+import ctypes
+import errno
+import os
+
+NUMBER = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+
+def syscall(number, *args):
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
+    result = libc.syscall(ctypes.c_long(number), *words)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def attack():
+    return f"key {syscall(NUMBER, b'user', b'ringfence-escape', b'x', 1, -2)}"  # KEY_SPEC_PROCESS_KEYRING
+
+
+try:
+    print("ESCAPED", attack())
+except OSError as error:
+    print("STOPPED", errno.errorcode.get(error.errno, error.errno))

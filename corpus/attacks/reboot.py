@@ -1,0 +1,28 @@
+# expect: STOPPED EPERM
+# Reach reboot; with the command that only changes what ctrl-alt-del does.
+import ctypes
+import errno
+import os
+
+NUMBER = {"x86_64": 169, "aarch64": 142}[os.uname().machine]
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+
+def syscall(number, *args):
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
+    result = libc.syscall(ctypes.c_long(number), *words)
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def attack():
+    syscall(NUMBER, 0xFEE1DEAD, 672274793, 0, None)  # LINUX_REBOOT_CMD_CAD_OFF
+    return "reboot answers"
+
+
+try:
+    print("ESCAPED", attack())
+except OSError as error:
+    print("STOPPED", errno.errorcode.get(error.errno, error.errno))

@@ -1,0 +1,15 @@
+# expect: STOPPED EPERM|EACCES
+# Open a TCP socket over IPv6.
+import errno
+import socket
+
+
+def attack():
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as s:
+        return f"a TCP socket over IPv6, descriptor {s.fileno()}"
+
+
+try:
+    print("ESCAPED", attack())
+except OSError as error:
+    print("STOPPED", errno.errorcode.get(error.errno, error.errno))

@@ -1,0 +1,5 @@
+# expect: status=timeout
+# Compute for ever.
+
+while True:
+    pass
