@@ -247,7 +247,9 @@ fn decide(
     if let Some(layer) = workspace {
         limits = lower(limits, layer, &Origin::Workspace, &mut origins);
         hide.extend(layer.paths(Key::Hide));
-        ro.extend(layer.paths(Key::Ro));
+        // Both only take away here, and hidden takes more: no contradiction, as it would be of a caller's own grant.
+        let taken = |path: &PathBuf| hide.iter().any(|hidden| path.starts_with(hidden));
+        ro.extend(layer.paths(Key::Ro).into_iter().filter(|path| !taken(path)));
     }
     Ok(Effective {
         policy: Policy {
