@@ -109,6 +109,29 @@ print('ok')";
 }
 
 #[test]
+fn a_relative_socket_name_that_climbs_out_is_a_denial_whose_hint_helps() {
+    if !have("notify") {
+        return;
+    }
+    let program = "
+import os, socket
+os.mkdir('/tmp/below'); os.chdir('/tmp/below'); os.symlink('/tmp', 'link')
+s = socket.socket(socket.AF_UNIX); s.bind('/tmp/own'); s.listen()
+for name in '../own', 'link/own', '../below/../own', '/tmp/own', '/tmp/below/../own':
+    try: socket.socket(socket.AF_UNIX).connect(name); print('connected')
+    except OSError as e: print(e.errno)";
+    let (_, outcome) = World::new().python(&[], program);
+    // The last two are what the hint says.
+    assert_eq!(outcome["stdout"], "13\n13\n13\nconnected\nconnected\n", "{outcome}");
+    assert_eq!(rules(&outcome), ["unix_socket"; 3], "{outcome}");
+    let denial = &outcome["denials"][0];
+    assert_eq!(denial["subject"], "connect(../own)");
+    assert_eq!(denial["argument"], "../own");
+    let hint = denial["hint"].as_str().unwrap();
+    assert!(hint.contains("connect to the socket's absolute path"), "{hint}");
+}
+
+#[test]
 fn what_cannot_be_observed_is_listed() {
     let (_, outcome) = World::new().sh_json(&[], "true");
     let unobserved: Vec<&str> =
