@@ -103,6 +103,9 @@ pub(crate) struct BenchArgs {
     /// Only comparisons whose name contains this
     #[arg(long)]
     pub(crate) only: Option<String>,
+    /// Make so many refused calls and print the nanoseconds one took; the comparison `denial` starts this program so
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) refused_calls: Option<u32>,
 }
 
 /// Every policy flag. Values are text here; `settings` parses them like those of any other source.

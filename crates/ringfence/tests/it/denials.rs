@@ -21,6 +21,20 @@ fn a_refused_call_is_reported_with_its_program_and_a_hint() {
 }
 
 #[test]
+fn what_a_denial_costs_can_be_measured() {
+    if !have("notify") {
+        return;
+    }
+    let report = World::new().ringfence(&["bench", "--only", "denial", "--rounds", "5", "--json"]);
+    let comparison = &report.json()["comparisons"][0];
+    assert_eq!((&comparison["name"], &comparison["unit"]), (&"denial".into(), &"call".into()));
+    assert_eq!(comparison["contenders"][0]["name"], "ringfence");
+    assert_eq!(comparison["contenders"][1]["name"], "plain");
+    // A process of ours is asked each time: were it not, nothing would have been reported.
+    assert!(comparison["contenders"][0]["ratio"].as_f64().unwrap() > 2.0, "{comparison}");
+}
+
+#[test]
 fn the_same_denial_is_counted_not_repeated() {
     if !have("notify") {
         return;
