@@ -20,7 +20,8 @@ pub(crate) enum Command {
     /// Run a command behind the fence; stdin, stdout and stderr pass through byte for byte
     Run(RunArgs),
     /// Print the plan that would run, without running it
-    Explain(ExplainArgs),
+    #[command(mut_arg("json", |json| json.help("Print the plan as JSON")))]
+    Explain(RunArgs),
     /// Say what this host can enforce, proved by live probes, and the fix for each gap
     Doctor(JsonArgs),
     /// Show presets, the effective policy and where each value came from, or check a file
@@ -29,23 +30,12 @@ pub(crate) enum Command {
     Bench(BenchArgs),
 }
 
+/// A command and its policy, to run or to explain.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     /// Print the outcome as one JSON object on stdout
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
-    pub(crate) argv: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExplainArgs {
-    #[command(flatten)]
-    pub(crate) policy: PolicyFlags,
-    /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// The command and its arguments
