@@ -20,6 +20,13 @@ const MASK_FILE: &str = ".mask-file";
 const MASK_DIRECTORY: &str = ".mask-directory";
 const TEXT: &str = ".text";
 
+/// The root itself, once it is built.
+const SEALED: MountAttributes =
+    MountAttributes { read_only: true, no_devices: true, no_exec: false, recursive: false };
+
+/// Masks and texts, where there is nothing to execute either.
+const INERT: MountAttributes = MountAttributes { no_exec: true, ..SEALED };
+
 /// The root under construction.
 pub(crate) struct NewRoot {
     /// `O_PATH` to its top, as a mount attached over the old root.
@@ -89,7 +96,7 @@ impl NewRoot {
                 create(&self.fd, Path::new(TEXT), Mode::from_raw_mode(0o444), text.as_bytes())?;
                 let file = open_beneath(&self.fd, Path::new(TEXT))?;
                 let file = clone_tree(&file, at)?;
-                read_only(&file)?;
+                set_attributes(&file, INERT)?;
                 attach(&file, &target, at)?;
                 // The mount keeps the file; its name is free for the next one.
                 rustix::fs::unlinkat(&self.fd, TEXT, AtFlags::empty()).named(|| "unlinkat(text)")
@@ -119,7 +126,7 @@ impl NewRoot {
             Mount::Mask { at, kind } => {
                 let target = open_beneath(&self.fd, relative(at))?;
                 let mask = clone_tree(self.mask(*kind)?, at)?;
-                read_only(&mask)?;
+                set_attributes(&mask, INERT)?;
                 attach(mask, &target, at)
             }
         }
@@ -137,7 +144,7 @@ impl NewRoot {
                 rustix::fs::unlinkat(&self.fd, name, flags).named(|| "unlinkat(mask)")?;
             }
         }
-        read_only_here(&self.fd)
+        set_attributes(&self.fd, SEALED)
     }
 
     /// An empty file or directory that nobody can open; read-only mounts of it are the masks.
@@ -295,18 +302,6 @@ fn attach(mount: impl AsFd, target: impl AsFd, at: &Path) -> Result<(), CallErro
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(mount, "", target, "", flags)
         .named(|| format!("move_mount(…, {at:?})"))
-}
-
-fn read_only(mount: impl AsFd) -> Result<(), CallError> {
-    let attributes =
-        MountAttributes { read_only: true, no_devices: true, no_exec: true, recursive: false };
-    set_attributes(mount, attributes)
-}
-
-fn read_only_here(mount: impl AsFd) -> Result<(), CallError> {
-    let attributes =
-        MountAttributes { read_only: true, no_devices: true, no_exec: false, recursive: false };
-    set_attributes(mount, attributes)
 }
 
 fn relative(at: &Path) -> &Path {

@@ -217,7 +217,13 @@ impl Listener {
         socket: OwnedFd,
         path: &Path,
     ) -> Result<Target, Errno> {
-        let node = open_as_run(call.pid, path)?;
+        let node = match open_as_run(call.pid, path) {
+            Err(Errno::XDEV) => {
+                let hint = "a relative socket name that leads out of the working directory, by `..` or by a link, is not followed; connect to the socket's absolute path";
+                return Ok(Target::Refuse(Box::new(unix_denial(call, path, hint.to_owned()))));
+            }
+            other => other?,
+        };
         let stat = rustix::fs::fstat(&node)?;
         let id = FileId { dev: stat.st_dev, ino: stat.st_ino };
         let own = self.own_dev == Some(id.dev);
@@ -229,23 +235,11 @@ impl Listener {
             bytes.push(0);
             return Ok(Target::Perform { socket, address: bytes, keep: Some(node) });
         }
-        let shown = path.display();
-        Ok(Target::Refuse(Box::new(Denial {
-            layer: Layer::Network,
-            rule: "unix_socket".to_owned(),
-            subject: format!("connect({shown})"),
-            line: None,
-            column: None,
-            hint: format!(
-                "unix sockets outside the run's own /tmp, /run and home are refused; the operator can grant this one with `--socket {shown}`"
-            ),
-            by: DeniedBy::Host,
-            syscall: Some("connect".to_owned()),
-            argument: Some(shown.to_string()),
-            pid: Some(call.pid),
-            program: program_name(call.pid),
-            count: 1,
-        })))
+        let hint = format!(
+            "unix sockets outside the run's own /tmp, /run and home are refused; the operator can grant this one with `--socket {}`",
+            path.display()
+        );
+        Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
     }
 
     /// Connects for the run, on a thread: the run shares the socket and can make it wait at any moment, and a peer may
@@ -296,7 +290,26 @@ enum Target {
     Refuse(Box<Denial>),
 }
 
-/// Opens `path` as the thread `pid` would, without leaving its root and without magic links.
+fn unix_denial(call: &Notification, path: &Path, hint: String) -> Denial {
+    let shown = path.display().to_string();
+    Denial {
+        layer: Layer::Network,
+        rule: "unix_socket".to_owned(),
+        subject: format!("connect({shown})"),
+        line: None,
+        column: None,
+        hint,
+        by: DeniedBy::Host,
+        syscall: Some("connect".to_owned()),
+        argument: Some(shown),
+        pid: Some(call.pid),
+        program: program_name(call.pid),
+        count: 1,
+    }
+}
+
+/// Opens `path` as the thread `pid` would, without leaving its root and without magic links. `EXDEV` means that a
+/// relative name would have left the working directory.
 fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let (from, resolve) = if path.is_absolute() {
@@ -309,7 +322,9 @@ fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
     let resolve = resolve | ResolveFlags::NO_MAGICLINKS;
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     match rustix::fs::openat2(from.as_fd(), path, flags, Mode::empty(), resolve) {
-        Err(Errno::XDEV | Errno::NOSYS) => Err(Errno::ACCESS),
+        Err(Errno::NOSYS) => Err(Errno::ACCESS),
+        // Only a relative name has something to leave.
+        Err(Errno::XDEV) if path.is_absolute() => Err(Errno::ACCESS),
         other => other,
     }
 }

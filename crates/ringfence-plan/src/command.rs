@@ -161,18 +161,25 @@ fn refuse_broad_workspaces(
             )
             .hint(hint));
         }
-        if let Some(hidden) = request.hidden.iter().find(|h| path.starts_with(&h.path)) {
+        if let Some(hidden) = hidden_above(path, request) {
             return Err(Problem::usage(
                 "contradictory_paths",
-                format!(
-                    "`{shown}` is writable and inside `{}`, which is hidden",
-                    hidden.path.display()
-                ),
+                format!("`{shown}` is writable and inside `{hidden}`, which is hidden"),
             )
             .hint("drop one of `--rw` and `--hide`"));
         }
     }
     for found in &request.readable {
+        if let Some(hidden) = hidden_above(&found.path, request) {
+            let shown = found.path.display();
+            return Err(Problem::usage(
+                "contradictory_paths",
+                format!("`--ro {shown}` and `--hide {hidden}` contradict each other"),
+            )
+            .hint(
+                "drop one of `--ro` and `--hide`; `ringfence policy show` says where they are set",
+            ));
+        }
         if found.path == Path::new("/") {
             return Err(Problem::refused("grant_too_broad", "`/` cannot be granted as a whole")
                 .hint("name the directories the run needs with `--ro`"));
@@ -194,6 +201,12 @@ fn refuse_broad_workspaces(
         .hint("drop `--rw`, or use `--preset workspace`"));
     }
     Ok(())
+}
+
+/// The hidden path that `path` is, or is inside of.
+fn hidden_above<'a>(path: &Path, request: &'a Request) -> Option<std::path::Display<'a>> {
+    let hidden = request.hidden.iter().find(|h| path.starts_with(&h.path));
+    hidden.map(|found| found.path.display())
 }
 
 fn namespaces(

@@ -308,10 +308,10 @@ impl View {
             // Named twice, by two lists.
             return;
         }
-        let shown = self.shown_at(&found.path).is_some();
-        // What was granted below it goes too, whether or not anything shows the place itself.
+        // What was granted there or below goes too, whether or not anything shows the place itself.
         self.entries.retain(|at, _| !at.is_below_or_at(&key));
-        if shown {
+        // Only now: a place that nothing but its own grant showed is not there any more, and a mask could not be put on it.
+        if self.shows(&found.path) {
             self.put(Mount::Mask { at: found.path.clone(), kind: MaskKind::over(found.kind) });
         }
     }

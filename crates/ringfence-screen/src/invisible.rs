@@ -54,3 +54,32 @@ pub(crate) fn is_hidden(c: char) -> bool {
                 | '\u{e0001}'
         )
 }
+
+/// Whether a letter belongs to a script written from right to left.
+pub(crate) fn is_right_to_left(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0590}'..='\u{061b}'
+            | '\u{061d}'..='\u{08ff}'
+            | '\u{fb1d}'..='\u{fdff}'
+            | '\u{fe70}'..='\u{fefc}'
+            | '\u{10800}'..='\u{10fff}'
+            | '\u{1e800}'..='\u{1efff}'
+    )
+}
+
+/// Whether a script separates its words by [`ZERO_WIDTH_SPACE`]: Thai, Lao, Tibetan, Myanmar, Khmer, Tai, Javanese, CJK.
+pub(crate) fn is_written_without_spaces(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0e00}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{1950}'..='\u{1aaf}'
+            | '\u{1b00}'..='\u{1b7f}'
+            | '\u{3000}'..='\u{3163}'
+            | '\u{3165}'..='\u{9fff}'
+            | '\u{a980}'..='\u{aadf}'
+            | '\u{ac00}'..='\u{d7ff}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
+}

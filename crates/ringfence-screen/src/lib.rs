@@ -1,5 +1,5 @@
 //! Reads what is about to run and what is about to be shown. [`screen`] judges Python source by its syntax tree (layer 1);
-//! [`scrub`] makes captured output safe to print (layer 7).
+//! [`mod@scrub`] makes captured output safe to print (layer 7).
 //!
 //! Pure: opens no file, reads no environment, calls no clock. Judges text only; what holds a program that slips through is
 //! the jail.
@@ -8,6 +8,7 @@ mod invisible;
 mod names;
 mod rules;
 mod screen;
+pub mod scrub;
 mod shape;
 mod verdict;
 mod walk;

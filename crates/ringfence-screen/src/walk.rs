@@ -438,7 +438,7 @@ impl<'a> Walk<'a, '_> {
             }
             let what = match of {
                 None => Imported::Value,
-                Some(of) => self.member(of, path, &alias.name),
+                Some(of) => self.member(self.preset, of, path, &alias.name),
             };
             let alias_refused = alias.asname.is_some() && path == "operator" && is_getter(name);
             if alias_refused {
@@ -455,8 +455,14 @@ impl<'a> Walk<'a, '_> {
         self.names.bind_for_certain(self.scope, name, (end, self.block_end), what);
     }
 
-    fn member(&mut self, of: &'static Module, path: &str, name: &Identifier) -> Imported {
-        match imports::member(of, path, name.id.as_str(), self.preset, self.extra_imports) {
+    fn member(
+        &mut self,
+        by: CodePreset,
+        of: &'static Module,
+        path: &str,
+        name: &Identifier,
+    ) -> Imported {
+        match imports::member(of, path, name.id.as_str(), by, self.extra_imports) {
             Ok(imported) => imported,
             Err(refusal) => {
                 self.refuse(name.start(), refusal);
@@ -524,12 +530,16 @@ impl<'a> Walk<'a, '_> {
     fn judge_mention(&mut self, mention: &Mention<'a>) {
         let id = mention.name.id.as_str();
         let at = mention.name.start();
-        if let Some(builtin) = calls::blocked(id, self.preset) {
+        let strict = self.preset == CodePreset::Strict;
+        // Strict has no harmless way to call one of these.
+        let blocked = calls::blocked(id, self.preset)
+            .filter(|builtin| !strict || builtin.unless == Unless::Never);
+        if let Some(builtin) = blocked {
             match self.names.reach(mention.scope, id, at) {
                 // What an own name hid comes back when it is deleted.
                 _ if matches!(mention.used, Used::Deleted) => self.judge_builtin(mention, builtin),
                 Reach::Own => {}
-                Reach::Module(module) => self.judge_module(mention, module, false),
+                Reach::Module(module) => self.judge_module(mention, module),
                 Reach::BuiltinOrOwn | Reach::Unbound => self.judge_builtin(mention, builtin),
             }
             return;
@@ -538,7 +548,7 @@ impl<'a> Walk<'a, '_> {
             self.judge_getter(mention);
             return;
         }
-        if self.preset == CodePreset::Strict && strict::is_other_builtin(id) {
+        if strict && strict::is_other_builtin(id) {
             match self.names.reach(mention.scope, id, at) {
                 Reach::Own | Reach::Module(_) if !matches!(mention.used, Used::Deleted) => {}
                 _ => {
@@ -549,7 +559,7 @@ impl<'a> Walk<'a, '_> {
             return;
         }
         match self.names.reach(mention.scope, id, at) {
-            Reach::Module(module) => self.judge_module(mention, module, false),
+            Reach::Module(module) => self.judge_module(mention, module),
             Reach::Unbound => self.judge_unbound(mention),
             Reach::Own | Reach::BuiltinOrOwn => {}
         }
@@ -596,14 +606,21 @@ impl<'a> Walk<'a, '_> {
         self.add(&rules::COMPUTED_ATTRIBUTE_NAME, mention.name.start(), id, hint);
     }
 
-    fn judge_module(&mut self, mention: &Mention<'a>, module: &'static Module, only_members: bool) {
+    fn judge_module(&mut self, mention: &Mention<'a>, module: &'static Module) {
         match mention.used {
-            Used::Member(outermost) => self.judge_members(module, outermost, only_members),
+            Used::Member(outermost) => {
+                let last = self.judge_members(self.preset, module, outermost);
+                if last.is_some_and(|last| last.kind == Kind::Standard) {
+                    let hint = "import the module itself and use it by its name";
+                    let at = outermost.attr.start();
+                    self.add(&rules::MODULE_AS_VALUE, at, &outermost.attr.id, hint);
+                }
+            }
             Used::Deleted => {}
             Used::Argument(callee)
                 if calls::only_looks(callee.id.as_str())
                     && self.is_builtin(callee, mention.scope) => {}
-            _ if only_members || module.kind == Kind::Package => {}
+            _ if module.kind == Kind::Package => {}
             _ => {
                 let hint = "use the module by its name, or import the member you need";
                 let id = mention.name.id.as_str();
@@ -612,13 +629,14 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Follows a chain of attributes from a module to its member.
+    /// Follows a chain of attributes from a module to its member, by the rules of a preset. Returns the module that the
+    /// whole chain stands for, if it stands for one.
     fn judge_members(
         &mut self,
+        by: CodePreset,
         module: &'static Module,
         outermost: &'a ExprAttribute,
-        only_members: bool,
-    ) {
+    ) -> Option<&'static Module> {
         let mut chain: Vec<&'a Identifier> = vec![&outermost.attr];
         let mut current = outermost;
         while let Expr::Attribute(inner) = &*current.value {
@@ -628,25 +646,18 @@ impl<'a> Walk<'a, '_> {
         let mut module = module;
         let mut path = module.name.to_owned();
         let mut is_module = true;
-        let mut left = chain.len();
         for name in chain.into_iter().rev() {
-            left -= 1;
             // Past a member nothing is known but names that lead out: `asyncio.events.os`.
-            let looks = is_module || modules::reaches_out(name.id.as_str());
-            if !looks {
+            if !is_module && !modules::leads_out(name.id.as_str()) {
                 path = format!("{path}.{}", name.id);
                 continue;
             }
-            match self.member(module, &path, name) {
+            match self.member(by, module, &path, name) {
                 Imported::Module(next) => {
                     let below = module.kind == Kind::Package && next.name == module.name;
                     path = if below { format!("{path}.{}", name.id) } else { next.name.to_owned() };
                     module = next;
                     is_module = true;
-                    if left == 0 && next.kind == Kind::Standard && !only_members {
-                        let hint = "import the module itself and use it by its name";
-                        self.add(&rules::MODULE_AS_VALUE, name.start(), &path, hint);
-                    }
                 }
                 Imported::Value => {
                     path = format!("{path}.{}", name.id);
@@ -654,16 +665,25 @@ impl<'a> Walk<'a, '_> {
                 }
             }
         }
+        is_module.then_some(module)
     }
 
     /// A name that this source does not bind is a variable of the session, which may be a module.
     fn judge_unbound(&mut self, mention: &Mention<'a>) {
         let Used::Member(outermost) = mention.used else { return };
         let id = mention.name.id.as_str();
-        if let Known::Listed(module) = modules::find(id, self.preset, &[])
-            && module.kind == Kind::Standard
-        {
-            self.judge_module(mention, module, true);
+        let mut known = false;
+        // By every looser preset too, so that none of them refuses what this one allows.
+        let own = self.preset;
+        for by in [CodePreset::Standard, CodePreset::Data].into_iter().filter(|by| *by >= own) {
+            if let Known::Listed(module) = modules::find(id, by, &[])
+                && module.kind == Kind::Standard
+            {
+                self.judge_members(by, module, outermost);
+                known = true;
+            }
+        }
+        if known {
             return;
         }
         let mut first = outermost;

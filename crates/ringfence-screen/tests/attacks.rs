@@ -1,7 +1,7 @@
 //! Every way out of an interpreter that the attack list names, each beside what people really write that looks like it.
 
 use ringfence_screen::{Verdict, screen};
-use ringfence_spec::CodePreset::{self, Standard};
+use ringfence_spec::CodePreset::{self, Data, Open, Standard, Strict};
 
 /// A program, the rule it breaks, what breaks it; and a program beside it that breaks none.
 struct Row {
@@ -494,4 +494,344 @@ fn the_place_is_that_of_the_contract() {
     let verdict = verdict("import os", Standard);
     let v = &verdict.violations[0];
     assert_eq!((v.rule, v.subject.as_str(), v.line, v.column), ("import_not_allowed", "os", 1, 8));
+}
+
+/// What the strict preset refuses that the standard one does not, each beside what it allows.
+const STRICT_ROWS: &[Row] = &[
+    row("import math", "syntax_not_allowed", "import", "1 + 2"),
+    row(
+        "from math import pi",
+        "syntax_not_allowed",
+        "import",
+        "x = [i * i for i in range(9) if i]",
+    ),
+    row("def f(): pass", "syntax_not_allowed", "def", "f = lambda x: x > 0\nlist(filter(f, [1]))"),
+    row("async def f(): pass", "syntax_not_allowed", "async def", "{k: v for k, v in {}.items()}"),
+    row("class A: pass", "syntax_not_allowed", "class", "d = {'a': 1}\nd['b'] = 2"),
+    row("with x: pass", "syntax_not_allowed", "with", "while False: break"),
+    row(
+        "try: pass\nfinally: pass",
+        "syntax_not_allowed",
+        "try",
+        "if x: pass\nelif y: pass\nelse: pass",
+    ),
+    row("raise x", "syntax_not_allowed", "raise", "assert x, 'message'"),
+    row("global x", "syntax_not_allowed", "global", "x = y = 1; x += 1; del x"),
+    row("match x:\n  case 1: pass", "syntax_not_allowed", "match", "x: int = 1"),
+    row("type X = int", "syntax_not_allowed", "type", "(x := 1)"),
+    row("def f(): yield", "syntax_not_allowed", "yield", "sum(i for i in [1])"),
+    row("x._private", "private_attribute", "_private", "x.public.method(key=1, *a, **k)"),
+    row("x.__init__", "private_attribute", "__init__", "x.init"),
+    row("'{0._x}'.format(x)", "format_not_allowed", "{0._x}", "'{0.x} {}'.format(x, 1)"),
+    row(
+        "'{0.__class__}'.format(x)",
+        "format_not_allowed",
+        "{0.__class__}",
+        "'the __class__ of {}'.format(x)",
+    ),
+    row(
+        "f'{{0.__class__}}'.format(x)",
+        "format_not_allowed",
+        "format",
+        "f'{x} {y:>{width}} {z!r}'",
+    ),
+    row("s.format(x)", "format_not_allowed", "format", "'%s %d' % (x, 1)"),
+    row("str.format('{}', x)", "format_not_allowed", "format", "str(1).upper()"),
+    row("s.format_map(d)", "format_not_allowed", "format_map", "'{}'.join(d)"),
+    row("getattr(x, 'y')", "builtin_not_allowed", "getattr", "hasattr(x, 'y')"),
+    row("type(x)", "builtin_not_allowed", "type", "isinstance(x, int)"),
+    row("object()", "builtin_not_allowed", "object", "objects = 1; print(objects)"),
+    row("ValueError('x')", "builtin_not_allowed", "ValueError", "error = 'x'"),
+    row("format(x, 'd')", "builtin_not_allowed", "format", "format = '%d'\nformat % 1"),
+    row("exit()", "builtin_not_allowed", "exit", "for id in [1]: print(id)"),
+    row("{'__class__'}; x.__class__", "attribute_not_allowed", "__class__", "['__class__']"),
+];
+
+#[test]
+fn strict_allows_its_whitelist_and_nothing_else() {
+    for Row { attack, rule, subject, twin } in STRICT_ROWS {
+        // `getattr` and `type` with their harmless arguments are refused by strict as builtins outside the 36.
+        let verdict = verdict(attack, Strict);
+        assert!(!verdict.safe, "{attack}");
+        assert!(
+            verdict.violations.iter().any(|v| v.rule == *rule && v.subject == *subject),
+            "strict should refuse by {rule} for {subject}:\n{attack}\n{verdict:#?}"
+        );
+        accepted(twin, Strict);
+    }
+}
+
+#[test]
+fn strict_has_36_builtins_and_calls_each_of_them() {
+    for name in ringfence_screen::STRICT_BUILTINS {
+        accepted(&format!("{name}(x)"), Strict);
+        accepted(&format!("f = {name}"), Strict);
+    }
+}
+
+/// Under the preset `data`.
+const DATA_ROWS: &[Row] = &[
+    row("eval('1')", "call_not_allowed", "eval", "open('x').read()"),
+    row(
+        "import os\nos.system('id')",
+        "module_member_not_allowed",
+        "os.system",
+        "import os\nos.path.join('a', 'b'); os.stat('x'); os.environ['A']",
+    ),
+    row(
+        "from os import fork",
+        "module_member_not_allowed",
+        "os.fork",
+        "from os import path, listdir\npath.exists('x')",
+    ),
+    row(
+        "import os.path\nos.execv('x', [])",
+        "module_member_not_allowed",
+        "os.execv",
+        "import os.path as p\np.exists('x')",
+    ),
+    row(
+        "import pathlib\npathlib.os.system('id')",
+        "module_member_not_allowed",
+        "os.system",
+        "from pathlib import Path\nPath('x').read_text()",
+    ),
+    row(
+        "import asyncio\nasyncio.events.os.system('id')",
+        "module_member_not_allowed",
+        "os.system",
+        "import asyncio\nasyncio.run(f()); asyncio.Queue()",
+    ),
+    row(
+        "import asyncio\nasyncio.create_subprocess_shell('id')",
+        "module_member_not_allowed",
+        "asyncio.create_subprocess_shell",
+        "from asyncio import gather, sleep",
+    ),
+    row(
+        "import sys\nsys.modules['os']",
+        "module_member_not_allowed",
+        "sys.modules",
+        "import sys\nprint(sys.argv, sys.platform, file=sys.stderr); sys.exit(0)",
+    ),
+    row(
+        "import sys\nsys._getframe()",
+        "module_member_not_allowed",
+        "sys._getframe",
+        "import sys\nsys.setrecursionlimit(5000)",
+    ),
+    row(
+        "from sys import settrace",
+        "module_member_not_allowed",
+        "sys.settrace",
+        "from sys import argv, stdin",
+    ),
+    row(
+        "import sys\nsys.addaudithook(f)",
+        "module_member_not_allowed",
+        "sys.addaudithook",
+        "import sys\nsys.stdout = x",
+    ),
+    row(
+        "import threading\nthreading.settrace(f)",
+        "module_member_not_allowed",
+        "threading.settrace",
+        "import threading\nthreading.Thread(target=f).start()",
+    ),
+    row(
+        "import numpy as np\nnp.os.system('id')",
+        "module_member_not_allowed",
+        "os.system",
+        "import numpy as np\nnp.select([x], [y]); np.trace(a); np.random.rand(3)",
+    ),
+    row(
+        "from scipy import subprocess",
+        "module_member_not_allowed",
+        "scipy.subprocess",
+        "from scipy import signal, stats\nsignal.find_peaks(x)",
+    ),
+    row(
+        "import pandas as pd\npd.io.common.builtins",
+        "module_member_not_allowed",
+        "pandas.io.common.builtins",
+        "import pandas as pd\npd.read_csv('x').groupby('a').mean(); xp = pd",
+    ),
+    row(
+        "import operator\noperator.attrgetter('__class__')",
+        "attribute_not_allowed",
+        "__class__",
+        "import operator\nsorted(x, key=operator.attrgetter('a.b'))",
+    ),
+    row(
+        "from operator import attrgetter\nattrgetter('a.__class__')",
+        "attribute_not_allowed",
+        "__class__",
+        "from operator import attrgetter, itemgetter\nattrgetter('a')",
+    ),
+    row(
+        "from operator import attrgetter\nattrgetter(n)",
+        "computed_attribute_name",
+        "attrgetter",
+        "from operator import itemgetter\nitemgetter(n)",
+    ),
+    row(
+        "from operator import attrgetter as g",
+        "module_member_not_allowed",
+        "attrgetter",
+        "from operator import itemgetter as g",
+    ),
+    row(
+        "import operator\ng = operator.attrgetter",
+        "computed_attribute_name",
+        "attrgetter",
+        "import operator\ng = operator.add",
+    ),
+    row(
+        "import operator\noperator.methodcaller('__reduce__')",
+        "attribute_not_allowed",
+        "__reduce__",
+        "import operator\noperator.methodcaller('strip', ' ')",
+    ),
+    row("import os\nx = os", "module_as_value", "os", "import numpy\nx = numpy"),
+    row(
+        "import types\ntypes.CodeType(1)",
+        "module_member_not_allowed",
+        "types.CodeType",
+        "from types import SimpleNamespace",
+    ),
+    row(
+        "import logging.config",
+        "import_not_allowed",
+        "logging.config",
+        "import logging\nlogging.basicConfig(level=logging.INFO)",
+    ),
+    row(
+        "c.enable_load_extension(True)",
+        "attribute_not_allowed",
+        "enable_load_extension",
+        "import sqlite3\nsqlite3.connect(':memory:').execute('select 1')",
+    ),
+    row("import ctypes", "import_not_allowed", "ctypes", "import struct"),
+    row(
+        "import pickle",
+        "import_not_allowed",
+        "pickle",
+        "import gzip, zipfile, tempfile, shutil, glob, csv, io, argparse",
+    ),
+    row(
+        "import subprocess",
+        "import_not_allowed",
+        "subprocess",
+        "from concurrent.futures import ThreadPoolExecutor",
+    ),
+    row(
+        "from concurrent.futures import ProcessPoolExecutor",
+        "module_member_not_allowed",
+        "concurrent.futures.ProcessPoolExecutor",
+        "import concurrent.futures\nconcurrent.futures.ThreadPoolExecutor()",
+    ),
+    row(
+        "import urllib.request",
+        "import_not_allowed",
+        "urllib.request",
+        "import urllib.parse\nurllib.parse.quote('x')",
+    ),
+    row(
+        "import xml.sax.expatreader",
+        "import_not_allowed",
+        "xml.sax.expatreader",
+        "import xml.etree.ElementTree as ET\nET.fromstring('<a/>')",
+    ),
+    row(
+        "().__class__",
+        "attribute_not_allowed",
+        "__class__",
+        "import matplotlib.pyplot as plt\nfrom sklearn.linear_model import LinearRegression\nfrom PIL import Image",
+    ),
+];
+
+#[test]
+fn data_work_has_files_and_libraries_and_no_way_out() {
+    for Row { attack, rule, subject, twin } in DATA_ROWS {
+        refused(attack, Data, rule, subject);
+        accepted(twin, Data);
+    }
+}
+
+#[test]
+fn open_refuses_only_what_is_not_a_program() {
+    for Row { attack, rule, .. } in ROWS.iter().chain(STRICT_ROWS).chain(DATA_ROWS) {
+        let of_the_reader = matches!(*rule, "syntax_error" | "null_byte" | "source_encoding");
+        assert_eq!(verdict(attack, Open).safe, !of_the_reader, "{attack}");
+    }
+}
+
+#[test]
+fn every_rule_has_a_row() {
+    let rows = || ROWS.iter().chain(STRICT_ROWS).chain(DATA_ROWS);
+    // These have tests of their own in `hostile.rs` and `verdict.rs`.
+    let elsewhere = ["source_too_large", "source_not_utf8", "too_deep", "more_violations"];
+    for rule in ringfence_screen::RULES {
+        assert!(
+            elsewhere.contains(&rule.name) || rows().any(|row| row.rule == rule.name),
+            "no row for {}",
+            rule.name
+        );
+    }
+}
+
+#[test]
+fn risk_tells_a_way_out_from_a_missing_module() {
+    let risk = |source| serde_json::to_value(verdict(source, Standard)).unwrap()["risk"].clone();
+    assert_eq!(risk("x = 1"), "safe");
+    assert_eq!(risk("import flask"), "medium");
+    assert_eq!(risk("x = ("), "medium");
+    assert_eq!(risk("import ctypes"), "high");
+    assert_eq!(risk("import flask\n().__class__"), "high");
+}
+
+#[test]
+fn an_operator_can_add_a_module() {
+    let extra = ["yaml".to_owned(), "os".to_owned()];
+    let with = |source: &str, preset| screen(source.as_bytes(), preset, &extra).safe;
+    assert!(with("import yaml.nodes, os\nos.system('id')", Standard));
+    assert!(with("from yaml import *", Standard));
+    assert!(!with("import yamlx", Standard));
+    assert!(!with("import yaml", Strict), "strict has no import at all");
+}
+
+#[test]
+fn following_a_hint_helps() {
+    let hints: &[(&str, &str, &str)] = &[
+        ("x.__class__", "type(x)", "type(x)"),
+        ("import pickle", "json", "import json"),
+        ("f = functools.singledispatch", "isinstance", "isinstance(x, int)"),
+        (
+            "from typing import get_type_hints",
+            "dataclasses.fields",
+            "import dataclasses\ndataclasses.fields(x)",
+        ),
+        ("class A(metaclass=M): pass", "abc.ABC", "import abc\nclass A(abc.ABC): pass"),
+        ("import os.path", "the preset `data` has it", ""),
+        ("import numpy", "the preset `data` has it", ""),
+        ("open('x')", "io.StringIO", "import io\nio.StringIO('x')"),
+        ("eval('1')", "json.loads", "import json\njson.loads('1')"),
+        ("import flask", "--allow-import flask", ""),
+    ];
+    for (source, hint, instead) in hints {
+        let source = if source.contains("functools") {
+            format!("import functools\n{source}")
+        } else {
+            (*source).to_owned()
+        };
+        let verdict = verdict(&source, Standard);
+        assert!(
+            verdict.violations.iter().any(|v| v.hint.contains(hint)),
+            "{source}: {:?}",
+            verdict.violations
+        );
+        accepted(instead, Standard);
+    }
+    accepted("import os.path, numpy", Data);
+    assert!(screen(b"import flask", Standard, &["flask".to_owned()]).safe);
 }

@@ -109,8 +109,13 @@ pub fn fork_into(
     fork_unchecked(namespaces, cgroup)
 }
 
-/// Bytes of stack for a child in this process's memory; the lowest page of it cannot be touched.
-const STACK_BYTES: usize = 256 << 10;
+/// Bytes of stack for a child in this process's memory, the guard below it included.
+const STACK_BYTES: usize = 320 << 10;
+
+/// What of it cannot be touched: the largest page of any kernel for x86-64 or arm64. The page size itself cannot be
+/// asked for here: before Linux 6.4 (`PR_GET_AUXV`) the answer is in `/proc/self/auxv`, which an undumpable process may
+/// not open.
+const GUARD_BYTES: usize = 64 << 10;
 
 /// Starts a process that runs `work` in *this* process's memory while this one stands still, until it executes a
 /// program or ends. No page is copied and none is touched twice, which a fork pays for on both sides.
@@ -192,7 +197,7 @@ impl Drop for Holder {
     }
 }
 
-/// Memory for a stack, with a page below it that nobody can touch.
+/// Memory for a stack, with a guard below it that nobody can touch.
 #[derive(Debug)]
 struct Stack {
     base: *mut libc::c_void,
@@ -208,9 +213,8 @@ impl Stack {
         let base = unsafe { rustix::mm::mmap_anonymous(none, STACK_BYTES, protection, flags) }
             .map_err(|e| CallError::new("mmap(stack)", e))?;
         let stack = Self { base };
-        let (page, nothing) = (rustix::param::page_size(), MprotectFlags::empty());
-        // SAFETY: the first page of that mapping, which nobody uses yet.
-        unsafe { rustix::mm::mprotect(base, page, nothing) }
+        // SAFETY: the first pages of that mapping, which nobody uses yet.
+        unsafe { rustix::mm::mprotect(base, GUARD_BYTES, MprotectFlags::empty()) }
             .map_err(|e| CallError::new("mprotect(stack)", e))?;
         Ok(stack)
     }

@@ -26,7 +26,8 @@ pub(crate) enum Command {
     /// Interactive Python behind the fence; a cell that goes wrong is undone
     Repl(ReplArgs),
     /// Print the plan that would run, without running it
-    Explain(ExplainArgs),
+    #[command(mut_arg("json", |json| json.help("Print the plan as JSON")))]
+    Explain(RunArgs),
     /// Say what this host can enforce, proved by live probes, and the fix for each gap
     Doctor(JsonArgs),
     /// Show presets, the effective policy and where each value came from, or check a file
@@ -35,23 +36,12 @@ pub(crate) enum Command {
     Bench(BenchArgs),
 }
 
+/// A command and its policy, to run or to explain.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
     /// Print the outcome as one JSON object on stdout
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
-    pub(crate) argv: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExplainArgs {
-    #[command(flatten)]
-    pub(crate) policy: PolicyFlags,
-    /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
     /// The command and its arguments
@@ -171,6 +161,9 @@ pub(crate) struct BenchArgs {
     /// Only comparisons whose name contains this
     #[arg(long)]
     pub(crate) only: Option<String>,
+    /// Make so many refused calls and print the nanoseconds one took; the comparison `denial` starts this program so
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) refused_calls: Option<u32>,
 }
 
 /// Every policy flag. Values are text here; `settings` parses them like those of any other source.

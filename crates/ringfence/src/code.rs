@@ -11,6 +11,7 @@ use ringfence_python::{
     Tried, discover,
 };
 use ringfence_screen::Verdict;
+use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     CodePreset, CommandPreset, Denial, DeniedBy, ErrorInfo, Exception, Layer, Limits, Outcome,
     Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
@@ -262,7 +263,7 @@ impl CodeFence {
             stderr_bytes: Some(stderr.total_bytes),
             ..Usage::default()
         };
-        let (stdout, stderr, encoding) = encode(stdout, stderr);
+        let (stdout, stderr, encoding) = encode(stdout, stderr, &self.scrub());
         let mut enforcement = self.plan.worker.enforcement.clone();
         enforcement.policy_sha256 = Some(self.plan.zygote.sha256());
         Outcome {
@@ -289,20 +290,28 @@ impl CodeFence {
         }
     }
 
-    /// Host paths do not leave in tracebacks.
+    /// What layer 7 does to everything that came from inside.
+    fn scrub(&self) -> Scrub {
+        let paths = self.interpreter.prefixes.iter();
+        Scrub {
+            paths: paths.map(|p| (p.to_string_lossy().into_owned(), "<python>".into())).collect(),
+            html: if self.preset == CodePreset::Strict { Html::Escape } else { Html::Keep },
+            bytes_max: None,
+        }
+    }
+
+    /// The texts that the guest sent by itself.
     fn scrubbed(&self, mut outcome: Outcome) -> Outcome {
-        for prefix in &self.interpreter.prefixes {
-            let prefix = prefix.to_string_lossy();
-            for text in [&mut outcome.stdout, &mut outcome.stderr] {
-                if text.contains(&*prefix) {
-                    *text = text.replace(&*prefix, "<python>");
-                }
-            }
-            if let Some(exception) = &mut outcome.exception
-                && exception.message.contains(&*prefix)
-            {
-                exception.message = exception.message.replace(&*prefix, "<python>");
-            }
+        let scrub = self.scrub();
+        let clean = |text: &mut String| *text = scrub.bytes(text.as_bytes()).text;
+        outcome.value.iter_mut().for_each(clean);
+        if let Some(exception) = &mut outcome.exception {
+            clean(&mut exception.kind);
+            clean(&mut exception.message);
+        }
+        for denial in outcome.denials.iter_mut().filter(|d| d.by == DeniedBy::Guest) {
+            clean(&mut denial.subject);
+            clean(&mut denial.hint);
         }
         outcome
     }

@@ -9,6 +9,7 @@ use ringfence_jail::{
     Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason, Task,
 };
 use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
+use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
     Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
@@ -223,7 +224,8 @@ pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome
             stderr: err.dropped_bytes() > 0,
             dropped_bytes: out.dropped_bytes() + err.dropped_bytes(),
         };
-        (stdout, stderr, encoding) = encode(out, err);
+        // Commands see the host's own paths, so there is none to hide.
+        (stdout, stderr, encoding) = encode(out, err, &Scrub::default());
     }
     let mut enforcement = plan.enforcement.clone();
     // Nobody sees the hash of a passthrough run.
@@ -375,19 +377,15 @@ fn limit_denials(
     list
 }
 
-/// Both streams as text, or both as base64.
-pub(crate) fn encode(out: Output, err: Output) -> (String, String, Encoding) {
+/// Both streams as text that is safe to show, or both as base64 where one of them is no text.
+pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
     let (out, err) = (joined(out), joined(err));
-    match (String::from_utf8(out), String::from_utf8(err)) {
-        (Ok(out), Ok(err)) => (out, err, Encoding::Utf8),
-        (out, err) => {
-            let bytes = |r: Result<String, std::string::FromUtf8Error>| {
-                r.map_or_else(std::string::FromUtf8Error::into_bytes, String::into_bytes)
-            };
-            let base64 = base64::engine::general_purpose::STANDARD;
-            (base64.encode(bytes(out)), base64.encode(bytes(err)), Encoding::Base64)
-        }
+    let (shown_out, shown_err) = (scrub.bytes(&out), scrub.bytes(&err));
+    if shown_out.binary || shown_err.binary {
+        let base64 = base64::engine::general_purpose::STANDARD;
+        return (base64.encode(out), base64.encode(err), Encoding::Base64);
     }
+    (shown_out.text, shown_err.text, Encoding::Utf8)
 }
 
 /// Head, a line that says what is missing, tail.

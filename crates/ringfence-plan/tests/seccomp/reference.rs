@@ -109,8 +109,29 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
     match spec.profile {
         Profile::Command => command(spec, call, int),
         Profile::Code => code(spec, call, int),
+        Profile::Zygote if BUILDS_FENCES.contains(&call) => Want::Allow,
+        Profile::Zygote if matches!(call, "socket" | "connect") => code(spec, call, int),
+        Profile::Zygote => command(spec, call, int),
     }
 }
+
+/// What a zygote may do that a command may not: build a fence.
+const BUILDS_FENCES: &[&str] = &[
+    "clone",
+    "unshare",
+    "setns",
+    "mount",
+    "umount2",
+    "pivot_root",
+    "move_mount",
+    "open_tree",
+    "open_tree_attr",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "mount_setattr",
+];
 
 /// Calls that give a file its mode, alike in every run.
 fn mode(call: &str, int: impl Fn(usize) -> i64) -> Option<Want> {

@@ -73,10 +73,8 @@ pub(crate) fn member(
     extra: &[String],
 ) -> Result<Imported, Refusal> {
     let below = format!("{path}.{member}");
-    match modules::find(&below, preset, extra) {
-        Known::Listed(module) if of.has(member, preset) => return Ok(Imported::Module(module)),
-        Known::Extra => return Ok(Imported::Value),
-        _ => {}
+    if let Known::Extra = modules::find(&below, preset, extra) {
+        return Ok(Imported::Value);
     }
     let refuse = |hint: String| Refusal {
         rule: &MODULE_MEMBER_NOT_ALLOWED,
@@ -91,10 +89,15 @@ pub(crate) fn member(
             (None, None) => format!("this member of `{path}` is not available"),
         }));
     }
+    if of.kind == Kind::Standard
+        && let Known::Listed(module) = modules::find(&below, preset, &[])
+    {
+        return Ok(Imported::Module(module));
+    }
     // What a module imported for itself is a way to that other module.
     let leaks = match of.kind {
         Kind::Standard => modules::is_standard_library(member) && !of.owns(member),
-        Kind::Package => modules::reaches_out(member),
+        Kind::Package => modules::leads_out(member),
     };
     if leaks {
         return match modules::find(member, preset, extra) {
@@ -105,7 +108,10 @@ pub(crate) fn member(
             }
         };
     }
-    if member.starts_with('_') && !is_public_dunder(member) && of.kind == Kind::Standard {
+    if of.kind == Kind::Package {
+        return Ok(Imported::Module(of));
+    }
+    if member.starts_with('_') && !is_public_dunder(member) {
         return Err(refuse("use a member without a leading underscore".to_owned()));
     }
     Ok(Imported::Value)

@@ -407,8 +407,30 @@ pub(crate) fn is_standard_library(name: &str) -> bool {
     STANDARD_LIBRARY.binary_search(&name).is_ok()
 }
 
-/// Whether a module reaches out of the program by itself. Sorted out from the library because an import of it, or a member
-/// called like it, is worth more attention than one of a parser.
+/// Whether a member of something unknown is a module that leads out, and nothing a library calls its own parts: `np.os`,
+/// but not `scipy.signal`.
+pub(crate) fn leads_out(member: &str) -> bool {
+    matches!(
+        member,
+        "bltns"
+            | "builtins"
+            | "ctypes"
+            | "importlib"
+            | "inspect"
+            | "marshal"
+            | "multiprocessing"
+            | "os"
+            | "posix"
+            | "pty"
+            | "runpy"
+            | "shutil"
+            | "socket"
+            | "subprocess"
+            | "sys"
+    )
+}
+
+/// Whether a module reaches out of the program by itself: an import of it is worth more attention than one of a parser.
 pub(crate) fn reaches_out(name: &str) -> bool {
     REACHES_OUT.binary_search(&name).is_ok()
 }

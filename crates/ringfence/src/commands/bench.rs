@@ -15,6 +15,12 @@ use crate::present;
 /// Quiet before each run in the second start-up comparison: long enough for the kernel's RCU machinery to go idle.
 const QUIET: Duration = Duration::from_millis(100);
 
+/// The comparison of single calls.
+const DENIAL: &str = "denial";
+
+/// Refused calls in one run: fewer than are answered at full speed (`SPECIFICATION.md`, "Working").
+const REFUSED_CALLS: &str = "250";
+
 /// One contender's times in one comparison.
 #[derive(Debug, Serialize)]
 struct Contender {
@@ -31,7 +37,19 @@ struct Comparison {
     name: &'static str,
     what: String,
     rounds: u32,
+    /// What took so long.
+    unit: Unit,
     contenders: Vec<Contender>,
+}
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Unit {
+    /// A whole run, from outside.
+    Run,
+    /// One of many calls, by the program that makes them: it prints nanoseconds.
+    Call,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,6 +68,10 @@ struct Entry {
 
 /// Measures and prints.
 pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
+    if let Some(n) = args.refused_calls {
+        present::text(&format!("{}\n", refused_call_ns(n)));
+        return ExitCode::SUCCESS;
+    }
     match measure(args) {
         Ok(report) => {
             if args.json {
@@ -72,10 +94,16 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
     let mut add =
         |name: &'static str, what: &str, rounds: u32, quiet: Duration, entries: &[Entry]| {
             if wanted(name) {
-                comparisons.push(compare(name, what, rounds, quiet, entries)?);
+                let unit = if name == DENIAL { Unit::Call } else { Unit::Run };
+                comparisons.push(compare(name, what, rounds, quiet, unit, entries)?);
             }
             Ok::<(), Problem>(())
         };
+    let copy = ground.dir(DENIAL)?.join("ringfence");
+    if wanted(DENIAL) {
+        // Into a workspace: where this program is, a run may not see it.
+        std::fs::copy(&own, &copy).map_err(|e| cannot(&copy, &e))?;
+    }
     let own = own.to_string_lossy().into_owned();
     let fenced = |argv: &[&str]| -> Vec<String> {
         [own.as_str(), "run", "--"].iter().chain(argv).map(|s| (*s).to_owned()).collect()
@@ -146,6 +174,16 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
         &[entry("ringfence", fenced(&spin), &empty), entry("plain", owned(&spin), &empty)],
     )?;
 
+    let calls = ["./ringfence", "bench", "--refused-calls", REFUSED_CALLS];
+    let denial = ground.dir(DENIAL)?;
+    add(
+        DENIAL,
+        "one refused call (umount2), reported, against the kernel's own refusal",
+        inside_rounds,
+        Duration::ZERO,
+        &[entry("ringfence", fenced(&calls), &denial), entry("plain", owned(&calls), &denial)],
+    )?;
+
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(Report { kernel, cpus, comparisons })
@@ -180,7 +218,7 @@ fn peers(cwd: &Path) -> Vec<Entry> {
     for (name, argv) in known {
         let entry = Entry { name: (*name).to_owned(), argv: owned(argv), cwd: cwd.to_owned() };
         // A peer that cannot run here at all is left out rather than timed failing.
-        if installed(argv[0]) && once(&entry).is_ok() {
+        if installed(argv[0]) && once(&entry, Unit::Run).is_ok() {
             found.push(entry);
         }
     }
@@ -192,16 +230,17 @@ fn compare(
     what: &str,
     rounds: u32,
     quiet: Duration,
+    unit: Unit,
     entries: &[Entry],
 ) -> Result<Comparison, Problem> {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); entries.len()];
     for entry in entries {
-        once(entry)?;
+        once(entry, unit)?;
     }
     for _ in 0..rounds {
         for (entry, times) in entries.iter().zip(&mut times) {
             std::thread::sleep(quiet);
-            times.push(once(entry)?.as_secs_f64() * 1e3);
+            times.push(once(entry, unit)?.as_secs_f64() * 1e3);
         }
     }
     for times in &mut times {
@@ -220,7 +259,7 @@ fn compare(
             ratio: quantile(times, 0.5) / base,
         })
         .collect();
-    Ok(Comparison { name, what: what.to_owned(), rounds, contenders })
+    Ok(Comparison { name, what: what.to_owned(), rounds, unit, contenders })
 }
 
 /// The value below which a share of the sorted times lies: nearest rank.
@@ -230,20 +269,39 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
-fn once(entry: &Entry) -> Result<Duration, Problem> {
+/// What one call takes that is refused within the fence by the filter and outside by the kernel, for whomever: a mount
+/// without a name cannot be taken away.
+fn refused_call_ns(n: u32) -> u128 {
+    let started = Instant::now();
+    for _ in 0..n {
+        let _ = rustix::mount::unmount("", rustix::mount::UnmountFlags::empty());
+    }
+    started.elapsed().as_nanos() / u128::from(n.max(1))
+}
+
+fn once(entry: &Entry, unit: Unit) -> Result<Duration, Problem> {
     let mut command = Command::new(&entry.argv[0]);
     command.args(&entry.argv[1..]).current_dir(&entry.cwd);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let started = Instant::now();
-    let status = command.status();
-    let elapsed = started.elapsed();
-    match status {
-        Ok(status) if status.success() || entry.argv.iter().any(|a| a == "rg") => Ok(elapsed),
-        Ok(status) => {
-            Err(Problem::internal("bench", format!("`{}` failed: {status}", entry.argv.join(" "))))
+    let cannot_run = |e: std::io::Error| {
+        Problem::internal("bench", format!("cannot run `{}`", entry.argv[0])).cause(e)
+    };
+    let (status, took) = match unit {
+        Unit::Run => {
+            let started = Instant::now();
+            let status = command.status().map_err(cannot_run)?;
+            (status, Some(started.elapsed()))
         }
-        Err(e) => {
-            Err(Problem::internal("bench", format!("cannot run `{}`", entry.argv[0])).cause(e))
+        Unit::Call => {
+            let output = command.stdout(Stdio::piped()).output().map_err(cannot_run)?;
+            let printed = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+            (output.status, printed.map(Duration::from_nanos))
+        }
+    };
+    match took {
+        Some(took) if status.success() || entry.argv.iter().any(|a| a == "rg") => Ok(took),
+        _ => {
+            Err(Problem::internal("bench", format!("`{}` failed: {status}", entry.argv.join(" "))))
         }
     }
 }
@@ -322,13 +380,15 @@ fn render(report: &Report) -> String {
     let _ = writeln!(out, "kernel {}, {} processors", report.kernel, report.cpus);
     for c in &report.comparisons {
         let _ = writeln!(out, "\n{}: {} ({} rounds, interleaved)", c.name, c.what, c.rounds);
-        let _ = writeln!(out, "  {:<12} {:>9} {:>9} {:>7}", "", "p50 ms", "p99 ms", "ratio");
+        let (unit, per_ms) = match c.unit {
+            Unit::Run => ("ms", 1.0),
+            Unit::Call => ("µs", 1e3),
+        };
+        let (p50, p99) = (format!("p50 {unit}"), format!("p99 {unit}"));
+        let _ = writeln!(out, "  {:<12} {p50:>9} {p99:>9} {:>7}", "", "ratio");
         for k in &c.contenders {
-            let _ = writeln!(
-                out,
-                "  {:<12} {:>9.2} {:>9.2} {:>7.2}",
-                k.name, k.p50_ms, k.p99_ms, k.ratio
-            );
+            let (p50, p99) = (k.p50_ms * per_ms, k.p99_ms * per_ms);
+            let _ = writeln!(out, "  {:<12} {p50:>9.2} {p99:>9.2} {:>7.2}", k.name, k.ratio);
         }
     }
     out

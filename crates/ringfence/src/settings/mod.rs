@@ -356,7 +356,9 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     }
     if let Some(layer) = workspace {
         hide.extend(layer.paths(Key::Hide));
-        ro.extend(layer.paths(Key::Ro));
+        // Both only take away here, and hidden takes more: no contradiction, as it would be of a caller's own grant.
+        let taken = |path: &PathBuf| hide.iter().any(|hidden| path.starts_with(hidden));
+        ro.extend(layer.paths(Key::Ro).into_iter().filter(|path| !taken(path)));
     }
     Ok(Effective {
         policy: Policy {

@@ -189,6 +189,17 @@ fn hidden_paths_add_up_and_other_lists_do_not() {
 }
 
 #[test]
+fn what_is_hidden_need_not_be_read_only_for_a_workspace() {
+    let w = world();
+    w.write("work/x/y", "");
+    w.write("work/z", "");
+    let w = w.workspace("hide = [\"x\"]\nro = [\"x\", \"x/y\", \"z\"]");
+    let e = w.effective(&PolicyFlags::default()).unwrap();
+    assert_eq!(e.policy.hide, [w.around.cwd.join("x")]);
+    assert_eq!(e.policy.ro, [w.around.cwd.join("z")]);
+}
+
+#[test]
 fn a_terminal_has_no_deadline_unless_asked() {
     let mut w = world();
     w.around.terminal = true;

@@ -121,6 +121,26 @@ fn contradictions_are_refused() {
 }
 
 #[test]
+fn a_path_that_is_granted_and_hidden_is_refused_by_both_flags() {
+    let world = World::new();
+    for inner in ["outside/inner/file", "work/inner/file"] {
+        let file = world.write(inner, "x");
+        let dir = file.parent().unwrap();
+        for granted in [&*file, dir] {
+            let (granted, hidden) = (granted.to_str().unwrap(), dir.to_str().unwrap());
+            let both = format!("`--ro {granted}` and `--hide {hidden}`");
+            refused(&world, &["run", "--hide", hidden, "--ro", granted, "--", "true"], 2, &both);
+        }
+        // The other way round is what `--hide` is for, and so is following the hint.
+        let (file, dir) = (file.to_str().unwrap(), dir.to_str().unwrap());
+        for flags in [&["--ro", dir, "--hide", file][..], &["--ro", dir], &["--hide", dir]] {
+            let ran = world.sh(flags, "true");
+            assert_eq!(ran.code, 0, "{flags:?}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_grant_that_does_not_exist_is_refused() {
     for flag in ["--rw", "--ro", "--hide", "--socket"] {
         refused(&World::new(), &["run", flag, "/no/such/thing", "--", "true"], 2, "/no/such/thing");

@@ -1,6 +1,5 @@
 //! A run ends completely: at its deadline, with its program, and with its supervisor.
 
-use std::io::Read as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -42,18 +41,11 @@ fn what_ignores_signals_forks_and_stops_itself_dies_at_the_deadline() {
 #[test]
 fn a_killed_supervisor_takes_the_run_with_it_and_leaves_nothing() {
     let world = World::new();
-    let mut child = world
-        .command(&["run", "--", "sh", "-c", "echo up; (setsid sleep 98763 &); sleep 98763"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut up = [0u8; 3];
-    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let mut run = world.sh_live("echo up; (setsid sleep 98763 &); sleep 98763");
     // The janitor starts a little after the run does; wait until it is there by waiting for what it guards.
     assert!(world.names().contains(".mcp.json"));
     std::thread::sleep(Duration::from_millis(50));
-    child.kill().unwrap();
-    child.wait().unwrap();
+    run.kill();
     eventually("the run outlives its supervisor", || !alive("98763"));
     eventually("placeholders stay behind", || world.names().is_empty());
 }
@@ -83,32 +75,18 @@ fn a_supervisor_killed_at_any_moment_leaves_nothing_after_the_next_start() {
 fn a_polite_signal_reaches_the_program() {
     let world = World::new();
     let script = "trap 'echo got it; exit 9' TERM; echo up; while :; do sleep 0.05; done";
-    let mut child =
-        world.command(&["run", "--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut up = [0u8; 3];
-    let stdout = child.stdout.as_mut().unwrap();
-    stdout.read_exact(&mut up).unwrap();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let mut rest = String::new();
-    child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
-    assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("got it\n", Some(9)));
+    let run = world.sh_live(script);
+    rustix::process::kill_process(run.pid(), rustix::process::Signal::TERM).unwrap();
+    assert_eq!(run.end(), (Some(9), "got it\n".to_owned()));
 }
 
 #[test]
 fn a_program_that_ignores_a_polite_signal_is_killed_soon_after() {
     let world = World::new();
-    let mut child = world
-        .command(&["run", "--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut up = [0u8; 3];
-    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let run = world.sh_live("trap '' TERM; echo up; while :; do sleep 1; done");
     let started = Instant::now();
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(137));
+    rustix::process::kill_process(run.pid(), rustix::process::Signal::TERM).unwrap();
+    assert_eq!(run.end().0, Some(137));
     assert!(started.elapsed() < Duration::from_secs(5));
 }
 

@@ -21,6 +21,20 @@ fn a_refused_call_is_reported_with_its_program_and_a_hint() {
 }
 
 #[test]
+fn what_a_denial_costs_can_be_measured() {
+    if !have("notify") {
+        return;
+    }
+    let report = World::new().ringfence(&["bench", "--only", "denial", "--rounds", "5", "--json"]);
+    let comparison = &report.json()["comparisons"][0];
+    assert_eq!((&comparison["name"], &comparison["unit"]), (&"denial".into(), &"call".into()));
+    assert_eq!(comparison["contenders"][0]["name"], "ringfence");
+    assert_eq!(comparison["contenders"][1]["name"], "plain");
+    // A process of ours is asked each time: were it not, nothing would have been reported.
+    assert!(comparison["contenders"][0]["ratio"].as_f64().unwrap() > 2.0, "{comparison}");
+}
+
+#[test]
 fn the_same_denial_is_counted_not_repeated() {
     if !have("notify") {
         return;
@@ -106,6 +120,29 @@ c = socket.socket(socket.AF_UNIX); c.connect('rel')
 print('ok')";
     let (_, outcome) = World::new().python(&[], program);
     assert_eq!(outcome["stdout"], "ok\n", "{outcome}");
+}
+
+#[test]
+fn a_relative_socket_name_that_climbs_out_is_a_denial_whose_hint_helps() {
+    if !have("notify") {
+        return;
+    }
+    let program = "
+import os, socket
+os.mkdir('/tmp/below'); os.chdir('/tmp/below'); os.symlink('/tmp', 'link')
+s = socket.socket(socket.AF_UNIX); s.bind('/tmp/own'); s.listen()
+for name in '../own', 'link/own', '../below/../own', '/tmp/own', '/tmp/below/../own':
+    try: socket.socket(socket.AF_UNIX).connect(name); print('connected')
+    except OSError as e: print(e.errno)";
+    let (_, outcome) = World::new().python(&[], program);
+    // The last two are what the hint says.
+    assert_eq!(outcome["stdout"], "13\n13\n13\nconnected\nconnected\n", "{outcome}");
+    assert_eq!(rules(&outcome), ["unix_socket"; 3], "{outcome}");
+    let denial = &outcome["denials"][0];
+    assert_eq!(denial["subject"], "connect(../own)");
+    assert_eq!(denial["argument"], "../own");
+    let hint = denial["hint"].as_str().unwrap();
+    assert!(hint.contains("connect to the socket's absolute path"), "{hint}");
 }
 
 #[test]

@@ -6,17 +6,9 @@ use crate::support::{World, is_root};
 
 #[test]
 fn no_run_has_host_uid_zero() {
-    use std::io::Read as _;
     let world = World::new();
-    let mut child = world
-        .command(&["run", "--", "sh", "-c", "echo up; read x; true"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut up = [0u8; 3];
-    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    let pid = child.id();
+    let run = world.sh_live("echo up; read x; true");
+    let pid = run.pid().as_raw_pid();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let mut n = 0;
     for init in children.split_whitespace() {
@@ -30,8 +22,7 @@ fn no_run_has_host_uid_zero() {
         }
     }
     assert!(n >= 1, "the program was found");
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    assert_eq!(run.end().0, Some(0));
 }
 
 #[test]
@@ -88,28 +79,10 @@ fn the_pids_limit_of_an_ordinary_user_counts_the_run_alone() {
 #[test]
 fn a_placeholder_removed_on_the_host_is_why_runs_share_them() {
     // The design's reason for the registry: removing the name on the host uncovers it in a live run.
-    use std::io::Read as _;
     let world = World::new();
-    let mut child = world
-        .command(&[
-            "run",
-            "--",
-            "sh",
-            "-c",
-            "echo up; read x; mkdir .vscode 2>/dev/null && echo uncovered",
-        ])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut up = [0u8; 3];
-    child.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let run = world.sh_live("echo up; read x; mkdir .vscode 2>/dev/null && echo uncovered");
     std::fs::remove_file(world.work().join(".vscode")).unwrap();
-    drop(child.stdin.take());
-    let mut rest = String::new();
-    child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "uncovered\n");
-    child.wait().unwrap();
+    assert_eq!(run.end().1, "uncovered\n");
 }
 
 #[test]

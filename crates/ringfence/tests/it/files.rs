@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::support::World;
+use crate::support::{World, have};
 
 #[test]
 fn bytes_pass_through_untouched() {
@@ -53,6 +53,17 @@ fn the_minimal_preset_shows_nothing_of_the_callers() {
     );
     let ran = world.sh(&["--preset", "minimal"], &script);
     assert_eq!(ran.stdout, "/workspace\n0\n2\nx\n", "{}", ran.stderr);
+}
+
+#[test]
+fn what_only_its_own_grant_shows_can_be_hidden() {
+    if !have("namespaces") {
+        return;
+    }
+    for path in ["/etc", "/run", "/dev/shm"] {
+        let ran = World::new().sh(&["--hide", path], &format!("ls -A {path} | wc -l; echo end"));
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "0\nend\n"), "{path}: {}", ran.stderr);
+    }
 }
 
 #[test]

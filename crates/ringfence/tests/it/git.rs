@@ -97,22 +97,13 @@ fn hooks_config_and_redirections_cannot_be_planted() {
 
 #[test]
 fn the_hosts_git_works_while_a_run_lasts() {
-    use std::io::Read as _;
     let world = repository();
-    let mut run = world
-        .command(&["run", "--", "sh", "-c", "echo up; read x; true"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut up = [0u8; 3];
-    run.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let run = world.sh_live("echo up; read x; true");
     assert_eq!(host_git(&world, &["status", "--short"]), "");
     world.write("work/b", "b");
     host_git(&world, &["add", "b"]);
     host_git(&world, &["commit", "-qm", "meanwhile"]);
-    drop(run.stdin.take());
-    assert!(run.wait().unwrap().success());
+    assert_eq!(run.end().0, Some(0));
 }
 
 #[test]

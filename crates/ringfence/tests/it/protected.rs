@@ -1,8 +1,5 @@
 //! Protected names hold: present, absent, and with two runs in one workspace.
 
-use std::io::Read as _;
-use std::process::Stdio;
-
 use crate::support::World;
 
 const NAMES: [&str; 5] = [".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
@@ -54,29 +51,13 @@ fn a_protected_link_stays_a_link() {
 #[test]
 fn two_runs_in_one_workspace_protect_until_the_last_has_ended() {
     let world = World::new();
-    let mut long = world
-        .command(&[
-            "run",
-            "--",
-            "sh",
-            "-c",
-            "echo up; read line; mkdir .claude/x; echo x > .mcp.json; mv .vscode v; echo tried",
-        ])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut up = [0u8; 3];
-    long.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+    let long = world.sh_live(
+        "echo up; read line; mkdir .claude/x; echo x > .mcp.json; mv .vscode v; echo tried",
+    );
     // A second run comes and goes; its end must not take the first one's protection away.
     assert_eq!(world.sh(&[], "mkdir .claude/x").code, 1);
     assert!(world.names().contains(".mcp.json"));
-    drop(long.stdin.take());
-    let mut rest = String::new();
-    long.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
-    assert_eq!(rest, "tried\n");
-    long.wait().unwrap();
+    assert_eq!(long.end().1, "tried\n");
     assert!(world.names().is_empty(), "{:?}", world.names());
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
+use rustix::process::Pid;
 use serde_json::Value;
 
 /// The binary under test.
@@ -18,6 +19,37 @@ pub(crate) fn binary() -> PathBuf {
 pub(crate) struct World {
     dir: tempfile::TempDir,
     vars: Vec<(String, String)>,
+}
+
+/// A run that is there and goes on; killed with the test if nobody waits for its end.
+pub(crate) struct Live(Child);
+
+impl Live {
+    /// The supervisor.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    /// Ends the supervisor without asking.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Closes its stdin and waits: the exit code, and what it still said.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        drop(self.0.stdin.take());
+        let mut rest = String::new();
+        self.0.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
+        (self.0.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// What a run did.
@@ -141,6 +173,18 @@ impl World {
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         output
+    }
+
+    /// `ringfence run -- sh -c SCRIPT`, which begins with the line `up` when it is ready, and may read its stdin to wait
+    /// for [`Live::end`].
+    pub(crate) fn sh_live(&self, script: &str) -> Live {
+        let mut command = self.command(&["run", "--", "sh", "-c", script]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut live = Live(command.spawn().unwrap());
+        let mut up = [0u8; 3];
+        live.0.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
+        assert_eq!(&up, b"up\n");
+        live
     }
 
     /// Every name below the workspace.
