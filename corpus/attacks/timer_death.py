@@ -1,4 +1,4 @@
-# expect: status=killed or status=error
+# expect: status=killed or status=error or status=timeout
 # Die by a timer's signal instead of ending.
 import signal
 

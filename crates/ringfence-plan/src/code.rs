@@ -26,8 +26,10 @@ use crate::view::View;
 /// The directory a run starts in.
 pub const WORKSPACE: &str = "/workspace";
 
-/// Where a worker's own filesystem is mounted; its parts are bound to where runs expect them.
-const PRIVATE: &str = "/run";
+/// Where a worker's own filesystem is mounted; its parts are bound to where runs expect them. Below a directory that
+/// opens to nobody without capabilities.
+const PRIVATE: &str = "/run/own";
+const PRIVATE_CLOSED: &str = "/run";
 
 /// Parts of a worker's filesystem and where they are seen. The first is the workspace.
 const PRIVATE_PARTS: &[(&str, &str, u32)] =
@@ -144,6 +146,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
             view.put(Mount::Directory { at: at.into(), mode: *mode });
         }
     }
+    view.put(Mount::Directory { at: PRIVATE_CLOSED.into(), mode: 0 });
     view.put(Mount::Directory { at: PRIVATE.into(), mode: 0o755 });
     let devices = crate::view::devices();
     let parts = view.into_parts();

@@ -19,6 +19,10 @@ use crate::zygote::Zygote;
 /// The bootstrap, as the interpreter gets it.
 const GUEST: &str = include_str!("guest/guest.py");
 
+/// Runs the bootstrap with builtins of its own: a program that replaces `len` replaces its own.
+const LOADER: &str = "import sys, builtins; \
+    exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
+
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
 const STARTS_MAX: u32 = 5;
 
@@ -96,7 +100,7 @@ pub(crate) fn argv(
         "unshare_and_setns": plan.unshare_and_setns,
         "preload": preload,
     });
-    let options = ["-I", "-X", "utf8", "-c", GUEST];
+    let options = ["-I", "-X", "utf8", "-c", LOADER, GUEST];
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
     argv.extend(options.map(OsString::from));
     argv.push(config.to_string().into());

@@ -384,8 +384,9 @@ fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
     }
     let signal = exit.signal();
     let cpu_limit = limits.cpu.map(|cpu| Duration::from_millis(cpu.millis()));
-    // The kernel counts in ticks; a few of them may be missing at the end.
-    let near = |limit: Duration| exit.cpu + Duration::from_millis(50) >= limit;
+    // What the kernel limits it counts in ticks, and what it reports it scales; on a busy virtual machine they differ by a
+    // fifth. Nothing else kills a run that has used so much.
+    let near = |limit: Duration| exit.cpu.mul_f64(1.5) >= limit;
     if signal == Some(9) && cpu_limit.is_some_and(near) {
         let limit = limits.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
         let message = format!("the run used more than {limit} of CPU time and was killed");

@@ -26,12 +26,16 @@ fn everything_again_as_an_ordinary_user() {
     };
     let tests = copy(&std::env::current_exe().unwrap(), "tests");
     let ringfence = copy(&binary(), "ringfence");
+    let corpus = dir.path().join("corpus");
+    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    assert!(Command::new("cp").arg("-r").args([&sources, &corpus]).status().unwrap().success());
     let temp = dir.path().join("tmp");
     std::fs::create_dir(&temp).unwrap();
     std::os::unix::fs::chown(&temp, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
     let output = Command::new(tests)
         .env("RINGFENCE_TEST_AGAIN", "1")
         .env("RINGFENCE_TEST_BINARY", ringfence)
+        .env("RINGFENCE_TEST_CORPUS", corpus)
         .env("HOME", &temp)
         .env("TMPDIR", &temp)
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")

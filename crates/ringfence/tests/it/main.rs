@@ -14,6 +14,7 @@ mod house;
 mod nested;
 mod outcome;
 mod protected;
+mod python;
 mod secrets;
 mod support;
 mod terminal;

@@ -1,0 +1,499 @@
+//! Python behind the fence: `exec`, `batch`, `repl`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, World};
+
+fn exec(world: &World, flags: &[&str], code: &str) -> (i32, Value) {
+    let mut args = vec!["exec", "--json"];
+    args.extend(flags);
+    args.extend(["-c", code]);
+    let ran = world.ringfence(&args);
+    (ran.code, ran.json())
+}
+
+fn fed(world: &World, args: &[&str], input: &str) -> Ran {
+    let mut child = world
+        .command(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || {
+        let _ = stdin.write_all(input.as_bytes());
+    });
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    Ran::from(&output)
+}
+
+/// Runs items through `batch`; outcomes by id.
+fn batch(world: &World, flags: &[&str], items: &[Value]) -> BTreeMap<String, Value> {
+    let mut args = vec!["batch"];
+    args.extend(flags);
+    let input: String = items.iter().map(|item| format!("{item}\n")).collect();
+    let ran = fed(world, &args, &input);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.map(|value| (value["id"].as_str().unwrap_or_default().to_owned(), value)).collect()
+}
+
+fn corpus() -> PathBuf {
+    std::env::var_os("RINGFENCE_TEST_CORPUS").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus"),
+        PathBuf::from,
+    )
+}
+
+/// The programs of a directory: name and text.
+fn programs(dir: &std::path::Path) -> Vec<(String, String)> {
+    let mut list: Vec<(String, String)> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "py"))
+        .filter(|path| path.file_name().is_some_and(|n| n != "check.py"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    list.sort();
+    list
+}
+
+fn header<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().take(3).find_map(|line| line.strip_prefix("# ")?.strip_prefix(key))
+}
+
+/// Whether the interpreter that runs has what a program needs.
+fn has(world: &World, needs: &str) -> bool {
+    let test = match needs.strip_prefix("python>=3.") {
+        Some(minor) => format!("import sys; sys.exit(sys.version_info[1] < {minor})"),
+        None => format!("import {}", needs.replace(',', ", ")),
+    };
+    exec(world, &["--preset", "open"], &test).0 == 0
+}
+
+#[test]
+fn output_value_and_exit_code_come_back() {
+    let world = World::new();
+    let (code, outcome) = exec(&world, &[], "print('hi')\n40 + 2");
+    assert_eq!((code, &outcome["status"], &outcome["stdout"]), (0, &json!("ok"), &json!("hi\n")));
+    assert_eq!(outcome["value"], "42");
+    let (code, outcome) = exec(&world, &["--preset", "open"], "import sys; sys.exit(7)");
+    assert_eq!((code, &outcome["status"]), (7, &json!("error")));
+    assert_eq!(outcome["exit_code"], 7);
+}
+
+#[test]
+fn every_layer_is_in_the_receipt() {
+    let (_, outcome) = exec(&World::new(), &[], "1");
+    let enforcement = &outcome["enforcement"];
+    for (layer, value) in [
+        ("tier", "namespaces"),
+        ("screen", "standard"),
+        ("process", "pidns"),
+        ("syscalls", "allowlist"),
+        ("network", "none"),
+        ("output", "on"),
+    ] {
+        assert_eq!(enforcement[layer], value, "{outcome}");
+    }
+    assert!(enforcement["filesystem"].as_str().unwrap().starts_with("pivot_root"));
+}
+
+#[test]
+fn an_exception_is_told_with_its_line_and_no_frame_of_ours() {
+    let (code, outcome) = exec(&World::new(), &[], "def f():\n    return 1 / 0\n\nf()\n");
+    assert_eq!((code, &outcome["status"]), (1, &json!("error")));
+    assert_eq!(outcome["exception"]["type"], "ZeroDivisionError");
+    assert_eq!(outcome["exception"]["line"], 2);
+    let stderr = outcome["stderr"].as_str().unwrap();
+    assert!(stderr.contains("File \"main.py\", line 4, in <module>"), "{stderr}");
+    assert!(stderr.contains("return 1 / 0"), "{stderr}");
+    assert!(!stderr.contains("guest"), "{stderr}");
+}
+
+#[test]
+fn screening_refuses_before_anything_runs() {
+    let world = World::new();
+    let (code, outcome) = exec(&world, &[], "import os\nos.system('x')");
+    assert_eq!((code, &outcome["status"], &outcome["ran"]), (126, &json!("blocked"), &json!("no")));
+    let denial = &outcome["denials"][0];
+    assert_eq!((&denial["line"], &denial["column"]), (&json!(1), &json!(8)));
+    assert_eq!(denial["layer"], "screen");
+    let ran = world.ringfence(&["exec", "--allow-import", "os", "-c", "import os; print(1)"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "1\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn each_limit_has_its_own_name() {
+    let world = World::new();
+    let open = |more: &[&str], code: &str| {
+        let flags = [&["--preset", "open"][..], more].concat();
+        let (exit, outcome) = exec(&world, &flags, code);
+        let error = outcome["error"]["code"].as_str().unwrap_or("none").to_owned();
+        (exit, outcome["status"].as_str().unwrap().to_owned(), error)
+    };
+    let told = |exit, status: &str, code: &str| (exit, status.to_owned(), code.to_owned());
+    assert_eq!(
+        open(&["--timeout", "400ms"], "while True: pass"),
+        told(124, "timeout", "wall_deadline")
+    );
+    assert_eq!(open(&["--cpu", "1s"], "while True: pass"), told(124, "timeout", "cpu_limit"));
+    assert_eq!(
+        open(&["--memory", "200M"], "x = bytearray(300 << 20)"),
+        told(137, "memory", "memory_limit")
+    );
+    assert_eq!(
+        open(&[], "import sys\nsys.setrecursionlimit(100)\ndef f(): f()\nf()"),
+        told(1, "error", "none")
+    );
+    assert_eq!(open(&[], "import os; os._exit(3)"), told(3, "error", "none"));
+    assert_eq!(open(&[], "import ctypes; ctypes.string_at(0)"), told(139, "killed", "crash"));
+}
+
+#[test]
+fn files_go_in_and_come_out() {
+    let world = World::new();
+    let data = world.write("work/in.csv", "a,b\n1,2\n");
+    let out = world.root().join("out");
+    let code = "print(open('data/x.csv').read())\nimport os\nos.makedirs('d')\nopen('d/r.txt', 'w').write('done')\nos.symlink('/etc/passwd', 'link')\nos.mkfifo('pipe')";
+    let file = format!("{}:data/x.csv", data.display());
+    let flags = ["--preset", "open", "--file", &file, "--artifacts", out.to_str().unwrap()];
+    let (status, outcome) = exec(&world, &flags, code);
+    assert_eq!(status, 0, "{outcome}");
+    assert_eq!(outcome["stdout"], "a,b\n1,2\n\n");
+    let paths: Vec<&str> = outcome["artifacts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|artifact| artifact["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(paths, ["d/r.txt", "data/x.csv"], "links and pipes are no files");
+    assert_eq!(std::fs::read_to_string(out.join("d/r.txt")).unwrap(), "done");
+    assert!(!out.join("link").exists() && !out.join("pipe").exists());
+    let ran = world.ringfence(&["exec", "--file", &format!("{}:../x", data.display()), "-c", "1"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+}
+
+#[test]
+fn stdin_reaches_the_program() {
+    let world = World::new();
+    let code = "import sys; print(sys.stdin.read().upper())";
+    let ran = fed(&world, &["exec", "--preset", "open", "-c", code], "hello");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "HELLO\n"), "{}", ran.stderr);
+    let ran = fed(&world, &["exec", "-"], "print(6 * 7)");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "42\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_was_tried_comes_back_with_a_hint_that_works() {
+    let world = World::new();
+    let (_, outcome) = exec(&world, &["--preset", "open"], "open('/etc/passwd')");
+    let denial = &outcome["denials"][0];
+    assert_eq!((&denial["rule"], &denial["by"]), (&json!("not_visible"), &json!("guest")));
+    assert!(denial["hint"].as_str().unwrap().contains("/workspace"));
+    let (code, _) = exec(&world, &["--preset", "open"], "open('/workspace/x', 'w').write('1')");
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn output_past_its_limit_keeps_head_and_tail_and_counts() {
+    let code = "print('a' * 100)\nfor _ in range(3000): print('x' * 100)\nprint('z' * 100)";
+    let (_, outcome) = exec(&World::new(), &["--output", "10K"], code);
+    let stdout = outcome["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("aaa") && stdout.trim_end().ends_with("zzz"), "{}", stdout.len());
+    assert!(stdout.len() < 12_000);
+    assert_eq!(outcome["truncated"]["stdout"], true);
+    assert!(outcome["truncated"]["dropped_bytes"].as_u64().unwrap() > 200_000);
+}
+
+#[test]
+fn escapes_of_a_terminal_are_made_visible() {
+    let (_, outcome) = exec(&World::new(), &[], "print('\\x1b[31mred \\u202e')");
+    let stdout = outcome["stdout"].as_str().unwrap();
+    assert!(!stdout.contains('\x1b') && !stdout.contains('\u{202e}'), "{stdout:?}");
+}
+
+#[test]
+fn bad_use_is_refused_before_anything_starts() {
+    let world = World::new();
+    for (args, code) in [
+        (&["exec"][..], 2),
+        (&["exec", "-c", "1", "file.py"], 2),
+        (&["exec", "missing.py"], 2),
+        (&["exec", "--preset", "workspace", "-c", "1"], 2),
+        (&["exec", "--rw", "/tmp", "-c", "1"], 2),
+        (&["exec", "--memory", "0", "-c", "1"], 2),
+        (&["exec", "--python", "/nonexistent/python3", "-c", "1"], 125),
+        (&["exec", "--python", "/bin/ls", "-c", "1"], 125),
+        (&["run", "--allow-import", "os", "--", "true"], 2),
+        (&["batch", "missing.jsonl"], 2),
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("error:"), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_batch_answers_every_line_whatever_is_in_it() {
+    let world = World::new();
+    let input = concat!(
+        "{\"id\": \"a\", \"code\": \"print(1)\"}\n",
+        "not json\n",
+        "\n",
+        "{\"id\": \"b\", \"code\": \"1/0\"}\n",
+        "{\"id\": \"c\", \"code\": \"while True: pass\", \"timeout_ms\": 300}\n",
+        "{\"id\": \"d\", \"command\": \"echo from sh\"}\n",
+        "{\"id\": \"e\", \"code\": \"1\", \"surprise\": 1}\n",
+        "{\"id\": \"f\", \"code\": \"print(open('n.txt').read())\", \"files\": {\"../n.txt\": \"x\"}}\n",
+        "{\"id\": \"g\", \"code\": \"import os\"}",
+    );
+    let ran = fed(&world, &["batch", "-j", "2"], input);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("8 items"), "{}", ran.stderr);
+    let mut seen: Vec<(String, String)> = ran
+        .stdout
+        .lines()
+        .map(|line| {
+            let value: Value = serde_json::from_str(line).unwrap();
+            (value["id"].to_string(), value["status"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    seen.sort();
+    let expected = [
+        ("\"a\"", "ok"),
+        ("\"b\"", "error"),
+        ("\"c\"", "timeout"),
+        ("\"d\"", "ok"),
+        ("\"e\"", "error"),
+        ("\"f\"", "error"),
+        ("\"g\"", "blocked"),
+        ("null", "error"),
+    ];
+    let seen: Vec<(&str, &str)> = seen.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_batch_is_resumed_where_it_stopped() {
+    let world = World::new();
+    let items: String =
+        (0..20).map(|i| format!("{{\"id\": {i}, \"code\": \"print({i})\"}}\n")).collect();
+    let first = fed(&world, &["batch", "-j", "2"], &items);
+    let half: Vec<&str> = first.stdout.lines().take(11).collect();
+    // The last line of a killed batch may be cut in two.
+    let partial = format!("{}\n{}", half.join("\n"), "{\"id\": 19, \"sta");
+    let earlier = world.write("work/earlier.jsonl", &partial);
+    let again = fed(&world, &["batch", "--resume", earlier.to_str().unwrap()], &items);
+    assert_eq!(again.code, 0, "{}", again.stderr);
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap();
+    let mut ids: Vec<u64> = half.iter().copied().chain(again.stdout.lines()).map(id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..20).collect::<Vec<_>>());
+    assert!(again.stderr.contains("9 items") && again.stderr.contains("11 were done before"));
+}
+
+#[test]
+fn collected_files_are_in_the_outcome() {
+    let item = json!({
+        "id": "x", "code": "open('r.txt', 'w').write(open('in.txt').read() * 2)",
+        "files": {"in.txt": "ab"}, "collect": true,
+    });
+    let outcomes = batch(&World::new(), &["--preset", "data"], &[item]);
+    let texts: Vec<&Value> =
+        outcomes["x"]["artifacts"].as_array().unwrap().iter().map(|a| &a["text"]).collect();
+    assert_eq!(texts, [&json!("ab"), &json!("abab")], "{}", outcomes["x"]);
+}
+
+#[test]
+fn ordinary_programs_run() {
+    let world = World::new();
+    let programs = programs(&corpus());
+    assert!(programs.len() >= 150, "{}", programs.len());
+    let mut able: BTreeMap<&str, bool> = BTreeMap::new();
+    for (_, text) in &programs {
+        if let Some(needs) = header(text, "needs: ") {
+            able.entry(needs).or_insert_with(|| has(&world, needs));
+        }
+    }
+    let runnable: Vec<&(String, String)> = programs
+        .iter()
+        .filter(|(_, text)| header(text, "needs: ").is_none_or(|needs| able[needs]))
+        .collect();
+    for preset in ["standard", "data", "open"] {
+        let items: Vec<Value> =
+            runnable.iter().map(|(name, text)| json!({"id": name, "code": text})).collect();
+        let outcomes = batch(&world, &["--preset", preset], &items);
+        let mut wrong = Vec::new();
+        for (name, text) in &runnable {
+            let outcome = &outcomes[name.as_str()];
+            let allowed = header(text, "presets: ").unwrap().split(',').any(|p| p == preset);
+            let right = if allowed {
+                let expected = std::fs::read_to_string(corpus().join(format!("{name}.out")));
+                outcome["status"] == "ok" && outcome["stdout"] == expected.unwrap()
+            } else {
+                outcome["status"] == "blocked"
+            };
+            if !right {
+                let denials = outcome["denials"].to_string();
+                let stderr = outcome["stderr"].as_str().unwrap_or_default();
+                wrong.push(format!("{name}: {} {denials} {stderr}", outcome["status"]));
+            }
+        }
+        assert!(wrong.is_empty(), "{preset}: {}\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
+
+#[test]
+fn attacks_are_stopped_with_screening_off() {
+    let world = World::new();
+    let attacks = programs(&corpus().join("attacks"));
+    assert!(attacks.len() >= 60, "{}", attacks.len());
+    let here: Vec<&(String, String)> = attacks
+        .iter()
+        .filter(|(_, text)| {
+            header(text, "needs: ").is_none_or(|needs| needs == std::env::consts::ARCH)
+        })
+        .collect();
+    let items: Vec<Value> = here
+        .iter()
+        .map(|(name, text)| json!({"id": name, "code": text, "timeout_ms": 6000}))
+        .collect();
+    let outcomes = batch(&world, &["--preset", "open", "--cpu", "4s"], &items);
+    let mut holes = Vec::new();
+    for (name, text) in &here {
+        let outcome = &outcomes[name.as_str()];
+        let (status, stdout) = (&outcome["status"], outcome["stdout"].as_str().unwrap_or_default());
+        let stopped = header(text, "expect: ").unwrap().split(" or ").any(|expected| {
+            match (expected.strip_prefix("status="), expected.strip_prefix("STOPPED ")) {
+                (Some(wanted), _) => status == wanted,
+                (_, Some(words)) => {
+                    let line = stdout.trim_end();
+                    let said = words.split('|').any(|word| line == format!("STOPPED {word}"));
+                    said && status == "ok"
+                }
+                _ => false,
+            }
+        });
+        if !stopped || stdout.contains("ESCAPED") {
+            let stdout: String = stdout.chars().take(200).collect();
+            holes.push(format!("{name}: {status} {stdout:?} {}", outcome["stderr"]));
+        }
+    }
+    assert!(holes.is_empty(), "{}", holes.join("\n"));
+}
+
+#[test]
+fn two_runs_see_nothing_of_each_other() {
+    let world = World::new();
+    let look = "import os, time\n\
+                open('/tmp/mine', 'w').write('x'); open('/dev/shm/mine', 'w').write('x')\n\
+                open('mine', 'w').write('x')\n\
+                time.sleep(0.3)\n\
+                print(sorted(os.listdir('/tmp')), sorted(os.listdir('/dev/shm')), os.listdir('.'))\n\
+                print([p for p in os.listdir('/proc') if p.isdigit()])";
+    let items: Vec<Value> = ["a", "b", "c"].map(|id| json!({"id": id, "code": look})).to_vec();
+    for (id, outcome) in batch(&world, &["--preset", "open", "-j", "3"], &items) {
+        let expected = "['mine'] ['mine'] ['mine']\n['1']\n";
+        assert_eq!(outcome["stdout"], expected, "{id}: {outcome}");
+    }
+}
+
+#[test]
+fn a_session_keeps_its_variables_through_everything() {
+    let world = World::new();
+    let cells = [
+        ("x = 41", "ok"),
+        ("x += 1\nwhile True: pass", "timeout"),
+        ("x += 1\nimport os; os._exit(0)", "killed"),
+        ("x += 1\nimport ctypes; ctypes.string_at(0)", "killed"),
+        ("x += 1\ny = bytearray(600 << 20)", "memory"),
+        ("import os; os.fork()", "error"),
+        ("def f():\n    return x + 1", "ok"),
+        ("f()", "ok"),
+    ];
+    let input: String = cells.iter().map(|(cell, _)| format!("{}\n", json!(cell))).collect();
+    let args = ["repl", "--json", "--preset", "open", "--timeout", "500ms"];
+    let ran = fed(&world, &args, &input);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let outcomes: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let statuses: Vec<&str> = outcomes.iter().map(|o| o["status"].as_str().unwrap()).collect();
+    let expected: Vec<&str> = cells.iter().map(|(_, status)| *status).collect();
+    assert_eq!(statuses, expected, "{}", ran.stdout);
+    assert_eq!(outcomes[7]["value"], "42");
+    let undone = outcomes[1]["error"]["hint"].as_str().unwrap();
+    assert!(undone.contains("the session keeps the variables"), "{undone}");
+}
+
+#[test]
+fn a_session_goes_back_and_branches() {
+    let world = World::new();
+    let input = "x = 1\n\nx = 2\n\n:rollback 1\n\nx\n\n:branch\n\nx = 10\n\n:switch\n\nx\n\n:switch\n\nx\n\n:rollback 99\n";
+    let ran = fed(&world, &["repl"], input);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines[0], "back after cell 1; files are as they are", "{}", ran.stdout);
+    assert_eq!(lines[1], "1");
+    assert_eq!((lines[2], lines[3], lines[4]), ("in branch 2", "in branch 1", "1"));
+    assert_eq!((lines[5], lines[6]), ("in branch 2", "10"), "{}", ran.stdout);
+    assert!(lines[7].contains("no checkpoint after cell 99"), "{}", ran.stdout);
+}
+
+#[test]
+fn nothing_of_python_is_left_when_its_caller_is_killed() {
+    let world = World::new();
+    let mut child = world
+        .command(&["exec", "--preset", "open", "-c", "while True: pass"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut below = Vec::new();
+    // Keeper, supervisor, init, zygote, worker.
+    while below.len() < 5 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        below = descendants(child.id());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while below.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+        assert!(std::time::Instant::now() < deadline, "still there: {below:?}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Every process below `pid` now.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let Some((_, rest)) = stat.rsplit_once(") ") else { continue };
+        let parent = rest.split(' ').nth(1).and_then(|ppid| ppid.parse().ok());
+        if let (Ok(pid), Some(parent)) = (entry.file_name().to_string_lossy().parse(), parent) {
+            parents.insert(pid, parent);
+        }
+    }
+    let is_below = |mut at: u32| {
+        while let Some(parent) = parents.get(&at) {
+            if *parent == pid {
+                return true;
+            }
+            at = *parent;
+        }
+        false
+    };
+    parents.keys().copied().filter(|at| is_below(*at)).collect()
+}
