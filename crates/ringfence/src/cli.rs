@@ -19,6 +19,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a command behind the fence; stdin, stdout and stderr pass through byte for byte
     Run(RunArgs),
+    /// Judge Python code by its syntax tree; nothing runs
+    Check(CheckArgs),
     /// Print the plan that would run, without running it
     Explain(ExplainArgs),
     /// Say what this host can enforce, proved by live probes, and the fix for each gap
@@ -39,6 +41,28 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// standard, strict, data or open
+    #[arg(long, value_name = "P")]
+    pub(crate) preset: Option<String>,
+    /// A module the code may import besides its preset's
+    #[arg(long, value_name = "M")]
+    pub(crate) allow_import: Vec<String>,
+    /// A policy file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Print the verdict as one JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The code itself
+    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
+    pub(crate) code: Option<OsString>,
+    /// A file with the code, or - for stdin
+    #[arg(required_unless_present = "code")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -2,11 +2,12 @@
 //! each contender once, in turn, so that a noisy moment hits all of them; ratios hold where absolute times do not.
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{CodePreset, Problem};
 use serde::Serialize;
 
 use crate::cli::BenchArgs;
@@ -146,6 +147,10 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
         &[entry("ringfence", fenced(&spin), &empty), entry("plain", owned(&spin), &empty)],
     )?;
 
+    if wanted("screen") {
+        comparisons.push(screening(args.rounds)?);
+    }
+
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(Report { kernel, cpus, comparisons })
@@ -204,23 +209,134 @@ fn compare(
             times.push(once(entry)?.as_secs_f64() * 1e3);
         }
     }
+    let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+    // The last contender is the plain one, the second where there is a peer: ratios are to bubblewrap if it is there.
+    let baseline = entries.iter().position(|e| e.name == "bwrap").unwrap_or(entries.len() - 1);
+    Ok(summary(name, what, rounds, names, times, baseline))
+}
+
+/// Times, sorted and set against those of one contender.
+fn summary(
+    name: &'static str,
+    what: &str,
+    rounds: u32,
+    names: Vec<String>,
+    mut times: Vec<Vec<f64>>,
+    baseline: usize,
+) -> Comparison {
     for times in &mut times {
         times.sort_by(f64::total_cmp);
     }
-    // The last contender is the plain one, the second where there is a peer: ratios are to bubblewrap if it is there.
-    let baseline = entries.iter().position(|e| e.name == "bwrap").unwrap_or(entries.len() - 1);
     let base = quantile(&times[baseline], 0.5);
-    let contenders = entries
-        .iter()
+    let contenders = names
+        .into_iter()
         .zip(&times)
-        .map(|(entry, times)| Contender {
-            name: entry.name.clone(),
+        .map(|(name, times)| Contender {
+            name,
             p50_ms: quantile(times, 0.5),
             p99_ms: quantile(times, 0.99),
             ratio: quantile(times, 0.5) / base,
         })
         .collect();
-    Ok(Comparison { name, what: what.to_owned(), rounds, contenders })
+    Comparison { name, what: what.to_owned(), rounds, contenders }
+}
+
+/// A program of 2 KB, as agents write them.
+const PROGRAM: &str = include_str!("bench_screen.py");
+
+/// Screens the same program once in each round, here and in a Python that waits beside.
+fn screening(rounds: u32) -> Result<Comparison, Problem> {
+    let mut python = Reader::start();
+    let mut names = vec!["ringfence".to_owned()];
+    names.extend(python.as_ref().map(|python| python.name.clone()));
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+    // The first rounds are for caches, here and there.
+    let warm_up = 20;
+    for round in 0..rounds + warm_up {
+        let started = Instant::now();
+        let verdict = ringfence_screen::screen(PROGRAM.as_bytes(), CodePreset::Standard, &[]);
+        let ours = started.elapsed().as_secs_f64() * 1e3;
+        if !verdict.safe {
+            return Err(Problem::internal("bench", "the sample program is refused"));
+        }
+        let theirs = python.as_mut().map(Reader::once).transpose()?;
+        if round >= warm_up {
+            times[0].push(ours);
+            if let Some(theirs) = theirs {
+                times[1].push(theirs);
+            }
+        }
+    }
+    let baseline = names.len() - 1;
+    let what = format!("judge a program of {} bytes", PROGRAM.len());
+    Ok(summary("screen", &what, rounds, names, times, baseline))
+}
+
+/// The host's Python, reading the same program with what it has for that.
+struct Reader {
+    name: String,
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Reader {
+    /// Parses, then compiles by `RestrictedPython` where it is installed, else plainly. One line in, one time out.
+    const SCRIPT: &str = r#"
+import ast, sys, time
+source = sys.argv[1]
+try:
+    from RestrictedPython import compile_restricted_exec
+    name, work = "ast+RestrictedPython", lambda: (ast.parse(source), compile_restricted_exec(source))
+except ImportError:
+    name, work = "ast+compile", lambda: compile(ast.parse(source), "m", "exec")
+print(name, flush=True)
+for _ in sys.stdin:
+    start = time.perf_counter_ns()
+    work()
+    print(time.perf_counter_ns() - start, flush=True)
+"#;
+
+    fn start() -> Option<Self> {
+        let mut child = Command::new("/usr/bin/python3")
+            .args(["-c", Self::SCRIPT, PROGRAM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let to = child.stdin.take();
+        let from = BufReader::new(child.stdout.take()?);
+        let mut reader = Self { name: String::new(), child, to, from };
+        reader.name = reader.line().ok()?;
+        Some(reader)
+    }
+
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    /// One reading, in milliseconds by Python's own clock.
+    fn once(&mut self) -> Result<f64, Problem> {
+        let gone = |e: &dyn std::fmt::Display| {
+            Problem::internal("bench", "the Python beside does not answer").cause(e)
+        };
+        if let Some(to) = &mut self.to {
+            to.write_all(b"\n").and_then(|()| to.flush()).map_err(|e| gone(&e))?;
+        }
+        let line = self.line().map_err(|e| gone(&e))?;
+        line.parse::<f64>().map(|ns| ns / 1e6).map_err(|e| gone(&e))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // It ends when nothing more can come.
+        self.to = None;
+        let _ = self.child.wait();
+    }
 }
 
 /// The value below which a share of the sorted times lies: nearest rank.
@@ -322,12 +438,14 @@ fn render(report: &Report) -> String {
     let _ = writeln!(out, "kernel {}, {} processors", report.kernel, report.cpus);
     for c in &report.comparisons {
         let _ = writeln!(out, "\n{}: {} ({} rounds, interleaved)", c.name, c.what, c.rounds);
-        let _ = writeln!(out, "  {:<12} {:>9} {:>9} {:>7}", "", "p50 ms", "p99 ms", "ratio");
+        let _ = writeln!(out, "  {:<20} {:>9} {:>9} {:>7}", "", "p50 ms", "p99 ms", "ratio");
+        // Below a millisecond two digits say nothing.
+        let digits = if c.contenders.iter().any(|k| k.p50_ms < 0.1) { 4 } else { 2 };
         for k in &c.contenders {
+            let Contender { name, p50_ms, p99_ms, ratio } = k;
             let _ = writeln!(
                 out,
-                "  {:<12} {:>9.2} {:>9.2} {:>7.2}",
-                k.name, k.p50_ms, k.p99_ms, k.ratio
+                "  {name:<20} {p50_ms:>9.digits$} {p99_ms:>9.digits$} {ratio:>7.digits$}"
             );
         }
     }

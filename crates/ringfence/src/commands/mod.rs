@@ -1,6 +1,7 @@
 //! One module for each subcommand.
 
 mod bench;
+mod check;
 mod doctor;
 mod explain;
 mod policy;
@@ -21,6 +22,7 @@ pub(crate) fn head_start(first_argument: Option<&OsStr>) -> Option<HeadStart> {
 pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitCode {
     match command {
         Command::Run(args) => run::run(args, head_start.unwrap_or_else(HeadStart::new)),
+        Command::Check(args) => check::check(args),
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(args) => policy::policy(args),

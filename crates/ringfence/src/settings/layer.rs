@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use ringfence_spec::{
-    ByteSize, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView, Span, Tier,
+    ByteSize, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView,
+    Span, Tier,
 };
 
-use super::{Key, Origin};
+use super::{Key, Origin, Subject};
 use crate::cli::PolicyFlags;
 
 /// A settings file larger than this is not one.
@@ -26,6 +27,7 @@ const TEST_PREFIX: &str = "RINGFENCE_TEST_";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Preset(CommandPreset),
+    CodePreset(CodePreset),
     Span(Span),
     Size(ByteSize),
     Count(Count),
@@ -36,6 +38,7 @@ pub(super) enum Value {
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
+    Modules(Vec<String>),
     /// Kept for Python runs, which parse it themselves.
     Text(Vec<String>),
 }
@@ -76,19 +79,25 @@ impl Layer {
     }
 
     /// Flags; paths are relative to the working directory.
-    pub(super) fn from_flags(flags: &PolicyFlags, cwd: &Path) -> Result<Self, Problem> {
-        for (key, given) in
-            [("python", flags.python.is_some()), ("allow-import", !flags.allow_import.is_empty())]
+    pub(super) fn from_flags(
+        flags: &PolicyFlags,
+        cwd: &Path,
+        subject: Subject,
+    ) -> Result<Self, Problem> {
+        let for_python =
+            [("python", flags.python.is_some()), ("allow-import", !flags.allow_import.is_empty())];
+        if subject == Subject::Command
+            && let Some((key, _)) = for_python.into_iter().find(|(_, given)| *given)
         {
-            if given {
-                return Err(Problem::usage(
-                    "flag_for_python",
-                    format!("`--{key}` is for Python runs and means nothing for a command"),
-                ));
-            }
+            return Err(Problem::usage(
+                "flag_for_python",
+                format!("`--{key}` is for Python runs and means nothing for a command"),
+            ));
         }
+        let preset = subject.preset();
         let single = [
-            (Key::CommandPreset, &flags.preset),
+            (preset, &flags.preset),
+            (Key::Python, &flags.python),
             (Key::Timeout, &flags.timeout),
             (Key::Cpu, &flags.cpu),
             (Key::Memory, &flags.memory),
@@ -109,6 +118,7 @@ impl Layer {
             (Key::Hide, &flags.hide),
             (Key::Socket, &flags.socket),
             (Key::Env, &flags.env),
+            (Key::AllowImport, &flags.allow_import),
         ];
         let single = single
             .into_iter()
@@ -118,7 +128,7 @@ impl Layer {
             .filter(|(_, values)| !values.is_empty())
             .map(|(key, values)| (key, values.clone()));
         let name = |key: Key| match key {
-            Key::CommandPreset => "--preset".to_owned(),
+            Key::CommandPreset | Key::CodePreset => "--preset".to_owned(),
             key => format!("--{}", key.name().replace('_', "-")),
         };
         Self::build(Origin::Flag, single.chain(lists), &name, Some(cwd))
@@ -139,6 +149,8 @@ impl Layer {
             }
             let short = name.trim_start_matches("RINGFENCE_").to_ascii_lowercase();
             let key = match short.as_str() {
+                // One variable for both kinds of run: no name is a preset of both.
+                "preset" if value.to_str().is_some_and(is_code_preset) => Key::CodePreset,
                 "preset" => Key::CommandPreset,
                 other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
             };
@@ -240,6 +252,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
     }
     match key {
         Key::CommandPreset => one(texts, Value::Preset),
+        Key::CodePreset => one(texts, Value::CodePreset),
         Key::Timeout | Key::Cpu => one(texts, Value::Span),
         Key::Memory | Key::Disk | Key::Output => one(texts, Value::Size),
         Key::Pids | Key::Fds => one(texts, Value::Count),
@@ -255,7 +268,28 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
             texts.iter().map(|t| path(t, base)).collect::<Result<_, _>>().map(Value::Paths)
         }
         Key::Env => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Env),
-        Key::CodePreset | Key::Python | Key::AllowImport => Ok(Value::Text(texts.to_vec())),
+        Key::AllowImport => {
+            texts.iter().map(|t| module(t)).collect::<Result<_, _>>().map(Value::Modules)
+        }
+        Key::Python => Ok(Value::Text(texts.to_vec())),
+    }
+}
+
+fn is_code_preset(text: &str) -> bool {
+    text.parse::<CodePreset>().is_ok()
+}
+
+/// A module's name, dots included.
+fn module(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    if text.split('.').all(is_name) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a module; write a name such as yaml or scipy.stats"))
     }
 }
 

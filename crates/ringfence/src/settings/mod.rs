@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
+    CodePreset, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView,
+    Tier,
 };
 
 use crate::cli::PolicyFlags;
@@ -54,11 +55,40 @@ impl std::fmt::Display for Origin {
     }
 }
 
+/// What a subcommand runs or looks at: it decides which preset `--preset` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// A command.
+    Command,
+    /// Python code.
+    Code,
+}
+
+impl Subject {
+    const fn preset(self) -> Key {
+        match self {
+            Self::Command => Key::CommandPreset,
+            Self::Code => Key::CodePreset,
+        }
+    }
+}
+
+/// What Python code may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CodeRules {
+    /// The preset it is screened by.
+    pub(crate) preset: CodePreset,
+    /// Modules it may import besides the preset's.
+    pub(crate) extra_imports: Vec<String>,
+}
+
 /// The effective policy of a command run.
 #[derive(Debug)]
 pub(crate) struct Effective {
     /// What was decided.
     pub(crate) policy: Policy,
+    /// What was decided about Python code.
+    pub(crate) code: CodeRules,
     /// Where the run starts.
     pub(crate) cwd: PathBuf,
     /// Where state is kept.
@@ -116,8 +146,32 @@ impl Surroundings {
 
 /// The effective policy for a command run with these flags in these surroundings.
 pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Effective, Problem> {
+    let (chosen, config) = choose(flags, around, Subject::Command)?;
+    let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
+    if let Some(ceilings) = &ceilings {
+        ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
+    }
+    let cwd = match chosen.get(Key::Cwd) {
+        Some(Value::Path(path)) => path.clone(),
+        _ => around.cwd.clone(),
+    };
+    let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
+    decide(&chosen, ceilings.as_ref(), workspace.as_ref(), around, cwd, config)
+}
+
+/// The rules for Python code with these flags in these surroundings.
+pub(crate) fn code_rules(flags: &PolicyFlags, around: &Surroundings) -> Result<CodeRules, Problem> {
+    choose(flags, around, Subject::Code).map(|(chosen, _)| chosen.code_rules())
+}
+
+/// What flags, policy file, variables and the user's file come to, and where the user's file is looked for.
+fn choose(
+    flags: &PolicyFlags,
+    around: &Surroundings,
+    subject: Subject,
+) -> Result<(Chosen, Option<PathBuf>), Problem> {
     let config = around.xdg("XDG_CONFIG_HOME", ".config");
-    let mut layers = vec![Layer::from_flags(flags, &around.cwd)?];
+    let mut layers = vec![Layer::from_flags(flags, &around.cwd, subject)?];
     let policy_file =
         flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
     if let Some(file) = &policy_file {
@@ -131,17 +185,16 @@ pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Ef
         let file = dir.join("config.toml");
         layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
     }
-    let chosen = Chosen::merge(layers);
-    let ceilings = Layer::from_file(&around.ceilings, Origin::Ceiling)?;
-    if let Some(ceilings) = &ceilings {
-        ceilings.only(Key::is_ceiling, "sets ceilings; this key is not one")?;
-    }
-    let cwd = match chosen.get(Key::Cwd) {
-        Some(Value::Path(path)) => path.clone(),
-        _ => around.cwd.clone(),
+    Ok((Chosen::merge(layers), config))
+}
+
+macro_rules! pick {
+    ($source:expr, $key:ident, $variant:ident) => {
+        match $source.get(Key::$key) {
+            Some(Value::$variant(value)) => Some(value.clone()),
+            _ => None,
+        }
     };
-    let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
-    decide(&chosen, ceilings.as_ref(), workspace.as_ref(), around, cwd, config)
 }
 
 /// The first layer that sets a key wins; lists of hidden paths add up.
@@ -178,15 +231,13 @@ impl Chosen {
             _ => Vec::new(),
         }
     }
-}
 
-macro_rules! pick {
-    ($source:expr, $key:ident, $variant:ident) => {
-        match $source.get(Key::$key) {
-            Some(Value::$variant(value)) => Some(value.clone()),
-            _ => None,
+    fn code_rules(&self) -> CodeRules {
+        CodeRules {
+            preset: pick!(self, CodePreset, CodePreset).unwrap_or_default(),
+            extra_imports: pick!(self, AllowImport, Modules).unwrap_or_default(),
         }
-    };
+    }
 }
 
 fn decide(
@@ -263,6 +314,7 @@ fn decide(
             fallback,
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
+        code: chosen.code_rules(),
         cwd,
         state: state_dir(chosen, around),
         config,

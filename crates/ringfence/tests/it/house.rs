@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Which crates of ours each crate may depend on: edges point down.
 const MAP: &[(&str, &[&str])] = &[
-    ("ringfence", &["ringfence-jail", "ringfence-plan", "ringfence-spec"]),
+    ("ringfence", &["ringfence-jail", "ringfence-plan", "ringfence-screen", "ringfence-spec"]),
     ("ringfence-jail", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-plan", &["ringfence-spec"]),
     ("ringfence-screen", &["ringfence-spec"]),
