@@ -1,4 +1,4 @@
-# presets: data,open
+# presets: open
 import doctest
 import inspect
 import io

@@ -1,4 +1,4 @@
-# presets: data,open
+# presets: open
 import bz2
 import gzip
 import io

@@ -1,4 +1,4 @@
-# presets: data,open
+# presets: open
 import os
 import pickle
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-# presets: standard,data,open
+# presets: open
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, partial, reduce, singledispatch

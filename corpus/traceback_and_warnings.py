@@ -1,4 +1,4 @@
-# presets: data,open
+# presets: open
 import sys
 import traceback
 import warnings

@@ -1,4 +1,4 @@
-# presets: data,open
+# presets: open
 import io
 import unittest
 from unittest import mock

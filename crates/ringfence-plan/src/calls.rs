@@ -122,12 +122,12 @@ impl Calls {
 
     /// Adds a call; returns the number of its result.
     pub(crate) fn call<const N: usize>(&mut self, name: &'static str, args: [Arg; N]) -> usize {
-        self.push(name, args.to_vec(), false)
+        self.push(name, Vec::from(args), false)
     }
 
     /// The same, where a failure is no harm.
     pub(crate) fn may_fail<const N: usize>(&mut self, name: &'static str, args: [Arg; N]) -> usize {
-        self.push(name, args.to_vec(), true)
+        self.push(name, Vec::from(args), true)
     }
 
     /// A call on a path; for the `…at` kind, relative to nothing.

@@ -83,7 +83,7 @@ fn keep(socket: &OwnedFd, plan: &CodePlan, registry: &Registry, name: &str) {
         match ringfence_sys::fork() {
             Ok(Forked::Parent { pid, .. }) => supervisors.push(pid),
             Ok(Forked::Child) => {
-                let words = supervise(plan, registry, &name, guests);
+                let words = supervise(plan, registry, &name, &guests);
                 let _ = channel::send(socket, b'D', &[words.as_bytes()], &[]);
                 ringfence_sys::exit_now(0)
             }
@@ -103,7 +103,7 @@ fn keep(socket: &OwnedFd, plan: &CodePlan, registry: &Registry, name: &str) {
 }
 
 /// Runs a zygote to its end; returns why it ended.
-fn supervise(plan: &CodePlan, registry: &Registry, name: &str, guests: OwnedFd) -> String {
+fn supervise(plan: &CodePlan, registry: &Registry, name: &str, guests: &OwnedFd) -> String {
     let task = Task {
         plan: &plan.zygote,
         registry,

@@ -18,7 +18,7 @@ use crate::receipt;
 use crate::worker::{Ends, Exit, Worker};
 
 /// Importing large packages takes this long at most.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_mins(1);
 
 /// A worker is ready within this time, on a machine that does anything at all.
 const SPAWN_MAX: Duration = Duration::from_secs(20);

@@ -57,7 +57,7 @@ pub(crate) fn text(source: &[u8]) -> Result<(&str, Shape), (Findings, &str)> {
         return refuse(
             &rules::SOURCE_TOO_LARGE,
             0,
-            &format!("{} bytes", source.len()),
+            &format!("more than {SOURCE_BYTES_MAX} bytes"),
             "a program may have 51200 bytes; pass data as a file or on stdin",
             "",
         );

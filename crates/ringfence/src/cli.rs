@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Batch(BatchArgs),
     /// Interactive Python behind the fence; a cell that goes wrong is undone
     Repl(ReplArgs),
+    /// Judge Python code by its syntax tree; nothing runs
+    Check(CheckArgs),
     /// Print the plan that would run, without running it
     #[command(mut_arg("json", |json| json.help("Print the plan as JSON")))]
     Explain(RunArgs),
@@ -47,6 +49,28 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// standard, strict, data or open
+    #[arg(long, value_name = "P")]
+    pub(crate) preset: Option<String>,
+    /// A module the code may import besides its preset's
+    #[arg(long, value_name = "M")]
+    pub(crate) allow_import: Vec<String>,
+    /// A policy file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Print the verdict as one JSON object on stdout
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The code itself
+    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
+    pub(crate) code: Option<OsString>,
+    /// A file with the code, or - for stdin
+    #[arg(required_unless_present = "code")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// Where a program's text comes from.

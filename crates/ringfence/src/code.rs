@@ -18,7 +18,7 @@ use ringfence_spec::{
 };
 
 use crate::fence::{encode, fresh_id, millis};
-use crate::settings::{EffectiveCode, Surroundings};
+use crate::settings::{CodeRules, EffectiveCode, Surroundings};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
@@ -47,8 +47,7 @@ const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
 
 /// Everything Python runs under one policy have in common.
 pub(crate) struct CodeFence {
-    preset: CodePreset,
-    allow_import: Vec<String>,
+    rules: CodeRules,
     limits: Limits,
     interpreter: Interpreter,
     plan: CodePlan,
@@ -100,7 +99,7 @@ impl CodeFence {
             visible: interpreter.visible.clone(),
             links: interpreter.links.clone(),
             n_workers_max,
-            screen: Some(effective.preset.name().to_owned()),
+            screen: Some(effective.rules.preset.name().to_owned()),
             checkpoints: match how {
                 Use::Session => Checkpoints::ByTheHost,
                 _ => Checkpoints::None,
@@ -108,8 +107,7 @@ impl CodeFence {
         };
         let plan = plan_code(&effective.limits, &request, &facts)?;
         Ok(Self {
-            preset: effective.preset,
-            allow_import: effective.allow_import.clone(),
+            rules: effective.rules.clone(),
             limits: effective.limits.clone(),
             interpreter,
             plan,
@@ -145,7 +143,7 @@ impl CodeFence {
             Use::Once => Vec::new(),
             _ => PRELOAD_STANDARD.to_vec(),
         };
-        if how != Use::Once && self.preset == CodePreset::Data {
+        if how != Use::Once && self.rules.preset == CodePreset::Data {
             modules.extend(PRELOAD_DATA);
         }
         modules.into_iter().map(str::to_owned).collect()
@@ -153,7 +151,7 @@ impl CodeFence {
 
     /// Layer 1.
     pub(crate) fn screen(&self, code: &[u8]) -> Verdict {
-        ringfence_screen::screen(code, self.preset, &self.allow_import)
+        ringfence_screen::screen(code, self.rules.preset, &self.rules.extra_imports)
     }
 
     /// A run of this code with the policy's limits.
@@ -295,7 +293,7 @@ impl CodeFence {
         let paths = self.interpreter.prefixes.iter();
         Scrub {
             paths: paths.map(|p| (p.to_string_lossy().into_owned(), "<python>".into())).collect(),
-            html: if self.preset == CodePreset::Strict { Html::Escape } else { Html::Keep },
+            html: if self.rules.preset == CodePreset::Strict { Html::Escape } else { Html::Keep },
             bytes_max: None,
         }
     }

@@ -9,10 +9,10 @@ use crate::vm::kernel::Kernel;
 use crate::vm::steps::{ESCAPES, Scenario};
 
 /// A boot takes seconds and a step a few more; a machine that is up longer hangs.
-const UPTIME_MAX: Duration = Duration::from_secs(600);
+const UPTIME_MAX: Duration = Duration::from_mins(10);
 
 /// Every attack there is, emulated.
-const ESCAPES_UPTIME_MAX: Duration = Duration::from_secs(7200);
+const ESCAPES_UPTIME_MAX: Duration = Duration::from_hours(2);
 
 /// What one step answered.
 #[derive(Debug)]

@@ -107,11 +107,10 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
         return want;
     }
     match spec.profile {
-        Profile::Command => command(spec, call, int),
         Profile::Code => code(spec, call, int),
         Profile::Zygote if BUILDS_FENCES.contains(&call) => Want::Allow,
         Profile::Zygote if matches!(call, "socket" | "connect") => code(spec, call, int),
-        Profile::Zygote => command(spec, call, int),
+        Profile::Command | Profile::Zygote => command(spec, call, int),
     }
 }
 

@@ -80,7 +80,7 @@ impl Module {
     pub(crate) fn owns(&self, member: &str) -> bool {
         self.name == member
             || self.only.contains(&member)
-            || (self.name, member) == ("datetime", "time")
+            || [("datetime", "time"), ("shutil", "copy")].contains(&(self.name, member))
     }
 
     /// The members that may be used, where they are few enough to say.
@@ -267,20 +267,26 @@ const OS: &[&str] = &[
     "X_OK",
     "access",
     "altsep",
+    "chdir",
+    "close",
     "cpu_count",
     "curdir",
     "devnull",
     "environ",
     "error",
     "extsep",
+    "fdopen",
     "fsdecode",
     "fsencode",
     "fspath",
     "fstat",
+    "fsync",
+    "get_terminal_size",
     "getcwd",
     "getenv",
     "getpid",
     "linesep",
+    "link",
     "listdir",
     "lstat",
     "makedirs",
@@ -290,6 +296,7 @@ const OS: &[&str] = &[
     "path",
     "pathsep",
     "process_cpu_count",
+    "read",
     "remove",
     "removedirs",
     "rename",
@@ -300,11 +307,13 @@ const OS: &[&str] = &[
     "sep",
     "stat",
     "stat_result",
+    "symlink",
     "truncate",
     "unlink",
     "urandom",
     "utime",
     "walk",
+    "write",
 ];
 
 /// What `sys` offers: streams, arguments and facts. Not `modules`, hooks, frames, traces or what loads code.

@@ -2,11 +2,12 @@
 //! each contender once, in turn, so that a noisy moment hits all of them; ratios hold where absolute times do not.
 
 use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{CodePreset, Problem};
 use serde::Serialize;
 
 use crate::cli::BenchArgs;
@@ -183,6 +184,9 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
         Duration::ZERO,
         &[entry("ringfence", fenced(&calls), &denial), entry("plain", owned(&calls), &denial)],
     )?;
+    if wanted("screen") {
+        comparisons.push(screening(args.rounds)?);
+    }
 
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -243,23 +247,135 @@ fn compare(
             times.push(once(entry, unit)?.as_secs_f64() * 1e3);
         }
     }
+    let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+    // The last contender is the plain one, the second where there is a peer: ratios are to bubblewrap if it is there.
+    let baseline = entries.iter().position(|e| e.name == "bwrap").unwrap_or(entries.len() - 1);
+    Ok(summary(name, what, unit, names, times, baseline))
+}
+
+/// Times, sorted and set against those of one contender.
+fn summary(
+    name: &'static str,
+    what: &str,
+    unit: Unit,
+    names: Vec<String>,
+    mut times: Vec<Vec<f64>>,
+    baseline: usize,
+) -> Comparison {
     for times in &mut times {
         times.sort_by(f64::total_cmp);
     }
-    // The last contender is the plain one, the second where there is a peer: ratios are to bubblewrap if it is there.
-    let baseline = entries.iter().position(|e| e.name == "bwrap").unwrap_or(entries.len() - 1);
+    let rounds = u32::try_from(times[baseline].len()).unwrap_or(u32::MAX);
     let base = quantile(&times[baseline], 0.5);
-    let contenders = entries
-        .iter()
+    let contenders = names
+        .into_iter()
         .zip(&times)
-        .map(|(entry, times)| Contender {
-            name: entry.name.clone(),
+        .map(|(name, times)| Contender {
+            name,
             p50_ms: quantile(times, 0.5),
             p99_ms: quantile(times, 0.99),
             ratio: quantile(times, 0.5) / base,
         })
         .collect();
-    Ok(Comparison { name, what: what.to_owned(), rounds, unit, contenders })
+    Comparison { name, what: what.to_owned(), rounds, unit, contenders }
+}
+
+/// A program of 2 KB, as agents write them.
+const PROGRAM: &str = include_str!("bench_screen.py");
+
+/// Screens the same program once in each round, here and in a Python that waits beside.
+fn screening(rounds: u32) -> Result<Comparison, Problem> {
+    let mut python = Reader::start();
+    let mut names = vec!["ringfence".to_owned()];
+    names.extend(python.as_ref().map(|python| python.name.clone()));
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+    // The first rounds are for caches, here and there.
+    let warm_up = 20;
+    for round in 0..rounds + warm_up {
+        let started = Instant::now();
+        let verdict = ringfence_screen::screen(PROGRAM.as_bytes(), CodePreset::Standard, &[]);
+        let ours = started.elapsed().as_secs_f64() * 1e3;
+        if !verdict.safe {
+            return Err(Problem::internal("bench", "the sample program is refused"));
+        }
+        let theirs = python.as_mut().map(Reader::once).transpose()?;
+        if round >= warm_up {
+            times[0].push(ours);
+            if let Some(theirs) = theirs {
+                times[1].push(theirs);
+            }
+        }
+    }
+    let baseline = names.len() - 1;
+    let what = format!("judge a program of {} bytes", PROGRAM.len());
+    Ok(summary("screen", &what, Unit::Call, names, times, baseline))
+}
+
+/// The host's Python, reading the same program with what it has for that.
+struct Reader {
+    name: String,
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Reader {
+    /// Parses, then compiles by `RestrictedPython` where it is installed, else plainly. One line in, one time out.
+    const SCRIPT: &str = r#"
+import ast, sys, time
+source = sys.argv[1]
+try:
+    from RestrictedPython import compile_restricted_exec
+    name, work = "ast+RestrictedPython", lambda: (ast.parse(source), compile_restricted_exec(source))
+except ImportError:
+    name, work = "ast+compile", lambda: compile(ast.parse(source), "m", "exec")
+print(name, flush=True)
+for _ in sys.stdin:
+    start = time.perf_counter_ns()
+    work()
+    print(time.perf_counter_ns() - start, flush=True)
+"#;
+
+    fn start() -> Option<Self> {
+        let mut child = Command::new("/usr/bin/python3")
+            .args(["-c", Self::SCRIPT, PROGRAM])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let to = child.stdin.take();
+        let from = BufReader::new(child.stdout.take()?);
+        let mut reader = Self { name: String::new(), child, to, from };
+        reader.name = reader.line().ok()?;
+        Some(reader)
+    }
+
+    fn line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    /// One reading, in milliseconds by Python's own clock.
+    fn once(&mut self) -> Result<f64, Problem> {
+        let gone = |e: &dyn std::fmt::Display| {
+            Problem::internal("bench", "the Python beside does not answer").cause(e)
+        };
+        if let Some(to) = &mut self.to {
+            to.write_all(b"\n").and_then(|()| to.flush()).map_err(|e| gone(&e))?;
+        }
+        let line = self.line().map_err(|e| gone(&e))?;
+        line.parse::<f64>().map(|ns| ns / 1e6).map_err(|e| gone(&e))
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // It ends when nothing more can come.
+        self.to = None;
+        let _ = self.child.wait();
+    }
 }
 
 /// The value below which a share of the sorted times lies: nearest rank.
@@ -385,10 +501,10 @@ fn render(report: &Report) -> String {
             Unit::Call => ("µs", 1e3),
         };
         let (p50, p99) = (format!("p50 {unit}"), format!("p99 {unit}"));
-        let _ = writeln!(out, "  {:<12} {p50:>9} {p99:>9} {:>7}", "", "ratio");
+        let _ = writeln!(out, "  {:<20} {p50:>9} {p99:>9} {:>7}", "", "ratio");
         for k in &c.contenders {
             let (p50, p99) = (k.p50_ms * per_ms, k.p99_ms * per_ms);
-            let _ = writeln!(out, "  {:<12} {p50:>9.2} {p99:>9.2} {:>7.2}", k.name, k.ratio);
+            let _ = writeln!(out, "  {:<20} {p50:>9.2} {p99:>9.2} {:>7.3}", k.name, k.ratio);
         }
     }
     out

@@ -2,6 +2,7 @@
 
 mod batch;
 mod bench;
+mod check;
 mod doctor;
 mod exec;
 mod explain;
@@ -24,6 +25,7 @@ pub(crate) fn head_start(first_argument: Option<&OsStr>) -> Option<HeadStart> {
 pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitCode {
     match command {
         Command::Run(args) => run::run(args, head_start.unwrap_or_else(HeadStart::new)),
+        Command::Check(args) => check::check(args),
         Command::Exec(args) => exec::exec(&args),
         Command::Batch(args) => batch::batch(&args),
         Command::Repl(args) => repl::repl(&args),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use ringfence_spec::{CommandPreset, Network, Policy, Problem};
+use ringfence_spec::{CodePreset, CommandPreset, Network, Policy, Problem};
 use serde_json::{Value, json};
 
 use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
@@ -59,7 +59,7 @@ fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The value of a key for people and programs; keys of Python runs are left out here.
+/// The value of a key for people and programs; what only Python runs use is left out here.
 fn value(key: Key, effective: &Effective) -> Option<Value> {
     let Policy { preset, limits, rw, ro, hide, sockets, env, network, require, fallback, proc } =
         &effective.policy;
@@ -87,22 +87,26 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Fallback => json!(fallback),
         Key::Proc => json!(proc),
         Key::DataDir => json!(effective.state),
-        Key::CodePreset | Key::Python | Key::AllowImport => return None,
+        Key::CodePreset => json!(effective.code.preset.name()),
+        Key::AllowImport => json!(effective.code.extra_imports),
+        Key::Python => return None,
     })
 }
 
 fn presets(json: bool) {
+    let commands = CommandPreset::ALL.iter().map(|p| (p.name(), "commands", p.summary()));
+    let code = CodePreset::ALL.iter().map(|p| (p.name(), "code", p.summary()));
+    let all = commands.chain(code);
     if json {
-        let list: Vec<Value> = CommandPreset::ALL
-            .iter()
-            .map(|p| json!({"name": p.name(), "for": "commands", "summary": p.summary()}))
+        let list: Vec<Value> = all
+            .map(|(name, subject, summary)| json!({"name": name, "for": subject, "summary": summary}))
             .collect();
         present::json(&list);
         return;
     }
     let mut out = String::new();
-    for preset in CommandPreset::ALL {
-        let _ = writeln!(out, "{:<10} {}", preset.name(), preset.summary());
+    for (name, subject, summary) in all {
+        let _ = writeln!(out, "{name:<10} {subject:<9} {summary}");
     }
     present::text(&out);
 }

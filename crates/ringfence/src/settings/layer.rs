@@ -38,8 +38,7 @@ pub(super) enum Value {
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
-    /// Names of modules.
-    Text(Vec<String>),
+    Modules(Vec<String>),
 }
 
 impl fmt::Display for Value {
@@ -127,7 +126,6 @@ impl Layer {
     pub(super) fn from_environment(
         environment: &BTreeMap<OsString, OsString>,
         cwd: &Path,
-        subject: Subject,
     ) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
         for (name, value) in environment {
@@ -139,7 +137,9 @@ impl Layer {
             }
             let short = name.trim_start_matches("RINGFENCE_").to_ascii_lowercase();
             let key = match short.as_str() {
-                "preset" => subject.preset(),
+                // One variable for both kinds of run: no name is a preset of both.
+                "preset" if value.to_str().is_some_and(is_code_preset) => Key::CodePreset,
+                "preset" => Key::CommandPreset,
                 other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
             };
             let value = value.to_str().ok_or_else(|| {
@@ -294,7 +294,27 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),
         },
-        Key::AllowImport => Ok(Value::Text(texts.to_vec())),
+        Key::AllowImport => {
+            texts.iter().map(|t| module(t)).collect::<Result<_, _>>().map(Value::Modules)
+        }
+    }
+}
+
+fn is_code_preset(text: &str) -> bool {
+    text.parse::<CodePreset>().is_ok()
+}
+
+/// A module's name, dots included.
+fn module(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        !part.is_empty()
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+            && part.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    if text.split('.').all(is_name) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a module; write a name such as yaml or scipy.stats"))
     }
 }
 

@@ -69,6 +69,8 @@ impl std::fmt::Display for Origin {
 pub(crate) struct Effective {
     /// What was decided.
     pub(crate) policy: Policy,
+    /// What was decided about Python code.
+    pub(crate) code: CodeRules,
     /// Where the run starts.
     pub(crate) cwd: PathBuf,
     /// Where state is kept.
@@ -79,17 +81,24 @@ pub(crate) struct Effective {
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
 
+/// What Python code may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CodeRules {
+    /// The preset it is screened by.
+    pub(crate) preset: CodePreset,
+    /// Modules it may import besides the preset's.
+    pub(crate) extra_imports: Vec<String>,
+}
+
 /// The effective policy of Python runs.
 #[derive(Debug)]
 pub(crate) struct EffectiveCode {
     /// How code is screened.
-    pub(crate) preset: CodePreset,
+    pub(crate) rules: CodeRules,
     /// What each run may use.
     pub(crate) limits: Limits,
     /// The interpreter that was asked for.
     pub(crate) python: Option<PathBuf>,
-    /// Modules that may be imported besides the preset's.
-    pub(crate) allow_import: Vec<String>,
     /// The working directory.
     pub(crate) cwd: PathBuf,
     /// Where state is kept.
@@ -188,18 +197,22 @@ pub(crate) fn effective_code(
             "`--fallback warn` is for commands: Python runs in the full tier or not at all",
         ));
     }
-    let preset = pick!(chosen, CodePreset, CodePreset).unwrap_or_default();
+    let rules = chosen.code_rules();
     let mut origins = sources.origins();
-    let limits = sources.limits(Limits::for_code(preset), &mut origins)?;
+    let limits = sources.limits(Limits::for_code(rules.preset), &mut origins)?;
     Ok(EffectiveCode {
-        preset,
+        rules,
         limits,
         python: pick!(chosen, Python, Path),
-        allow_import: pick!(chosen, AllowImport, Text).unwrap_or_default(),
         state: state_dir(chosen, around),
         cwd: sources.cwd,
         config: sources.config,
     })
+}
+
+/// The rules for Python code with these flags in these surroundings.
+pub(crate) fn code_rules(flags: &PolicyFlags, around: &Surroundings) -> Result<CodeRules, Problem> {
+    Sources::gather(flags, around, Subject::Code).map(|sources| sources.chosen.code_rules())
 }
 
 /// Everything that says something, read.
@@ -232,7 +245,7 @@ impl Sources {
                 },
             )?);
         }
-        layers.push(Layer::from_environment(&around.environment, &around.cwd, subject)?);
+        layers.push(Layer::from_environment(&around.environment, &around.cwd)?);
         if let Some(dir) = &config {
             let file = dir.join("config.toml");
             layers.extend(Layer::from_file(&file, Origin::User(file.clone()))?);
@@ -330,6 +343,13 @@ impl Chosen {
             _ => Vec::new(),
         }
     }
+
+    fn code_rules(&self) -> CodeRules {
+        CodeRules {
+            preset: pick!(self, CodePreset, CodePreset).unwrap_or_default(),
+            extra_imports: pick!(self, AllowImport, Modules).unwrap_or_default(),
+        }
+    }
 }
 
 fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem> {
@@ -374,6 +394,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             fallback,
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
+        code: chosen.code_rules(),
         cwd: cwd.clone(),
         state: state_dir(chosen, around),
         config: config.clone(),

@@ -4,6 +4,7 @@
 mod again;
 mod bad_input;
 mod caps;
+mod check;
 mod death;
 mod denials;
 mod facts;

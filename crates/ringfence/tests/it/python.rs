@@ -39,7 +39,8 @@ fn fed(world: &World, args: &[&str], input: &str) -> Ran {
 fn batch(world: &World, flags: &[&str], items: &[Value]) -> BTreeMap<String, Value> {
     let mut args = vec!["batch"];
     args.extend(flags);
-    let input: String = items.iter().map(|item| format!("{item}\n")).collect();
+    let lines: Vec<String> = items.iter().map(Value::to_string).collect();
+    let input = lines.join("\n");
     let ran = fed(world, &args, &input);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -288,8 +289,9 @@ fn a_batch_answers_every_line_whatever_is_in_it() {
 #[test]
 fn a_batch_is_resumed_where_it_stopped() {
     let world = World::new();
-    let items: String =
-        (0..20).map(|i| format!("{{\"id\": {i}, \"code\": \"print({i})\"}}\n")).collect();
+    let items: Vec<String> =
+        (0..20).map(|i| json!({"id": i, "code": format!("print({i})")}).to_string()).collect();
+    let items = items.join("\n");
     let first = fed(&world, &["batch", "-j", "2"], &items);
     let half: Vec<&str> = first.stdout.lines().take(11).collect();
     // The last line of a killed batch may be cut in two.
@@ -423,7 +425,8 @@ fn a_session_keeps_its_variables_through_everything() {
         ("def f():\n    return x + 1", "ok"),
         ("f()", "ok"),
     ];
-    let input: String = cells.iter().map(|(cell, _)| format!("{}\n", json!(cell))).collect();
+    let lines: Vec<String> = cells.iter().map(|(cell, _)| json!(cell).to_string()).collect();
+    let input = lines.join("\n");
     let args = ["repl", "--json", "--preset", "open", "--timeout", "500ms"];
     let ran = fed(&world, &args, &input);
     assert_eq!(ran.code, 0, "{}", ran.stderr);

@@ -1,0 +1,95 @@
+//! `ringfence check`: layer 1 alone. Says what screening says about a program; nothing runs.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use ringfence_screen::{Risk, SOURCE_BYTES_MAX, Verdict, screen};
+use ringfence_spec::{CodePreset, Problem, ProblemKind};
+use serde::Serialize;
+
+use crate::cli::{CheckArgs, PolicyFlags};
+use crate::present;
+use crate::settings::{Surroundings, code_rules};
+
+/// A verdict, and by which preset.
+#[derive(Debug, Serialize)]
+struct Answer {
+    preset: CodePreset,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+/// Judges and prints.
+pub(crate) fn check(args: CheckArgs) -> ExitCode {
+    let json = args.json;
+    match attempt(args) {
+        Ok(answer) => {
+            if json {
+                present::json(&answer);
+            } else {
+                present::text(&render(&answer));
+            }
+            if answer.verdict.safe {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(ProblemKind::Refused.exit_code())
+            }
+        }
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn attempt(args: CheckArgs) -> Result<Answer, Problem> {
+    let CheckArgs { preset, allow_import, policy, json: _, code, file } = args;
+    let flags = PolicyFlags { preset, policy, allow_import, ..PolicyFlags::default() };
+    let rules = code_rules(&flags, &Surroundings::real(false)?)?;
+    let source = match (code, file) {
+        (Some(code), _) => code.into_vec(),
+        (None, Some(file)) => read(&file)?,
+        (None, None) => Vec::new(),
+    };
+    let verdict = screen(&source, rules.preset, &rules.extra_imports);
+    Ok(Answer { preset: rules.preset, verdict })
+}
+
+/// The source, or so much of it that it is seen to be too large.
+fn read(file: &Path) -> Result<Vec<u8>, Problem> {
+    let mut source = Vec::new();
+    let bytes_max = SOURCE_BYTES_MAX as u64 + 1;
+    let result = if file == Path::new("-") {
+        std::io::stdin().lock().take(bytes_max).read_to_end(&mut source)
+    } else {
+        std::fs::File::open(file).and_then(|f| f.take(bytes_max).read_to_end(&mut source))
+    };
+    match result {
+        Ok(_) => Ok(source),
+        Err(e) => {
+            Err(Problem::usage("source_unreadable", format!("cannot read `{}`", file.display()))
+                .cause(e))
+        }
+    }
+}
+
+fn render(answer: &Answer) -> String {
+    let Answer { preset, verdict } = answer;
+    let mut out = String::new();
+    if verdict.safe {
+        let _ = writeln!(out, "safe by preset {preset}");
+        return out;
+    }
+    let risk = match verdict.risk {
+        Risk::Safe => "safe",
+        Risk::Medium => "medium",
+        Risk::High => "high",
+    };
+    let _ = writeln!(out, "refused by preset {preset}, risk {risk}");
+    for v in &verdict.violations {
+        let place = format!("{}:{}", v.line, v.column);
+        let _ = writeln!(out, "  {place:<8} {}: {}", v.rule, v.subject);
+        let _ = writeln!(out, "  {:<8}   hint: {}", "", v.hint);
+    }
+    out
+}
