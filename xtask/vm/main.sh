@@ -22,7 +22,7 @@ mkdir /sys/fs/cgroup/user/shell
 chown 1000:1000 /sys/fs/cgroup/user /sys/fs/cgroup/user/cgroup.procs /sys/fs/cgroup/user/cgroup.subtree_control \
     /sys/fs/cgroup/user/shell /sys/fs/cgroup/user/shell/cgroup.procs
 
-# Loads loop.ko, brings lo up, and listens where no run may connect. Says when it is there.
+# Loads the modules, brings lo up, and listens where no run may connect. Says when it is there.
 ready=/run/ready
 python3 /vm/services.py &
 while [ ! -e "$ready" ]; do sleep 0.1; done

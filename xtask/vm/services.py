@@ -1,13 +1,12 @@
-"""What the shell cannot do: a module, the loopback interface, and listeners that a run must not reach."""
+"""What the shell cannot do: modules, the loopback interface, and listeners that a run must not reach."""
 import ctypes, fcntl, lzma, os, socket, struct, threading
 
 libc = ctypes.CDLL(None, use_errno=True)
-if os.path.exists("/vm/loop.ko"):
-    module = open("/vm/loop.ko", "rb").read()
-else:
-    module = lzma.open("/vm/loop.ko.xz").read()
-if libc.syscall(175, module, ctypes.c_size_t(len(module)), b"") != 0:  # init_module
-    print("loop.ko:", os.strerror(ctypes.get_errno()))
+for name in os.listdir("/vm/modules"):
+    opened = lzma.open if name.endswith(".xz") else open
+    module = opened("/vm/modules/" + name, "rb").read()
+    if libc.syscall(175, module, ctypes.c_size_t(len(module)), b"") != 0:  # init_module
+        print(name + ":", os.strerror(ctypes.get_errno()))
 
 with socket.socket() as s:  # SIOCSIFFLAGS, IFF_UP | IFF_RUNNING
     fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 0x41))

@@ -85,6 +85,9 @@ const ATTACK_TOOLS: [&str; 14] = [
     "umount", "unshare", "wc",
 ];
 
+/// How much slower than a processor its emulation is, on a busy host: a benign program gets that many times the time.
+const SLOWNESS: u32 = 10;
+
 /// The attacks of `escapes/`, run by their own harness.
 pub(crate) struct Attacks {
     /// The harness and the binary it runs.
@@ -121,12 +124,14 @@ pub(crate) fn build(
     for library in libraries(&programs)? {
         files.insert(merged(&library), library);
     }
-    let module = kernel.loop_module.file_name().unwrap_or_default();
-    files.insert(Path::new("/vm").join(module), kernel.loop_module.clone());
+    for module in &kernel.modules {
+        let name = module.file_name().unwrap_or_default();
+        files.insert(Path::new("/vm/modules").join(name), module.clone());
+    }
     let image = dir.join(format!("initramfs-{}.cpio", kernel.release));
     let only = attacks.map_or("", |a| a.only.as_str());
     let harness = attacks.map(|a| a.programs[0].display().to_string()).unwrap_or_default();
-    let script = format!("TMPDIR=/ws exec {harness} {only}\n");
+    let script = format!("TMPDIR=/ws RINGFENCE_TEST_SLOWNESS={SLOWNESS} exec {harness} {only}\n");
     write(&image, &files, &script)
         .map_err(|e| format!("cannot write `{}`: {e}", image.display()))?;
     Ok(image)

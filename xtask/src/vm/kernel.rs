@@ -12,9 +12,13 @@ pub(crate) struct Kernel {
     pub(crate) release: String,
     /// The compressed image.
     pub(crate) vmlinuz: PathBuf,
-    /// The module for filesystems in files; newer packages compress it.
-    pub(crate) loop_module: PathBuf,
+    /// Those of [`MODULES`]; newer packages compress them.
+    pub(crate) modules: Vec<PathBuf>,
 }
+
+/// What the machine loads: filesystems in files for the workspaces, and two socket families that attacks ask for.
+/// None of them needs another.
+const MODULES: [&str; 3] = ["drivers/block/loop", "net/netfilter/nfnetlink", "net/vmw_vsock/vsock"];
 
 impl Kernel {
     /// The Landlock ABI this release came with: see landlock(7), "VERSIONS".
@@ -45,11 +49,14 @@ pub(crate) fn fetch(series: &str, dir: &Path) -> Result<Kernel, CannotTry> {
     if !vmlinuz.exists() {
         download(package, dir, &unpacked)?;
     }
-    let block = unpacked.join("lib/modules").join(&release).join("kernel/drivers/block");
-    let loop_module = ["loop.ko", "loop.ko.xz"].iter().map(|name| block.join(name));
-    let loop_module = loop_module.into_iter().find(|path| path.exists());
-    let loop_module = loop_module.ok_or_else(|| format!("`{package}` has no module `loop`"))?;
-    Ok(Kernel { release, vmlinuz, loop_module })
+    let drivers = unpacked.join("lib/modules").join(&release).join("kernel");
+    let module = |name: &&str| {
+        let files = ["ko", "ko.xz"].map(|kind| drivers.join(format!("{name}.{kind}")));
+        let found = files.into_iter().find(|path| path.exists());
+        found.ok_or_else(|| format!("`{package}` has no module `{name}`"))
+    };
+    let modules = MODULES.iter().map(module).collect::<Result<_, _>>()?;
+    Ok(Kernel { release, vmlinuz, modules })
 }
 
 /// Brings `package` and unpacks it at `unpacked`.

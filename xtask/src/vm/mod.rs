@@ -71,6 +71,10 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
             let answers = machine::boot(&kernel, &image, scenario, &dir)?;
             let seconds = started.elapsed().as_secs_f64();
             let wrong = judge(scenario, &kernel, &answers, args.verbose);
+            let skipped = skipped(&answers);
+            for line in &skipped {
+                eprintln!("{line}");
+            }
             eprintln!(
                 "{} {}: {} of {} steps as expected, {seconds:.0} s",
                 kernel.release,
@@ -85,6 +89,7 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
                 "steps": scenario.steps.len(),
                 "seconds": seconds.round(),
                 "wrong": wrong,
+                "skipped": skipped,
             }));
         }
     }
@@ -92,6 +97,12 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
         println!("{}", json!({ "boots": boots, "ok": n_wrong == 0 }));
     }
     Ok(if n_wrong == 0 { Verdict::Held } else { Verdict::Failed })
+}
+
+/// What a step said it did not try: loud here too, where its output is not shown.
+fn skipped(answers: &[Answer]) -> Vec<&str> {
+    let lines = answers.iter().flat_map(|answer| answer.stdout.lines());
+    lines.filter(|line| line.contains("SKIPPED")).collect()
 }
 
 /// Every step whose answer is missing or not the expected one, with what it said instead.

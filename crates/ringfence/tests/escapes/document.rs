@@ -31,6 +31,16 @@ pub(crate) struct Document {
 pub(crate) enum Need {
     Cgroup,
     X86_64,
+    Family(Family),
+}
+
+/// Sockets that a kernel may be built or booted without: then there is nothing to attack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Netlink's door to the packet filter.
+    Netfilter,
+    /// Between a virtual machine and its host.
+    Vsock,
 }
 
 #[derive(Debug)]
@@ -49,6 +59,7 @@ pub(crate) enum Language {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) kind: RowKind,
+    pub(crate) kernels: Kernels,
     pub(crate) expect: Expectation,
 }
 
@@ -62,6 +73,49 @@ pub(crate) enum RowKind {
     Without(Vec<Layer>),
     /// The benign program behind the whole fence.
     Twin,
+}
+
+/// On which kernels a row is judged. Rows for some come in pairs, so that one of the two is judged everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kernels {
+    All,
+    /// Those whose Landlock has this ABI or a later one.
+    FromLandlock(u32),
+    /// Those whose Landlock has an earlier ABI.
+    BeforeLandlock(u32),
+    /// Those whose Landlock takes a whiteout for a device node.
+    HoldingWhiteouts,
+    /// Those whose Landlock lets everybody make whiteouts.
+    PassingWhiteouts,
+}
+
+/// What rows can depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) landlock_abi: u32,
+    pub(crate) holds_whiteouts: bool,
+}
+
+impl Kernels {
+    pub(crate) fn include(self, kernel: Kernel) -> bool {
+        match self {
+            Self::All => true,
+            Self::FromLandlock(abi) => kernel.landlock_abi >= abi,
+            Self::BeforeLandlock(abi) => kernel.landlock_abi < abi,
+            Self::HoldingWhiteouts => kernel.holds_whiteouts,
+            Self::PassingWhiteouts => !kernel.holds_whiteouts,
+        }
+    }
+
+    fn other_half(self) -> Self {
+        match self {
+            Self::All => Self::All,
+            Self::FromLandlock(abi) => Self::BeforeLandlock(abi),
+            Self::BeforeLandlock(abi) => Self::FromLandlock(abi),
+            Self::HoldingWhiteouts => Self::PassingWhiteouts,
+            Self::PassingWhiteouts => Self::HoldingWhiteouts,
+        }
+    }
 }
 
 /// What holds memory and process numbers down.
@@ -206,7 +260,9 @@ fn need(word: &str) -> Result<Need, String> {
     match word {
         "cgroup" => Ok(Need::Cgroup),
         "x86_64" => Ok(Need::X86_64),
-        _ => Err(format!("`Needs: {word}`: cgroup or x86_64")),
+        "netfilter" => Ok(Need::Family(Family::Netfilter)),
+        "vsock" => Ok(Need::Family(Family::Vsock)),
+        _ => Err(format!("`Needs: {word}`: cgroup, x86_64, netfilter or vsock")),
     }
 }
 
@@ -220,11 +276,23 @@ fn rows(table: &[String]) -> Result<Vec<Row>, String> {
         if kind == "row" || kind.starts_with("---") {
             continue;
         }
-        let row = Row { kind: row_kind(kind)?, expect: expectation(expect)? };
-        if rows.iter().any(|known| known.kind == row.kind) {
+        let (what, kernels) = kernels(kind)?;
+        let row = Row { kind: row_kind(what)?, kernels, expect: expectation(expect)? };
+        if kernels != Kernels::All && !matches!(row.kind, RowKind::Without(_)) {
+            return Err(format!("row `{kind}`: only `without` may depend on the kernel"));
+        }
+        let stands_beside = |r: &Row| kernels != Kernels::All && r.kernels == kernels.other_half();
+        if rows.iter().any(|r| r.kind == row.kind && !stands_beside(r)) {
             return Err(format!("row `{kind}` twice"));
         }
         rows.push(row);
+    }
+    let whole = |row: &Row| {
+        let other = row.kernels.other_half();
+        rows.iter().any(|r| r.kind == row.kind && r.kernels == other)
+    };
+    if let Some(row) = rows.iter().find(|row| !whole(row)) {
+        return Err(format!("row `{}` is missing for the other kernels", row.kind));
     }
     let line = |kind: &RowKind| rows.iter().find(|r| r.kind == *kind).map(|r| &r.expect.line);
     let is = |kind: &RowKind, text: &str| line(kind) == Some(&Some(text.to_owned()));
@@ -246,6 +314,22 @@ fn rows(table: &[String]) -> Result<Vec<Row>, String> {
         return Err("row `on` expects ESCAPED".into());
     }
     Ok(rows)
+}
+
+/// `without LAYER from landlock 6`, `without LAYER where landlock holds whiteouts`: the row, and where it is judged.
+fn kernels(text: &str) -> Result<(&str, Kernels), String> {
+    let abi = |word: &str| word.parse().map_err(|_| format!("`{word}` is no Landlock ABI"));
+    Ok(if let Some((row, word)) = text.split_once(" from landlock ") {
+        (row, Kernels::FromLandlock(abi(word)?))
+    } else if let Some((row, word)) = text.split_once(" before landlock ") {
+        (row, Kernels::BeforeLandlock(abi(word)?))
+    } else if let Some(row) = text.strip_suffix(" where landlock holds whiteouts") {
+        (row, Kernels::HoldingWhiteouts)
+    } else if let Some(row) = text.strip_suffix(" where landlock passes whiteouts") {
+        (row, Kernels::PassingWhiteouts)
+    } else {
+        (text, Kernels::All)
+    })
 }
 
 fn row_kind(text: &str) -> Result<RowKind, String> {

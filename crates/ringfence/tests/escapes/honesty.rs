@@ -45,6 +45,15 @@ const UNREADABLE: &[(&str, &str, &str)] = &[
     ("STOPPED EPERM denial=namespaces", "denial=namespaces", "neither a line nor a status"),
     ("| without syscalls | ESCAPED |\n", "", "`without LAYER`"),
     ("without syscalls", "without hope", "layer `hope`"),
+    ("without syscalls", "without syscalls from landlock 6", "missing for the other kernels"),
+    (
+        "| without syscalls |",
+        "| without syscalls from landlock 6 | ESCAPED |\n| without syscalls |",
+        "twice",
+    ),
+    ("| on |", "| on from landlock 6 |", "only `without`"),
+    ("without syscalls", "without syscalls from landlock six", "no Landlock ABI"),
+    ("- Layer: syscalls\n", "- Layer: syscalls\n- Needs: luck\n", "`Needs: luck`"),
     ("| twin | OK |\n", "", "row `twin`"),
     ("| twin | OK |", "| twin | OK |\n| twin | OK |", "twice"),
 ];

@@ -8,10 +8,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 
 use crate::container::{Job, Owner, Report};
-use crate::document::{self, Counter, Document, Expectation, Need, Row, RowKind};
+use crate::document::{
+    self, Counter, Document, Expectation, Family, Kernel, Language, Need, Program, Row, RowKind,
+};
 use crate::layers::Layer;
 use crate::tree::STAGE;
 use crate::{honesty, program};
@@ -24,6 +27,18 @@ const N_WORKERS: usize = 2;
 
 /// The ordinary user a root caller also runs everything as: `nobody`, who owns nothing.
 const NOBODY: u32 = 65534;
+
+/// Makes a whiteout where Landlock handles `LANDLOCK_ACCESS_FS_MAKE_CHAR` and grants it nowhere. No ABI tells the
+/// answer: the exemption goes to old kernels too.
+const MAKE_WHITEOUT: &str = r#"
+import stat
+PR_SET_NO_NEW_PRIVS, MAKE_CHAR = 38, 1 << 6
+rights = bytearray(MAKE_CHAR.to_bytes(8, sys.byteorder))
+ruleset = syscall("landlock_create_ruleset", rights, len(rights), 0)
+syscall("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+syscall("landlock_restrict_self", ruleset, 0)
+attempt(lambda: os.mknod(WORKSPACE + "/whiteout", stat.S_IFCHR | 0o644, 0))
+"#;
 
 /// As whom a document is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,9 +227,11 @@ struct Suite {
     stage: tempfile::TempDir,
     /// Features whose absence is a failure.
     required: Vec<String>,
+    /// How many times slower than usual this machine is.
+    slowness: u32,
     /// Why no container can be made, if so; for each caller.
     no_container: [Option<String>; 2],
-    no_landlock: bool,
+    kernel: Kernel,
     no_cgroup: [bool; 2],
 }
 
@@ -226,8 +243,12 @@ impl Suite {
             root,
             stage,
             required: required.split(',').map(|w| w.trim().to_owned()).collect(),
+            slowness: slowness()?,
             no_container: [None, None],
-            no_landlock: ringfence_jail::probe::landlock_abi() == 0,
+            kernel: Kernel {
+                landlock_abi: ringfence_jail::probe::landlock_abi(),
+                holds_whiteouts: false,
+            },
             // Only the host's root can have cgroups in a container: see `tree`.
             no_cgroup: [!root || ringfence_jail::probe::cgroup().is_err(), true],
         };
@@ -244,7 +265,22 @@ impl Suite {
                 suite.no_container[slot] = tried.err();
             }
         }
+        if suite.kernel.landlock_abi > 0 && suite.no_container[0].is_none() {
+            suite.kernel.holds_whiteouts = suite.holds_whiteouts()?;
+        }
         Ok(suite)
+    }
+
+    fn holds_whiteouts(&self) -> Result<bool, String> {
+        let program = Program { language: Language::Python, text: MAKE_WHITEOUT.to_owned() };
+        let argv = program::argv(&program, "none");
+        let owner = self.thin(Caller::Own);
+        let report = self.contain(Caller::Own, owner, argv, None, None, "none")?;
+        match report.stdout.trim() {
+            "STOPPED EACCES" => Ok(true),
+            "ESCAPED" => Ok(false),
+            other => Err(format!("cannot try a whiteout: `{other}`\n{}", report.stderr)),
+        }
     }
 
     fn requires(&self, feature: &str) -> bool {
@@ -259,6 +295,10 @@ impl Suite {
             let counter =
                 if self.no_cgroup[caller as usize] { Counter::Rlimit } else { Counter::Cgroup };
             if matches!(row.kind, RowKind::On(c) if c != Counter::Any && c != counter) {
+                continue;
+            }
+            // The other half of the pair is judged.
+            if !row.kernels.include(self.kernel) {
                 continue;
             }
             match self.row(caller, document, row) {
@@ -284,7 +324,7 @@ impl Suite {
         let names_landlock = document.rows.iter().any(
             |row| matches!(&row.kind, RowKind::Without(layers) if layers.contains(&Layer::Landlock)),
         );
-        if self.no_landlock && names_landlock {
+        if self.kernel.landlock_abi == 0 && names_landlock {
             return verdict("landlock", "this kernel has no Landlock".into());
         }
         for need in &document.needs {
@@ -298,6 +338,9 @@ impl Suite {
                 }
                 Need::X86_64 if !cfg!(target_arch = "x86_64") => {
                     return Some(Verdict::Ignored("an attack on x86-64".into()));
+                }
+                Need::Family(family) if !has(*family) => {
+                    return verdict("attacks", format!("this kernel has no {family:?} sockets"));
                 }
                 _ => {}
             }
@@ -315,7 +358,11 @@ impl Suite {
         };
         let mut argv = program::argv(program, &canary);
         let words = program::words(&canary);
-        let flags = document.flags.iter().map(|flag| {
+        let flags = match row.kind {
+            RowKind::Twin => patient(&document.flags, self.slowness),
+            _ => document.flags.clone(),
+        };
+        let flags = flags.iter().map(|flag| {
             words
                 .iter()
                 .fold(flag.clone(), |flag, (name, value)| flag.replace(&format!("${name}"), value))
@@ -465,6 +512,38 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
         }
     }
     Ok(None)
+}
+
+/// `RINGFENCE_TEST_SLOWNESS`, for emulated machines.
+fn slowness() -> Result<u32, String> {
+    match std::env::var("RINGFENCE_TEST_SLOWNESS") {
+        Ok(text) => text.parse().map_err(|_| format!("RINGFENCE_TEST_SLOWNESS: `{text}`")),
+        Err(_) => Ok(1),
+    }
+}
+
+/// The flags with more time: what a twin shows is that it works, and on a slow machine only starting may take as long
+/// as a document allows the attack.
+fn patient(flags: &[String], slowness: u32) -> Vec<String> {
+    let mut flags = flags.to_vec();
+    for at in 1..flags.len() {
+        let seconds = flags[at].strip_suffix('s').and_then(|n| n.parse::<u32>().ok());
+        if let (Some(seconds), "--timeout" | "--cpu") = (seconds, flags[at - 1].as_str()) {
+            flags[at] = format!("{}s", seconds * slowness);
+        }
+    }
+    flags
+}
+
+/// Whether such a socket can be had outside every fence.
+fn has(family: Family) -> bool {
+    let (family, kind, protocol) = match family {
+        Family::Netfilter => {
+            (AddressFamily::NETLINK, SocketType::RAW, Some(rustix::net::netlink::NETFILTER))
+        }
+        Family::Vsock => (AddressFamily::VSOCK, SocketType::STREAM, None),
+    };
+    rustix::net::socket(family, kind, protocol).is_ok()
 }
 
 /// Root of a user namespace is an ordinary user of the host: only the host's own has every id.
