@@ -48,6 +48,8 @@ pub(super) enum Check {
     Mode(u8),
     /// mknod, mknodat: mode in this argument, neither a device's nor with those bits.
     MakeNode(u8),
+    /// renameat2: flags in this argument, none that leaves a device node behind.
+    RenameFlags(u8),
     /// `migrate_pages`, `move_pages`: own pages.
     OwnPages,
     /// Limits and scheduling: the caller's own where there is no pid namespace.
@@ -153,6 +155,9 @@ const S_ISUID_S_ISGID: u32 = 0o6000;
 /// same on both architectures, unlike the `O_DIRECTORY` that `O_TMPFILE` has in it too.
 const WILL_CREATE: u32 = 0o100 | 0o20_000_000;
 
+/// Leaves a character device 0:0 where the file was.
+const RENAME_WHITEOUT: u32 = 4;
+
 pub(super) const PRIO_PROCESS: u32 = 0;
 pub(super) const IOPRIO_WHO_PROCESS: u32 = 1;
 
@@ -227,6 +232,9 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             refuse(mode, &reasons::DEVICE_NODES, [bits(mode, S_IFMT).these(&[S_IFCHR, S_IFBLK])]),
             refuse(mode, &reasons::SETUID_BIT, [bits(mode, S_ISUID_S_ISGID).others(&[0])]),
         ],
+        Check::RenameFlags(flags) => {
+            vec![refuse(flags, &reasons::DEVICE_NODES, [bits(flags, RENAME_WHITEOUT).others(&[0])])]
+        }
         Check::OwnPages => vec![refuse(0, &reasons::PAGE_PLACEMENT, [whole(0).others(&[0])])],
         // A filter cannot know the caller's own ids, so 0 is the only name it has for itself.
         Check::OwnProcess => match spec.ipc {

@@ -136,6 +136,7 @@ pub(super) static GROUPS: &[Group] = &[
     in_both(Check::Mode(2), "fchmodat fchmodat2"),
     in_both(Check::MakeNode(1), "mknod"),
     in_both(Check::MakeNode(2), "mknodat"),
+    in_both(Check::RenameFlags(4), "renameat2"),
     // Its mode is behind a pointer, out of a filter's sight.
     nowhere(&reasons::OPENAT2, "openat2"),
     everywhere(
@@ -143,7 +144,7 @@ pub(super) static GROUPS: &[Group] = &[
          readlink readlinkat getdents getdents64 getcwd chdir fchdir umask",
     ),
     everywhere(
-        "rename renameat renameat2 mkdir mkdirat rmdir link linkat unlink unlinkat symlink \
+        "rename renameat mkdir mkdirat rmdir link linkat unlink unlinkat symlink \
          symlinkat truncate ftruncate fallocate fsync fdatasync sync_file_range",
     ),
     everywhere("chown fchown lchown fchownat utime utimes futimesat utimensat"),

@@ -141,6 +141,8 @@ fn mode(call: &str, int: impl Fn(usize) -> i64) -> Option<Want> {
         "fchmodat" | "fchmodat2" => privileged(int(2)),
         "mknod" => device(int(1)) || privileged(int(1)),
         "mknodat" => device(int(2)) || privileged(int(2)),
+        // RENAME_WHITEOUT leaves a device behind.
+        "renameat2" => int(4) / 4 % 2 == 1,
         _ => return None,
     };
     Some(deny_if(refused, EPERM))
