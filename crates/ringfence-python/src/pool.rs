@@ -5,16 +5,17 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfence_jail::Registry;
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Problem, Start};
+use ringfence_sys::CallError;
 
 use crate::interpreter::Interpreter;
 use crate::keeper::Keeper;
 use crate::worker::{Ended, Exit, Finished, Job, Worker};
-use crate::zygote::Zygote;
+use crate::zygote::{Awaited, Zygote};
 
 /// The bootstrap, as the interpreter gets it.
 const GUEST: &str = include_str!("guest/guest.py");
@@ -25,6 +26,9 @@ const LOADER: &str = "import sys, builtins; \
 
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
 const STARTS_MAX: u32 = 5;
+
+/// Workers asked for at once: one is forked while another builds its fence.
+const COMING_MAX: usize = 3;
 
 /// How a pool is kept.
 #[derive(Clone, Debug)]
@@ -230,32 +234,34 @@ struct Refill {
 }
 
 enum Task {
-    Spawn,
+    /// So many workers are missing.
+    Fill(usize),
     Ask(u32, mpsc::Sender<Option<Exit>>),
     Stop,
 }
 
 impl Refill {
     fn work(self) {
-        let mut zygote: Option<Zygote> = None;
+        let mut line: Option<Line> = None;
         let mut n_failed = 0;
         loop {
-            match self.next() {
+            let n_coming = line.as_ref().map_or(0, |line| line.coming.len());
+            match self.next(n_coming) {
                 Task::Stop => break,
                 Task::Ask(pid, reply) => {
-                    let _ = reply.send(zygote.as_ref().and_then(|z| z.exit_of(pid)));
-                }
-                Task::Spawn => match self.spawn(&mut zygote) {
-                    Ok(worker) => {
-                        n_failed = 0;
-                        let mut state = self.shared.lock();
-                        state.waiting.push_back(worker);
-                        state.counts.made += 1;
-                        drop(state);
-                        self.shared.ready.notify_all();
+                    // The zygote answers in order, so whoever was asked for before comes first.
+                    let mut line = line.as_mut();
+                    while let Some(line) = line.as_mut().filter(|line| !line.coming.is_empty()) {
+                        if self.take_one(line).is_err() {
+                            break;
+                        }
                     }
+                    let _ = reply.send(line.and_then(|line| line.zygote.exit_of(pid)));
+                }
+                Task::Fill(n) => match self.fill(&mut line, n) {
+                    Ok(()) => n_failed = 0,
                     Err(problem) => {
-                        zygote = None;
+                        line = None;
                         n_failed += 1;
                         if n_failed >= STARTS_MAX {
                             self.shared.lock().failed = Some(problem);
@@ -272,7 +278,7 @@ impl Refill {
         state.waiting.clear();
     }
 
-    fn next(&self) -> Task {
+    fn next(&self, n_coming: usize) -> Task {
         let mut state = self.shared.lock();
         loop {
             if !state.remains.is_empty() {
@@ -287,27 +293,51 @@ impl Refill {
             if let Some((pid, reply)) = state.questions.pop_front() {
                 return Task::Ask(pid, reply);
             }
-            if state.waiting.len() < self.n_waiting {
-                return Task::Spawn;
+            let n_missing = self.n_waiting.saturating_sub(state.waiting.len());
+            if n_missing > 0 || n_coming > 0 {
+                return Task::Fill(n_missing);
             }
             state = self.shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn spawn(&self, zygote: &mut Option<Zygote>) -> Result<Worker, Problem> {
-        if zygote.is_none() {
-            let started = Zygote::start(&self.keeper)?;
+    /// Asks for as many workers as are missing, a few ahead, and takes the first of them: the zygote forks the next while
+    /// the last builds its fence.
+    fn fill(&self, line: &mut Option<Line>, n_missing: usize) -> Result<(), Problem> {
+        if line.is_none() {
+            let zygote = Zygote::start(&self.keeper)?;
             let mut state = self.shared.lock();
             state.counts.zygotes += 1;
-            state.missing.clone_from(&started.missing);
-            *zygote = Some(started);
+            state.missing.clone_from(&zygote.missing);
+            *line = Some(Line { zygote, coming: VecDeque::new() });
         }
-        let zygote =
-            zygote.as_ref().ok_or_else(|| Problem::internal("zygote", "there is no zygote"))?;
-        let began = Instant::now();
-        zygote.spawn(&self.plan, self.host_uid).map_err(|e| {
-            Problem::cannot_build("worker", "cannot make a worker for Python")
-                .cause(format!("{e}, after {} ms", began.elapsed().as_millis()))
-        })
+        let Some(line) = line else {
+            return Err(Problem::internal("zygote", "there is no zygote"));
+        };
+        while line.coming.len() < n_missing.min(COMING_MAX) {
+            line.coming.push_back(line.zygote.ask().map_err(cannot_make)?);
+        }
+        self.take_one(line)
     }
+
+    fn take_one(&self, line: &mut Line) -> Result<(), Problem> {
+        let Some(awaited) = line.coming.pop_front() else { return Ok(()) };
+        let worker = line.zygote.worker(awaited, &self.plan, self.host_uid).map_err(cannot_make)?;
+        let mut state = self.shared.lock();
+        state.waiting.push_back(worker);
+        state.counts.made += 1;
+        drop(state);
+        self.shared.ready.notify_one();
+        Ok(())
+    }
+}
+
+/// A zygote and the workers it was asked for.
+struct Line {
+    zygote: Zygote,
+    coming: VecDeque<Awaited>,
+}
+
+fn cannot_make(error: CallError) -> Problem {
+    Problem::cannot_build("worker", "cannot make a worker for Python").cause(error)
 }

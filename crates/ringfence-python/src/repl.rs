@@ -120,7 +120,8 @@ impl Repl {
         let cannot =
             |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
-        let mut worker = zygote.spawn(&plan.worker, host_uid).map_err(cannot)?;
+        let awaited = zygote.ask().map_err(cannot)?;
+        let mut worker = zygote.worker(awaited, &plan.worker, host_uid).map_err(cannot)?;
         let listener = worker
             .listener
             .take()

@@ -31,6 +31,16 @@ pub(crate) struct Zygote {
     pub(crate) missing: Vec<String>,
 }
 
+/// A worker on its way: our ends of what connects us with it.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    channel: OwnedFd,
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    deadline: Instant,
+}
+
 #[derive(Deserialize)]
 struct Hello {
     missing: Vec<String>,
@@ -55,37 +65,47 @@ impl Zygote {
         Ok(Self { channel, missing: hello.missing })
     }
 
-    /// Makes a worker, fenced and waiting.
-    pub(crate) fn spawn(&self, plan: &WorkerPlan, host_uid: u32) -> Result<Worker, CallError> {
+    /// Asks for a worker. Several may be on their way; they come in the order they were asked for.
+    pub(crate) fn ask(&self) -> Result<Awaited, CallError> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
         let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
             (pipe()?, pipe()?, pipe()?);
-        let (ours, inside) = channel::pair()?;
+        let (channel, inside) = channel::pair()?;
         for fd in [&stdin, &stdout, &stderr] {
             rustix::io::ioctl_fionbio(fd, true).named(|| "ioctl(FIONBIO)")?;
         }
         let fds = [&stdin_inside, &stdout_inside, &stderr_inside, &inside].map(AsFd::as_fd);
         channel::send(&self.channel, b'S', &[], &fds)?;
-        drop((stdin_inside, stdout_inside, stderr_inside, inside));
-        let deadline = Instant::now() + SPAWN_MAX;
+        Ok(Awaited { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
+    }
+
+    /// The worker that was asked for longest ago, fenced and waiting.
+    pub(crate) fn worker(
+        &self,
+        awaited: Awaited,
+        plan: &WorkerPlan,
+        host_uid: u32,
+    ) -> Result<Worker, CallError> {
+        let Awaited { channel, stdin, stdout, stderr, deadline } = awaited;
         let mut born = expect(&self.channel, b'P', deadline)?;
         let nonsense = |what: &str| CallError::new(what.to_owned(), Errno::PROTO);
         let pid = std::str::from_utf8(&born.body).ok().and_then(|text| text.parse().ok());
         let pid: u32 = pid.ok_or_else(|| nonsense("the zygote names no worker"))?;
         let pidfd = born.fds.pop().ok_or_else(|| nonsense("the zygote sent no pidfd"))?;
-        let mut given = expect(&ours, b'W', deadline)?.fds.into_iter();
+        let mut given = expect(&channel, b'W', deadline)?.fds.into_iter();
         let (Some(workspace), Some(mounts)) = (given.next(), given.next()) else {
             return Err(nonsense("the worker sent no workspace"));
         };
-        let listener = if plan.listener { expect(&ours, b'L', deadline)?.fds.pop() } else { None };
-        expect(&ours, b'R', deadline)?;
+        let listener =
+            if plan.listener { expect(&channel, b'L', deadline)?.fds.pop() } else { None };
+        expect(&channel, b'R', deadline)?;
         let host_pid = receipt::host_pid(&pidfd)?;
         receipt::check(host_pid, host_uid)?;
         Ok(Worker {
             pid,
             host_pid,
             ends: Ends {
-                channel: ours,
+                channel,
                 pidfd,
                 stdin: Some(stdin),
                 stdout: Some(stdout),

@@ -97,7 +97,6 @@ def main(config):
         unshare, setns = config["unshare_and_setns"]
         new_pids = 0x20000000
         ended = {}
-        share_page_tables()
         gc.collect()
         gc.freeze()
         send(channel, b"Z" + encode({"version": sys.version_info[:3], "missing": missing}).encode())
@@ -143,25 +142,6 @@ def main(config):
                 status, used = ended.pop(pid, None) or os.wait4(pid, 0)[1:]
                 cpu_ms = (used.ru_utime + used.ru_stime) * 1000
                 send(channel, b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
-
-    def share_page_tables():
-        """Lets a fork copy the page tables of program and libraries, instead of leaving each worker to fault them in.
-
-        The kernel copies them for a mapping that has a page of its own; so each gets one, with what was in it.
-        """
-        page, read, write, execute = os.sysconf("SC_PAGESIZE"), 1, 2, 4
-        with open("/proc/self/maps") as maps:
-            lines = [line.split() for line in maps]
-        for fields in lines:
-            if len(fields) < 6 or not fields[5].startswith("/") or fields[1] not in ("r-xp", "r--p"):
-                continue
-            start, end = (int(part, 16) for part in fields[0].split("-"))
-            usual = read | (execute if "x" in fields[1] else 0)
-            if libc.mprotect(ctypes.c_void_p(start), page, usual | write) == 0:
-                ctypes.memmove(start, bytes(ctypes.string_at(start, 1)), 1)
-                libc.mprotect(ctypes.c_void_p(start), page, usual)
-                # MADV_POPULATE_READ, which older kernels do not know and nobody needs.
-                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), 22)
 
     # ------------------------------------------------------------------------------------------------ a worker
 
