@@ -55,6 +55,27 @@ impl Arg {
     }
 }
 
+impl std::fmt::Display for Arg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(n) if *n == AT_FDCWD => f.write_str("AT_FDCWD"),
+            Self::Number(n) if *n > 0xffff => write!(f, "{n:#x}"),
+            Self::Number(n) => write!(f, "{n}"),
+            Self::Result(n) => write!(f, "result of {n}"),
+            Self::Bytes(bytes) => {
+                match std::str::from_utf8(bytes).map(|t| t.trim_end_matches('\0')) {
+                    Ok(text) if !text.contains(|c: char| c.is_control()) => write!(f, "{text:?}"),
+                    _ => write!(f, "{} bytes", bytes.len()),
+                }
+            }
+            Self::BytesWithResult { result, .. } => write!(f, "a rule for the result of {result}"),
+            Self::BytesWithAddress { points_to, .. } => {
+                write!(f, "a filter of {} instructions", points_to.len() / 8)
+            }
+        }
+    }
+}
+
 impl From<u64> for Arg {
     fn from(number: u64) -> Self {
         Self::Number(number)

@@ -26,4 +26,4 @@ pub use plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount,
     Namespace, Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,
 };
-pub use render::render;
+pub use render::{render, render_code};

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::calls::Arg;
+use crate::code::{CodePlan, WorkerPlan};
 use crate::plan::{Access, BindSource, Mount, Plan, RuleAccess, Step};
 
 /// The plan, readable. One line per decision; the same order the child obeys.
@@ -10,6 +12,36 @@ pub fn render(plan: &Plan) -> String {
     // Writing to a String cannot fail.
     let _ = write_plan(&mut out, plan);
     out
+}
+
+/// The plans of Python runs, readable: the zygote's, then what each worker does inside it.
+pub fn render_code(plan: &CodePlan) -> String {
+    let mut out = String::from("the zygote, from which workers are forked\n\n");
+    let _ = write_plan(&mut out, &plan.zygote);
+    let worker = &plan.worker;
+    let _ = write_worker(&mut out, worker);
+    out
+}
+
+fn write_worker(out: &mut String, worker: &WorkerPlan) -> std::fmt::Result {
+    let l = &worker.limits;
+    let shown = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    writeln!(out, "\na worker, in a pid namespace of its own")?;
+    writeln!(
+        out,
+        "limits      timeout {}, cpu {}, memory {}, threads {}, fds {}, disk {}",
+        shown(l.timeout.map(|v| v.to_string())),
+        shown(l.cpu.map(|v| v.to_string())),
+        shown(l.memory.map(|v| v.to_string())),
+        shown(l.pids.map(|v| v.to_string())),
+        shown(l.fds.map(|v| v.to_string())),
+        shown(l.disk.map(|v| v.to_string())),
+    )?;
+    for (n, call) in worker.setup.iter().chain(&worker.seal).enumerate() {
+        let args: Vec<String> = call.args.iter().map(Arg::to_string).collect();
+        writeln!(out, "  {n:>3} {}({})", call.name, args.join(", "))?;
+    }
+    Ok(())
 }
 
 fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {

@@ -1,10 +1,11 @@
 //! A process beside us that starts zygotes. It has one thread for ever, so it may fork; we may not, once we have more.
 //! It ends with us: when its socket closes it ends what it started, and leaves.
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ringfence_jail::{Fault, Registry, StdioMode, Task};
-use ringfence_plan::CodePlan;
+use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Forked};
 use rustix::fs::{Mode, OFlags};
@@ -12,6 +13,14 @@ use rustix::net::RecvFlags;
 use rustix::process::Signal;
 
 use crate::channel;
+use crate::interpreter::Interpreter;
+
+/// The bootstrap, as the interpreter gets it.
+const GUEST: &str = include_str!("guest/guest.py");
+
+/// Runs the bootstrap with builtins of its own: a program that replaces `len` replaces its own.
+const LOADER: &str = "import sys, builtins; \
+    exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
 /// What a zygote says on its own stdout and stderr is for the message when it fails.
 const TALK_BYTES_MAX: u64 = 16 << 10;
@@ -24,15 +33,23 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts one for this plan. The calling process must have one thread.
-    pub fn start(plan: &CodePlan, registry: &Registry, name: &str) -> Result<Self, Problem> {
+    /// Starts one for this plan and interpreter. The calling process must have one thread.
+    pub fn start(
+        plan: &CodePlan,
+        interpreter: &Interpreter,
+        preload: &[String],
+        registry: &Registry,
+        name: &str,
+    ) -> Result<Self, Problem> {
+        let mut plan = plan.clone();
+        plan.zygote.argv = argv(interpreter, &plan.worker, preload);
         let cannot = |e: CallError| Problem::internal("keeper", "cannot start Python").cause(e);
         let (ours, theirs) = channel::pair().map_err(cannot)?;
         match ringfence_sys::fork().map_err(cannot)? {
             Forked::Parent { pid, .. } => Ok(Self { socket: Some(ours), pid }),
             Forked::Child => {
                 drop(ours);
-                let work = std::panic::AssertUnwindSafe(|| keep(&theirs, plan, registry, name));
+                let work = std::panic::AssertUnwindSafe(|| keep(&theirs, &plan, registry, name));
                 let done = std::panic::catch_unwind(work);
                 ringfence_sys::exit_now(i32::from(done.is_err()))
             }
@@ -63,6 +80,23 @@ impl Drop for Keeper {
         drop(self.socket.take());
         let _ = ringfence_sys::reap_pid(self.pid, true);
     }
+}
+
+/// Puts interpreter, bootstrap and the worker's plan together into what the zygote executes.
+fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &[String]) -> Vec<OsString> {
+    let config = serde_json::json!({
+        "setup": plan.setup,
+        "seal": plan.seal,
+        "given_calls": plan.given_calls,
+        "listener": plan.listener,
+        "unshare_and_setns": plan.unshare_and_setns,
+        "preload": preload,
+    });
+    let options = ["-I", "-X", "utf8", "-c", LOADER, GUEST];
+    let mut argv = vec![interpreter.executable.clone().into_os_string()];
+    argv.extend(options.map(OsString::from));
+    argv.push(config.to_string().into());
+    argv
 }
 
 fn keep(socket: &OwnedFd, plan: &CodePlan, registry: &Registry, name: &str) {

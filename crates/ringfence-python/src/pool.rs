@@ -1,43 +1,24 @@
 //! Warm workers, each for one run. A thread refills what runs take; a zygote that dies is replaced.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ringfence_jail::Registry;
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Problem, Start};
 use ringfence_sys::CallError;
 
-use crate::interpreter::Interpreter;
 use crate::keeper::Keeper;
 use crate::worker::{Ended, Exit, Finished, Job, Worker};
 use crate::zygote::{Awaited, Zygote};
-
-/// The bootstrap, as the interpreter gets it.
-const GUEST: &str = include_str!("guest/guest.py");
-
-/// Runs the bootstrap with builtins of its own: a program that replaces `len` replaces its own.
-const LOADER: &str = "import sys, builtins; \
-    exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
 const STARTS_MAX: u32 = 5;
 
 /// Workers asked for at once: one is forked while another builds its fence.
 const COMING_MAX: usize = 3;
-
-/// How a pool is kept.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Workers that wait.
-    pub n_waiting: usize,
-    /// Modules every worker has loaded already.
-    pub preload: Vec<String>,
-}
 
 /// What happened in a pool so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,38 +71,9 @@ impl Shared {
     }
 }
 
-/// Puts interpreter, bootstrap and the worker's plan together into what the zygote executes.
-pub(crate) fn argv(
-    interpreter: &Interpreter,
-    plan: &WorkerPlan,
-    preload: &[String],
-) -> Vec<OsString> {
-    let config = serde_json::json!({
-        "setup": plan.setup,
-        "seal": plan.seal,
-        "given_calls": plan.given_calls,
-        "listener": plan.listener,
-        "unshare_and_setns": plan.unshare_and_setns,
-        "preload": preload,
-    });
-    let options = ["-I", "-X", "utf8", "-c", LOADER, GUEST];
-    let mut argv = vec![interpreter.executable.clone().into_os_string()];
-    argv.extend(options.map(OsString::from));
-    argv.push(config.to_string().into());
-    argv
-}
-
 impl Pool {
-    /// Starts a keeper, a zygote and its first workers. The calling process must have one thread.
-    pub fn start(
-        mut plan: CodePlan,
-        interpreter: &Interpreter,
-        registry: &Registry,
-        name: &str,
-        settings: &Settings,
-    ) -> Result<Self, Problem> {
-        plan.zygote.argv = argv(interpreter, &plan.worker, &settings.preload);
-        let keeper = Keeper::start(&plan, registry, name)?;
+    /// Fills with workers, and keeps so many waiting.
+    pub fn start(keeper: Keeper, plan: &CodePlan, n_waiting: usize) -> Result<Self, Problem> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             ready: Condvar::new(),
@@ -132,13 +84,13 @@ impl Pool {
             keeper,
             plan: plan.worker.clone(),
             host_uid: plan.zygote.identity.host_uid,
-            n_waiting: settings.n_waiting.max(1),
+            n_waiting: n_waiting.max(1),
         };
         let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
         let refill = thread.spawn(move || refill.work()).map_err(|e| {
             Problem::internal("threads", "cannot start a thread for the pool").cause(e)
         })?;
-        Ok(Self { shared, refill: Some(refill), plan: plan.worker })
+        Ok(Self { shared, refill: Some(refill), plan: plan.worker.clone() })
     }
 
     /// What holds each run.
@@ -175,6 +127,17 @@ impl Pool {
     pub fn counts(&self) -> Counts {
         let state = self.shared.lock();
         Counts { waiting: state.waiting.len(), ..state.counts }
+    }
+
+    /// Memory that a waiting worker has to itself, where the kernel tells.
+    pub fn waiting_bytes(&self) -> Option<u64> {
+        let pid = self.shared.lock().waiting.front()?.host_pid;
+        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let kib = text
+            .lines()
+            .filter(|line| line.starts_with("Private_"))
+            .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        Some(kib.sum::<u64>() << 10)
     }
 
     /// Modules that were to be preloaded and that this interpreter has not.

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringfence_jail::Registry;
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Denial, DeniedBy, Layer, Problem};
@@ -20,7 +19,6 @@ use rustix::io::Errno;
 
 use crate::artifacts::Artifacts;
 use crate::channel;
-use crate::interpreter::Interpreter;
 use crate::keeper::Keeper;
 use crate::receipt;
 use crate::worker::{Ends, Fate, Job, Output, Run, Said, Worker, cpu_so_far};
@@ -106,16 +104,8 @@ pub enum CellEnd {
 }
 
 impl Repl {
-    /// Starts a session. The calling process must have one thread; `plan` must allow checkpoints.
-    pub fn start(
-        mut plan: CodePlan,
-        interpreter: &Interpreter,
-        registry: &Registry,
-        name: &str,
-        preload: &[String],
-    ) -> Result<Self, Problem> {
-        plan.zygote.argv = crate::pool::argv(interpreter, &plan.worker, preload);
-        let keeper = Keeper::start(&plan, registry, name)?;
+    /// Starts a session; `plan` must allow checkpoints.
+    pub fn start(keeper: Keeper, plan: &CodePlan) -> Result<Self, Problem> {
         let zygote = Zygote::start(&keeper)?;
         let cannot =
             |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
@@ -145,7 +135,7 @@ impl Repl {
             worker,
             _zygote: zygote,
             _keeper: keeper,
-            plan: plan.worker,
+            plan: plan.worker.clone(),
         };
         Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
     }

@@ -28,7 +28,12 @@ pub(crate) enum Command {
     /// Judge Python code by its syntax tree; nothing runs
     Check(CheckArgs),
     /// Print the plan that would run, without running it
-    #[command(mut_arg("json", |json| json.help("Print the plan as JSON")))]
+    #[command(
+        mut_arg("json", |json| json.help("Print the plan as JSON")),
+        mut_arg("argv", |argv| argv.required(false).required_unless_present("python")),
+        mut_arg("python", |python| python.num_args(0..=1).default_missing_value("python3")
+            .help("The plan of Python runs instead of a command's, with this interpreter"))
+    )]
     Explain(RunArgs),
     /// Say what this host can enforce, proved by live probes, and the fix for each gap
     Doctor(JsonArgs),
@@ -182,6 +187,9 @@ pub(crate) struct BenchArgs {
     /// Files in the large workspace and the large tree
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(crate) files: u32,
+    /// The interpreter to measure
+    #[arg(long, value_name = "PATH")]
+    pub(crate) python: Option<String>,
     /// Only comparisons whose name contains this
     #[arg(long)]
     pub(crate) only: Option<String>,

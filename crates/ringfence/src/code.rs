@@ -7,7 +7,7 @@ use ringfence_jail::Registry;
 use ringfence_jail::survey::{Caller, host_facts};
 use ringfence_plan::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 use ringfence_python::{
-    Artifacts, Ended, Exit, Finished, Interpreter, Job, Output, Pool, Raised, Repl, Said, Settings,
+    Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Raised, Repl, Said,
     Tried, discover,
 };
 use ringfence_screen::Verdict;
@@ -120,22 +120,35 @@ impl CodeFence {
         &self.plan
     }
 
+    /// Starts what workers come from. The calling process must have one thread.
+    pub(crate) fn keeper(&self, how: Use) -> Result<Keeper, Problem> {
+        let name = fresh_id()?.short();
+        let preload = self.preload(how);
+        Keeper::start(&self.plan, &self.interpreter, &preload, &self.registry, &name)
+    }
+
     /// Starts workers. The calling process must have one thread.
     pub(crate) fn pool(&self, how: Use) -> Result<Pool, Problem> {
+        self.pool_of(self.keeper(how)?, how)
+    }
+
+    /// Starts workers of a keeper of this fence's.
+    pub(crate) fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
         let n_waiting = match how {
             Use::Often { n_parallel } => 2 * n_parallel,
             _ => 1,
         };
-        let settings = Settings { n_waiting, preload: self.preload(how) };
-        let name = fresh_id()?.short();
-        Pool::start(self.plan.clone(), &self.interpreter, &self.registry, &name, &settings)
+        Pool::start(keeper, &self.plan, n_waiting)
     }
 
-    /// Starts a session.
+    /// Starts a session. The calling process must have one thread.
     pub(crate) fn repl(&self) -> Result<Repl, Problem> {
-        let name = fresh_id()?.short();
-        let preload = self.preload(Use::Session);
-        Repl::start(self.plan.clone(), &self.interpreter, &self.registry, &name, &preload)
+        self.repl_of(self.keeper(Use::Session)?)
+    }
+
+    /// Starts a session of a keeper of this fence's.
+    pub(crate) fn repl_of(&self, keeper: Keeper) -> Result<Repl, Problem> {
+        Repl::start(keeper, &self.plan)
     }
 
     fn preload(&self, how: Use) -> Vec<String> {

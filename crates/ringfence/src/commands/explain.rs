@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use ringfence_spec::Problem;
 
 use crate::cli::RunArgs;
+use crate::code::{CodeFence, Use};
 use crate::fence::{Fence, Io};
 use crate::present;
-use crate::settings::{Surroundings, effective};
+use crate::settings::{Surroundings, effective, effective_code};
 
 /// Prints the plan.
 pub(crate) fn explain(args: RunArgs) -> ExitCode {
@@ -19,6 +20,16 @@ pub(crate) fn explain(args: RunArgs) -> ExitCode {
 
 fn attempt(args: RunArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
+    if args.argv.is_empty() {
+        let effective = effective_code(&args.policy, &around)?;
+        let fence = CodeFence::new(&effective, &around, Use::Once)?;
+        if args.json {
+            present::json(fence.plan());
+        } else {
+            present::text(&ringfence_plan::render_code(fence.plan()));
+        }
+        return Ok(());
+    }
     let effective = effective(&args.policy, &around)?;
     let fence = Fence::new(&effective, &around, args.argv, Io::Passthrough { terminal: false })?;
     let plan = fence.explain()?;

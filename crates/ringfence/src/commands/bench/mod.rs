@@ -1,6 +1,8 @@
 //! `ringfence bench`: the numbers of SPECIFICATION.md, measured here beside the peers found installed. Every round runs
 //! each contender once, in turn, so that a noisy moment hits all of them; ratios hold where absolute times do not.
 
+mod python;
+
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -184,8 +186,24 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
         Duration::ZERO,
         &[entry("ringfence", fenced(&calls), &denial), entry("plain", owned(&calls), &denial)],
     )?;
+    if let Some(python) = python_on_path(args) {
+        let peer =
+            "--unshare-all --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --die-with-parent";
+        let mut bwrap = vec!["bwrap"];
+        bwrap.extend(peer.split(' '));
+        bwrap.extend([python.as_str(), "-I", "-c", "print(1)"]);
+        let exec = [own.as_str(), "exec", "--python", &python, "-c", "print(1)"];
+        let mut cold = vec![entry("ringfence", owned(&exec), &empty)];
+        if installed("bwrap") {
+            cold.push(entry("bwrap", owned(&bwrap), &empty));
+        }
+        add("python_cold", "print(1), started for it alone", quiet_rounds, Duration::ZERO, &cold)?;
+    }
     if wanted("screen") {
         comparisons.push(screening(args.rounds)?);
+    }
+    if let Some(python) = python_on_path(args) {
+        comparisons.extend(python::comparisons(args.rounds, Some(&python), &wanted)?);
     }
 
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -227,6 +245,12 @@ fn peers(cwd: &Path) -> Vec<Entry> {
         }
     }
     found
+}
+
+/// The interpreter to measure: Debian's, if it is there, so that figures compare.
+fn python_on_path(args: &BenchArgs) -> Option<String> {
+    let given = args.python.clone();
+    given.or_else(|| Path::new("/usr/bin/python3").exists().then(|| "/usr/bin/python3".to_owned()))
 }
 
 fn compare(
@@ -281,7 +305,7 @@ fn summary(
 }
 
 /// A program of 2 KB, as agents write them.
-const PROGRAM: &str = include_str!("bench_screen.py");
+const PROGRAM: &str = include_str!("screen.py");
 
 /// Screens the same program once in each round, here and in a Python that waits beside.
 fn screening(rounds: u32) -> Result<Comparison, Problem> {
