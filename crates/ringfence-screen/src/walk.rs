@@ -1,6 +1,8 @@
 //! One walk over a syntax tree. Collects bindings and mentions, asks the rules about everything that can be judged on the
 //! spot, and judges mentions at the end, when every binding is known.
 
+use std::borrow::Cow;
+
 use ringfence_spec::CodePreset;
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
 use ruff_python_ast::{
@@ -17,6 +19,9 @@ use crate::rules::modules::{self, Kind, Known, Module};
 use crate::rules::{self, Rule, attributes, classes, strict, strings};
 use crate::verdict::Findings;
 
+/// Names read in a program of 2 KB.
+const MENTIONS_EXPECTED: usize = 256;
+
 /// Walks a valid module and notes every broken rule of a preset.
 pub(crate) fn walk(
     body: &[Stmt],
@@ -29,11 +34,12 @@ pub(crate) fn walk(
         extra_imports,
         findings,
         names: Names::new(),
-        mentions: Vec::new(),
+        mentions: Vec::with_capacity(MENTIONS_EXPECTED),
         scope: MODULE,
         block_end: TextSize::default(),
         annotation: false,
         functions: Vec::new(),
+        chain_buffer: Vec::new(),
     };
     walk.visit_body(body);
     walk.judge_mentions();
@@ -81,6 +87,7 @@ struct Walk<'a, 'f> {
     /// Whether an annotation is being walked.
     annotation: bool,
     functions: Vec<Defined<'a>>,
+    chain_buffer: Vec<&'a Identifier>,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -558,10 +565,12 @@ impl<'a> Walk<'a, '_> {
             }
             return;
         }
-        match self.names.reach(mention.scope, id, at) {
-            Reach::Module(module) => self.judge_module(mention, module),
-            Reach::Unbound => self.judge_unbound(mention),
-            Reach::Own | Reach::BuiltinOrOwn => {}
+        if self.names.may_be_module(id) {
+            if let Reach::Module(module) = self.names.reach(mention.scope, id, at) {
+                self.judge_module(mention, module);
+            }
+        } else if let Used::Member(outermost) = mention.used {
+            self.judge_member_of_unknown(mention, outermost);
         }
     }
 
@@ -586,13 +595,14 @@ impl<'a> Walk<'a, '_> {
             (Unless::OneArgument, Used::Type) => {}
             (Unless::OneArgument, Used::Argument(callee))
                 if matches!(callee.id.as_str(), "isinstance" | "issubclass")
-                    && self.is_builtin(callee, mention.scope) => {}
+                    && self.is_unbound(callee, mention.scope) => {}
             (_, Used::Call(_)) => self.add(&rules::CALL_NOT_ALLOWED, at, id, builtin.hint),
             _ => self.add(&rules::NAME_NOT_ALLOWED, at, id, builtin.hint),
         }
     }
 
-    fn is_builtin(&self, name: &ExprName, scope: ScopeId) -> bool {
+    /// Whether the source binds a name nowhere.
+    fn is_unbound(&self, name: &ExprName, scope: ScopeId) -> bool {
         matches!(self.names.reach(scope, name.id.as_str(), name.start()), Reach::Unbound)
     }
 
@@ -619,7 +629,7 @@ impl<'a> Walk<'a, '_> {
             Used::Deleted => {}
             Used::Argument(callee)
                 if calls::only_looks(callee.id.as_str())
-                    && self.is_builtin(callee, mention.scope) => {}
+                    && self.is_unbound(callee, mention.scope) => {}
             _ if module.kind == Kind::Package => {}
             _ => {
                 let hint = "use the module by its name, or import the member you need";
@@ -637,61 +647,63 @@ impl<'a> Walk<'a, '_> {
         module: &'static Module,
         outermost: &'a ExprAttribute,
     ) -> Option<&'static Module> {
-        let mut chain: Vec<&'a Identifier> = vec![&outermost.attr];
+        // One buffer for every chain: most are one or two names long.
+        let mut chain = std::mem::take(&mut self.chain_buffer);
         let mut current = outermost;
+        chain.push(&outermost.attr);
         while let Expr::Attribute(inner) = &*current.value {
             chain.push(&inner.attr);
             current = inner;
         }
         let mut module = module;
-        let mut path = module.name.to_owned();
+        let mut path = Cow::Borrowed(module.name);
         let mut is_module = true;
-        for name in chain.into_iter().rev() {
+        while let Some(name) = chain.pop() {
+            let id = name.id.as_str();
+            let is_last = chain.is_empty();
             // Past a member nothing is known but names that lead out: `asyncio.events.os`.
-            if !is_module && !modules::leads_out(name.id.as_str()) {
-                path = format!("{path}.{}", name.id);
-                continue;
+            if is_module || modules::leads_out(id) {
+                match self.member(by, module, &path, name) {
+                    Imported::Module(next) => {
+                        is_module = true;
+                        if !(next.kind == Kind::Package && next.name == module.name) {
+                            module = next;
+                            path = Cow::Borrowed(next.name);
+                            continue;
+                        }
+                    }
+                    Imported::Value => is_module = false,
+                }
             }
-            match self.member(by, module, &path, name) {
-                Imported::Module(next) => {
-                    let below = module.kind == Kind::Package && next.name == module.name;
-                    path = if below { format!("{path}.{}", name.id) } else { next.name.to_owned() };
-                    module = next;
-                    is_module = true;
-                }
-                Imported::Value => {
-                    path = format!("{path}.{}", name.id);
-                    is_module = false;
-                }
+            if !is_last {
+                path = Cow::Owned(format!("{path}.{id}"));
             }
         }
+        self.chain_buffer = chain;
         is_module.then_some(module)
     }
 
     /// A name that this source does not bind is a variable of the session, which may be a module.
-    fn judge_unbound(&mut self, mention: &Mention<'a>) {
-        let Used::Member(outermost) = mention.used else { return };
+    fn judge_member_of_unknown(&mut self, mention: &Mention<'a>, outermost: &'a ExprAttribute) {
         let id = mention.name.id.as_str();
-        let mut known = false;
-        // By every looser preset too, so that none of them refuses what this one allows.
-        let own = self.preset;
-        for by in [CodePreset::Standard, CodePreset::Data].into_iter().filter(|by| *by >= own) {
-            if let Known::Listed(module) = modules::find(id, by, &[])
-                && module.kind == Kind::Standard
-            {
-                self.judge_members(by, module, outermost);
-                known = true;
-            }
-        }
-        if known {
-            return;
-        }
         let mut first = outermost;
         while let Expr::Attribute(inner) = &*first.value {
             first = inner;
         }
         let member = first.attr.id.as_str();
-        if matches!(member, "sys" | "os" | "builtins" | "bltns" | "_sys" | "_os") {
+        let module = modules::listed(id).filter(|module| module.kind == Kind::Standard);
+        let leads_out = matches!(member, "sys" | "os" | "builtins" | "bltns" | "_sys" | "_os");
+        if !(module.is_some() || leads_out) || !self.is_unbound(mention.name, mention.scope) {
+            return;
+        }
+        if let Some(module) = module {
+            // By every looser preset too, so that none of them refuses what this one allows.
+            for by in [CodePreset::Standard, CodePreset::Data] {
+                if by >= self.preset && by >= module.from {
+                    self.judge_members(by, module, outermost);
+                }
+            }
+        } else {
             let hint = format!("if `{id}` is a module, import what you need of it");
             self.add(&rules::MODULE_MEMBER_NOT_ALLOWED, first.attr.start(), member, hint);
         }

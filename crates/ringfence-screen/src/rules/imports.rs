@@ -72,25 +72,25 @@ pub(crate) fn member(
     preset: CodePreset,
     extra: &[String],
 ) -> Result<Imported, Refusal> {
-    let below = format!("{path}.{member}");
-    if let Known::Extra = modules::find(&below, preset, extra) {
+    let below = || format!("{path}.{member}");
+    if !extra.is_empty() && matches!(modules::find(&below(), preset, extra), Known::Extra) {
         return Ok(Imported::Value);
     }
     let refuse = |hint: String| Refusal {
         rule: &MODULE_MEMBER_NOT_ALLOWED,
         risk: MODULE_MEMBER_NOT_ALLOWED.risk,
-        subject: below.clone(),
+        subject: below(),
         hint,
     };
     if !of.has(member, preset) {
-        return Err(refuse(match (of.few(preset), member_instead(&below)) {
+        return Err(refuse(match (of.few(preset), member_instead(&below())) {
             (_, Some(instead)) => instead.to_owned(),
             (Some(few), None) => format!("of `{path}` this preset has {}", few.join(", ")),
             (None, None) => format!("this member of `{path}` is not available"),
         }));
     }
-    if of.kind == Kind::Standard
-        && let Known::Listed(module) = modules::find(&below, preset, &[])
+    if of.parent
+        && let Known::Listed(module) = modules::find(&below(), preset, &[])
     {
         return Ok(Imported::Module(module));
     }

@@ -1,7 +1,10 @@
 //! Which modules each preset may import (R1.3), and which of their members. A module of the standard library shows what it
 //! imported itself (`enum.sys`, `random._os`); those are not its members here.
 
+use std::sync::LazyLock;
+
 use ringfence_spec::CodePreset;
+use rustc_hash::FxHashMap;
 
 /// A module somebody may import.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) struct Module {
     never: &'static [&'static str],
     /// Whether `from x import *` brings its own functions and nothing else.
     pub(crate) star: bool,
+    /// Whether modules below it are on the list by themselves.
+    pub(crate) parent: bool,
     /// Where it comes from.
     pub(crate) kind: Kind,
 }
@@ -39,6 +44,7 @@ const fn module(name: &'static str, from: CodePreset) -> Module {
         whole_from: CodePreset::Strict,
         never: &[],
         star: false,
+        parent: false,
         kind: Kind::Standard,
     }
 }
@@ -58,6 +64,10 @@ const fn package(name: &'static str) -> Module {
 impl Module {
     const fn star(self) -> Self {
         Self { star: true, ..self }
+    }
+
+    const fn parent(self) -> Self {
+        Self { parent: true, ..self }
     }
 
     const fn never(self, never: &'static [&'static str]) -> Self {
@@ -113,15 +123,15 @@ pub(crate) const MODULES: &[Module] = &[
     data("bz2"),
     standard("calendar").never(&["main"]),
     standard("cmath").star(),
-    standard("code_api").only(&["filtering", "reranking", "search"], CodePreset::Open),
+    standard("code_api").only(&["filtering", "reranking", "search"], CodePreset::Open).parent(),
     standard("code_api.filtering"),
     standard("code_api.reranking"),
     standard("code_api.search"),
     data("codecs"),
-    standard("collections").star(),
+    standard("collections").star().parent(),
     standard("collections.abc").star(),
     data("colorsys"),
-    data("concurrent"),
+    data("concurrent").parent(),
     // Code runs have no child processes.
     data("concurrent.futures").never(&["ProcessPoolExecutor", "process"]),
     data("configparser"),
@@ -150,7 +160,7 @@ pub(crate) const MODULES: &[Module] = &[
     standard("hashlib"),
     standard("heapq").star(),
     data("hmac"),
-    data("html"),
+    data("html").parent(),
     data("html.entities"),
     data("html.parser"),
     package("imageio"),
@@ -161,7 +171,7 @@ pub(crate) const MODULES: &[Module] = &[
     data("keyword"),
     data("locale"),
     // `logging.config` calls whatever a dict names.
-    data("logging").never(&["config"]),
+    data("logging").never(&["config"]).parent(),
     data("logging.handlers"),
     package("lxml"),
     data("lzma"),
@@ -176,7 +186,7 @@ pub(crate) const MODULES: &[Module] = &[
     package("openpyxl"),
     // attrgetter and methodcaller are judged by the names they are called with.
     data("operator"),
-    data("os").only(OS, CodePreset::Open),
+    data("os").only(OS, CodePreset::Open).parent(),
     data("os.path"),
     package("pandas"),
     data("pathlib"),
@@ -233,7 +243,7 @@ pub(crate) const MODULES: &[Module] = &[
     standard("typing").never(&["ForwardRef", "evaluate_forward_ref", "get_type_hints"]),
     package("tzdata"),
     standard("unicodedata"),
-    data("urllib").only(&["parse"], CodePreset::Open),
+    data("urllib").only(&["parse"], CodePreset::Open).parent(),
     data("urllib.parse"),
     standard("uuid").never(&["main"]),
     data("warnings"),
@@ -242,12 +252,12 @@ pub(crate) const MODULES: &[Module] = &[
     package("xarray"),
     package("xlrd"),
     package("xlsxwriter"),
-    data("xml"),
-    data("xml.dom"),
+    data("xml").parent(),
+    data("xml.dom").parent(),
     data("xml.dom.minidom"),
-    data("xml.etree"),
+    data("xml.etree").parent(),
     data("xml.etree.ElementTree"),
-    data("xml.sax"),
+    data("xml.sax").parent(),
     data("xml.sax.saxutils"),
     data("zipfile"),
     data("zlib"),
@@ -267,6 +277,8 @@ const OS: &[&str] = &[
     "X_OK",
     "access",
     "altsep",
+    "chdir",
+    "chmod",
     "cpu_count",
     "curdir",
     "devnull",
@@ -280,7 +292,9 @@ const OS: &[&str] = &[
     "getcwd",
     "getenv",
     "getpid",
+    "getuid",
     "linesep",
+    "link",
     "listdir",
     "lstat",
     "makedirs",
@@ -290,6 +304,7 @@ const OS: &[&str] = &[
     "path",
     "pathsep",
     "process_cpu_count",
+    "readlink",
     "remove",
     "removedirs",
     "rename",
@@ -300,6 +315,7 @@ const OS: &[&str] = &[
     "sep",
     "stat",
     "stat_result",
+    "symlink",
     "truncate",
     "unlink",
     "urandom",
@@ -391,15 +407,20 @@ pub(crate) fn find(path: &str, preset: CodePreset, extra: &[String]) -> Known {
     if extra.iter().any(|module| names(module)) {
         return Known::Extra;
     }
-    let listed = |name: &str| {
-        let at = MODULES.binary_search_by(|module| module.name.cmp(name)).ok()?;
-        Some(&MODULES[at]).filter(|module| module.from <= preset)
-    };
+    let allowed = |name: &str| listed(name).filter(|module| module.from <= preset);
     // A library's submodules are as its package; of the standard library each is listed by itself.
     let top = path.split_once('.').map_or(path, |(top, _)| top);
-    listed(path)
-        .or_else(|| listed(top).filter(|module| module.kind == Kind::Package))
+    allowed(path)
+        .or_else(|| allowed(top).filter(|module| module.kind == Kind::Package))
         .map_or(Known::No, Known::Listed)
+}
+
+/// The module on a list by this very name, whichever preset may import it.
+pub(crate) fn listed(name: &str) -> Option<&'static Module> {
+    // Every name before a dot is asked about, so a search by comparing would be felt.
+    static BY_NAME: LazyLock<FxHashMap<&str, &Module>> =
+        LazyLock::new(|| MODULES.iter().map(|module| (module.name, module)).collect());
+    BY_NAME.get(name).copied()
 }
 
 /// Whether a name is a module of the standard library, which others show as a member when they have imported it.
@@ -725,6 +746,14 @@ mod tests {
             assert!(list.windows(2).all(|pair| pair[0] < pair[1]), "{list:?}");
         }
         assert!(MODULES.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for module in MODULES.iter().filter(|module| module.kind == Kind::Standard) {
+            let below = format!("{}.", module.name);
+            assert_eq!(
+                module.parent,
+                MODULES.iter().any(|m| m.name.starts_with(&below)),
+                "{below}"
+            );
+        }
     }
 
     #[test]
