@@ -74,6 +74,27 @@ pub(crate) fn only_looks(name: &str) -> bool {
     matches!(name, "dir" | "hasattr" | "id" | "isinstance" | "print" | "repr" | "str")
 }
 
+/// Library functions that read attributes by name, and what makes a call of them harmless.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadsByName {
+    /// `operator.attrgetter`: each argument is a literal.
+    Each,
+    /// `operator.methodcaller`: the first argument is a literal.
+    First,
+    /// `functools.wraps`: no list of names is given, so that it takes its own.
+    None,
+}
+
+/// Whether a function of this name reads attributes by name.
+pub(crate) fn reads_by_name(function: &str) -> Option<ReadsByName> {
+    match function {
+        "attrgetter" => Some(ReadsByName::Each),
+        "methodcaller" => Some(ReadsByName::First),
+        "wraps" => Some(ReadsByName::None),
+        _ => None,
+    }
+}
+
 /// What a call of getattr, setattr or delattr, or of a method like `__setattr__`, names.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AttributeName<'a> {

@@ -82,7 +82,7 @@ pub(crate) fn member(
         subject: below(),
         hint,
     };
-    if !of.has(member, preset) {
+    if !of.has(member, preset) || of.has_inner_beside(member) {
         return Err(refuse(match (of.few(preset), member_instead(&below())) {
             (_, Some(instead)) => instead.to_owned(),
             (Some(few), None) => format!("of `{path}` this preset has {}", few.join(", ")),
@@ -92,6 +92,9 @@ pub(crate) fn member(
     if of.parent
         && let Known::Listed(module) = modules::find(&below(), preset, &[])
     {
+        return Ok(Imported::Module(module));
+    }
+    if let Some(module) = of.beside(member) {
         return Ok(Imported::Module(module));
     }
     // What a module imported for itself is a way to that other module.
@@ -129,6 +132,7 @@ fn member_instead(path: &str) -> Option<&'static str> {
         "functools.singledispatch" | "functools.singledispatchmethod" => {
             "choose by `isinstance`, or by a dict from type to function"
         }
+        "functools.update_wrapper" => "use `functools.wraps(function)`",
         "string.Formatter" => "use an f-string or `str.format`",
         "typing.get_type_hints" => "a dataclass has `dataclasses.fields(x)`",
         "concurrent.futures.ProcessPoolExecutor" => "use `ThreadPoolExecutor`",

@@ -86,6 +86,21 @@ impl Module {
         self.only.is_empty() || preset >= self.whole_from || self.only.contains(&member)
     }
 
+    /// The package it is in, where that is on a list.
+    fn package(&self) -> Option<&'static Module> {
+        self.name.rsplit_once('.').and_then(|(package, _)| listed(package))
+    }
+
+    /// Whether a member is a module beside it in its package that no preset may use.
+    pub(crate) fn has_inner_beside(&self, member: &str) -> bool {
+        self.package().is_some_and(|package| package.never.contains(&member))
+    }
+
+    /// The module on a list that is beside it in its package: `json.decoder` shows `scanner`.
+    pub(crate) fn beside(&self, member: &str) -> Option<&'static Module> {
+        self.package().and_then(|package| listed(&format!("{}.{member}", package.name)))
+    }
+
     /// Whether a member that is called like a module of the library is the module's own: `time.time`, `sys.platform`.
     pub(crate) fn owns(&self, member: &str) -> bool {
         self.name == member
@@ -108,13 +123,19 @@ pub(crate) const MODULES: &[Module] = &[
     package("altair"),
     data("argparse"),
     standard("array"),
-    data("asyncio").never(&[
-        "create_subprocess_exec",
-        "create_subprocess_shell",
-        "subprocess",
-        "SubprocessProtocol",
-        "SubprocessTransport",
-    ]),
+    data("asyncio").never(ASYNCIO_INNER).parent(),
+    data("asyncio.coroutines"),
+    data("asyncio.events"),
+    data("asyncio.exceptions"),
+    data("asyncio.futures"),
+    data("asyncio.locks"),
+    data("asyncio.queues"),
+    data("asyncio.runners"),
+    data("asyncio.streams"),
+    data("asyncio.taskgroups"),
+    data("asyncio.tasks"),
+    data("asyncio.threads"),
+    data("asyncio.timeouts"),
     data("atexit").only(&["register", "unregister"], CodePreset::Open),
     standard("base64").never(&["main"]),
     standard("binascii"),
@@ -129,11 +150,11 @@ pub(crate) const MODULES: &[Module] = &[
     standard("code_api.search"),
     data("codecs"),
     standard("collections").star().parent(),
-    standard("collections.abc").star(),
+    standard("collections.abc").star().never(&["FunctionType"]),
     data("colorsys"),
-    data("concurrent").parent(),
+    data("concurrent").only(&["futures"], CodePreset::Open).parent(),
     // Code runs have no child processes.
-    data("concurrent.futures").never(&["ProcessPoolExecutor", "process"]),
+    data("concurrent.futures").never(&["ProcessPoolExecutor", "process", "thread"]),
     data("configparser"),
     standard("contextlib"),
     data("contextvars"),
@@ -142,18 +163,20 @@ pub(crate) const MODULES: &[Module] = &[
     package("cv2"),
     package("cycler"),
     // Makes a class from values, like `type` with three arguments.
-    standard("dataclasses").never(&["make_dataclass"]),
+    standard("dataclasses").never(&["FunctionType", "make_dataclass"]),
     standard("datetime").star(),
     package("dateutil"),
     standard("decimal").star(),
     standard("difflib"),
-    standard("enum").never(&["EnumMeta", "EnumType", "bltns"]),
+    // `global_enum` writes into any module.
+    standard("enum").never(&["EnumMeta", "EnumType", "bltns", "global_enum"]),
     data("errno"),
     data("filecmp"),
     data("fnmatch"),
     standard("fractions").star(),
-    // Evaluates annotations that are text, as `typing.get_type_hints` does.
-    standard("functools").never(&["singledispatch", "singledispatchmethod"]),
+    // `singledispatch` evaluates annotations that are text, as `typing.get_type_hints` does; `update_wrapper` reads any
+    // attribute, and so does `wraps`, which is judged by its arguments.
+    standard("functools").never(&["singledispatch", "singledispatchmethod", "update_wrapper"]),
     data("glob"),
     data("graphlib"),
     data("gzip"),
@@ -167,7 +190,10 @@ pub(crate) const MODULES: &[Module] = &[
     standard("io").only(&["BytesIO", "StringIO"], CodePreset::Data),
     data("ipaddress"),
     standard("itertools").star(),
-    standard("json"),
+    standard("json").never(&["tool"]).parent(),
+    standard("json.decoder"),
+    standard("json.encoder"),
+    standard("json.scanner"),
     data("keyword"),
     data("locale"),
     // `logging.config` calls whatever a dict names.
@@ -214,12 +240,12 @@ pub(crate) const MODULES: &[Module] = &[
     data("shutil"),
     package("skimage"),
     package("sklearn"),
-    data("sqlite3"),
+    data("sqlite3").never(&["dbapi2", "dump", "test"]),
     data("stat"),
     standard("statistics").star(),
     package("statsmodels"),
     // `Formatter().get_field("0.__class__", …)` reads any attribute.
-    standard("string").never(&["Formatter"]),
+    standard("string").never(&["Formatter", "templatelib"]),
     data("stringprep"),
     standard("struct"),
     package("sympy").star(),
@@ -240,7 +266,12 @@ pub(crate) const MODULES: &[Module] = &[
     package("tqdm"),
     data("traceback").never(&["walk_stack", "walk_tb"]),
     data("types").only(TYPES, CodePreset::Open),
-    standard("typing").never(&["ForwardRef", "evaluate_forward_ref", "get_type_hints"]),
+    standard("typing").never(&[
+        "ForwardRef",
+        "evaluate_forward_ref",
+        "get_type_hints",
+        "stdlib_re",
+    ]),
     package("tzdata"),
     standard("unicodedata"),
     data("urllib").only(&["parse"], CodePreset::Open).parent(),
@@ -252,16 +283,45 @@ pub(crate) const MODULES: &[Module] = &[
     package("xarray"),
     package("xlrd"),
     package("xlsxwriter"),
-    data("xml").parent(),
-    data("xml.dom").parent(),
-    data("xml.dom.minidom"),
-    data("xml.etree").parent(),
-    data("xml.etree.ElementTree"),
-    data("xml.sax").parent(),
+    data("xml").never(&["parsers"]).parent(),
+    data("xml.dom").only(&["minidom"], CodePreset::Open).parent(),
+    data("xml.dom.minidom").never(&["domreg"]),
+    data("xml.etree").only(&["ElementTree"], CodePreset::Open).parent(),
+    data("xml.etree.ElementTree").never(&["ElementPath"]),
+    data("xml.sax").never(&["expatreader"]).parent(),
+    data("xml.sax.handler"),
     data("xml.sax.saxutils"),
+    data("xml.sax.xmlreader"),
     data("zipfile"),
     data("zlib"),
     standard("zoneinfo"),
+];
+
+/// Parts of `asyncio` that start processes or show the event loop from inside.
+const ASYNCIO_INNER: &[&str] = &[
+    "SubprocessProtocol",
+    "SubprocessTransport",
+    "base_events",
+    "base_futures",
+    "base_subprocess",
+    "base_tasks",
+    "constants",
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+    "format_helpers",
+    "log",
+    "mixins",
+    "proactor_events",
+    "protocols",
+    "selector_events",
+    "sslproto",
+    "staggered",
+    "subprocess",
+    "transports",
+    "trsock",
+    "unix_events",
+    "windows_events",
+    "windows_utils",
 ];
 
 /// What `os` offers beside `os.path`: files and directories, which `open` and `pathlib` reach as well, and constants.
@@ -387,6 +447,12 @@ const TYPES: &[&str] = &[
     "SimpleNamespace",
     "UnionType",
 ];
+
+/// The modules a preset may import, by their dotted names. `open` has no list and `strict` an empty one.
+pub fn importable(preset: CodePreset) -> impl Iterator<Item = &'static str> {
+    let listed = (CodePreset::Standard..=CodePreset::Data).contains(&preset);
+    MODULES.iter().filter(move |module| listed && module.from <= preset).map(|module| module.name)
+}
 
 /// How a dotted name stands to the lists.
 #[derive(Clone, Copy, Debug)]
