@@ -1,4 +1,5 @@
-//! Proofs that take too long for `cargo test`, one command each. Measures the binary from outside; links none of its crates.
+//! Proofs that take too long for `cargo test`, one command each. They measure the binary from outside; only `fuzz` links a
+//! crate of it.
 //!
 //! ```text
 //! cargo xtask soak                       1,000 hostile programs, each dead at its deadline, nothing left
@@ -10,13 +11,17 @@
 //! cargo xtask vm --kernel 6.12           another series that apt knows
 //! cargo xtask vm --scenario nouserns     one of default, nouserns, nolandlock, nothing
 //! cargo xtask vm --scenario escapes      every attack of `escapes/`, as an ordinary user; long
+//!
+//! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order
 //! ```
 //! `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!
-//! Both exit 0 when everything held, 1 when something did not, 2 when they could not try.
+//! All exit 0 when everything held, 1 when something did not, 2 when they could not try.
 //! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
 
+mod fuzz;
 mod program;
+mod random;
 mod soak;
 mod vm;
 
@@ -30,6 +35,8 @@ use clap::Parser;
 enum Task {
     /// Certain death: hostile programs die at their deadline and leave nothing
     Soak(soak::SoakArgs),
+    /// Hostile input: mutated sources, each with a verdict and no panic
+    Fuzz(fuzz::FuzzArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
     Vm(vm::VmArgs),
 }
@@ -49,6 +56,7 @@ enum Verdict {
 fn main() -> ExitCode {
     let verdict = match Task::parse() {
         Task::Soak(args) => soak::soak(&args),
+        Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Vm(args) => vm::vm(&args),
     };
     match verdict {

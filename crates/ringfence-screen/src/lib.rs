@@ -5,6 +5,7 @@
 //! the jail.
 
 mod invisible;
+mod mentions;
 mod names;
 mod rules;
 mod screen;
@@ -13,6 +14,7 @@ mod shape;
 mod verdict;
 mod walk;
 
+pub use rules::modules::importable;
 pub use rules::strict::BUILTINS as STRICT_BUILTINS;
 pub use rules::{RULES, Rule};
 pub use screen::screen;

@@ -1,11 +1,13 @@
 //! Who a name belongs to: Python's scopes, as far as a rule depends on them. Says whether a mention can reach a builtin or a
 //! module, and errs towards yes: a name counts as the program's own only where no order of execution says otherwise.
 
-use std::collections::{HashMap, HashSet};
-
 use ruff_text_size::TextSize;
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::rules::imports::Imported;
+
+/// Names bound in a program of 2 KB.
+const NAMES_EXPECTED: usize = 64;
 
 /// A scope, by number; the module is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,22 +69,25 @@ pub(crate) enum Reach {
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     scopes: Vec<Scope>,
-    bindings: HashMap<(ScopeId, &'a str), Binding>,
-    certain: HashMap<&'a str, Vec<Certain>>,
+    bindings: FxHashMap<(ScopeId, &'a str), Binding>,
+    certain: FxHashMap<&'a str, Vec<Certain>>,
     /// Where the module or a `global` statement's function binds a name to a module, by the last place.
-    modules: HashMap<&'a str, (TextSize, &'static crate::rules::modules::Module)>,
+    modules: FxHashMap<&'a str, (TextSize, &'static crate::rules::modules::Module)>,
     /// Names that are bound outside of functions somewhere.
-    outside: HashSet<&'a str>,
+    outside: FxHashSet<&'a str>,
+    /// Names that an import binds to a module anywhere.
+    imported: FxHashSet<&'a str>,
 }
 
 impl<'a> Names<'a> {
     pub(crate) fn new() -> Self {
         Self {
             scopes: vec![Scope { kind: ScopeKind::Module, parent: MODULE }],
-            bindings: HashMap::new(),
-            certain: HashMap::new(),
-            modules: HashMap::new(),
-            outside: HashSet::new(),
+            bindings: FxHashMap::with_capacity_and_hasher(NAMES_EXPECTED, FxBuildHasher),
+            certain: FxHashMap::with_capacity_and_hasher(NAMES_EXPECTED, FxBuildHasher),
+            modules: FxHashMap::default(),
+            outside: FxHashSet::default(),
+            imported: FxHashSet::default(),
         }
     }
 
@@ -117,6 +122,9 @@ impl<'a> Names<'a> {
 
     /// Notes that a scope binds a name somewhere.
     pub(crate) fn bind(&mut self, scope: ScopeId, name: &'a str, at: TextSize, what: Imported) {
+        if let Imported::Module(_) = what {
+            self.imported.insert(name);
+        }
         if self.is_outside(scope, name) {
             if self.kind(scope) == ScopeKind::Class {
                 self.bindings.entry((scope, name)).or_insert(Binding::Own(what));
@@ -156,6 +164,11 @@ impl<'a> Names<'a> {
                 matches!(self.bindings.get(&(scope, name)), Some(Binding::Global))
             }
         }
+    }
+
+    /// Whether a name stands for a module anywhere in the source: cheaper to ask than where.
+    pub(crate) fn may_be_module(&self, name: &str) -> bool {
+        self.imported.contains(name)
     }
 
     /// What a mention of a name reaches. Ask when the whole source has been walked.

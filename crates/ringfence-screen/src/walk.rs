@@ -1,21 +1,24 @@
-//! One walk over a syntax tree. Collects bindings and mentions, asks the rules about everything that can be judged on the
-//! spot, and judges mentions at the end, when every binding is known.
+//! One walk over a syntax tree. Collects bindings and mentions, and asks the rules about everything that can be judged on the
+//! spot. What a name stands for is judged in `mentions.rs`, at the end.
 
 use ringfence_spec::CodePreset;
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
 use ruff_python_ast::{
-    Comprehension, ExceptHandler, Expr, ExprAttribute, ExprCall, ExprContext, ExprLambda, ExprName,
-    Identifier, InterpolatedStringElement, Parameters, Pattern, PatternKeyword, Stmt, StmtClassDef,
-    StmtFunctionDef, StmtImport, StmtImportFrom, TypeParam, TypeParams,
+    CmpOp, Comprehension, ExceptHandler, Expr, ExprAttribute, ExprCall, ExprContext, ExprLambda,
+    ExprName, Identifier, InterpolatedStringElement, Parameters, Pattern, PatternKeyword, Stmt,
+    StmtClassDef, StmtFunctionDef, StmtImport, StmtImportFrom, TypeParam, TypeParams,
 };
 use ruff_text_size::{Ranged as _, TextSize};
 
-use crate::names::{MODULE, Names, Reach, ScopeId, ScopeKind};
-use crate::rules::calls::{self, AttributeName, Unless};
+use crate::names::{MODULE, Names, ScopeId, ScopeKind};
+use crate::rules::calls::{self, AttributeName, ReadsByName};
 use crate::rules::imports::{self, Imported, Refusal};
 use crate::rules::modules::{self, Kind, Known, Module};
 use crate::rules::{self, Rule, attributes, classes, strict, strings};
 use crate::verdict::Findings;
+
+/// Names read in a program of 2 KB.
+const MENTIONS_EXPECTED: usize = 256;
 
 /// Walks a valid module and notes every broken rule of a preset.
 pub(crate) fn walk(
@@ -29,30 +32,33 @@ pub(crate) fn walk(
         extra_imports,
         findings,
         names: Names::new(),
-        mentions: Vec::new(),
+        mentions: Vec::with_capacity(MENTIONS_EXPECTED),
         scope: MODULE,
         block_end: TextSize::default(),
         annotation: false,
         functions: Vec::new(),
+        chain_buffer: Vec::new(),
     };
     walk.visit_body(body);
     walk.judge_mentions();
 }
 
 /// A name that is read.
-struct Mention<'a> {
-    name: &'a ExprName,
-    scope: ScopeId,
-    used: Used<'a>,
+pub(crate) struct Mention<'a> {
+    pub(crate) name: &'a ExprName,
+    pub(crate) scope: ScopeId,
+    pub(crate) used: Used<'a>,
 }
 
 /// What a name is read for.
 #[derive(Clone, Copy)]
-enum Used<'a> {
+pub(crate) enum Used<'a> {
     /// As a value that may go anywhere.
     Value,
     /// Where only a type is meant: an annotation, a comparison, a subscript.
     Type,
+    /// By `is` and `is not`.
+    Identity,
     /// As the argument of a function called by this name.
     Argument(&'a ExprName),
     /// To be called.
@@ -69,22 +75,30 @@ struct Defined<'a> {
     parameters: &'a Parameters,
 }
 
-struct Walk<'a, 'f> {
-    preset: CodePreset,
+/// The walk, and what it has collected.
+pub(crate) struct Walk<'a, 'f> {
+    pub(crate) preset: CodePreset,
     extra_imports: &'f [String],
     findings: &'f mut Findings,
-    names: Names<'a>,
-    mentions: Vec<Mention<'a>>,
+    pub(crate) names: Names<'a>,
+    pub(crate) mentions: Vec<Mention<'a>>,
     scope: ScopeId,
     /// Where the block of statements being walked ends.
     block_end: TextSize,
     /// Whether an annotation is being walked.
     annotation: bool,
     functions: Vec<Defined<'a>>,
+    pub(crate) chain_buffer: Vec<&'a Identifier>,
 }
 
 impl<'a> Walk<'a, '_> {
-    fn add(&mut self, rule: &'static Rule, at: TextSize, subject: &str, hint: impl Into<String>) {
+    pub(crate) fn add(
+        &mut self,
+        rule: &'static Rule,
+        at: TextSize,
+        subject: &str,
+        hint: impl Into<String>,
+    ) {
         if self.preset <= rule.up_to {
             self.findings.add(rule, at.to_u32(), subject, hint);
         }
@@ -98,6 +112,9 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn bind(&mut self, name: &'a Identifier, what: Imported) {
+        if let Some((rule, hint)) = classes::judge_definition(name.id.as_str()) {
+            self.add(rule, name.start(), &name.id, hint);
+        }
         self.names.bind(self.scope, name.id.as_str(), name.start(), what);
     }
 
@@ -131,7 +148,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// A literal that stands for an attribute: the second argument of getattr.
-    fn literal_attribute(&mut self, at: TextSize, name: &str) {
+    pub(crate) fn literal_attribute(&mut self, at: TextSize, name: &str) {
         if let Some((rule, hint)) = attributes::judge(name) {
             self.add(rule, at, name, hint);
         }
@@ -140,7 +157,7 @@ impl<'a> Walk<'a, '_> {
     /// Dunder names are judged by their spelling, wherever they stand.
     fn visit_name_spelling(&mut self, name: &'a ExprName) {
         let id = name.id.as_str();
-        if !attributes::is_dunder(id) || id == "__match_args__" {
+        if !attributes::is_dunder(id) {
             return;
         }
         if name.ctx == ExprContext::Store {
@@ -196,10 +213,10 @@ impl<'a> Walk<'a, '_> {
                     let hint = "call it on a literal, or use an f-string";
                     self.add(&rules::FORMAT_NOT_ALLOWED, attribute.attr.start(), method, hint);
                 }
-                if is_getter(method) {
-                    self.getter(call, method);
+                if let Some(reads) = calls::reads_by_name(method) {
+                    self.reader(call, method, reads);
                 }
-                self.chain(attribute, by_name || is_getter(method));
+                self.chain(attribute, by_name);
             }
             other => {
                 if calls::calls_a_metaclass(other) {
@@ -260,11 +277,20 @@ impl<'a> Walk<'a, '_> {
             && function.parameters.iter().nth(1).is_some_and(|p| p.name().id == name.id)
     }
 
-    /// `operator.attrgetter("a.b")`, `operator.methodcaller("name")`.
-    fn getter(&mut self, call: &'a ExprCall, function: &str) {
+    /// `operator.attrgetter("a.b")`, `functools.wraps(f)`.
+    pub(crate) fn reader(&mut self, call: &'a ExprCall, function: &str, reads: ReadsByName) {
         let arguments = &call.arguments;
-        let n_names = if function == "attrgetter" { arguments.args.len() } else { 1 };
-        for position in 0..n_names.max(1) {
+        let names = match reads {
+            ReadsByName::Each => 0..arguments.args.len().max(1),
+            ReadsByName::First => 0..1,
+            ReadsByName::None => {
+                if !calls::has_one_argument(call) {
+                    self.reads_computed(call.func.end(), function);
+                }
+                return;
+            }
+        };
+        for position in names {
             match calls::attribute_name(arguments, position) {
                 AttributeName::Literal(names) => {
                     for name in names.split('.') {
@@ -272,13 +298,19 @@ impl<'a> Walk<'a, '_> {
                     }
                 }
                 AttributeName::Computed => {
-                    let hint = "write the name as a literal, or a lambda";
-                    let at = call.func.end();
-                    self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, function, hint);
+                    self.reads_computed(call.func.end(), function);
                     return;
                 }
             }
         }
+    }
+
+    pub(crate) fn reads_computed(&mut self, at: TextSize, function: &str) {
+        let hint = match function {
+            "wraps" => "call it where it stands with the function alone: `@wraps(function)`",
+            _ => "call it where it stands with literal names, or write a lambda",
+        };
+        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, function, hint);
     }
 
     fn function(&mut self, function: &'a StmtFunctionDef) {
@@ -286,9 +318,6 @@ impl<'a> Walk<'a, '_> {
             self.visit_used(&decorator.expression, Used::Value);
         }
         let name = function.name.id.as_str();
-        if let Some((rule, hint)) = classes::judge_definition(name) {
-            self.add(rule, function.name.start(), name, hint);
-        }
         self.bind(&function.name, Imported::Value);
         // Without decorators nothing can call it before its name is bound.
         let bound_from = match function.body.first() {
@@ -440,8 +469,7 @@ impl<'a> Walk<'a, '_> {
                 None => Imported::Value,
                 Some(of) => self.member(self.preset, of, path, &alias.name),
             };
-            let alias_refused = alias.asname.is_some() && path == "operator" && is_getter(name);
-            if alias_refused {
+            if alias.asname.is_some() && calls::reads_by_name(name).is_some() {
                 let hint = "import it under its own name";
                 self.add(&rules::MODULE_MEMBER_NOT_ALLOWED, alias.start(), name, hint);
             }
@@ -451,11 +479,23 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn bind_import(&mut self, name: &'a str, at: TextSize, end: TextSize, what: Imported) {
+        if let Some((rule, hint)) = classes::judge_definition(name)
+            && !matches!(what, Imported::Module(_))
+        {
+            self.add(rule, at, name, hint);
+        }
+        if let Imported::Module(module) = what
+            && module.kind == Kind::Standard
+            && self.names.kind(self.scope) == ScopeKind::Class
+        {
+            let hint = "import it outside of the class, where its name can be followed";
+            self.add(&rules::MODULE_AS_VALUE, at, name, hint);
+        }
         self.names.bind(self.scope, name, at, what);
         self.names.bind_for_certain(self.scope, name, (end, self.block_end), what);
     }
 
-    fn member(
+    pub(crate) fn member(
         &mut self,
         by: CodePreset,
         of: &'static Module,
@@ -497,210 +537,28 @@ impl<'a> Walk<'a, '_> {
             _ => {}
         }
     }
-
-    /// `__match_args__` names attributes that a class pattern reads by position.
-    fn match_args(&mut self, target: &Expr, value: Option<&Expr>) {
-        let is_it = matches!(target, Expr::Name(n) if n.id.as_str() == "__match_args__");
-        if !is_it {
-            return;
-        }
-        let names: Option<&[Expr]> = match value {
-            Some(Expr::Tuple(tuple)) => Some(&tuple.elts),
-            Some(Expr::List(list)) => Some(&list.elts),
-            _ => None,
-        };
-        let harmless = names.is_some_and(|names| {
-            names.iter().all(|name| match name {
-                Expr::StringLiteral(literal) => !attributes::is_reflective(literal.value.to_str()),
-                _ => false,
-            })
-        });
-        if !harmless {
-            let hint = "write a tuple of the attributes' names as literals";
-            self.add(&rules::ATTRIBUTE_NOT_ALLOWED, target.start(), "__match_args__", hint);
-        }
-    }
-
-    fn judge_mentions(&mut self) {
-        for mention in std::mem::take(&mut self.mentions) {
-            self.judge_mention(&mention);
-        }
-    }
-
-    fn judge_mention(&mut self, mention: &Mention<'a>) {
-        let id = mention.name.id.as_str();
-        let at = mention.name.start();
-        let strict = self.preset == CodePreset::Strict;
-        // Strict has no harmless way to call one of these.
-        let blocked = calls::blocked(id, self.preset)
-            .filter(|builtin| !strict || builtin.unless == Unless::Never);
-        if let Some(builtin) = blocked {
-            match self.names.reach(mention.scope, id, at) {
-                // What an own name hid comes back when it is deleted.
-                _ if matches!(mention.used, Used::Deleted) => self.judge_builtin(mention, builtin),
-                Reach::Own => {}
-                Reach::Module(module) => self.judge_module(mention, module),
-                Reach::BuiltinOrOwn | Reach::Unbound => self.judge_builtin(mention, builtin),
-            }
-            return;
-        }
-        if is_getter(id) && !matches!(mention.used, Used::Deleted) {
-            self.judge_getter(mention);
-            return;
-        }
-        if strict && strict::is_other_builtin(id) {
-            match self.names.reach(mention.scope, id, at) {
-                Reach::Own | Reach::Module(_) if !matches!(mention.used, Used::Deleted) => {}
-                _ => {
-                    let hint = "use one of the 36 builtins of this preset";
-                    self.add(&rules::BUILTIN_NOT_ALLOWED, at, id, hint);
-                }
-            }
-            return;
-        }
-        match self.names.reach(mention.scope, id, at) {
-            Reach::Module(module) => self.judge_module(mention, module),
-            Reach::Unbound => self.judge_unbound(mention),
-            Reach::Own | Reach::BuiltinOrOwn => {}
-        }
-    }
-
-    fn judge_builtin(&mut self, mention: &Mention<'a>, builtin: &'static calls::Builtin) {
-        let id = mention.name.id.as_str();
-        let at = mention.name.start();
-        match (builtin.unless, mention.used) {
-            (Unless::LiteralName, Used::Call(call)) => {
-                match calls::attribute_name(&call.arguments, 1) {
-                    AttributeName::Literal(name) => {
-                        self.literal_attribute(call.arguments.args[1].start(), name);
-                    }
-                    AttributeName::Computed => {
-                        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, id, builtin.hint);
-                    }
-                }
-            }
-            (Unless::OneArgument, Used::Call(call)) if calls::has_one_argument(call) => {}
-            (Unless::OneArgument, Used::Call(_)) => {
-                self.add(&rules::DYNAMIC_CLASS, at, id, builtin.hint);
-            }
-            (Unless::OneArgument, Used::Type) => {}
-            (Unless::OneArgument, Used::Argument(callee))
-                if matches!(callee.id.as_str(), "isinstance" | "issubclass")
-                    && self.is_builtin(callee, mention.scope) => {}
-            (_, Used::Call(_)) => self.add(&rules::CALL_NOT_ALLOWED, at, id, builtin.hint),
-            _ => self.add(&rules::NAME_NOT_ALLOWED, at, id, builtin.hint),
-        }
-    }
-
-    fn is_builtin(&self, name: &ExprName, scope: ScopeId) -> bool {
-        matches!(self.names.reach(scope, name.id.as_str(), name.start()), Reach::Unbound)
-    }
-
-    fn judge_getter(&mut self, mention: &Mention<'a>) {
-        let id = mention.name.id.as_str();
-        if let Used::Call(call) = mention.used {
-            self.getter(call, id);
-            return;
-        }
-        let hint = "call it with literal names where it stands";
-        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, mention.name.start(), id, hint);
-    }
-
-    fn judge_module(&mut self, mention: &Mention<'a>, module: &'static Module) {
-        match mention.used {
-            Used::Member(outermost) => {
-                let last = self.judge_members(self.preset, module, outermost);
-                if last.is_some_and(|last| last.kind == Kind::Standard) {
-                    let hint = "import the module itself and use it by its name";
-                    let at = outermost.attr.start();
-                    self.add(&rules::MODULE_AS_VALUE, at, &outermost.attr.id, hint);
-                }
-            }
-            Used::Deleted => {}
-            Used::Argument(callee)
-                if calls::only_looks(callee.id.as_str())
-                    && self.is_builtin(callee, mention.scope) => {}
-            _ if module.kind == Kind::Package => {}
-            _ => {
-                let hint = "use the module by its name, or import the member you need";
-                let id = mention.name.id.as_str();
-                self.add(&rules::MODULE_AS_VALUE, mention.name.start(), id, hint);
-            }
-        }
-    }
-
-    /// Follows a chain of attributes from a module to its member, by the rules of a preset. Returns the module that the
-    /// whole chain stands for, if it stands for one.
-    fn judge_members(
-        &mut self,
-        by: CodePreset,
-        module: &'static Module,
-        outermost: &'a ExprAttribute,
-    ) -> Option<&'static Module> {
-        let mut chain: Vec<&'a Identifier> = vec![&outermost.attr];
-        let mut current = outermost;
-        while let Expr::Attribute(inner) = &*current.value {
-            chain.push(&inner.attr);
-            current = inner;
-        }
-        let mut module = module;
-        let mut path = module.name.to_owned();
-        let mut is_module = true;
-        for name in chain.into_iter().rev() {
-            // Past a member nothing is known but names that lead out: `asyncio.events.os`.
-            if !is_module && !modules::leads_out(name.id.as_str()) {
-                path = format!("{path}.{}", name.id);
-                continue;
-            }
-            match self.member(by, module, &path, name) {
-                Imported::Module(next) => {
-                    let below = module.kind == Kind::Package && next.name == module.name;
-                    path = if below { format!("{path}.{}", name.id) } else { next.name.to_owned() };
-                    module = next;
-                    is_module = true;
-                }
-                Imported::Value => {
-                    path = format!("{path}.{}", name.id);
-                    is_module = false;
-                }
-            }
-        }
-        is_module.then_some(module)
-    }
-
-    /// A name that this source does not bind is a variable of the session, which may be a module.
-    fn judge_unbound(&mut self, mention: &Mention<'a>) {
-        let Used::Member(outermost) = mention.used else { return };
-        let id = mention.name.id.as_str();
-        let mut known = false;
-        // By every looser preset too, so that none of them refuses what this one allows.
-        let own = self.preset;
-        for by in [CodePreset::Standard, CodePreset::Data].into_iter().filter(|by| *by >= own) {
-            if let Known::Listed(module) = modules::find(id, by, &[])
-                && module.kind == Kind::Standard
-            {
-                self.judge_members(by, module, outermost);
-                known = true;
-            }
-        }
-        if known {
-            return;
-        }
-        let mut first = outermost;
-        while let Expr::Attribute(inner) = &*first.value {
-            first = inner;
-        }
-        let member = first.attr.id.as_str();
-        if matches!(member, "sys" | "os" | "builtins" | "bltns" | "_sys" | "_os") {
-            let hint = format!("if `{id}` is a module, import what you need of it");
-            self.add(&rules::MODULE_MEMBER_NOT_ALLOWED, first.attr.start(), member, hint);
-        }
-    }
 }
 
-/// Functions of `operator` that read attributes by name.
-fn is_getter(name: &str) -> bool {
-    matches!(name, "attrgetter" | "methodcaller")
+/// `__match_args__ = ("x", "y")`: names of attributes that a class pattern reads by position, all of them harmless.
+fn is_match_args(target: &Expr, value: Option<&Expr>) -> bool {
+    let names: &[Expr] = match (target, value) {
+        (Expr::Name(name), Some(Expr::Tuple(tuple))) if name.id.as_str() == "__match_args__" => {
+            &tuple.elts
+        }
+        _ => return false,
+    };
+    names.iter().all(|name| match name {
+        Expr::StringLiteral(literal) => !attributes::is_reflective(literal.value.to_str()),
+        _ => false,
+    })
+}
+
+/// From the first statement of a block to the end of its last.
+fn inside(body: &[Stmt]) -> (TextSize, TextSize) {
+    match (body.first(), body.last()) {
+        (Some(first), Some(last)) => (first.start(), last.end() + TextSize::new(1)),
+        _ => (TextSize::default(), TextSize::default()),
+    }
 }
 
 impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
@@ -739,15 +597,17 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
             }
             Stmt::Assign(assign) => {
                 for target in &assign.targets {
-                    self.match_args(target, Some(&assign.value));
-                    self.visit_expr(target);
-                    self.certain_targets(target, rest);
+                    if !is_match_args(target, Some(&assign.value)) {
+                        self.visit_expr(target);
+                        self.certain_targets(target, rest);
+                    }
                 }
                 self.visit_used(&assign.value, Used::Value);
             }
             Stmt::AnnAssign(assign) => {
-                self.match_args(&assign.target, assign.value.as_deref());
-                self.visit_expr(&assign.target);
+                if !is_match_args(&assign.target, assign.value.as_deref()) {
+                    self.visit_expr(&assign.target);
+                }
                 self.visit_annotation(&assign.annotation);
                 if let Some(value) = &assign.value {
                     self.visit_used(value, Used::Value);
@@ -755,22 +615,20 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
                 }
             }
             Stmt::AugAssign(assign) => {
-                self.match_args(&assign.target, None);
-                source_order::walk_stmt(self, statement);
-            }
-            Stmt::For(s) => {
-                if let (Some(first), Some(last)) = (s.body.first(), s.body.last()) {
-                    let inside = (first.start(), last.end() + TextSize::new(1));
-                    self.certain_targets(&s.target, inside);
+                // It reads the name too: `eval += x` hands `eval` to `x.__radd__`.
+                if let Expr::Name(name) = &*assign.target {
+                    self.mention(name, Used::Value);
                 }
                 source_order::walk_stmt(self, statement);
             }
+            Stmt::For(s) => {
+                self.certain_targets(&s.target, inside(&s.body));
+                source_order::walk_stmt(self, statement);
+            }
             Stmt::With(s) => {
-                let from = s.body.first().map_or(end, Stmt::start);
-                for item in &s.items {
-                    if let Some(target) = &item.optional_vars {
-                        self.certain_targets(target, (from, self.block_end));
-                    }
+                // Not after it: an earlier item may swallow what a later one raises before it binds.
+                for target in s.items.iter().filter_map(|item| item.optional_vars.as_deref()) {
+                    self.certain_targets(target, inside(&s.body));
                 }
                 source_order::walk_stmt(self, statement);
             }
@@ -809,10 +667,8 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
             }
             Expr::Attribute(attribute) => {
                 let method = attribute.attr.id.as_str();
-                if is_getter(method) {
-                    let hint = "call it with literal names where it stands";
-                    let at = attribute.attr.start();
-                    self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, method, hint);
+                if calls::reads_by_name(method).is_some() {
+                    self.reads_computed(attribute.attr.end(), method);
                 }
                 if strings::formats(method) {
                     let hint = "call it on a literal, or use an f-string";
@@ -838,9 +694,12 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
                 None => self.comprehension(&e.generators, &[&e.value]),
             },
             Expr::Compare(compare) => {
-                self.visit_used(&compare.left, Used::Type);
+                // `is` calls nothing.
+                let identity = compare.ops.iter().all(|op| matches!(op, CmpOp::Is | CmpOp::IsNot));
+                let used = if identity { Used::Identity } else { Used::Type };
+                self.visit_used(&compare.left, used);
                 for operand in &compare.comparators {
-                    self.visit_used(operand, Used::Type);
+                    self.visit_used(operand, used);
                 }
             }
             Expr::Subscript(subscript) => {

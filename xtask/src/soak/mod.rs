@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::{CannotTry, Verdict, program};
+use crate::{CannotTry, Verdict, program, random};
 use leftovers::Leftovers;
 use world::World;
 
@@ -86,7 +86,7 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
     world.check_tier()?;
     let before = Leftovers::count(&world);
     let mut findings = if args.kill_supervisor {
-        let seed = args.seed.unwrap_or_else(random_seed);
+        let seed = args.seed.unwrap_or_else(random::seed);
         supervisor::soak(&world, args.runs, seed)?
     } else {
         deadline::soak(&world, args.runs, args.overshoot_p99_max)?
@@ -107,11 +107,4 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
         eprintln!("FAILED: {complaint}");
     }
     Ok(if findings.complaints.is_empty() { Verdict::Held } else { Verdict::Failed })
-}
-
-fn random_seed() -> u64 {
-    let mut bytes = [0; 8];
-    // Only moments depend on it: without randomness, a fixed choice is as good.
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    u64::from_ne_bytes(bytes)
 }

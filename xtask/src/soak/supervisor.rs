@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::CannotTry;
+use crate::random::Random;
 use crate::soak::hostile::{self, Hostile};
 use crate::soak::world::World;
 use crate::soak::{Findings, SoakTier, leftovers};
@@ -18,7 +19,7 @@ const YOUTH: Duration = Duration::from_millis(2_200);
 
 /// Kills `n_runs` supervisors, one after the other.
 pub(crate) fn soak(world: &World, n_runs: u32, seed: u64) -> Result<Findings, CannotTry> {
-    let mut moments = Moments(seed | 1);
+    let mut moments = Random::new(seed);
     let programs = programs(world.tier());
     let mut n_reaped = 0;
     for i in 0..n_runs {
@@ -29,7 +30,7 @@ pub(crate) fn soak(world: &World, n_runs: u32, seed: u64) -> Result<Findings, Ca
             .stderr(Stdio::null())
             .spawn()
             .map_err(|e| format!("cannot start ringfence: {e}"))?;
-        std::thread::sleep(moments.next());
+        std::thread::sleep(Duration::from_micros(moments.next() % MOMENT_US_MAX));
         child.kill().map_err(|e| format!("cannot kill ringfence: {e}"))?;
         child.wait().map_err(|e| format!("cannot wait for ringfence: {e}"))?;
         n_reaped += leftovers::reap();
@@ -59,17 +60,5 @@ fn programs(tier: SoakTier) -> Vec<Hostile> {
     match tier {
         SoakTier::Namespaces => hostile::ALL.to_vec(),
         SoakTier::Landlock => vec![hostile::ALONE],
-    }
-}
-
-/// Moments in microseconds, by xorshift64: repeatable, and spread evenly enough.
-struct Moments(u64);
-
-impl Moments {
-    fn next(&mut self) -> Duration {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        Duration::from_micros(self.0 % MOMENT_US_MAX)
     }
 }

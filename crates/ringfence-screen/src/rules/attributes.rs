@@ -20,7 +20,21 @@ pub(crate) fn is_reflective(attribute: &str) -> bool {
     if is_dunder(attribute) {
         return !is_harmless_dunder(attribute);
     }
-    INTERPRETER.binary_search(&attribute).is_ok()
+    // Most attributes of a program are none of these and are told by their first letters.
+    let may_be = matches!(
+        attribute.as_bytes(),
+        [b'a', b'g', ..]
+            | [b'c', b'o' | b'r', ..]
+            | [b'e', b'n', ..]
+            | [b'f', b'_' | b'u', ..]
+            | [b'g', b'i', ..]
+            | [b'i', b'm', ..]
+            | [b'l', b'o', ..]
+            | [b'm', b'r', ..]
+            | [b't', b'b', ..]
+            | [b'_', ..]
+    );
+    may_be && INTERPRETER.binary_search(&attribute).is_ok()
 }
 
 /// Whether a name has two underscores on either side and something between them.
@@ -233,7 +247,6 @@ const METADATA: &[&str] = &[
     "context",
     "copyright",
     "credits",
-    "dataclass_fields",
     "date",
     "debug",
     "doc",
@@ -241,10 +254,8 @@ const METADATA: &[&str] = &[
     "file",
     "isabstractmethod",
     "license",
-    "main",
     "maintainer",
     "members",
-    "module",
     "name",
     "notes",
     "qualname",
@@ -271,6 +282,7 @@ mod tests {
         for list in [INTERPRETER, PROTOCOL, METADATA] {
             assert!(list.windows(2).all(|pair| pair[0] < pair[1]), "{list:?}");
         }
+        assert!(INTERPRETER.iter().all(|name| is_reflective(name)));
     }
 
     #[test]

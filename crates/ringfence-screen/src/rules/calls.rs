@@ -1,8 +1,11 @@
 //! Builtins that run code, read files or reflect (R1.2): which, up to which preset, and how a call of them can be harmless.
 //! A blocked builtin may not even be mentioned, so an alias is refused where it is made.
 
+use std::sync::LazyLock;
+
 use ringfence_spec::CodePreset;
 use ruff_python_ast::{Arguments, Expr, ExprCall};
+use rustc_hash::FxHashMap;
 
 /// A builtin with a rule.
 #[derive(Debug)]
@@ -61,14 +64,35 @@ const BLOCKED: &[Builtin] = builtins! {
 
 /// The rule about a builtin, if it has one in a preset.
 pub(crate) fn blocked(name: &str, preset: CodePreset) -> Option<&'static Builtin> {
-    let at = BLOCKED.binary_search_by(|builtin| builtin.name.cmp(name)).ok()?;
-    let builtin = &BLOCKED[at];
-    (preset <= builtin.up_to).then_some(builtin)
+    static BY_NAME: LazyLock<FxHashMap<&str, &Builtin>> =
+        LazyLock::new(|| BLOCKED.iter().map(|builtin| (builtin.name, builtin)).collect());
+    BY_NAME.get(name).copied().filter(|builtin| preset <= builtin.up_to)
 }
 
 /// Builtins that look at a value and give nothing of it away: a module may be handed to them.
 pub(crate) fn only_looks(name: &str) -> bool {
     matches!(name, "dir" | "hasattr" | "id" | "isinstance" | "print" | "repr" | "str")
+}
+
+/// Library functions that read attributes by name, and what makes a call of them harmless.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadsByName {
+    /// `operator.attrgetter`: each argument is a literal.
+    Each,
+    /// `operator.methodcaller`: the first argument is a literal.
+    First,
+    /// `functools.wraps`: no list of names is given, so that it takes its own.
+    None,
+}
+
+/// Whether a function of this name reads attributes by name.
+pub(crate) fn reads_by_name(function: &str) -> Option<ReadsByName> {
+    match function {
+        "attrgetter" => Some(ReadsByName::Each),
+        "methodcaller" => Some(ReadsByName::First),
+        "wraps" => Some(ReadsByName::None),
+        _ => None,
+    }
 }
 
 /// What a call of getattr, setattr or delattr, or of a method like `__setattr__`, names.

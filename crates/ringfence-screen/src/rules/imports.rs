@@ -72,26 +72,29 @@ pub(crate) fn member(
     preset: CodePreset,
     extra: &[String],
 ) -> Result<Imported, Refusal> {
-    let below = format!("{path}.{member}");
-    if let Known::Extra = modules::find(&below, preset, extra) {
+    let below = || format!("{path}.{member}");
+    if !extra.is_empty() && matches!(modules::find(&below(), preset, extra), Known::Extra) {
         return Ok(Imported::Value);
     }
     let refuse = |hint: String| Refusal {
         rule: &MODULE_MEMBER_NOT_ALLOWED,
         risk: MODULE_MEMBER_NOT_ALLOWED.risk,
-        subject: below.clone(),
+        subject: below(),
         hint,
     };
-    if !of.has(member, preset) {
-        return Err(refuse(match (of.few(preset), member_instead(&below)) {
+    if !of.has(member, preset) || of.has_inner_beside(member) {
+        return Err(refuse(match (of.few(preset), member_instead(&below())) {
             (_, Some(instead)) => instead.to_owned(),
             (Some(few), None) => format!("of `{path}` this preset has {}", few.join(", ")),
             (None, None) => format!("this member of `{path}` is not available"),
         }));
     }
-    if of.kind == Kind::Standard
-        && let Known::Listed(module) = modules::find(&below, preset, &[])
+    if of.parent
+        && let Known::Listed(module) = modules::find(&below(), preset, &[])
     {
+        return Ok(Imported::Module(module));
+    }
+    if let Some(module) = of.beside(member) {
         return Ok(Imported::Module(module));
     }
     // What a module imported for itself is a way to that other module.
@@ -129,6 +132,7 @@ fn member_instead(path: &str) -> Option<&'static str> {
         "functools.singledispatch" | "functools.singledispatchmethod" => {
             "choose by `isinstance`, or by a dict from type to function"
         }
+        "functools.update_wrapper" => "use `functools.wraps(function)`",
         "string.Formatter" => "use an f-string or `str.format`",
         "typing.get_type_hints" => "a dataclass has `dataclasses.fields(x)`",
         "concurrent.futures.ProcessPoolExecutor" => "use `ThreadPoolExecutor`",

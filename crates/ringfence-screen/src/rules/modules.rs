@@ -1,7 +1,10 @@
 //! Which modules each preset may import (R1.3), and which of their members. A module of the standard library shows what it
 //! imported itself (`enum.sys`, `random._os`); those are not its members here.
 
+use std::sync::LazyLock;
+
 use ringfence_spec::CodePreset;
+use rustc_hash::FxHashMap;
 
 /// A module somebody may import.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) struct Module {
     never: &'static [&'static str],
     /// Whether `from x import *` brings its own functions and nothing else.
     pub(crate) star: bool,
+    /// Whether modules below it are on the list by themselves.
+    pub(crate) parent: bool,
     /// Where it comes from.
     pub(crate) kind: Kind,
 }
@@ -39,6 +44,7 @@ const fn module(name: &'static str, from: CodePreset) -> Module {
         whole_from: CodePreset::Strict,
         never: &[],
         star: false,
+        parent: false,
         kind: Kind::Standard,
     }
 }
@@ -60,6 +66,10 @@ impl Module {
         Self { star: true, ..self }
     }
 
+    const fn parent(self) -> Self {
+        Self { parent: true, ..self }
+    }
+
     const fn never(self, never: &'static [&'static str]) -> Self {
         Self { never, ..self }
     }
@@ -74,6 +84,21 @@ impl Module {
             return false;
         }
         self.only.is_empty() || preset >= self.whole_from || self.only.contains(&member)
+    }
+
+    /// The package it is in, where that is on a list.
+    fn package(&self) -> Option<&'static Module> {
+        self.name.rsplit_once('.').and_then(|(package, _)| listed(package))
+    }
+
+    /// Whether a member is a module beside it in its package that no preset may use.
+    pub(crate) fn has_inner_beside(&self, member: &str) -> bool {
+        self.package().is_some_and(|package| package.never.contains(&member))
+    }
+
+    /// The module on a list that is beside it in its package: `json.decoder` shows `scanner`.
+    pub(crate) fn beside(&self, member: &str) -> Option<&'static Module> {
+        self.package().and_then(|package| listed(&format!("{}.{member}", package.name)))
     }
 
     /// Whether a member that is called like a module of the library is the module's own: `time.time`, `sys.platform`.
@@ -98,13 +123,19 @@ pub(crate) const MODULES: &[Module] = &[
     package("altair"),
     data("argparse"),
     standard("array"),
-    data("asyncio").never(&[
-        "create_subprocess_exec",
-        "create_subprocess_shell",
-        "subprocess",
-        "SubprocessProtocol",
-        "SubprocessTransport",
-    ]),
+    data("asyncio").never(ASYNCIO_INNER).parent(),
+    data("asyncio.coroutines"),
+    data("asyncio.events"),
+    data("asyncio.exceptions"),
+    data("asyncio.futures"),
+    data("asyncio.locks"),
+    data("asyncio.queues"),
+    data("asyncio.runners"),
+    data("asyncio.streams"),
+    data("asyncio.taskgroups"),
+    data("asyncio.tasks"),
+    data("asyncio.threads"),
+    data("asyncio.timeouts"),
     data("atexit").only(&["register", "unregister"], CodePreset::Open),
     standard("base64").never(&["main"]),
     standard("binascii"),
@@ -113,17 +144,17 @@ pub(crate) const MODULES: &[Module] = &[
     data("bz2"),
     standard("calendar").never(&["main"]),
     standard("cmath").star(),
-    standard("code_api").only(&["filtering", "reranking", "search"], CodePreset::Open),
+    standard("code_api").only(&["filtering", "reranking", "search"], CodePreset::Open).parent(),
     standard("code_api.filtering"),
     standard("code_api.reranking"),
     standard("code_api.search"),
     data("codecs"),
-    standard("collections").star(),
-    standard("collections.abc").star(),
+    standard("collections").star().parent(),
+    standard("collections.abc").star().never(&["FunctionType"]),
     data("colorsys"),
-    data("concurrent"),
+    data("concurrent").only(&["futures"], CodePreset::Open).parent(),
     // Code runs have no child processes.
-    data("concurrent.futures").never(&["ProcessPoolExecutor", "process"]),
+    data("concurrent.futures").never(&["ProcessPoolExecutor", "process", "thread"]),
     data("configparser"),
     standard("contextlib"),
     data("contextvars"),
@@ -132,36 +163,41 @@ pub(crate) const MODULES: &[Module] = &[
     package("cv2"),
     package("cycler"),
     // Makes a class from values, like `type` with three arguments.
-    standard("dataclasses").never(&["make_dataclass"]),
+    standard("dataclasses").never(&["FunctionType", "make_dataclass"]),
     standard("datetime").star(),
     package("dateutil"),
     standard("decimal").star(),
     standard("difflib"),
-    standard("enum").never(&["EnumMeta", "EnumType", "bltns"]),
+    // `global_enum` writes into any module.
+    standard("enum").never(&["EnumMeta", "EnumType", "bltns", "global_enum"]),
     data("errno"),
     data("filecmp"),
     data("fnmatch"),
     standard("fractions").star(),
-    // Evaluates annotations that are text, as `typing.get_type_hints` does.
-    standard("functools").never(&["singledispatch", "singledispatchmethod"]),
+    // `singledispatch` evaluates annotations that are text, as `typing.get_type_hints` does; `update_wrapper` reads any
+    // attribute, and so does `wraps`, which is judged by its arguments.
+    standard("functools").never(&["singledispatch", "singledispatchmethod", "update_wrapper"]),
     data("glob"),
     data("graphlib"),
     data("gzip"),
     standard("hashlib"),
     standard("heapq").star(),
     data("hmac"),
-    data("html"),
+    data("html").parent(),
     data("html.entities"),
     data("html.parser"),
     package("imageio"),
     standard("io").only(&["BytesIO", "StringIO"], CodePreset::Data),
     data("ipaddress"),
     standard("itertools").star(),
-    standard("json"),
+    standard("json").never(&["tool"]).parent(),
+    standard("json.decoder"),
+    standard("json.encoder"),
+    standard("json.scanner"),
     data("keyword"),
     data("locale"),
     // `logging.config` calls whatever a dict names.
-    data("logging").never(&["config"]),
+    data("logging").never(&["config"]).parent(),
     data("logging.handlers"),
     package("lxml"),
     data("lzma"),
@@ -176,7 +212,7 @@ pub(crate) const MODULES: &[Module] = &[
     package("openpyxl"),
     // attrgetter and methodcaller are judged by the names they are called with.
     data("operator"),
-    data("os").only(OS, CodePreset::Open),
+    data("os").only(OS, CodePreset::Open).parent(),
     data("os.path"),
     package("pandas"),
     data("pathlib"),
@@ -204,12 +240,12 @@ pub(crate) const MODULES: &[Module] = &[
     data("shutil"),
     package("skimage"),
     package("sklearn"),
-    data("sqlite3"),
+    data("sqlite3").never(&["dbapi2", "dump", "test"]),
     data("stat"),
     standard("statistics").star(),
     package("statsmodels"),
     // `Formatter().get_field("0.__class__", …)` reads any attribute.
-    standard("string").never(&["Formatter"]),
+    standard("string").never(&["Formatter", "templatelib"]),
     data("stringprep"),
     standard("struct"),
     package("sympy").star(),
@@ -230,10 +266,15 @@ pub(crate) const MODULES: &[Module] = &[
     package("tqdm"),
     data("traceback").never(&["walk_stack", "walk_tb"]),
     data("types").only(TYPES, CodePreset::Open),
-    standard("typing").never(&["ForwardRef", "evaluate_forward_ref", "get_type_hints"]),
+    standard("typing").never(&[
+        "ForwardRef",
+        "evaluate_forward_ref",
+        "get_type_hints",
+        "stdlib_re",
+    ]),
     package("tzdata"),
     standard("unicodedata"),
-    data("urllib").only(&["parse"], CodePreset::Open),
+    data("urllib").only(&["parse"], CodePreset::Open).parent(),
     data("urllib.parse"),
     standard("uuid").never(&["main"]),
     data("warnings"),
@@ -242,16 +283,45 @@ pub(crate) const MODULES: &[Module] = &[
     package("xarray"),
     package("xlrd"),
     package("xlsxwriter"),
-    data("xml"),
-    data("xml.dom"),
-    data("xml.dom.minidom"),
-    data("xml.etree"),
-    data("xml.etree.ElementTree"),
-    data("xml.sax"),
+    data("xml").never(&["parsers"]).parent(),
+    data("xml.dom").only(&["minidom"], CodePreset::Open).parent(),
+    data("xml.dom.minidom").never(&["domreg"]),
+    data("xml.etree").only(&["ElementTree"], CodePreset::Open).parent(),
+    data("xml.etree.ElementTree").never(&["ElementPath"]),
+    data("xml.sax").never(&["expatreader"]).parent(),
+    data("xml.sax.handler"),
     data("xml.sax.saxutils"),
+    data("xml.sax.xmlreader"),
     data("zipfile"),
     data("zlib"),
     standard("zoneinfo"),
+];
+
+/// Parts of `asyncio` that start processes or show the event loop from inside.
+const ASYNCIO_INNER: &[&str] = &[
+    "SubprocessProtocol",
+    "SubprocessTransport",
+    "base_events",
+    "base_futures",
+    "base_subprocess",
+    "base_tasks",
+    "constants",
+    "create_subprocess_exec",
+    "create_subprocess_shell",
+    "format_helpers",
+    "log",
+    "mixins",
+    "proactor_events",
+    "protocols",
+    "selector_events",
+    "sslproto",
+    "staggered",
+    "subprocess",
+    "transports",
+    "trsock",
+    "unix_events",
+    "windows_events",
+    "windows_utils",
 ];
 
 /// What `os` offers beside `os.path`: files and directories, which `open` and `pathlib` reach as well, and constants.
@@ -268,6 +338,7 @@ const OS: &[&str] = &[
     "access",
     "altsep",
     "chdir",
+    "chmod",
     "close",
     "cpu_count",
     "curdir",
@@ -285,6 +356,7 @@ const OS: &[&str] = &[
     "getcwd",
     "getenv",
     "getpid",
+    "getuid",
     "linesep",
     "link",
     "listdir",
@@ -297,6 +369,7 @@ const OS: &[&str] = &[
     "pathsep",
     "process_cpu_count",
     "read",
+    "readlink",
     "remove",
     "removedirs",
     "rename",
@@ -381,6 +454,12 @@ const TYPES: &[&str] = &[
     "UnionType",
 ];
 
+/// The modules a preset may import, by their dotted names. `open` has no list and `strict` an empty one.
+pub fn importable(preset: CodePreset) -> impl Iterator<Item = &'static str> {
+    let listed = (CodePreset::Standard..=CodePreset::Data).contains(&preset);
+    MODULES.iter().filter(move |module| listed && module.from <= preset).map(|module| module.name)
+}
+
 /// How a dotted name stands to the lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known {
@@ -400,15 +479,20 @@ pub(crate) fn find(path: &str, preset: CodePreset, extra: &[String]) -> Known {
     if extra.iter().any(|module| names(module)) {
         return Known::Extra;
     }
-    let listed = |name: &str| {
-        let at = MODULES.binary_search_by(|module| module.name.cmp(name)).ok()?;
-        Some(&MODULES[at]).filter(|module| module.from <= preset)
-    };
+    let allowed = |name: &str| listed(name).filter(|module| module.from <= preset);
     // A library's submodules are as its package; of the standard library each is listed by itself.
     let top = path.split_once('.').map_or(path, |(top, _)| top);
-    listed(path)
-        .or_else(|| listed(top).filter(|module| module.kind == Kind::Package))
+    allowed(path)
+        .or_else(|| allowed(top).filter(|module| module.kind == Kind::Package))
         .map_or(Known::No, Known::Listed)
+}
+
+/// The module on a list by this very name, whichever preset may import it.
+pub(crate) fn listed(name: &str) -> Option<&'static Module> {
+    // Every name before a dot is asked about, so a search by comparing would be felt.
+    static BY_NAME: LazyLock<FxHashMap<&str, &Module>> =
+        LazyLock::new(|| MODULES.iter().map(|module| (module.name, module)).collect());
+    BY_NAME.get(name).copied()
 }
 
 /// Whether a name is a module of the standard library, which others show as a member when they have imported it.
@@ -734,6 +818,14 @@ mod tests {
             assert!(list.windows(2).all(|pair| pair[0] < pair[1]), "{list:?}");
         }
         assert!(MODULES.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for module in MODULES.iter().filter(|module| module.kind == Kind::Standard) {
+            let below = format!("{}.", module.name);
+            assert_eq!(
+                module.parent,
+                MODULES.iter().any(|m| m.name.starts_with(&below)),
+                "{below}"
+            );
+        }
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! The lists against a real Python: no module on them shows another one, or a builtin that runs code, under a name that the
+//! rules let through.
+
+use std::process::Command;
+
+use ringfence_screen::{importable, screen};
+use ringfence_spec::CodePreset;
+use serde_json::Value;
+
+/// For each module that is there: members that are modules, submodules, and members that are dangerous by themselves.
+const SCRIPT: &str = r#"
+import builtins, importlib, json, operator, pkgutil, sys, types
+DANGEROUS = [getattr(builtins, n) for n in "eval exec compile __import__ getattr setattr delattr vars globals locals input breakpoint".split()]
+DANGEROUS += [types.FunctionType, types.CodeType, types.ModuleType, operator.attrgetter, operator.methodcaller]
+found = {}
+for name in sys.argv[1:]:
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        continue
+    inner = [m.name for m in pkgutil.iter_modules(getattr(module, "__path__", []))]
+    members = {n: getattr(module, n, None) for n in dir(module)}
+    modules = [n for n, v in members.items() if isinstance(v, types.ModuleType)]
+    dangerous = [n for n, v in members.items() if any(v is d for d in DANGEROUS)]
+    opens = [n for n, v in members.items() if v is open]
+    found[name] = {"opens": opens, "modules": sorted({*inner, *modules}), "dangerous": dangerous}
+print(json.dumps(found))
+"#;
+
+fn host(preset: CodePreset) -> Option<Value> {
+    // Another Python can be named, to hold the lists against several.
+    let python = std::env::var("RINGFENCE_TEST_PYTHON").unwrap_or("/usr/bin/python3".into());
+    let output = Command::new(&python).args(["-c", SCRIPT]).args(importable(preset)).output();
+    match output {
+        Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).ok(),
+        _ => {
+            eprintln!("SKIPPED: this host has no {python}");
+            None
+        }
+    }
+}
+
+#[test]
+fn no_module_on_a_list_shows_another_way() {
+    for preset in [CodePreset::Standard, CodePreset::Data] {
+        let Some(found) = host(preset) else { return };
+        let refused = |source: &str| !screen(source.as_bytes(), preset, &[]).safe;
+        // Libraries are not the interpreter's own: of them only names that lead out are known.
+        let is_standard = |name: &&String| refused(&format!("import {name} as m\nq = m"));
+        let modules = found.as_object().unwrap();
+        assert!(modules.len() > 30, "{}", modules.len());
+        for name in modules.keys().filter(is_standard) {
+            let members = |kind: &str| {
+                let list = found[name][kind].as_array().unwrap().clone();
+                list.into_iter().map(|m| m.as_str().unwrap().to_owned())
+            };
+            // Data work has `open` under any name.
+            let opens = members("opens").filter(|_| preset == CodePreset::Standard);
+            for member in members("modules").chain(members("dangerous")).chain(opens) {
+                for source in [
+                    format!("import {name} as m\nq = m.{member}"),
+                    format!("from {name} import {member} as m\nq = m"),
+                ] {
+                    assert!(refused(&source), "{preset} lets through:\n{source}");
+                }
+            }
+        }
+    }
+}
