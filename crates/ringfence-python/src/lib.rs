@@ -17,6 +17,6 @@ mod zygote;
 pub use artifacts::Artifacts;
 pub use interpreter::{Interpreter, Surroundings, discover};
 pub use keeper::Keeper;
-pub use pool::{Counts, Pool};
+pub use pool::{Counts, Pool, Size};
 pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
 pub use worker::{Ended, Exit, Finished, Job, Output, Raised, Said, Tried};

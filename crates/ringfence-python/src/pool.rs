@@ -1,6 +1,7 @@
 //! Warm workers, each for one run. A thread refills what runs take; a zygote that dies is replaced.
 
 use std::collections::VecDeque;
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -19,6 +20,15 @@ const STARTS_MAX: u32 = 5;
 
 /// Workers asked for at once: one is forked while another builds its fence.
 const COMING_MAX: usize = 3;
+
+/// How many workers a pool keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// One, for one run.
+    Single,
+    /// So many, waiting.
+    Waiting(NonZero<usize>),
+}
 
 /// What happened in a pool so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,8 +82,8 @@ impl Shared {
 }
 
 impl Pool {
-    /// Fills with workers, and keeps so many waiting.
-    pub fn start(keeper: Keeper, plan: &CodePlan, n_waiting: usize) -> Result<Self, Problem> {
+    /// Fills with workers, and keeps so many waiting; or, for a single run, makes one and no more.
+    pub fn start(keeper: Keeper, plan: &CodePlan, size: Size) -> Result<Self, Problem> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             ready: Condvar::new(),
@@ -84,7 +94,7 @@ impl Pool {
             keeper,
             plan: plan.worker.clone(),
             host_uid: plan.zygote.identity.host_uid,
-            n_waiting: n_waiting.max(1),
+            size,
         };
         let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
         let refill = thread.spawn(move || refill.work()).map_err(|e| {
@@ -117,6 +127,7 @@ impl Pool {
             .run(job)
             .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
         self.shared.lock().remains.extend(finished.mounts.take());
+        self.shared.wanted.notify_one();
         if let Ended::Silently(exit) = &mut finished.ended {
             *exit = self.exit_of(finished.pid);
         }
@@ -150,7 +161,10 @@ impl Pool {
         let mut start = Start::Warm;
         loop {
             while let Some(worker) = state.waiting.pop_front() {
-                self.shared.wanted.notify_one();
+                // While there are more, a replacement can wait until the run is over: it would take the processor from it.
+                if state.waiting.is_empty() {
+                    self.shared.wanted.notify_one();
+                }
                 // Somebody may have killed it while it waited.
                 if worker.ends.is_dead() {
                     continue;
@@ -193,7 +207,7 @@ struct Refill {
     keeper: Keeper,
     plan: WorkerPlan,
     host_uid: u32,
-    n_waiting: usize,
+    size: Size,
 }
 
 enum Task {
@@ -256,7 +270,10 @@ impl Refill {
             if let Some((pid, reply)) = state.questions.pop_front() {
                 return Task::Ask(pid, reply);
             }
-            let n_missing = self.n_waiting.saturating_sub(state.waiting.len());
+            let n_missing = match self.size {
+                Size::Waiting(n) => n.get().saturating_sub(state.waiting.len()),
+                Size::Single => usize::from(state.counts.made == 0),
+            };
             if n_missing > 0 || n_coming > 0 {
                 return Task::Fill(n_missing);
             }

@@ -1,5 +1,6 @@
 //! Python runs from settings to outcome: interpreter, plan, pool, screening, and what the numbers mean.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use ringfence_jail::survey::{Caller, host_facts};
 use ringfence_plan::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 use ringfence_python::{
     Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Raised, Repl, Said,
-    Tried, discover,
+    Size, Tried, discover,
 };
 use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
@@ -22,6 +23,9 @@ use crate::settings::{CodeRules, EffectiveCode, Surroundings};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
+    "_ast",
+    "linecache",
+    "traceback",
     "math",
     "json",
     "re",
@@ -134,11 +138,13 @@ impl CodeFence {
 
     /// Starts workers of a keeper of this fence's.
     pub(crate) fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
-        let n_waiting = match how {
-            Use::Often { n_parallel } => 2 * n_parallel,
-            _ => 1,
+        let size = match how {
+            Use::Often { n_parallel } => {
+                Size::Waiting(NonZero::new(2 * n_parallel).unwrap_or(NonZero::<usize>::MIN))
+            }
+            _ => Size::Single,
         };
-        Pool::start(keeper, &self.plan, n_waiting)
+        Pool::start(keeper, &self.plan, size)
     }
 
     /// Starts a session. The calling process must have one thread.

@@ -16,12 +16,13 @@ FRAME_BYTES_MAX = 1 << 18
 
 
 def main(config):
-    import array, base64, builtins, ctypes, gc, json, os, resource, signal, socket, struct, time, types  # noqa: E401
-    import ast, atexit, io, linecache, traceback  # noqa: E401
+    # The small C modules behind the usual ones: a program that is started alone would pay more for the imports of
+    # `json`, `socket` and `traceback` than for itself. Those are loaded when there is a use for them.
+    import _signal, _socket, atexit, binascii, builtins, ctypes, gc, os, resource, struct, time  # noqa: E401
+    from _json import encode_basestring_ascii as quote
 
     # Taken now: a program may put something else in their place.
-    leave, encode, decode = os._exit, json.dumps, json.loads
-    usual = dict(vars(builtins))
+    leave, usual = os._exit, dict(vars(builtins))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     libc.syscall.argtypes = None
@@ -38,10 +39,10 @@ def main(config):
                 if isinstance(spec, int):
                     args.append(ctypes.c_ulong(spec))
                 elif "bytes" in spec:
-                    data = base64.b64decode(spec["bytes"])
+                    data = binascii.a2b_base64(spec["bytes"])
                     buffer = ctypes.create_string_buffer(data, len(data))
                     if "points_to" in spec:
-                        target = base64.b64decode(spec["points_to"])
+                        target = binascii.a2b_base64(spec["points_to"])
                         target = ctypes.create_string_buffer(target, len(target))
                         buffer.target = target
                         struct.pack_into("@P", buffer, spec["at"], ctypes.addressof(target))
@@ -68,22 +69,37 @@ def main(config):
                 raise CallFailed("%s: %s" % (name, os.strerror(ctypes.get_errno())))
             results.append(value)
 
+    def open_channel():
+        return _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
+
     def send(channel, frame, fds=()):
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        channel.sendmsg([frame], rights)
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("%di" % len(fds), *fds))
+        channel.sendmsg([frame], [rights] if fds else [])
 
     def receive(channel, n_fds):
-        frame, ancillary, _, _ = channel.recvmsg(FRAME_BYTES_MAX, socket.CMSG_SPACE(4 * n_fds))
-        fds = array.array("i")
+        frame, ancillary, _, _ = channel.recvmsg(FRAME_BYTES_MAX, _socket.CMSG_SPACE(4 * n_fds))
+        fds = []
         for level, kind, data in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-        return frame, list(fds)
+            if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+                fds.extend(struct.unpack("%di" % (len(data) // 4), data))
+        return frame, fds
+
+    def encode(value):
+        """JSON of what is said below: texts, numbers, None, lists and dicts of them."""
+        if value is None:
+            return "null"
+        if isinstance(value, str):
+            return quote(value)
+        if isinstance(value, dict):
+            return "{%s}" % ",".join(["%s:%s" % (quote(k), encode(v)) for k, v in value.items()])
+        if isinstance(value, list):
+            return "[%s]" % ",".join([encode(item) for item in value])
+        return repr(value)
 
     # ------------------------------------------------------------------------------------------------ the zygote
 
     def zygote():
-        channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=3)
+        channel = open_channel()
         plan = prepare(config["setup"]), prepare(config["seal"])
         missing = []
         for name in config["preload"]:
@@ -99,7 +115,7 @@ def main(config):
         ended = {}
         gc.collect()
         gc.freeze()
-        send(channel, b"Z" + encode({"version": sys.version_info[:3], "missing": missing}).encode())
+        send(channel, b"Z" + encode({"missing": missing}).encode())
         while True:
             frame, fds = receive(channel, 4)
             if not frame:
@@ -148,7 +164,7 @@ def main(config):
     def worker(fds, plan):
         for number, fd in enumerate(fds):
             os.dup2(fd, number, inheritable=False)
-        channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, fileno=3)
+        channel = open_channel()
         try:
             setup, seal = plan
             results = []
@@ -170,7 +186,7 @@ def main(config):
         # Touches what a run will touch, so that the run need not.
         encode(run(b"import sys\nx = [0]\nprint(end='')\n", {"__builtins__": namespace["__builtins__"]}, {}))
         if config["listener"]:
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         sys.addaudithook(watch)
         send(channel, b"R")
         serve(channel, namespace)
@@ -208,7 +224,7 @@ def main(config):
                 if opened:
                     opened[1].close()
                     opened = None
-                job = decode(frame[1:])
+                job = literal(frame[1:].decode())
                 source, code = b"".join(code), []
                 if not job.get("keep"):
                     sys.argv = [NAME] + job.get("argv", [])
@@ -229,13 +245,13 @@ def main(config):
         done["cpu_s"] = time.process_time()
         done["rss_kb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         try:
-            frame = encode(done).encode("utf-8", "surrogatepass")
+            frame = encode(done).encode()
             send(channel, b"D" + frame[:FRAME_BYTES_MAX])
         except (OSError, ValueError):
             pass
 
     def fresh_namespace():
-        module = types.ModuleType("__main__")
+        module = type(sys)("__main__")
         sys.modules["__main__"] = module
         module.__dict__["__builtins__"] = sys.modules["builtins"]
         return module.__dict__
@@ -246,12 +262,14 @@ def main(config):
         try:
             name = job.get("name") or NAME
             text = source.decode("utf-8")
-            linecache.cache[name] = len(text), None, text.splitlines(True), name
+            sources[name] = text
             last = None
             if job.get("value"):
-                text = compile(text, name, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
-                if text.body and isinstance(text.body[-1], ast.Expr):
-                    last = ast.Expression(text.body.pop().value)
+                import _ast
+
+                text = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+                if text.body and isinstance(text.body[-1], _ast.Expr):
+                    last = _ast.Expression(text.body.pop().value)
             exec(compile(text, name, "exec", dont_inherit=True), namespace)
             if last is not None:
                 value = eval(compile(last, name, "eval", dont_inherit=True), namespace)
@@ -291,6 +309,11 @@ def main(config):
         if isinstance(error, SyntaxError) and error.filename == name:
             line = error.lineno
         try:
+            import linecache
+            import traceback
+
+            for source, text in sources.items():
+                linecache.cache[source] = len(text), None, text.splitlines(True), source
             first = error.__traceback__.tb_next if error.__traceback__ else None
             text = "".join(traceback.format_exception(kind, error, first))
             sys.stderr.write(bounded(text, 1 << 20))
@@ -336,6 +359,7 @@ def main(config):
 
     # ------------------------------------------------------------------------------------------------ what was tried
 
+    sources = {}
     denials = []
     seen = set()
     writable = ("/workspace", "/tmp", "/dev/shm", "/dev/null")
@@ -385,10 +409,13 @@ def main(config):
     zygote()
 
 
-def start():
-    import json
+def literal(text):
+    """What the host says, which is JSON: with three names defined, a Python expression."""
+    return eval(text, {"__builtins__": {}, "true": True, "false": False, "null": None})
 
-    config = json.loads(sys.argv[2])
+
+def start():
+    config = literal(sys.argv[2])
     sys.argv = [NAME]
     main(config)
 

@@ -94,7 +94,9 @@ pub(crate) fn member(
     {
         return Ok(Imported::Module(module));
     }
-    if let Some(module) = of.beside(member) {
+    if !of.owns(member)
+        && let Some(module) = of.beside(member)
+    {
         return Ok(Imported::Module(module));
     }
     // What a module imported for itself is a way to that other module.

@@ -105,7 +105,7 @@ impl Module {
     pub(crate) fn owns(&self, member: &str) -> bool {
         self.name == member
             || self.only.contains(&member)
-            || [("datetime", "time"), ("shutil", "copy")].contains(&(self.name, member))
+            || OWN_NAMES.contains(&(self.name, member))
     }
 
     /// The members that may be used, where they are few enough to say.
@@ -114,6 +114,10 @@ impl Module {
             .then_some(self.only)
     }
 }
+
+/// Members that are called like a module, and are none.
+const OWN_NAMES: &[(&str, &str)] =
+    &[("datetime", "time"), ("shutil", "copy"), ("xml.etree.ElementTree", "ElementTree")];
 
 /// Every module on a list. Sorted by name.
 pub(crate) const MODULES: &[Module] = &[
