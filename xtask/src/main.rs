@@ -6,6 +6,7 @@
 //! cargo xtask soak --user 1000           the same as an ordinary user (when root)
 //! cargo xtask soak --tier landlock       the same where user namespaces are used up
 //! cargo xtask soak --kill-supervisor     SIGKILL ringfence at 1,000 random moments, then one clean run; nothing left
+//! cargo xtask soak --python              1,000 endless Python programs through one batch, workers killed meanwhile
 //!
 //! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
 //! cargo xtask vm --kernel 6.12           another series that apt knows

@@ -187,14 +187,14 @@ fn judge(deaths: &[Death], n_orphans: usize, overshoot_p99_ms_max: f64) -> Findi
 }
 
 /// How a measure is spread.
-struct Spread {
-    p50: f64,
-    p99: f64,
-    max: f64,
+pub(crate) struct Spread {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_by(f64::total_cmp);
         // The nearest rank: the smallest value that `percent` of all do not pass.
@@ -205,7 +205,7 @@ impl Spread {
         Self { p50: rank(50), p99: rank(99), max: rank(100) }
     }
 
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let round = |ms: f64| (ms * 10.0).round() / 10.0;
         json!({ "p50": round(self.p50), "p99": round(self.p99), "max": round(self.max) })
     }

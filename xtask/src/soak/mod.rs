@@ -3,6 +3,7 @@
 mod deadline;
 mod hostile;
 mod leftovers;
+mod python;
 mod supervisor;
 mod world;
 
@@ -35,6 +36,9 @@ pub(crate) struct SoakArgs {
     /// Kill ringfence itself at random moments instead of waiting for deadlines
     #[arg(long)]
     kill_supervisor: bool,
+    /// Endless Python programs through one batch instead of hostile commands
+    #[arg(long, conflicts_with = "kill_supervisor")]
+    python: bool,
     /// Chooses the moments of `--kill-supervisor`; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -88,6 +92,9 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
     let mut findings = if args.kill_supervisor {
         let seed = args.seed.unwrap_or_else(random::seed);
         supervisor::soak(&world, args.runs, seed)?
+    } else if args.python {
+        let seed = args.seed.unwrap_or_else(random::seed);
+        python::soak(&world, args.runs, seed, args.overshoot_p99_max)?
     } else {
         deadline::soak(&world, args.runs, args.overshoot_p99_max)?
     };

@@ -74,6 +74,17 @@ impl World {
             }
         };
         command.arg("run").args(flags).arg("--").args(argv);
+        self.surround(command)
+    }
+
+    /// `ringfence batch FLAGS` as the user of this soak.
+    pub(crate) fn batch(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg("batch").args(flags);
+        self.surround(command)
+    }
+
+    fn surround(&self, mut command: Command) -> Command {
         command.current_dir(self.work()).stdin(Stdio::null());
         command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("HOME", self.dir.path().join("home"));
