@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
     AuditState, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState, Problem,
@@ -148,12 +148,14 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     }
     view.put(Mount::Directory { at: PRIVATE_CLOSED.into(), mode: 0 });
     view.put(Mount::Directory { at: PRIVATE.into(), mode: 0o755 });
-    let devices = crate::view::devices();
+    // Shared memory by another name; and nobody here has a terminal.
+    for device in ["zero", "tty", "ptmx", "pts"] {
+        view.remove(&Path::new("/dev").join(device));
+    }
     let parts = view.into_parts();
-    let mut setup = Orders::opening();
+    let mut setup = Orders::before_mounts();
     setup.push(Step::SizeRoot { bytes_max: 1 << 20, inodes_max: 1000 });
-    let early = parts.early.into_iter().filter(|mount| !devices.contains(mount));
-    setup.extend(early.map(Step::Mount));
+    setup.extend(parts.early.into_iter().map(Step::Mount));
     setup.push(Step::TakeSupplies);
     setup.extend(parts.late.into_iter().map(Step::Mount));
     let resources = crate::command::resources(facts, limits, &mut Vec::new());
@@ -290,6 +292,8 @@ fn worker(
     facts: &HostFacts,
 ) -> Result<WorkerPlan, Problem> {
     let mut setup = Calls::new(facts.arch);
+    // Its own session: a signal to a process group does not know pid namespaces.
+    setup.call("setsid", []);
     setup.call("unshare", [Arg::from(CLONE_NEWNS)]);
     let workspace = filesystem(&mut setup, limits);
     let mounts =
@@ -302,14 +306,16 @@ fn worker(
     }
     setup.path_call("chdir", WORKSPACE, []);
     for (resource, max) in rlimits(limits) {
-        let pair = [max.to_ne_bytes(), max.to_ne_bytes()].concat();
-        setup
-            .call("prlimit64", [Arg::from(0), Arg::from(resource), Arg::Bytes(pair), Arg::from(0)]);
+        limit(&mut setup, resource, max);
     }
     // The results of `setup` are numbered on into `seal`.
     let mut seal = setup.continued();
     if let Some(ruleset) = ruleset {
         seal.call("landlock_restrict_self", [Arg::Result(ruleset), Arg::from(0)]);
+    }
+    // After everything was sent: what descriptors a user has in flight is held against the sender's limit.
+    if let Some(fds) = limits.fds {
+        limit(&mut seal, RLIMIT_NOFILE, u64::from(fds.get()));
     }
     // struct __user_cap_header_struct of version 3 for this process, and no capability in either half.
     let header = [0x2008_0522_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
@@ -338,6 +344,14 @@ fn worker(
         unobserved: unobserved(),
     })
 }
+
+const RLIMIT_NOFILE: u64 = 7;
+
+/// Address space for programs, libraries and what those reserve without using.
+const ADDRESS_SPACE_RESERVE: u64 = 2 << 30;
+
+/// Signals that may wait; they are counted for the user, on the host too.
+const SIGNALS_MAX: u64 = 128;
 
 /// Some more than any kernel has.
 const CAPABILITIES_MAX: u64 = 48;
@@ -431,6 +445,11 @@ fn user_namespace(calls: &mut Calls) {
     }
 }
 
+fn limit(calls: &mut Calls, resource: u64, max: u64) {
+    let pair = [max.to_ne_bytes(), max.to_ne_bytes()].concat();
+    calls.call("prlimit64", [Arg::from(0), Arg::from(resource), Arg::Bytes(pair), Arg::from(0)]);
+}
+
 /// Resource numbers of getrlimit(2), the same on both architectures.
 fn rlimits(limits: &Limits) -> Vec<(u64, u64)> {
     let bytes = |size: ringfence_spec::ByteSize| size.bytes();
@@ -441,8 +460,10 @@ fn rlimits(limits: &Limits) -> Vec<(u64, u64)> {
         (2, limits.memory.map(bytes)),
         (4, Some(0)),
         (6, limits.pids.map(|n| u64::from(n.get()))),
-        (7, limits.fds.map(|n| u64::from(n.get()))),
         (8, Some(0)),
+        // Address space bounds what no other limit does, page tables among it.
+        (9, limits.memory.map(|m| m.bytes().saturating_add(ADDRESS_SPACE_RESERVE))),
+        (11, Some(SIGNALS_MAX)),
         (12, Some(0)),
     ];
     entries.into_iter().filter_map(|(resource, max)| Some((resource, max?))).collect()

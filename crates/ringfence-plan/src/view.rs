@@ -167,6 +167,10 @@ impl View {
         self.shown_at(path).is_some()
     }
 
+    pub(crate) fn remove(&mut self, at: &Path) {
+        self.entries.remove(&TreePath::new(at));
+    }
+
     pub(crate) fn put(&mut self, mount: Mount) {
         self.entries.insert(TreePath::new(mount.at()), mount);
     }

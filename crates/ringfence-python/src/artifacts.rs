@@ -31,32 +31,41 @@ impl Artifacts {
 
     /// The plain files in it, by name.
     pub fn list(&self) -> Vec<Artifact> {
+        let artifact = |(path, bytes): (PathBuf, u64)| Artifact {
+            path: path.to_string_lossy().into_owned(),
+            bytes,
+            media_type: media_type(&path).to_owned(),
+        };
+        self.files().into_iter().map(artifact).collect()
+    }
+
+    /// Their names as they are, and their sizes.
+    fn files(&self) -> Vec<(PathBuf, u64)> {
         let mut list = Vec::new();
         let mut pending: VecDeque<(PathBuf, usize)> = VecDeque::from([(PathBuf::new(), 0)]);
         while let Some((dir, depth)) = pending.pop_front() {
-            let Ok(entries) = self.entries(&dir) else { continue };
-            for entry in entries.flatten() {
+            let Ok(mut entries) = self.entries(&dir) else { continue };
+            let Ok(opened) = entries.fd().and_then(rustix::io::dup) else { continue };
+            while let Some(Ok(entry)) = entries.read() {
                 let name = entry.file_name().to_bytes();
                 if name == b"." || name == b".." {
                     continue;
                 }
-                let path = dir.join(std::ffi::OsStr::from_bytes(name));
+                let name = std::ffi::OsStr::from_bytes(name);
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
-                let Ok(stat) = rustix::fs::statat(&self.workspace, &path, flags) else { continue };
+                let Ok(stat) = rustix::fs::statat(&opened, name, flags) else { continue };
                 match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile if list.len() < FILES_MAX => list.push(Artifact {
-                        path: path.to_string_lossy().into_owned(),
-                        bytes: u64::try_from(stat.st_size).unwrap_or(0),
-                        media_type: media_type(&path).to_owned(),
-                    }),
+                    FileType::RegularFile if list.len() < FILES_MAX => {
+                        list.push((dir.join(name), u64::try_from(stat.st_size).unwrap_or(0)));
+                    }
                     FileType::Directory if depth < DEPTH_MAX && pending.len() < FILES_MAX => {
-                        pending.push_back((path, depth + 1));
+                        pending.push_back((dir.join(name), depth + 1));
                     }
                     _ => {}
                 }
             }
         }
-        list.sort_by(|a, b| a.path.cmp(&b.path));
+        list.sort();
         list
     }
 
@@ -86,29 +95,46 @@ impl Artifacts {
         reopen(&place, OFlags::RDONLY).map(Into::into)
     }
 
-    /// Copies every file to a directory of the host's, never through a link of either side.
-    pub fn copy_to(&self, dir: &Path) -> Result<(), CallError> {
+    /// Copies the files to a directory of the host's, never through a link of either side and no more than `bytes_max` in
+    /// all: a file with holes is as large as it says. Returns what was left out, and why.
+    pub fn copy_to(&self, dir: &Path, bytes_max: u64) -> Result<Vec<String>, CallError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
             rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
-        for artifact in self.list() {
-            let path = Path::new(&artifact.path);
-            let mut source = self.open_file(path)?;
-            let parent = make_parents(&root, path)?;
-            let name = path.file_name().unwrap_or_default();
-            // Under another name first: a link that has the real one is replaced, not followed.
-            let partial = format!(".ringfence-{}", std::process::id());
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            let mode = Mode::from_raw_mode(0o644);
-            let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
-            let target = rustix::fs::openat(&parent, &partial, flags, mode)
-                .named(|| format!("openat({partial:?}, O_CREAT|O_EXCL)"))?;
-            std::io::copy(&mut source, &mut std::fs::File::from(target))
-                .named(|| format!("copy({path:?})"))?;
-            rustix::fs::renameat(&parent, &partial, &parent, name)
-                .named(|| format!("renameat({path:?})"))?;
+        let mut left_out = Vec::new();
+        let mut room = bytes_max;
+        for (path, bytes) in self.files() {
+            if bytes > room {
+                left_out.push(format!("{path:?}: together they pass {bytes_max} bytes"));
+            } else if let Err(error) = self.copy_one(&path, &root, bytes) {
+                left_out.push(format!("{path:?}: {error}"));
+            } else {
+                room -= bytes;
+            }
         }
-        Ok(())
+        Ok(left_out)
+    }
+
+    fn copy_one(&self, path: &Path, root: &OwnedFd, bytes: u64) -> Result<(), CallError> {
+        let source = self.open_file(path)?;
+        let parent = make_parents(root, path)?;
+        let name = path.file_name().unwrap_or_default();
+        // Under another name first: a link that has the real one is replaced, not followed.
+        let partial = format!(".ringfence-{}", std::process::id());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
+        let target = rustix::fs::openat(&parent, &partial, flags, Mode::from_raw_mode(0o644))
+            .named(|| format!("openat({partial:?}, O_CREAT|O_EXCL)"))?;
+        let copied = std::io::copy(&mut source.take(bytes), &mut std::fs::File::from(target))
+            .named(|| format!("copy({path:?})"))
+            .and_then(|_| {
+                rustix::fs::renameat(&parent, &partial, &parent, name)
+                    .named(|| format!("renameat({path:?})"))
+            });
+        if copied.is_err() {
+            let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
+        }
+        copied
     }
 }
 

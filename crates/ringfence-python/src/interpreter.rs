@@ -47,7 +47,7 @@ pub fn discover(asked: Option<&Path>, around: &Surroundings) -> Result<Interpret
     } else {
         std::env::split_paths(&around.path).map(|dir| dir.join(name)).collect()
     };
-    let mut why = format!("`{}` is not on PATH", name.display());
+    let mut why = format!("`{}` is no program, or not on PATH", name.display());
     for candidate in candidates {
         let Some(executable) = behind_shim(&candidate, around) else { continue };
         match describe(&executable) {
@@ -63,6 +63,10 @@ pub fn discover(asked: Option<&Path>, around: &Surroundings) -> Result<Interpret
 /// The program itself, where `candidate` is one of pyenv's scripts; `None` where there is no program.
 fn behind_shim(candidate: &Path, around: &Surroundings) -> Option<PathBuf> {
     let mut start = [0u8; 4];
+    // A pipe with a name would make an open wait.
+    if !std::fs::metadata(candidate).ok()?.is_file() {
+        return None;
+    }
     let n = std::fs::File::open(candidate).ok()?.read(&mut start).ok()?;
     if start[..n] == *b"\x7fELF" {
         return Some(candidate.to_owned());

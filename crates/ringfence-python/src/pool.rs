@@ -13,13 +13,16 @@ use ringfence_sys::CallError;
 
 use crate::keeper::Keeper;
 use crate::worker::{Ended, Exit, Finished, Job, Worker};
-use crate::zygote::{Awaited, Zygote};
+use crate::zygote::{Awaited, Failure, Zygote};
 
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
 const STARTS_MAX: u32 = 5;
 
 /// Workers asked for at once: one is forked while another builds its fence.
 const COMING_MAX: usize = 3;
+
+/// After so many workers in a row that could not be made, the zygote is at fault.
+const WORKERS_FAILED_MAX: u32 = 20;
 
 /// How many workers a pool keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,7 +292,7 @@ impl Refill {
             let mut state = self.shared.lock();
             state.counts.zygotes += 1;
             state.missing.clone_from(&zygote.missing);
-            *line = Some(Line { zygote, coming: VecDeque::new() });
+            *line = Some(Line { zygote, coming: VecDeque::new(), n_failed: 0 });
         }
         let Some(line) = line else {
             return Err(Problem::internal("zygote", "there is no zygote"));
@@ -302,7 +305,17 @@ impl Refill {
 
     fn take_one(&self, line: &mut Line) -> Result<(), Problem> {
         let Some(awaited) = line.coming.pop_front() else { return Ok(()) };
-        let worker = line.zygote.worker(awaited, &self.plan, self.host_uid).map_err(cannot_make)?;
+        let worker = match line.zygote.worker(awaited, &self.plan, self.host_uid) {
+            Ok(worker) => worker,
+            // Others of the same zygote are at work; one that cannot be made does not concern them.
+            Err(Failure::Worker(error)) if line.n_failed < WORKERS_FAILED_MAX => {
+                line.n_failed += 1;
+                drop(error);
+                return Ok(());
+            }
+            Err(failure) => return Err(cannot_make(failure.into())),
+        };
+        line.n_failed = 0;
         let mut state = self.shared.lock();
         state.waiting.push_back(worker);
         state.counts.made += 1;
@@ -316,6 +329,8 @@ impl Refill {
 struct Line {
     zygote: Zygote,
     coming: VecDeque<Awaited>,
+    /// Workers that could not be made, one after another.
+    n_failed: u32,
 }
 
 fn cannot_make(error: CallError) -> Problem {

@@ -16,6 +16,7 @@ use ringfence_spec::{Denial, DeniedBy, Layer, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 use crate::artifacts::Artifacts;
 use crate::channel;
@@ -28,7 +29,7 @@ use crate::zygote::{Zygote, expect};
 pub const CHECKPOINTS_MAX: usize = 8;
 
 /// A checkpoint is made within this time.
-const FORK_MAX: Duration = Duration::from_secs(10);
+const FORK_MAX: Duration = Duration::from_secs(3);
 
 /// Different refusals remembered for a cell.
 const DENIALS_MAX: usize = 50;
@@ -86,6 +87,15 @@ pub struct Cell {
     pub cpu: Duration,
     /// System calls that were refused.
     pub denials: Vec<Denial>,
+    /// Checkpoints that earlier cells had made unusable, and that the session went back behind.
+    pub lost: usize,
+}
+
+/// What becomes of a cell that came back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Keep,
+    Undo,
 }
 
 /// How a cell ended, and what became of the session.
@@ -111,7 +121,10 @@ impl Repl {
             |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
         let awaited = zygote.ask().map_err(cannot)?;
-        let mut worker = zygote.worker(awaited, &plan.worker, host_uid).map_err(cannot)?;
+        let worker = zygote.worker(awaited, &plan.worker, host_uid);
+        let mut worker = worker.map_err(|failure| cannot(failure.into()))?;
+        // Nobody will ever write to it: `input()` is at its end at once.
+        worker.ends.stdin = None;
         let listener = worker
             .listener
             .take()
@@ -161,11 +174,25 @@ impl Repl {
 
     /// Runs one cell. Something to read from `cancel` ends it.
     pub fn cell(&mut self, job: &Job, cancel: Option<BorrowedFd<'_>>) -> Result<Cell, Problem> {
+        self.run(job, cancel, After::Keep)
+    }
+
+    /// Runs a cell that changes nothing: whatever it does is undone.
+    pub fn ask(&mut self, job: &Job) -> Result<Cell, Problem> {
+        self.run(job, None, After::Undo)
+    }
+
+    fn run(
+        &mut self,
+        job: &Job,
+        cancel: Option<BorrowedFd<'_>>,
+        after: After,
+    ) -> Result<Cell, Problem> {
         let base = Arc::clone(&self.base);
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let broken = |e: CallError| Problem::internal("repl", "the session is broken").cause(e);
         let began = Instant::now();
-        let mut process = self.fork(self.n_cells + 1).map_err(broken)?;
+        let (mut process, lost) = self.fork_living(self.n_cells + 1).map_err(broken)?;
         let deadline = job.timeout.map(|timeout| began + timeout);
         let mut run = Run::new(began, &[], job.output_bytes_max);
         let _ = process.ends.give(job, Fate::Kept);
@@ -174,6 +201,8 @@ impl Repl {
             let heard = process.ends.step(&mut run, deadline, cancel).map_err(broken)?;
             end = match () {
                 () if run.said.is_some() => None,
+                // It said something that is no report, and will not say another.
+                () if !run.listening => Some(CellEnd::Died),
                 () if heard.dead => Some(CellEnd::Died),
                 () if heard.cancelled => Some(CellEnd::Cancelled),
                 () if deadline.is_some_and(|at| Instant::now() >= at) => Some(CellEnd::Deadline),
@@ -192,8 +221,11 @@ impl Repl {
             Some(end) => end,
         };
         let cpu = if end.is_some() { cpu_so_far(process.host_pid) } else { run.said_cpu() };
-        self.n_cells += 1;
-        if ended == CellEnd::Kept {
+        let number = self.n_cells + 1;
+        if after == After::Keep {
+            self.n_cells += 1;
+        }
+        if ended == CellEnd::Kept && after == After::Keep {
             self.chain.push(process);
             self.prune();
         } else {
@@ -202,7 +234,7 @@ impl Repl {
             self.head().map_err(broken)?.ends.drain_streams(&mut run);
         }
         Ok(Cell {
-            number: self.n_cells,
+            number,
             ended,
             said: run.said,
             stdout: run.stdout,
@@ -210,7 +242,25 @@ impl Repl {
             wall: began.elapsed(),
             cpu: cpu.unwrap_or_default(),
             denials: base.guard.take_denials(),
+            lost,
         })
+    }
+
+    /// Forks the head; where it cannot be forked any more, the newest checkpoint that can. Also returns how many were lost.
+    fn fork_living(&mut self, cell: u64) -> Result<(Process, usize), CallError> {
+        let mut lost = 0;
+        loop {
+            match self.fork(cell) {
+                Ok(process) => return Ok((process, lost)),
+                Err(error) if self.chain.len() <= 1 => return Err(error),
+                Err(_) => {
+                    if let Some(head) = self.chain.pop() {
+                        head.end();
+                    }
+                    lost += 1;
+                }
+            }
+        }
     }
 
     /// Goes back to the state after `cell`, which must be one of [`Repl::checkpoints`].
@@ -241,6 +291,8 @@ impl Repl {
         let guard = Arc::clone(&self.base.guard);
         let head = self.head()?;
         let (ours, inside) = channel::pair()?;
+        // What an earlier cell left unread is no answer to this.
+        while let Ok(Some(_)) = channel::receive(&head.ends.channel, RecvFlags::DONTWAIT) {}
         let granted = guard.grant(head.host_pid);
         channel::send(&head.ends.channel, b'K', &[], &[inside.as_fd()])?;
         drop(inside);
@@ -349,8 +401,9 @@ impl Guard {
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         // The flags of clone are in a register, so what was judged is what will be done. Once: the next must ask again.
-        let once = self.may_fork.compare_exchange(call.pid, 0, Ordering::SeqCst, Ordering::SeqCst);
-        if name == "clone" && verdict.rule == seccomp::PROCESSES_RULE && once.is_ok() {
+        let fork = name == "clone" && verdict.rule == seccomp::PROCESSES_RULE;
+        let (free, order) = (0, Ordering::SeqCst);
+        if fork && self.may_fork.compare_exchange(call.pid, free, order, order).is_ok() {
             let _ = ringfence_sys::seccomp::let_through(&self.listener, call.id);
             return;
         }

@@ -17,6 +17,9 @@ use crate::channel::{self, CHUNK_BYTES};
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// A process that said it is done is dead within this time.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
 /// Denials that the guest reports are kept up to this many, whatever it sends.
 const DENIALS_MAX: usize = 50;
 
@@ -69,6 +72,8 @@ pub(crate) struct Ends {
 pub struct Finished {
     /// How it ended.
     pub ended: Ended,
+    /// Why it did not begin.
+    pub refused: Option<String>,
     /// What the guest said about it: useful, and not proof.
     pub said: Option<Said>,
     /// stdout.
@@ -94,6 +99,8 @@ pub struct Finished {
 pub enum Ended {
     /// By itself, saying so.
     Done,
+    /// Before it began: it could not be given what it should have.
+    Refused,
     /// At its deadline, by us.
     Deadline,
     /// Without a word, and how, where the zygote told it.
@@ -176,13 +183,26 @@ impl Worker {
         let deadline = job.timeout.map(|timeout| began + timeout);
         let mut run = Run::new(began, &job.stdin, job.output_bytes_max);
         // A worker that died a moment ago cannot be told; its death is seen below.
-        let _ = self.ends.give(job, Fate::Single);
+        if let Err(error) = self.ends.give(job, Fate::Single)
+            && error.errno == Errno::MSGSIZE
+        {
+            self.ends.kill();
+            run.refused = Some(error.to_string());
+        }
         if run.unread.is_empty() {
             self.ends.stdin = None;
         }
         let mut killed = false;
         let mut cpu = None;
-        while !self.ends.step(&mut run, deadline.filter(|_| !killed), None)?.dead {
+        loop {
+            let until = run_until(deadline, &run).filter(|_| !killed);
+            if self.ends.step(&mut run, until, None)?.dead {
+                break;
+            }
+            // Whoever says that it is done and goes on has said nothing.
+            if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
+                (run.said, run.said_at) = (None, None);
+            }
             if !killed && deadline.is_some_and(|at| Instant::now() >= at) {
                 cpu = cpu_so_far(self.host_pid);
                 self.ends.kill();
@@ -192,6 +212,7 @@ impl Worker {
         let wall = began.elapsed();
         self.ends.drain(&mut run);
         let ended = match (&run.said, killed) {
+            _ if run.refused.is_some() => Ended::Refused,
             (_, true) => Ended::Deadline,
             (Some(_), false) => Ended::Done,
             (None, false) => Ended::Silently(None),
@@ -201,6 +222,7 @@ impl Worker {
             workspace.ok_or_else(|| CallError::new("a worker without a workspace", Errno::BADF))?;
         Ok(Finished {
             ended,
+            refused: run.refused.take(),
             cpu: cpu.or(run.said_cpu()).unwrap_or_default(),
             said: run.said,
             stdout: run.stdout,
@@ -217,6 +239,15 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.ends.kill();
+    }
+}
+
+/// When to look up at the latest: at the deadline, or when a process that said it was done should be dead.
+fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
+    let gone = run.said_at.map(|at| at + LAST_WORDS);
+    match (deadline, gone) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 
@@ -334,6 +365,11 @@ impl Ends {
             Ok(Some(frame)) if frame.kind == b'D' => {
                 serde_json::from_slice::<Said>(&frame.body).ok()
             }
+            // It could not take what it was given, and has run nothing.
+            Ok(Some(frame)) if frame.kind == b'E' => {
+                run.refused = Some(String::from_utf8_lossy(&frame.body).into_owned());
+                None
+            }
             Err(error) if error.errno == Errno::AGAIN => return,
             // Gone or talking nonsense: its death, or the deadline, will tell. Nothing more is read.
             _ => None,
@@ -343,6 +379,7 @@ impl Ends {
             said
         });
         run.listening = false;
+        run.said_at = run.said.as_ref().map(|_| Instant::now());
     }
 
     fn feed(&mut self, run: &mut Run<'_>) {
@@ -416,7 +453,9 @@ pub(crate) struct Run<'a> {
     pub(crate) stderr: Output,
     pub(crate) first_byte: Option<Duration>,
     pub(crate) said: Option<Said>,
-    listening: bool,
+    pub(crate) listening: bool,
+    refused: Option<String>,
+    said_at: Option<Instant>,
     buffer: Vec<u8>,
     unread: &'a [u8],
 }
@@ -430,6 +469,8 @@ impl<'a> Run<'a> {
             first_byte: None,
             said: None,
             listening: true,
+            refused: None,
+            said_at: None,
             buffer: Vec::new(),
             unread: stdin,
         }

@@ -31,6 +31,29 @@ pub(crate) struct Zygote {
     pub(crate) missing: Vec<String>,
 }
 
+/// Who failed while a worker was made.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The zygote: it cannot be used any more.
+    Zygote(CallError),
+    /// The worker alone.
+    Worker(CallError),
+}
+
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::Worker(error)
+    }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Zygote(error) | Failure::Worker(error) => error,
+        }
+    }
+}
+
 /// A worker on its way: our ends of what connects us with it.
 #[derive(Debug)]
 pub(crate) struct Awaited {
@@ -85,16 +108,17 @@ impl Zygote {
         awaited: Awaited,
         plan: &WorkerPlan,
         host_uid: u32,
-    ) -> Result<Worker, CallError> {
+    ) -> Result<Worker, Failure> {
         let Awaited { channel, stdin, stdout, stderr, deadline } = awaited;
-        let mut born = expect(&self.channel, b'P', deadline)?;
+        let mut born = expect(&self.channel, b'P', deadline).map_err(Failure::Zygote)?;
         let nonsense = |what: &str| CallError::new(what.to_owned(), Errno::PROTO);
         let pid = std::str::from_utf8(&born.body).ok().and_then(|text| text.parse().ok());
-        let pid: u32 = pid.ok_or_else(|| nonsense("the zygote names no worker"))?;
-        let pidfd = born.fds.pop().ok_or_else(|| nonsense("the zygote sent no pidfd"))?;
+        let (Some(pid), Some(pidfd)) = (pid, born.fds.pop()) else {
+            return Err(Failure::Zygote(nonsense("the zygote names no worker")));
+        };
         let mut given = expect(&channel, b'W', deadline)?.fds.into_iter();
         let (Some(workspace), Some(mounts)) = (given.next(), given.next()) else {
-            return Err(nonsense("the worker sent no workspace"));
+            return Err(Failure::Worker(nonsense("the worker sent no workspace")));
         };
         let listener =
             if plan.listener { expect(&channel, b'L', deadline)?.fds.pop() } else { None };

@@ -51,6 +51,9 @@ pub(crate) struct RunArgs {
     /// Print the outcome as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
+    /// End with the process that started this one
+    #[arg(long, hide = true)]
+    pub(crate) die_with_parent: bool,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,

@@ -119,6 +119,11 @@ impl CodeFence {
         })
     }
 
+    /// Bytes a run may leave.
+    pub(crate) fn disk_bytes_max(&self) -> u64 {
+        self.limits.disk.map_or(u64::MAX, ringfence_spec::ByteSize::bytes)
+    }
+
     /// The plan that runs.
     pub(crate) fn plan(&self) -> &CodePlan {
         &self.plan
@@ -191,6 +196,12 @@ impl CodeFence {
             return (blocked(run_id, &self.plan.worker, &verdict), None);
         }
         match pool.run(job) {
+            Ok((finished, _)) if finished.ended == Ended::Refused => {
+                let why = finished.refused.unwrap_or_default();
+                let problem =
+                    Problem::usage("not_given", "the run could not be given its files").cause(why);
+                (Outcome::not_started(run_id, Status::Error, &problem), None)
+            }
             Ok((finished, start)) => {
                 let artifacts = finished.artifacts.list();
                 let (mut outcome, files) = self.outcome(run_id, job, finished, start);
@@ -255,6 +266,13 @@ impl CodeFence {
             && let Some(error) = &mut judged.error
         {
             error.hint = Some(undone.to_owned());
+        }
+        if cell.lost > 0 && judged.error.is_none() {
+            let message = format!(
+                "the state after the last {} cells could not be gone on from; this cell began before them",
+                cell.lost
+            );
+            judged.error = Some(info("checkpoint_lost", message, None));
         }
         let said = cell.said.unwrap_or_default();
         let mut outcome = self.base(run_id, judged, cell.stdout, cell.stderr);
@@ -388,6 +406,7 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
             Judged { status, exit_code: Some(code), signal: None, error: None }
         }
         Ended::Silently(exit) => judge_exit(limits, exit),
+        Ended::Refused => Judged::killed("not_given", "the run did not begin", None),
     }
 }
 
@@ -415,7 +434,9 @@ fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
             error: Some(info("cpu_limit", message, hint)),
         };
     }
+    let full = limits.memory.is_some_and(|m| exit.memory_peak_bytes >= m.bytes() / 10 * 8);
     match signal {
+        Some(9) if !full => Judged::killed("sigkill", "the run was killed from outside", signal),
         Some(9) => Judged {
             status: Status::Memory,
             exit_code: None,
@@ -514,11 +535,14 @@ pub(crate) fn blocked(run_id: RunId, plan: &WorkerPlan, verdict: &Verdict) -> Ou
     outcome
 }
 
-/// Copies what a run left to a directory of the host's, file by file, never through a link of either side.
-pub(crate) fn copy_out(files: &Artifacts, to: &Path) -> Result<(), Problem> {
-    let cannot =
-        |what: String, e: &dyn std::fmt::Display| Problem::cannot_build("artifacts", what).cause(e);
-    std::fs::create_dir_all(to)
-        .map_err(|e| cannot(format!("cannot make `{}`", to.display()), &e))?;
-    files.copy_to(to).map_err(|e| cannot(format!("cannot copy files to `{}`", to.display()), &e))
+/// Copies what a run left to a directory of the host's. What could not be copied is told in the outcome, which stands.
+pub(crate) fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
+    let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
+    let copied = made.and_then(|()| files.copy_to(to, bytes_max).map_err(|e| e.to_string()));
+    let left_out = copied.unwrap_or_else(|error| vec![error]);
+    if !left_out.is_empty() && outcome.error.is_none() {
+        let message =
+            format!("files were not copied to `{}`: {}", to.display(), left_out.join("; "));
+        outcome.error = Some(info("artifacts_incomplete", message, None));
+    }
 }

@@ -9,7 +9,7 @@
 //! the call.
 
 use super::reasons::{self, Reason};
-use super::{FilterSpec, Inet, Ipc, SharedMemory, UnixSockets};
+use super::{FilterSpec, Inet, Ipc, Observe, SharedMemory, UnixSockets};
 
 /// Which argument check a call gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +50,12 @@ pub(super) enum Check {
     MakeNode(u8),
     /// renameat2: flags in this argument, none that leaves a device node behind.
     RenameFlags(u8),
+    /// mmap: no memory that a limit on data does not count.
+    CountedMemory,
+    /// fcntl: nothing that watches or holds up others.
+    Fcntl,
+    /// sendmsg: not at all, unless the host must be sent descriptors.
+    SendRights,
     /// `migrate_pages`, `move_pages`: own pages.
     OwnPages,
     /// Limits and scheduling: the caller's own where there is no pid namespace.
@@ -155,6 +161,12 @@ const S_ISUID_S_ISGID: u32 = 0o6000;
 /// same on both architectures, unlike the `O_DIRECTORY` that `O_TMPFILE` has in it too.
 const WILL_CREATE: u32 = 0o100 | 0o20_000_000;
 
+const MAP_SHARED: u32 = 1;
+const MAP_ANONYMOUS: u32 = 0x20;
+const MAP_GROWSDOWN: u32 = 0x100;
+const F_SETLEASE: u32 = 1024;
+const F_NOTIFY: u32 = 1026;
+
 /// Leaves a character device 0:0 where the file was.
 const RENAME_WHITEOUT: u32 = 4;
 
@@ -235,6 +247,22 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::RenameFlags(flags) => {
             vec![refuse(flags, &reasons::DEVICE_NODES, [bits(flags, RENAME_WHITEOUT).others(&[0])])]
         }
+        // MAP_SHARED_VALIDATE has both bits of the type, and is shared too.
+        Check::CountedMemory => vec![
+            refuse(3, &reasons::SHARED_MEMORY, [bits(3, MAP_GROWSDOWN).others(&[0])]),
+            refuse(
+                3,
+                &reasons::SHARED_MEMORY,
+                [bits(3, MAP_ANONYMOUS).others(&[0]), bits(3, MAP_SHARED).others(&[0])],
+            ),
+        ],
+        Check::Fcntl => {
+            vec![refuse(1, &reasons::OUTSIDE_CODE, [whole(1).these(&[F_SETLEASE, F_NOTIFY])])]
+        }
+        Check::SendRights => match spec.observe {
+            Observe::Notify => vec![],
+            Observe::Errno => vec![always(&reasons::SOCKETS)],
+        },
         Check::OwnPages => vec![refuse(0, &reasons::PAGE_PLACEMENT, [whole(0).others(&[0])])],
         // A filter cannot know the caller's own ids, so 0 is the only name it has for itself.
         Check::OwnProcess => match spec.ipc {

@@ -126,7 +126,8 @@ pub(super) static GROUPS: &[Group] = &[
         "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek \
          sendfile copy_file_range fadvise64 readahead",
     ),
-    everywhere("close close_range dup dup2 dup3 fcntl flock"),
+    everywhere("close close_range dup dup2 dup3 flock"),
+    Group { command: Rule::Allow, code: Rule::Check(Check::Fcntl), calls: "fcntl" },
     // A workspace is the host's disk, where a file's owner can be the host's root: no way to give a
     // file a mode may give it the setuid or setgid bit. mkdir and mkdirat are no such way, as
     // vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of what it is asked.
@@ -173,9 +174,11 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     // Memory.
     everywhere(
-        "mmap munmap mprotect mremap madvise brk msync mincore mlock mlock2 munlock mseal \
+        "munmap mprotect mremap madvise brk msync mincore mlock mlock2 munlock mseal \
          get_mempolicy set_mempolicy mbind map_shadow_stack",
     ),
+    // What no limit of a process counts: memory shared with nobody, and a stack that grows by itself.
+    Group { command: Rule::Allow, code: Rule::Check(Check::CountedMemory), calls: "mmap" },
     commands_only(
         "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
          set_mempolicy_home_node shmdt",
@@ -259,7 +262,8 @@ pub(super) static GROUPS: &[Group] = &[
     // setsockopt would let code attach BPF programs to its socket pair.
     commands_only("recvmmsg setsockopt"),
     Group { command: Rule::Check(Check::Send(3)), code: Rule::Allow, calls: "sendto" },
-    Group { command: Rule::Check(Check::Send(2)), code: Rule::Allow, calls: "sendmsg" },
+    // Descriptors in flight are counted for the user, not for the run.
+    checked(Check::Send(2), Check::SendRights, "sendmsg"),
     checked_for_commands(Check::Send(3), &reasons::OUTSIDE_CODE, "sendmmsg"),
     // The fence itself.
     nowhere(

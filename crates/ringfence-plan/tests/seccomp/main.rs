@@ -623,7 +623,9 @@ fn filters_are_short_and_hot_calls_are_cheap() {
         let filter = compile(spec);
         assert!(filter.insns.len() < INSNS_MAX / 4, "{}", filter.insns.len());
         let mut n_insns = 0;
-        for call in HOT {
+        // Of code, mmap's flags are looked at: it is called when memory grows, not in a loop.
+        let code = spec.profile == Profile::Code;
+        for call in HOT.iter().filter(|call| !(code && **call == "mmap")) {
             let nr = number(spec.arch, call).expect(call).cast_unsigned();
             let trace = run(&filter, &data(spec.arch, nr, [u64::MAX; 6]));
             // Not reading arguments is what lets the kernel answer from its bitmap.

@@ -202,6 +202,13 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
 
 fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     match call {
+        // Shared with nobody, or growing by itself: memory that no limit on data counts.
+        "mmap" => {
+            let anonymous = int(3) >> 5 & 1 == 1;
+            deny_if(int(3) >> 8 & 1 == 1 || anonymous && int(3) & 1 == 1, EPERM)
+        }
+        "fcntl" => deny_if([1024, 1026].contains(&int(1)), EPERM),
+        "sendmsg" => deny_if(spec.observe == Observe::Errno, EPERM),
         _ if LISTS[2].contains(call) => Want::Allow,
         "clone" => deny_if(new_namespace(int(0)) || int(0) >> 16 & 1 == 0, EPERM),
         "memfd_create" => deny_if(spec.shared_memory == SharedMemory::Refused, EPERM),

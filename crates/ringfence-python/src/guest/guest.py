@@ -13,6 +13,7 @@ VALUE_CHARS_MAX = 32_768
 MESSAGE_CHARS_MAX = 8_192
 DENIALS_MAX = 50
 FRAME_BYTES_MAX = 1 << 18
+REPORT_BYTES_MAX = 1 << 17
 
 
 def main(config):
@@ -22,7 +23,8 @@ def main(config):
     from _json import encode_basestring_ascii as quote
 
     # Taken now: a program may put something else in their place.
-    leave, usual = os._exit, dict(vars(builtins))
+    leave, fork, usual = os._exit, os.fork, dict(vars(builtins))
+    streams = sys.stdout, sys.stderr
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
     libc.syscall.argtypes = None
@@ -73,8 +75,11 @@ def main(config):
         return _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
 
     def send(channel, frame, fds=()):
-        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("%di" % len(fds), *fds))
-        channel.sendmsg([frame], [rights] if fds else [])
+        if fds:
+            rights = struct.pack("%di" % len(fds), *fds)
+            channel.sendmsg([frame], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        else:
+            channel.send(frame)
 
     def receive(channel, n_fds):
         frame, ancillary, _, _ = channel.recvmsg(FRAME_BYTES_MAX, _socket.CMSG_SPACE(4 * n_fds))
@@ -89,7 +94,8 @@ def main(config):
         if value is None:
             return "null"
         if isinstance(value, str):
-            return quote(value)
+            # A lone surrogate is no text to anybody else.
+            return quote(value.encode("utf-8", "replace").decode())
         if isinstance(value, dict):
             return "{%s}" % ",".join(["%s:%s" % (quote(k), encode(v)) for k, v in value.items()])
         if isinstance(value, list):
@@ -107,7 +113,7 @@ def main(config):
                 __import__(name)
             except Exception:
                 missing.append(name)
-        for stream in (sys.stdout, sys.stderr):
+        for stream in streams:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
         own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         unshare, setns = config["unshare_and_setns"]
@@ -135,7 +141,7 @@ def main(config):
                     send(channel, b"N" + os.strerror(ctypes.get_errno()).encode())
                     continue
                 try:
-                    pid = os.fork()
+                    pid = fork()
                 except OSError as error:
                     pid = -1
                     reason = str(error)
@@ -155,7 +161,11 @@ def main(config):
                 os.close(pidfd)
             elif frame[:1] == b"W":
                 pid = int(frame[1:])
-                status, used = ended.pop(pid, None) or os.wait4(pid, 0)[1:]
+                try:
+                    status, used = ended.pop(pid, None) or os.wait4(pid, 0)[1:]
+                except ChildProcessError:
+                    send(channel, b"N no such worker")
+                    continue
                 cpu_ms = (used.ru_utime + used.ru_stime) * 1000
                 send(channel, b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
 
@@ -200,16 +210,25 @@ def main(config):
                 code.append(frame[1:])
             elif kind == b"F":
                 name, _, chunk = frame[1:].partition(b"\0")
-                if opened is None or opened[0] != name:
-                    if opened:
-                        opened[1].close()
-                    path = os.fsdecode(name)
-                    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-                    opened = name, open(path, "wb")
-                opened[1].write(chunk)
+                try:
+                    if opened is None or opened[0] != name:
+                        if opened:
+                            opened[1].close()
+                        path = os.fsdecode(name)
+                        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+                        opened = name, open(path, "wb", buffering=0)
+                    opened[1].write(chunk)
+                except OSError as error:
+                    send(channel, b"E" + str(error).encode("utf-8", "replace"))
+                    leave(125)
             elif kind == b"K" and len(fds) == 1:
-                sys.stdout.flush()
-                pid = os.fork()
+                flush()
+                try:
+                    pid = fork()
+                except OSError as error:
+                    os.close(fds[0])
+                    send(channel, b"N" + str(error).encode())
+                    continue
                 if pid == 0:
                     os.dup2(fds[0], 3, inheritable=False)
                     os.close(fds[0])
@@ -233,6 +252,7 @@ def main(config):
                     report(channel, done)
                     leave(done["exit"] & 0xFF)
                 done = run(source, namespace, job)
+                vars(builtins).update(usual)
                 flush()
                 report(channel, done)
                 del denials[:]
@@ -241,13 +261,23 @@ def main(config):
                 leave(0)
 
     def report(channel, done):
-        done["denials"] = denials[:]
         done["cpu_s"] = time.process_time()
         done["rss_kb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        done["denials"] = denials[:]
+        # What does not fit into one packet is left out, the longest first.
+        for spare in (None, "denials", "value", "exception"):
+            if spare:
+                done[spare] = [] if spare == "denials" else None
+            try:
+                frame = b"D" + encode(done).encode()
+                if len(frame) <= REPORT_BYTES_MAX:
+                    return send(channel, frame)
+            except Exception:
+                pass
         try:
-            frame = encode(done).encode()
-            send(channel, b"D" + frame[:FRAME_BYTES_MAX])
-        except (OSError, ValueError):
+            send(channel, b"D" + encode({"exit": done["exit"], "value": None, "exception": None}).encode())
+        except OSError:
+            # The program closed the channel; its exit code is all there is to say.
             pass
 
     def fresh_namespace():
@@ -281,13 +311,18 @@ def main(config):
             if error.code is None:
                 done["exit"] = 0
             elif isinstance(error.code, int):
-                done["exit"] = error.code
+                # As the interpreter does with what is no C int.
+                code = int(error.code)
+                done["exit"] = code & 0xFF if -(1 << 31) <= code < 1 << 31 else 255
             else:
                 print(error.code, file=sys.stderr)
                 done["exit"] = 1
         except BaseException as error:
             done["exit"] = 1
-            done["exception"] = describe(error, job.get("name") or NAME)
+            try:
+                done["exception"] = describe(error, job.get("name") or NAME)
+            except BaseException:
+                done["exception"] = {"type": "Exception", "message": "", "line": None}
         return done
 
     def describe(error, name):
@@ -308,6 +343,8 @@ def main(config):
             trace = trace.tb_next
         if isinstance(error, SyntaxError) and error.filename == name:
             line = error.lineno
+        if type(line) is not int or not 0 < line < 1 << 31:
+            line = None
         try:
             import linecache
             import traceback
@@ -346,7 +383,7 @@ def main(config):
         return done
 
     def flush():
-        for stream in (sys.stdout, sys.stderr):
+        for stream in {sys.stdout, sys.stderr, *streams}:
             try:
                 stream.flush()
             except BaseException:

@@ -22,8 +22,8 @@ use crate::settings::{Surroundings, effective_code};
 /// A line longer than this is refused.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Of each file, with `collect`.
-const COLLECT_BYTES_MAX: u64 = 1 << 20;
+/// Text of all files of an item together, with `collect`.
+const COLLECT_BYTES_MAX: u64 = 8 << 20;
 
 /// One line of the input.
 #[derive(Debug, Deserialize)]
@@ -182,6 +182,9 @@ impl Shared {
 }
 
 fn answer(fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags, item: &Item) -> Value {
+    if item.timeout_ms == Some(0) {
+        return problem(&item.id, "`timeout_ms` is 0");
+    }
     match (&item.code, &item.command) {
         (Some(code), None) => {
             if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name)) {
@@ -199,7 +202,7 @@ fn answer(fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags, item
             };
             if let Some(ms) = item.timeout_ms {
                 // An item can ask for less, never for more.
-                let asked = Duration::from_millis(ms.max(1));
+                let asked = Duration::from_millis(ms);
                 job.timeout = Some(job.timeout.map_or(asked, |most| most.min(asked)));
             }
             let (outcome, files) = fence.run(pool, &job);
@@ -227,13 +230,27 @@ fn run_command(
     let Ok(own) = std::env::current_exe() else {
         return problem(id, "this program cannot find itself");
     };
+    if !item.files.is_empty() || item.collect {
+        return problem(
+            id,
+            "`files` and `collect` are for `code`; a command has the working directory",
+        );
+    }
     let mut run = Command::new(own);
-    run.args(["run", "--json"]);
-    let timeout = item.timeout_ms.map(|ms| format!("{}ms", ms.max(1)));
+    run.args(["run", "--json", "--die-with-parent"]);
+    if let Some(file) = &policy.policy {
+        run.arg("--policy").arg(file);
+    }
+    let timeout = item.timeout_ms.map(|ms| format!("{ms}ms"));
     for (flag, value) in [
         ("--timeout", timeout.as_ref().or(policy.timeout.as_ref())),
         ("--memory", policy.memory.as_ref()),
         ("--cpu", policy.cpu.as_ref()),
+        ("--pids", policy.pids.as_ref()),
+        ("--fds", policy.fds.as_ref()),
+        ("--disk", policy.disk.as_ref()),
+        ("--output", policy.output.as_ref()),
+        ("--require", policy.require.as_ref()),
         ("--data-dir", policy.data_dir.as_ref()),
     ] {
         if let Some(value) = value {
@@ -260,10 +277,17 @@ fn run_command(
 fn with_id(id: &Value, outcome: &Outcome, files: Option<&Artifacts>) -> Value {
     let mut value = serde_json::to_value(outcome).unwrap_or_else(|_| json!({}));
     if let (Some(files), Some(list)) = (files, value["artifacts"].as_array_mut()) {
+        let mut room = COLLECT_BYTES_MAX;
         for artifact in list {
             let path = artifact["path"].as_str().unwrap_or_default().to_owned();
-            if let Ok(content) = files.read(Path::new(&path), COLLECT_BYTES_MAX) {
-                artifact["text"] = String::from_utf8_lossy(&content).into();
+            let fits = artifact["bytes"].as_u64().is_some_and(|bytes| bytes <= room);
+            let content = files.read(Path::new(&path), room).ok().filter(|_| fits);
+            // What is no text, or too much of it, is named and left out.
+            if let Some(text) = content.and_then(|content| String::from_utf8(content).ok()) {
+                room -= text.len() as u64;
+                artifact["text"] = text.into();
+            } else {
+                artifact["text"] = Value::Null;
             }
         }
     }

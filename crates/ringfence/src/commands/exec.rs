@@ -3,9 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use ringfence_python::Job;
 use ringfence_spec::{Encoding, Outcome, Problem, RunId, Status};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
 use crate::code::{self, CodeFence, Use};
@@ -16,8 +19,11 @@ use crate::settings::{Surroundings, effective_code};
 /// A file that is copied in is at most this large: the run's own disk is 100 MB by default.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
+/// Arguments of a program go to it in one frame.
+const ARGS_BYTES_MAX: usize = 32 << 10;
+
 /// What the program reads from our stdin, at most.
-const STDIN_BYTES_MAX: u64 = 64 << 20;
+const STDIN_BYTES_MAX: usize = 64 << 20;
 
 /// Runs it; the exit code is the program's own unless the fence ended it.
 pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
@@ -45,6 +51,9 @@ fn attempt(args: &ExecArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
     let code = read(&args.source)?;
+    if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
+        return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
+    }
     let fence = CodeFence::new(&effective, &around, Use::Once)?;
     let verdict = fence.screen(&code);
     if !verdict.safe {
@@ -52,7 +61,11 @@ fn attempt(args: &ExecArgs) -> Result<Outcome, Problem> {
     }
     let job = Job {
         files: args.files.iter().map(|spec| host_file(spec)).collect::<Result<_, _>>()?,
-        stdin: if args.source.takes_stdin() { Vec::new() } else { own_stdin() },
+        stdin: if args.source.takes_stdin() {
+            Vec::new()
+        } else {
+            own_stdin(effective.limits.timeout.map(|t| Duration::from_millis(t.millis())))
+        },
         argv: args.args.clone(),
         value: true,
         ..fence.job(code)
@@ -61,7 +74,7 @@ fn attempt(args: &ExecArgs) -> Result<Outcome, Problem> {
     let (mut outcome, files) = fence.run(&pool, &job);
     outcome.start = outcome.start.map(|_| ringfence_spec::Start::Cold);
     if let (Some(dir), Some(files)) = (&args.artifacts, files) {
-        code::copy_out(&files, dir)?;
+        code::copy_out(&mut outcome, &files, dir, fence.disk_bytes_max());
     }
     Ok(outcome)
 }
@@ -83,7 +96,7 @@ pub(crate) fn read(source: &Source) -> Result<Vec<u8>, Problem> {
     if file == Path::new("-") {
         std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
     } else {
-        let opened = std::fs::File::open(file).map_err(cannot)?;
+        let opened = open_without_waiting(file).map_err(cannot)?;
         opened.take(most).read_to_end(&mut code).map_err(cannot)?;
     }
     Ok(code)
@@ -109,7 +122,7 @@ fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
     };
-    let file = std::fs::File::open(&path).map_err(|e| cannot(&e))?;
+    let file = open_without_waiting(&path).map_err(|e| cannot(&e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX) {
         return Err(cannot(&"it is no plain file of a sensible size"));
     }
@@ -118,18 +131,50 @@ fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
     Ok((name, content))
 }
 
-/// Whether a name stays below the directory it is in.
-pub(crate) fn is_plain_name(name: &str) -> bool {
-    !name.is_empty()
-        && !name.contains('\0')
-        && Path::new(name).components().all(|c| matches!(c, std::path::Component::Normal(_)))
+/// A pipe with a name that nobody writes to would make an open wait for ever.
+fn open_without_waiting(path: &Path) -> std::io::Result<std::fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::io::ioctl_fionbio(&fd, false)?;
+    Ok(fd.into())
 }
 
-/// What our stdin holds, unless a person sits there.
-fn own_stdin() -> Vec<u8> {
+/// Whether a name stays below the directory it is in, and is one that a filesystem takes.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 1024
+        && !name.contains('\0')
+        && !name.ends_with('/')
+        && Path::new(name).components().all(|c| match c {
+            std::path::Component::Normal(part) => part.len() <= 255,
+            _ => false,
+        })
+}
+
+/// What our stdin holds, unless a person sits there: until its end, or for as long as the program would have had.
+fn own_stdin(patience: Option<Duration>) -> Vec<u8> {
+    let stdin = rustix::stdio::stdin();
     let mut text = Vec::new();
-    if !rustix::termios::isatty(rustix::stdio::stdin()) {
-        let _ = std::io::stdin().lock().take(STDIN_BYTES_MAX).read_to_end(&mut text);
+    if rustix::termios::isatty(stdin) {
+        return text;
+    }
+    let deadline = patience.map(|patience| Instant::now() + patience);
+    while text.len() < STDIN_BYTES_MAX {
+        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        });
+        let mut fds = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
+        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, left.as_ref()));
+        text.reserve(64 << 10);
+        match ready.and_then(|n| match n {
+            0 => Ok(0),
+            _ => rustix::io::read(stdin, rustix::buffer::spare_capacity(&mut text)),
+        }) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
     }
     text
 }

@@ -1,20 +1,31 @@
 //! `ringfence repl`: interactive Python behind the fence. A cell that goes wrong is undone; the session goes on.
 
+use std::cell::RefCell;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
 
+use ringfence_jail::{CallError, SignalFd, Signals};
 use ringfence_python::{Job, Repl};
-use ringfence_spec::{Outcome, Problem};
+use ringfence_spec::{Outcome, Problem, Status};
+use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Completer, Helper, Highlighter, Hinter};
+use rustyline::{Helper, Highlighter, Hinter};
 
 use crate::cli::ReplArgs;
 use crate::code::{self, CodeFence, Use};
 use crate::fence;
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
+
+/// Completions that are offered.
+const COMPLETIONS_MAX: usize = 200;
+
+/// A property that takes longer to look at is not worth waiting for.
+const COMPLETION_PATIENCE: Duration = Duration::from_millis(500);
 
 const HELP: &str = "\
   :help              this
@@ -37,11 +48,12 @@ fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
     let fence = CodeFence::new(&effective, &around, Use::Session)?;
-    // Before any thread: the session's keeper is a fork of this process.
+    // Before any thread: a signal goes to whichever thread takes it, and the session's keeper is a fork of this process.
+    let interrupt = Interrupt::new()?;
     let repl = fence.repl()?;
-    let mut session = Session { fence, branches: vec![repl], current: 0, json: args.json };
+    let session = Session { fence, branches: vec![repl], current: 0, json: args.json, interrupt };
     if std::io::stdin().is_terminal() && !args.json {
-        session.converse(&effective.state)
+        converse(&Rc::new(RefCell::new(session)), &effective.state)
     } else {
         session.read_cells()
     }
@@ -52,6 +64,38 @@ struct Session {
     branches: Vec<Repl>,
     current: usize,
     json: bool,
+    interrupt: Interrupt,
+}
+
+/// With a person: editing, completion, history, several lines.
+fn converse(session: &Rc<RefCell<Session>>, state: &std::path::Path) -> Result<(), Problem> {
+    let broken =
+        |e: ReadlineError| Problem::internal("terminal", "cannot read the terminal").cause(e);
+    let config = rustyline::Config::builder()
+        .completion_type(rustyline::CompletionType::List)
+        .auto_add_history(true)
+        .build();
+    let mut editor = rustyline::Editor::<Editing, _>::with_config(config).map_err(broken)?;
+    editor.set_helper(Some(Editing { session: Rc::clone(session) }));
+    let history = state.join("repl-history");
+    let _ = editor.load_history(&history);
+    println!("Python behind the fence; :help for commands");
+    loop {
+        let prompt = session.borrow().prompt();
+        match editor.readline(&prompt) {
+            Ok(line) => {
+                if session.borrow_mut().line(&line)? == Next::Quit {
+                    break;
+                }
+            }
+            Err(ReadlineError::Interrupted) => println!("^C"),
+            Err(ReadlineError::Eof) => break,
+            Err(error) => return Err(broken(error)),
+        }
+    }
+    let _ = std::fs::create_dir_all(state);
+    let _ = editor.save_history(&history);
+    Ok(())
 }
 
 /// Whether the session goes on.
@@ -62,47 +106,46 @@ enum Next {
 }
 
 impl Session {
-    /// With a person: editing, history, several lines.
-    fn converse(&mut self, state: &std::path::Path) -> Result<(), Problem> {
-        let broken =
-            |e: ReadlineError| Problem::internal("terminal", "cannot read the terminal").cause(e);
-        let mut editor = rustyline::Editor::<Editing, _>::new().map_err(broken)?;
-        editor.set_helper(Some(Editing));
-        let history = state.join("repl-history");
-        let _ = editor.load_history(&history);
-        println!("Python behind the fence; :help for commands");
-        loop {
-            let prompt = match self.branches.len() {
-                1 => ">>> ".to_owned(),
-                _ => format!("[{}] >>> ", self.current + 1),
-            };
-            match editor.readline(&prompt) {
-                Ok(line) => {
-                    let _ = editor.add_history_entry(&line);
-                    if self.line(&line)? == Next::Quit {
-                        break;
-                    }
-                }
-                Err(ReadlineError::Interrupted) => println!("^C"),
-                Err(ReadlineError::Eof) => break,
-                Err(error) => return Err(broken(error)),
-            }
+    fn prompt(&self) -> String {
+        match self.branches.len() {
+            1 => ">>> ".to_owned(),
+            _ => format!("[{}] >>> ", self.current + 1),
         }
-        let _ = std::fs::create_dir_all(state);
-        let _ = editor.save_history(&history);
-        Ok(())
+    }
+
+    /// What the session itself would complete `text` to. It is asked in a cell that is undone.
+    fn completions(&mut self, text: &str) -> Vec<String> {
+        let code = format!(
+            "import json, rlcompleter\ncompleter = rlcompleter.Completer(globals())\nfound = []\n\
+             for i in range({COMPLETIONS_MAX}):\n    one = completer.complete({}, i)\n    if one is None: break\n    \
+             found.append(one)\nprint(json.dumps(found))",
+            serde_json::json!(text)
+        );
+        let mut job = self.fence.job(code.into_bytes());
+        job.timeout = Some(COMPLETION_PATIENCE);
+        let Ok(cell) = self.branches[self.current].ask(&job) else { return Vec::new() };
+        let (head, _) = cell.stdout.parts();
+        serde_json::from_slice(&head).unwrap_or_default()
     }
 
     /// From a pipe: cells are separated by empty lines; with `--json` each line is one cell as a JSON string.
-    fn read_cells(&mut self) -> Result<(), Problem> {
+    fn read_cells(mut self) -> Result<(), Problem> {
         let mut cell = String::new();
         for line in std::io::stdin().lock().lines() {
             let line =
                 line.map_err(|e| Problem::internal("stdin", "cannot read the cells").cause(e))?;
             if self.json {
-                let cell = serde_json::from_str::<String>(&line).unwrap_or(line);
-                if self.line(&cell)? == Next::Quit {
-                    return Ok(());
+                // One outcome for each line, whatever is in it.
+                match serde_json::from_str::<String>(&line) {
+                    Ok(cell) => self.cell(&cell)?,
+                    Err(error) => {
+                        let problem =
+                            Problem::usage("bad_cell", "a cell is one JSON string on a line")
+                                .cause(error);
+                        let outcome =
+                            Outcome::not_started(fence::fresh_id()?, Status::Error, &problem);
+                        self.show(&outcome);
+                    }
                 }
             } else if line.is_empty() {
                 if self.line(&std::mem::take(&mut cell))? == Next::Quit {
@@ -112,6 +155,9 @@ impl Session {
                 cell.push_str(&line);
                 cell.push('\n');
             }
+        }
+        if self.json {
+            return Ok(());
         }
         self.line(&cell).map(|_| ())
     }
@@ -161,7 +207,7 @@ impl Session {
             "files" => match current.artifacts() {
                 Ok(files) => {
                     for file in files.list() {
-                        println!("{:>10}  {}", file.bytes, file.path);
+                        println!("{:>10}  {}", file.bytes, file.path.escape_debug());
                     }
                 }
                 Err(problem) => println!("{problem}"),
@@ -180,10 +226,9 @@ impl Session {
         }
         let job = Job { value: true, ..self.fence.job(code.as_bytes().to_vec()) };
         let timeout = job.timeout.unwrap_or_default();
-        // Ctrl-C is for the cell: it becomes something to read, and does not end us.
-        let interrupt = Interrupt::new()?;
-        let cell = self.branches[self.current].cell(&job, Some(interrupt.signals.as_fd()))?;
-        drop(interrupt);
+        self.interrupt.forget()?;
+        let cancel = self.interrupt.signals.as_fd();
+        let cell = self.branches[self.current].cell(&job, Some(cancel))?;
         let outcome = self.fence.cell_outcome(cell, timeout);
         self.show(&outcome);
         Ok(())
@@ -213,36 +258,55 @@ impl Session {
     }
 }
 
-/// SIGINT as a descriptor while a cell runs.
+/// Ctrl-C is for the cell: it becomes something to read, and does not end us.
 struct Interrupt {
-    signals: ringfence_jail::SignalFd,
-    before: Option<ringfence_jail::Signals>,
+    signals: SignalFd,
 }
 
 impl Interrupt {
     fn new() -> Result<Self, Problem> {
-        let cannot =
-            |e: ringfence_jail::CallError| Problem::internal("signals", "cannot listen").cause(e);
-        let signals = ringfence_jail::Signals::of(&[rustix::process::Signal::INT.as_raw()]);
-        let before = signals.block().map_err(cannot)?;
-        let signals = ringfence_jail::SignalFd::new(signals).map_err(cannot)?;
-        Ok(Self { signals, before: Some(before) })
+        let signals = Signals::of(&[rustix::process::Signal::INT.as_raw()]);
+        signals.block().map_err(cannot_listen)?;
+        SignalFd::new(signals).map(|signals| Self { signals }).map_err(cannot_listen)
+    }
+
+    /// What came while nothing ran was for nobody.
+    fn forget(&self) -> Result<(), Problem> {
+        while self.signals.next().map_err(cannot_listen)?.is_some() {}
+        Ok(())
     }
 }
 
-impl Drop for Interrupt {
-    fn drop(&mut self) {
-        // What arrived meanwhile was for the cell.
-        while let Ok(Some(_)) = self.signals.next() {}
-        if let Some(before) = self.before.take() {
-            let _ = before.set_blocked();
+fn cannot_listen(error: CallError) -> Problem {
+    Problem::internal("signals", "cannot listen to Ctrl-C").cause(error)
+}
+
+/// Completes by asking the session; asks for more lines where Python would: an open bracket, a colon at the end, an indented block.
+#[derive(Helper, Highlighter, Hinter)]
+struct Editing {
+    session: Rc<RefCell<Session>>,
+}
+
+impl Completer for Editing {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = &line[..at];
+        let start = before
+            .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
+            .map_or(0, |i| i + before[i..].chars().next().map_or(1, char::len_utf8));
+        let text = &before[start..];
+        if text.is_empty() {
+            return Ok((at, vec!["    ".to_owned()]));
         }
+        Ok((start, self.session.borrow_mut().completions(text)))
     }
 }
-
-/// Asks for more lines where Python would: an open bracket, a colon at the end, an indented block.
-#[derive(Completer, Helper, Highlighter, Hinter)]
-struct Editing;
 
 impl Validator for Editing {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
+use rustix::process::Signal;
 
 use crate::cli::RunArgs;
 use crate::fence::{self, Fence, HeadStart, Io};
@@ -12,6 +13,10 @@ use crate::settings::{Surroundings, effective};
 /// Runs the command; the exit code is the program's own unless the fence ended it.
 pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
     let json = args.json;
+    if args.die_with_parent {
+        // Politely, so that the run is ended and tidied up after.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    }
     let terminal = !json && rustix::termios::isatty(rustix::stdio::stdout());
     let io = if json { Io::Capture } else { Io::Passthrough { terminal } };
     match attempt(args, io, head_start) {

@@ -187,6 +187,60 @@ fn files_go_in_and_come_out() {
 }
 
 #[test]
+fn a_file_that_cannot_be_copied_costs_no_outcome_and_no_disk() {
+    let world = World::new();
+    let out = world.root().join("out");
+    std::fs::create_dir_all(out.join("taken")).unwrap();
+    let code = "open('taken', 'w').write('x')\nopen('good', 'w').write('y')\nopen(b'\\xff', 'w').write('z')\n\
+                for i in range(5): open('hole%d' % i, 'wb').truncate(60 << 20)\nprint('done')";
+    let flags = ["--preset", "open", "--artifacts", out.to_str().unwrap()];
+    let (status, outcome) = exec(&world, &flags, code);
+    assert_eq!(
+        (status, &outcome["status"], &outcome["stdout"]),
+        (0, &json!("ok"), &json!("done\n"))
+    );
+    assert_eq!(outcome["error"]["code"], "artifacts_incomplete", "{outcome}");
+    assert_eq!(std::fs::read_to_string(out.join("good")).unwrap(), "y");
+    let copied: u64 = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap())
+        .filter(std::fs::Metadata::is_file)
+        .map(|meta| meta.len())
+        .sum();
+    assert!(copied <= 100 << 20, "{copied}");
+    assert!(
+        !out.read_dir().unwrap().any(|e| e
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .starts_with(".ringfence"))
+    );
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_makes_nobody_wait() {
+    let world = World::new();
+    let fifo = world.work().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.to_str().unwrap();
+    assert_eq!(world.ringfence(&["exec", "--file", fifo, "-c", "1"]).code, 2);
+    assert_eq!(world.ringfence(&["exec", fifo]).code, 0);
+    assert_eq!(world.ringfence(&["exec", "--python", fifo, "-c", "1"]).code, 125);
+    // Our own stdin, open and silent, is waited for as long as the program would have had.
+    let started = std::time::Instant::now();
+    let mut child = world
+        .command(&["exec", "--timeout", "500ms", "-c", "print(1)"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdin = child.stdin.take();
+    assert!(child.wait().unwrap().success());
+    drop(stdin);
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
+}
+
+#[test]
 fn stdin_reaches_the_program() {
     let world = World::new();
     let code = "import sys; print(sys.stdin.read().upper())";
@@ -422,6 +476,13 @@ fn a_session_keeps_its_variables_through_everything() {
         ("x += 1\nimport ctypes; ctypes.string_at(0)", "killed"),
         ("x += 1\ny = bytearray(600 << 20)", "memory"),
         ("import os; os.fork()", "error"),
+        ("import sys; sys.stdout = None", "ok"),
+        ("import os; os.close(1); os.close(2)", "ok"),
+        ("raise ValueError('\\ud800')", "error"),
+        ("'\u{1f600}' * 20000", "ok"),
+        ("import sys; sys.exit(2 ** 70)", "error"),
+        ("import os; os.write(3, b'D{')", "killed"),
+        ("import builtins; del builtins.len", "ok"),
         ("def f():\n    return x + 1", "ok"),
         ("f()", "ok"),
     ];
@@ -435,7 +496,7 @@ fn a_session_keeps_its_variables_through_everything() {
     let statuses: Vec<&str> = outcomes.iter().map(|o| o["status"].as_str().unwrap()).collect();
     let expected: Vec<&str> = cells.iter().map(|(_, status)| *status).collect();
     assert_eq!(statuses, expected, "{}", ran.stdout);
-    assert_eq!(outcomes[7]["value"], "42");
+    assert_eq!(outcomes[cells.len() - 1]["value"], "42");
     let undone = outcomes[1]["error"]["hint"].as_str().unwrap();
     assert!(undone.contains("the session keeps the variables"), "{undone}");
 }
