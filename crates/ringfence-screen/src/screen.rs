@@ -1,7 +1,7 @@
 //! One verdict: shape, syntax, rules, in that order. A later step is not asked when an earlier one has refused.
 
 use ringfence_spec::CodePreset;
-use ruff_python_ast::ModModule;
+use ruff_python_ast::Mod;
 use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 
 use crate::rules;
@@ -9,9 +9,9 @@ use crate::shape::{self, Shape};
 use crate::verdict::{Findings, Verdict};
 use crate::walk;
 
-/// Stack for one level of a syntax tree, walked or dropped. A quarter of it is enough in a debug build, where frames are
-/// largest.
-const STACK_BYTES_PER_LEVEL: usize = 4 * 1024;
+/// Stack for one level of a syntax tree, parsed, walked or dropped. A quarter of it is enough in a debug build, where frames
+/// are largest. The parser grows its own stack on most of its ways, not on all.
+const STACK_BYTES_PER_LEVEL: usize = 8 * 1024;
 
 /// Stack for one level of a tree that is only dropped.
 const STACK_BYTES_PER_DROP: usize = 1024;
@@ -27,22 +27,21 @@ const SYNTAX_ERRORS_MAX: usize = 5;
 /// Never panics and needs no deep stack of the caller: a source whose tree could be deeper than [`crate::DEPTH_MAX`] is
 /// refused by its tokens, and what is left runs on the caller's stack where it fits and on a larger one where it does not.
 pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Verdict {
-    let (text, shape) = match shape::text(source) {
-        Ok(found) => found,
+    let text = match shape::text(source) {
+        Ok(text) => text,
         Err((findings, text)) => return findings.verdict(text),
     };
+    let shape = Shape::of(text);
+    if shape.is_too_deep() {
+        return shape::too_deep(text, shape).verdict(text);
+    }
     let stack = STACK_BYTES_BASE + shape.depth as usize * STACK_BYTES_PER_LEVEL;
     stacker::maybe_grow(stack, stack, || judge(text, shape, preset, extra_imports))
 }
 
 fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String]) -> Verdict {
     let mut findings = Findings::default();
-    let Some(parsed) = parse_unchecked(text, ParseOptions::from(Mode::Module)).try_into_module()
-    else {
-        // Mode::Module makes modules.
-        findings.add(&rules::SYNTAX_ERROR, 0, "source", "write a Python module");
-        return findings.verdict(text);
-    };
+    let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
     if parsed.has_invalid_syntax() {
         for error in parsed.errors().iter().take(SYNTAX_ERRORS_MAX) {
             findings.add(
@@ -53,16 +52,16 @@ fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String])
             );
         }
         drop_broken(parsed, shape);
-        return findings.verdict(text);
-    }
-    if preset < CodePreset::Open {
-        walk::walk(parsed.suite(), preset, extra_imports, &mut findings);
+    } else if let Mod::Module(module) = parsed.syntax()
+        && preset < CodePreset::Open
+    {
+        walk::walk(&module.body, preset, extra_imports, &mut findings);
     }
     findings.verdict(text)
 }
 
 /// The tree of a broken source follows no grammar; only its number of tokens bounds it.
-fn drop_broken(parsed: Parsed<ModModule>, shape: Shape) {
+fn drop_broken(parsed: Parsed<Mod>, shape: Shape) {
     let stack = STACK_BYTES_BASE + shape.tokens as usize * STACK_BYTES_PER_DROP;
     stacker::maybe_grow(stack, stack, || drop(parsed));
 }

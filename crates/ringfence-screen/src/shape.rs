@@ -1,5 +1,5 @@
-//! Size and shape of a source, before it is parsed: bytes, encoding, and how deep its syntax tree can become. The bound
-//! is read off the tokens, so a source that would overflow a stack is refused before anything recurses over it.
+//! Size and shape of a source: bytes, encoding, and how deep its syntax tree can become. The bound is read off the tokens,
+//! so a source that would overflow a stack is refused before anything of ours recurses over it.
 
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
@@ -41,13 +41,13 @@ impl Shape {
         }
     }
 
-    fn is_too_deep(self) -> bool {
+    pub(crate) fn is_too_deep(self) -> bool {
         self.nesting > NESTING_MAX || self.depth > DEPTH_MAX
     }
 }
 
-/// The text of a source that can be parsed, and its shape; or what is wrong with it.
-pub(crate) fn text(source: &[u8]) -> Result<(&str, Shape), (Findings, &str)> {
+/// The text of a source that can be parsed; or what is wrong with it.
+pub(crate) fn text(source: &[u8]) -> Result<&str, (Findings, &str)> {
     let refuse = |rule, offset: usize, subject: &str, hint: &str, text| {
         let mut findings = Findings::default();
         findings.add(rule, u32::try_from(offset).unwrap_or(u32::MAX), subject, hint);
@@ -94,17 +94,19 @@ pub(crate) fn text(source: &[u8]) -> Result<(&str, Shape), (Findings, &str)> {
             text,
         );
     }
-    let shape = Shape::of(text);
-    if shape.is_too_deep() {
-        return refuse(
-            &rules::TOO_DEEP,
-            first_too_deep(text),
-            &format!("nesting {}, depth {}", shape.nesting, shape.depth),
-            "split the expression or the blocks into named steps",
-            text,
-        );
-    }
-    Ok((text, shape))
+    Ok(text)
+}
+
+/// What is said about a source that is too deep.
+pub(crate) fn too_deep(text: &str, shape: Shape) -> Findings {
+    let mut findings = Findings::default();
+    findings.add(
+        &rules::TOO_DEEP,
+        u32::try_from(first_too_deep(text)).unwrap_or(u32::MAX),
+        &format!("nesting {}, depth {}", shape.nesting, shape.depth),
+        "split the expression or the blocks into named steps",
+    );
+    findings
 }
 
 /// A `coding:` comment in the first two lines that names anything but UTF-8 (PEP 263): Python would read other characters

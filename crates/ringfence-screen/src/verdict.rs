@@ -1,5 +1,6 @@
 //! What screening answers: safe or not, and every violation with its place in the source.
 
+use ringfence_spec::{Denial, DeniedBy, Layer};
 use serde::Serialize;
 
 use crate::rules::Rule;
@@ -36,6 +37,26 @@ pub struct Violation {
     pub column: u32,
     /// What to write instead.
     pub hint: String,
+}
+
+impl From<Violation> for Denial {
+    /// As the outcome of a run that was refused carries it.
+    fn from(violation: Violation) -> Self {
+        Self {
+            layer: Layer::Screen,
+            rule: violation.rule.to_owned(),
+            subject: violation.subject,
+            line: Some(violation.line),
+            column: Some(violation.column),
+            hint: violation.hint,
+            by: DeniedBy::Host,
+            syscall: None,
+            argument: None,
+            pid: None,
+            program: None,
+            count: 1,
+        }
+    }
 }
 
 /// The answer about one program.
@@ -209,6 +230,14 @@ mod tests {
         let verdict = findings.verdict(&" ".repeat(250));
         assert_eq!(verdict.violations.len(), VIOLATIONS_MAX + 1);
         assert_eq!(verdict.violations[VIOLATIONS_MAX].subject, "150 more");
+    }
+
+    #[test]
+    fn a_violation_becomes_the_denial_of_the_contract() {
+        let verdict = crate::screen(b"import os", ringfence_spec::CodePreset::Standard, &[]);
+        let denial = Denial::from(verdict.violations[0].clone());
+        assert_eq!((denial.layer, denial.rule.as_str()), (Layer::Screen, "import_not_allowed"));
+        assert_eq!((denial.line, denial.column, denial.count), (Some(1), Some(8), 1));
     }
 
     #[test]

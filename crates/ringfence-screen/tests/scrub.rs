@@ -111,6 +111,9 @@ fn bytes_that_are_no_text_are_told() {
     let cut = Scrub::default().bytes(&"café".as_bytes()[..4]);
     assert_eq!((cut.binary, cut.text.as_str()), (false, "caf\u{fffd}"));
     assert_eq!(Scrub::default().bytes(b"a\xff\xfeb").text, "a\u{fffd}\u{fffd}b");
+    let marked =
+        Scrub::default().bytes("x\u{200f}".bytes().chain([0xff]).collect::<Vec<_>>().as_slice());
+    assert_eq!(marked.text, "x⟨U+200F⟩\u{fffd}");
 }
 
 #[test]

@@ -31,8 +31,8 @@ pub(crate) struct FuzzArgs {
     /// How long
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
-    /// How long one source may take under all four presets, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    /// How long one source may take under all four presets, in milliseconds; this is no optimised build
+    #[arg(long, value_name = "MS", default_value_t = 5000)]
     each_max: u64,
     /// Chooses the mutations; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]

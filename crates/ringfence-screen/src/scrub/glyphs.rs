@@ -99,6 +99,7 @@ impl Glyphs {
                         return;
                     };
                     self.binary = true;
+                    self.release(Some(char::REPLACEMENT_CHARACTER));
                     self.visible(char::REPLACEMENT_CHARACTER);
                     rest = &bad[n_bad..];
                 }

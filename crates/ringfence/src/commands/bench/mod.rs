@@ -308,7 +308,7 @@ fn summary(
 const PROGRAM: &str = include_str!("screen.py");
 
 /// Readings in a row in each round, each side: what a server does, rather than what a cold cache costs.
-const READINGS: u32 = 10;
+const READINGS: u32 = 30;
 
 /// Screens the same program in each round, here and in a Python that waits beside.
 fn screening(rounds: u32) -> Result<Comparison, Problem> {
