@@ -119,8 +119,10 @@ def main(config):
         unshare, setns = config["unshare_and_setns"]
         new_pids = 0x20000000
         ended = {}
-        gc.collect()
-        gc.freeze()
+        # For one program alone, tidying up would take longer than it saves.
+        if config["preload"]:
+            gc.collect()
+            gc.freeze()
         send(channel, b"Z" + encode({"missing": missing}).encode())
         while True:
             frame, fds = receive(channel, 4)
@@ -193,8 +195,9 @@ def main(config):
         if "numpy" in sys.modules and "numpy.random" in sys.modules:
             sys.modules["numpy.random"].seed()
         namespace = fresh_namespace()
-        # Touches what a run will touch, so that the run need not.
-        encode(run(b"import sys\nx = [0]\nprint(end='')\n", {"__builtins__": namespace["__builtins__"]}, {}))
+        if config["preload"]:
+            # Touches what a run will touch, so that the run need not.
+            encode(run(b"import sys\nx = [0]\nprint(end='')\n", {"__builtins__": namespace["__builtins__"]}, {}))
         if config["listener"]:
             _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
         sys.addaudithook(watch)
