@@ -474,6 +474,14 @@ fn denial(tried: &Tried) -> Denial {
             "read_only",
             format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`"),
         ),
+        "module_missing" => (
+            Layer::Filesystem,
+            "module_missing",
+            format!(
+                "`{subject}` is not installed for this run's Python; do without it, or have the operator install it there or \
+                 choose another Python with `--python`"
+            ),
+        ),
         "child_process" => (
             Layer::Process,
             "child_process",

@@ -338,6 +338,8 @@ def main(config):
             message = bounded(str(error), MESSAGE_CHARS_MAX)
         except BaseException:
             message = ""
+        if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
+            deny("module_missing", error.name.partition(".")[0])
         line, trace = None, error.__traceback__
         trace = trace.tb_next if trace else None
         while trace:

@@ -262,6 +262,16 @@ fn what_was_tried_comes_back_with_a_hint_that_works() {
 }
 
 #[test]
+fn a_module_that_is_not_installed_is_named() {
+    let (code, outcome) =
+        exec(&World::new(), &["--allow-import", "no_such_module"], "import no_such_module");
+    assert_eq!((code, &outcome["status"]), (1, &json!("error")), "{outcome}");
+    let denial = &outcome["denials"][0];
+    assert_eq!(denial["rule"], "module_missing", "{outcome}");
+    assert!(denial["hint"].as_str().unwrap().contains("not installed for this run's Python"));
+}
+
+#[test]
 fn output_past_its_limit_keeps_head_and_tail_and_counts() {
     let code = "print('a' * 100)\nfor _ in range(3000): print('x' * 100)\nprint('z' * 100)";
     let (_, outcome) = exec(&World::new(), &["--output", "10K"], code);
