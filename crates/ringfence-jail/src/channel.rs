@@ -1,16 +1,14 @@
 //! The two sockets between supervisor and run: `report` (closed by exec) and `control` (held by init).
 //! Messages are one byte of kind, a short body, at most one descriptor. Whatever does not fit is an error, never a panic.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ringfence_sys::{CallError, Named};
+use ringfence_sys::CallError;
+pub(crate) use ringfence_sys::packet_pair as pair;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::RecvFlags;
 
 /// Descriptors in one message: the kernel's own limit, `SCM_MAX_FD`.
 const FDS_MAX: usize = 253;
@@ -60,12 +58,6 @@ pub(crate) struct Failure {
     pub(crate) error: CallError,
 }
 
-/// A connected pair, each end closed by exec.
-pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), CallError> {
-    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .named(|| "socketpair(AF_UNIX, SOCK_SEQPACKET)")
-}
-
 /// Says one thing.
 pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError> {
     let (body, fds): (Vec<u8>, Vec<BorrowedFd<'_>>) = match message {
@@ -99,36 +91,16 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
         }
     };
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
-        return Err(CallError::new("sendmsg with too many descriptors", Errno::TOOBIG));
-    }
-    rustix::net::sendmsg(socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL)
-        .map(|_| ())
-        .named(|| "sendmsg")
+    ringfence_sys::send_packet(socket, &[IoSlice::new(&body)], &fds, &mut space)
 }
 
 /// Hears one thing; `None` when the other side is gone. Waits only if the socket does.
 pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
     let mut body = [0u8; BODY_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(
-            &socket,
-            &mut [IoSliceMut::new(&mut body)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )
-    })
-    .named(|| "recvmsg")?;
-    let mut fds: Vec<OwnedFd> = Vec::new();
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(more) = message {
-            fds.extend(more);
-        }
-    }
-    let body = &body[..received.bytes];
+    let flags = RecvFlags::empty();
+    let (received, mut fds) = ringfence_sys::receive_packet(socket, &mut body, &mut space, flags)?;
+    let body = &body[..received];
     let Some((kind, rest)) = body.split_first() else {
         return Ok(None);
     };

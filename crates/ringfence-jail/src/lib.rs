@@ -25,6 +25,6 @@ mod watchdog;
 pub use launch::{Early, Fault, Task, run};
 pub use open::open_beneath;
 pub use registry::Registry;
-pub use ringfence_sys::{CallError, SignalFd, Signals};
+pub use ringfence_sys::{CallError, SignalFd, Signals, time_until};
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};

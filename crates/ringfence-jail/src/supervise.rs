@@ -281,13 +281,7 @@ impl Supervisor<'_> {
                 fds.push(PollFd::new(fd, PollFlags::IN));
             }
         }
-        let timeout = self.next_due().map(|due| {
-            let left = due.saturating_duration_since(Instant::now());
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: i64::from(left.subsec_nanos()),
-            }
-        });
+        let timeout = self.next_due().map(ringfence_sys::time_until);
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(CallError::new("poll", errno).into()),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use ringfence_spec::Limits;
+
 use crate::calls::Arg;
 use crate::code::{CodePlan, WorkerPlan};
 use crate::plan::{Access, BindSource, Mount, Plan, RuleAccess, Step};
@@ -23,20 +25,24 @@ pub fn render_code(plan: &CodePlan) -> String {
     out
 }
 
-fn write_worker(out: &mut String, worker: &WorkerPlan) -> std::fmt::Result {
-    let l = &worker.limits;
-    let shown = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
-    writeln!(out, "\na worker, in a pid namespace of its own")?;
+/// One line; `pids` is what they count.
+fn write_limits(out: &mut String, l: &Limits, pids: &str) -> std::fmt::Result {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
     writeln!(
         out,
-        "limits      timeout {}, cpu {}, memory {}, threads {}, fds {}, disk {}",
-        shown(l.timeout.map(|v| v.to_string())),
-        shown(l.cpu.map(|v| v.to_string())),
-        shown(l.memory.map(|v| v.to_string())),
-        shown(l.pids.map(|v| v.to_string())),
-        shown(l.fds.map(|v| v.to_string())),
-        shown(l.disk.map(|v| v.to_string())),
-    )?;
+        "limits      timeout {}, cpu {}, memory {}, {pids} {}, fds {}, disk {}",
+        or_none(l.timeout.map(|v| v.to_string())),
+        or_none(l.cpu.map(|v| v.to_string())),
+        or_none(l.memory.map(|v| v.to_string())),
+        or_none(l.pids.map(|v| v.to_string())),
+        or_none(l.fds.map(|v| v.to_string())),
+        or_none(l.disk.map(|v| v.to_string())),
+    )
+}
+
+fn write_worker(out: &mut String, worker: &WorkerPlan) -> std::fmt::Result {
+    writeln!(out, "\na worker, in a pid namespace of its own")?;
+    write_limits(out, &worker.limits, "threads")?;
     for (n, call) in worker.setup.iter().chain(&worker.seal).enumerate() {
         let args: Vec<String> = call.args.iter().map(Arg::to_string).collect();
         writeln!(out, "  {n:>3} {}({})", call.name, args.join(", "))?;
@@ -61,18 +67,7 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
     if let Some((uid, gid)) = id.disk_owner {
         writeln!(out, "            files it writes belong to uid {uid} gid {gid} on disk")?;
     }
-    let l = &plan.limits;
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
-    writeln!(
-        out,
-        "limits      timeout {}, cpu {}, memory {}, pids {}, fds {}, disk {}",
-        or_none(l.timeout.map(|v| v.to_string())),
-        or_none(l.cpu.map(|v| v.to_string())),
-        or_none(l.memory.map(|v| v.to_string())),
-        or_none(l.pids.map(|v| v.to_string())),
-        or_none(l.fds.map(|v| v.to_string())),
-        or_none(l.disk.map(|v| v.to_string())),
-    )?;
+    write_limits(out, &plan.limits, "pids")?;
     writeln!(out, "cwd         {}", plan.cwd.display())?;
     for gap in &e.gaps {
         writeln!(out, "gap         {gap}")?;

@@ -1,15 +1,13 @@
 //! Frames between the host and the guest: one packet each, its first byte its kind, with a few descriptors.
 //! Whatever comes from inside is bounded here and judged by whoever reads it.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+pub(crate) use ringfence_sys::packet_pair as pair;
 use ringfence_sys::{CallError, Named};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::RecvFlags;
 
 /// The longest frame either side sends.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 18;
@@ -20,12 +18,6 @@ pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// Descriptors that one frame may carry.
 const FDS_MAX: usize = 4;
 
-/// A connected pair.
-pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd), CallError> {
-    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .named(|| "socketpair(AF_UNIX, SOCK_SEQPACKET)")
-}
-
 /// Sends one frame: its kind, its body, descriptors.
 pub(crate) fn send(
     socket: impl AsFd,
@@ -34,18 +26,10 @@ pub(crate) fn send(
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), CallError> {
     let kind = [kind];
-    let mut slices = vec![IoSlice::new(&kind)];
-    slices.extend(body.iter().map(|part| IoSlice::new(part)));
+    let parts: Vec<IoSlice<'_>> =
+        std::iter::once(&kind[..]).chain(body.iter().copied()).map(IoSlice::new).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(CallError::new("sendmsg with too many descriptors", rustix::io::Errno::TOOBIG));
-    }
-    rustix::io::retry_on_intr(|| {
-        rustix::net::sendmsg(&socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)
-    })
-    .map(|_| ())
-    .named(|| "sendmsg")
+    ringfence_sys::send_packet(socket, &parts, fds, &mut space)
 }
 
 /// One frame that was received.
@@ -61,32 +45,15 @@ pub(crate) struct Frame {
 
 /// Receives one frame; `None` when the other side is gone. Waits if the socket does.
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<Frame>, CallError> {
-    let mut body: Vec<u8> = Vec::with_capacity(4096);
-    let mut fds = Vec::new();
-    // Most frames are short; a longer one is asked for its length first.
-    let length = rustix::io::retry_on_intr(|| {
+    // Frames differ in length by four orders, so each is asked for its own.
+    let (_, length) = rustix::io::retry_on_intr(|| {
         rustix::net::recv(&socket, &mut [0u8; 1][..], flags | RecvFlags::PEEK | RecvFlags::TRUNC)
     })
     .named(|| "recv(MSG_PEEK)")?;
-    let length = length.1.min(FRAME_BYTES_MAX);
-    body.resize(length.max(1), 0);
+    let mut body = vec![0; length.clamp(1, FRAME_BYTES_MAX)];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::io::retry_on_intr(|| {
-        rustix::net::recvmsg(
-            &socket,
-            &mut [IoSliceMut::new(&mut body)],
-            &mut ancillary,
-            flags | RecvFlags::CMSG_CLOEXEC,
-        )
-    })
-    .named(|| "recvmsg")?;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(more) = message {
-            fds.extend(more);
-        }
-    }
-    body.truncate(received.bytes);
+    let (received, fds) = ringfence_sys::receive_packet(socket, &mut body, &mut space, flags)?;
+    body.truncate(received);
     if body.is_empty() {
         return Ok(None);
     }

@@ -119,9 +119,6 @@ fn describe(executable: &Path) -> Result<Interpreter, String> {
     if let Some(venv) = venv(executable) {
         // Executed by its own name, or it would not find the environment.
         program = venv.join("bin").join(executable.file_name().unwrap_or(OsStr::new("python3")));
-        if venv_sees_system(&venv) && prefix == Path::new("/usr") {
-            paths.push("/usr/lib/python3/dist-packages".into());
-        }
         paths.push(venv.clone());
         prefixes.push(venv);
     }
@@ -149,13 +146,6 @@ fn minor(real: &Path, prefix: &Path) -> Option<u32> {
 fn venv(executable: &Path) -> Option<PathBuf> {
     let dir = executable.parent()?.parent()?.canonicalize().ok()?;
     dir.join("pyvenv.cfg").is_file().then_some(dir)
-}
-
-fn venv_sees_system(venv: &Path) -> bool {
-    let text = std::fs::read_to_string(venv.join("pyvenv.cfg")).unwrap_or_default();
-    text.lines().filter_map(|line| line.split_once('=')).any(|(key, value)| {
-        key.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("true")
-    })
 }
 
 /// The dynamic loader, the libraries it looks through by itself, and time zones.

@@ -308,9 +308,8 @@ impl Refill {
         let worker = match line.zygote.worker(awaited, &self.plan, self.host_uid) {
             Ok(worker) => worker,
             // Others of the same zygote are at work; one that cannot be made does not concern them.
-            Err(Failure::Worker(error)) if line.n_failed < WORKERS_FAILED_MAX => {
+            Err(Failure::Worker(_)) if line.n_failed < WORKERS_FAILED_MAX => {
                 line.n_failed += 1;
-                drop(error);
                 return Ok(());
             }
             Err(failure) => return Err(cannot_make(failure.into())),

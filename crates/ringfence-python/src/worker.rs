@@ -307,13 +307,7 @@ impl Ends {
         deadline: Option<Instant>,
         cancel: Option<BorrowedFd<'_>>,
     ) -> Result<Heard, CallError> {
-        let patience = deadline.map(|at| {
-            let left = at.saturating_duration_since(Instant::now());
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: i64::from(left.subsec_nanos()),
-            }
-        });
+        let patience = deadline.map(ringfence_sys::time_until);
         let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
         let mut sources = vec![Source::Death];
         if run.listening {

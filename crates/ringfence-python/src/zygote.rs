@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_plan::WorkerPlan;
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::pipe::PipeFlags;
@@ -161,11 +161,7 @@ impl Zygote {
 
 /// The next frame, which must be of this kind.
 pub(crate) fn expect(channel: &OwnedFd, kind: u8, deadline: Instant) -> Result<Frame, CallError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let patience = Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    };
+    let patience = ringfence_sys::time_until(deadline);
     let mut fds = [PollFd::new(channel, PollFlags::IN)];
     let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)))
         .named(|| "poll(guest)")?;

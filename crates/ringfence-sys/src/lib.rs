@@ -17,9 +17,9 @@ pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
 pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
 pub use mount::{MountAttributes, idmap, set_attributes};
-pub use net::{connect_raw, loopback_up};
+pub use net::{connect_raw, loopback_up, packet_pair, receive_packet, send_packet};
 pub use signal::{SignalFd, Signals, ignore, reset_all};
-pub use wait::{Ended, Reaped, reap_any, reap_pid};
+pub use wait::{Ended, Reaped, reap_any, reap_pid, time_until};
 
 /// The Landlock ABI of this kernel, 0 when there is none.
 pub fn landlock_abi() -> u32 {

@@ -1,9 +1,14 @@
-//! Two things about sockets that rustix does not do: interface flags and addresses as raw bytes.
+//! What we ask of sockets: interface flags, addresses as raw bytes, packets that carry descriptors.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
 
 use crate::{CallError, Named};
 
@@ -36,4 +41,51 @@ pub fn connect_raw(socket: impl AsFd, address: &[u8]) -> Result<(), Errno> {
     }
     let code = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
     Err(Errno::from_raw_os_error(code))
+}
+
+/// A connected pair of sockets that keep packets apart, each end closed by exec.
+pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), CallError> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .named(|| "socketpair(AF_UNIX, SOCK_SEQPACKET)")
+}
+
+/// Sends one packet with descriptors. `space` is `cmsg_space!` for as many as it may carry.
+pub fn send_packet(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    fds: &[BorrowedFd<'_>],
+    space: &mut [MaybeUninit<u8>],
+) -> Result<(), CallError> {
+    let mut ancillary = SendAncillaryBuffer::new(space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(CallError::new("sendmsg with too many descriptors", Errno::TOOBIG));
+    }
+    rustix::io::retry_on_intr(|| {
+        rustix::net::sendmsg(&socket, parts, &mut ancillary, SendFlags::NOSIGNAL)
+    })
+    .map(|_| ())
+    .named(|| "sendmsg")
+}
+
+/// Receives one packet into `body`: how long it was, 0 when the other side is gone, and the descriptors that came with it,
+/// no more of them than `space` is for.
+pub fn receive_packet(
+    socket: impl AsFd,
+    body: &mut [u8],
+    space: &mut [MaybeUninit<u8>],
+    flags: RecvFlags,
+) -> Result<(usize, Vec<OwnedFd>), CallError> {
+    let mut ancillary = RecvAncillaryBuffer::new(space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(&socket, &mut [IoSliceMut::new(body)], &mut ancillary, flags)
+    })
+    .named(|| "recvmsg")?;
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(more) = message {
+            fds.extend(more);
+        }
+    }
+    Ok((received.bytes, fds))
 }

@@ -76,3 +76,12 @@ fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
         memory_peak_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
     }))
 }
+
+/// How long until then, for poll(2); nothing if it is past.
+pub fn time_until(at: std::time::Instant) -> rustix::event::Timespec {
+    let left = at.saturating_duration_since(std::time::Instant::now());
+    rustix::event::Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(left.subsec_nanos()),
+    }
+}

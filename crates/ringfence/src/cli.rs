@@ -73,12 +73,8 @@ pub(crate) struct CheckArgs {
     /// Print the verdict as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// The code itself
-    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
-    pub(crate) code: Option<OsString>,
-    /// A file with the code, or - for stdin
-    #[arg(required_unless_present = "code")]
-    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) source: Source,
 }
 
 /// Where a program's text comes from.
@@ -88,8 +84,8 @@ pub(crate) struct Source {
     #[arg(value_name = "FILE", required_unless_present = "code")]
     pub(crate) file: Option<PathBuf>,
     /// The program itself
-    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file")]
-    pub(crate) code: Option<String>,
+    #[arg(short = 'c', value_name = "CODE", conflicts_with = "file", allow_hyphen_values = true)]
+    pub(crate) code: Option<OsString>,
 }
 
 impl Source {

@@ -18,7 +18,7 @@ use ringfence_spec::{
     Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
 };
 
-use crate::fence::{encode, fresh_id, millis};
+use crate::fence::{encode, fresh_id, millis, some_id};
 use crate::settings::{CodeRules, EffectiveCode, Surroundings};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
@@ -190,7 +190,7 @@ impl CodeFence {
 
     /// Screens and runs one program.
     pub(crate) fn run(&self, pool: &Pool, job: &Job) -> (Outcome, Option<Artifacts>) {
-        let run_id = fresh_id().unwrap_or(RunId::from_random([0; 16]));
+        let run_id = some_id();
         let verdict = self.screen(&job.code);
         if !verdict.safe {
             return (blocked(run_id, &self.plan.worker, &verdict), None);
@@ -248,7 +248,7 @@ impl CodeFence {
     /// The outcome of one cell of a session.
     pub(crate) fn cell_outcome(&self, cell: ringfence_python::Cell, timeout: Duration) -> Outcome {
         use ringfence_python::CellEnd;
-        let run_id = fresh_id().unwrap_or(RunId::from_random([0; 16]));
+        let run_id = some_id();
         let undone = "the cell was undone; the session keeps the variables it had before";
         let mut judged = match cell.ended {
             CellEnd::Kept | CellEnd::Memory => {
@@ -521,24 +521,7 @@ pub(crate) fn blocked(run_id: RunId, plan: &WorkerPlan, verdict: &Verdict) -> Ou
     if let Some(error) = &mut outcome.error {
         error.hint = first.map(|v| v.hint.clone());
     }
-    outcome.denials = verdict
-        .violations
-        .iter()
-        .map(|violation| Denial {
-            layer: Layer::Screen,
-            rule: violation.rule.to_owned(),
-            subject: violation.subject.clone(),
-            line: Some(violation.line),
-            column: Some(violation.column),
-            hint: violation.hint.clone(),
-            by: DeniedBy::Host,
-            syscall: None,
-            argument: None,
-            pid: None,
-            program: None,
-            count: 1,
-        })
-        .collect();
+    outcome.denials = verdict.violations.iter().cloned().map(Denial::from).collect();
     outcome.enforcement = Some(plan.enforcement.clone());
     outcome
 }

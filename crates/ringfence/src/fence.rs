@@ -196,6 +196,11 @@ pub(crate) fn fresh_id() -> Result<RunId, Problem> {
     Ok(RunId::from_random(random))
 }
 
+/// The same, and where there is no randomness the id of nobody: an answer without a run still has one.
+pub(crate) fn some_id() -> RunId {
+    fresh_id().unwrap_or(RunId::from_random([0; 16]))
+}
+
 /// What a finished run means, as the contract's outcome.
 pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome {
     let (status, error) = judge(plan, &finished);
@@ -257,6 +262,8 @@ pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome
 /// The exit code of the contract.
 pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
     match (outcome.status, outcome.exit_code, outcome.signal) {
+        (Status::Blocked, _, _) => 126,
+        (Status::Failed | Status::Rejected, _, _) => 125,
         (Status::Timeout, _, _) => 124,
         (Status::Memory, _, _) => 137,
         (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),

@@ -136,24 +136,29 @@ fn cgroups() -> BTreeSet<String> {
 
 /// Everything below this process: alive, and ended but not reaped.
 fn descendants() -> (BTreeSet<String>, BTreeSet<String>) {
-    let all: Vec<(u32, u32, char, String)> = pids().filter_map(stat).collect();
-    let mut ours = BTreeSet::from([std::process::id()]);
-    loop {
-        let below =
-            all.iter().filter(|(_, parent, ..)| ours.contains(parent)).map(|(pid, ..)| *pid);
-        let grown: BTreeSet<u32> = below.chain(ours.iter().copied()).collect();
-        if grown.len() == ours.len() {
-            break;
-        }
-        ours = grown;
-    }
+    let ours = below(std::process::id());
     let of = |zombie: bool| {
-        let those = all.iter().filter(|(pid, _, state, _)| {
-            ours.contains(pid) && *pid != std::process::id() && (*state == 'Z') == zombie
-        });
+        let those = ours.iter().filter(|(_, _, state, _)| (*state == 'Z') == zombie);
         those.map(|(pid, _, _, name)| format!("{pid} ({name})")).collect()
     };
     (of(false), of(true))
+}
+
+/// Everything below a process, as [`stat`] has it.
+pub(crate) fn below(root: u32) -> Vec<Stat> {
+    let mut all: Vec<Stat> = pids().filter_map(stat).collect();
+    let mut family = BTreeSet::from([root]);
+    loop {
+        let children =
+            all.iter().filter(|(_, parent, ..)| family.contains(parent)).map(|(pid, ..)| *pid);
+        let grown: BTreeSet<u32> = children.chain(family.iter().copied()).collect();
+        if grown.len() == family.len() {
+            break;
+        }
+        family = grown;
+    }
+    all.retain(|(pid, ..)| *pid != root && family.contains(pid));
+    all
 }
 
 /// Everything with the mark in its command line, whoever its parent is.
@@ -170,8 +175,11 @@ fn pids() -> impl Iterator<Item = u32> {
     entries.filter_map(|e| e.file_name().to_str().and_then(|n| n.parse().ok()))
 }
 
-/// Pid, parent, state and name. The name may hold spaces and parentheses; the last `)` ends it.
-fn stat(pid: u32) -> Option<(u32, u32, char, String)> {
+/// Pid, parent, state and name.
+type Stat = (u32, u32, char, String);
+
+/// The name may hold spaces and parentheses; the last `)` ends it.
+fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (head, tail) = text.rsplit_once(')')?;
     let mut fields = tail.split_whitespace();

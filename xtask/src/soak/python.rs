@@ -13,6 +13,7 @@ use crate::CannotTry;
 use crate::random::Random;
 use crate::soak::Findings;
 use crate::soak::deadline::Spread;
+use crate::soak::leftovers;
 use crate::soak::world::World;
 
 /// When each is ended.
@@ -98,36 +99,14 @@ fn kill_workers(batch: u32, seed: u64, done: &AtomicBool) -> u32 {
 
 /// Processes below `batch` that are the first of a pid namespace two below ours.
 fn workers(batch: u32) -> Vec<i32> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Ok(status) = std::fs::read_to_string(entry.path().join("status")) else { continue };
-        let field = |name: &str| {
-            status
-                .lines()
-                .find_map(|line| line.strip_prefix(name))
-                .map(str::trim)
-                .unwrap_or_default()
-        };
-        let pids: Vec<&str> = field("NSpid:").split_whitespace().collect();
-        if pids.len() >= 3 && pids.last() == Some(&"1") && is_below(field("PPid:"), batch) {
-            found.extend(pids[0].parse::<i32>());
-        }
-    }
-    found
-}
-
-fn is_below(parent: &str, batch: u32) -> bool {
-    let mut at: u32 = parent.parse().unwrap_or(0);
-    while at > 1 {
-        if at == batch {
-            return true;
-        }
-        let stat = std::fs::read_to_string(format!("/proc/{at}/stat")).unwrap_or_default();
-        let parent =
-            stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
-        at = parent.unwrap_or(0);
-    }
-    false
+    let first_of_its_own = |pid: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let pids: Vec<&str> = pids.unwrap_or_default().split_whitespace().collect();
+        pids.len() >= 3 && pids.last() == Some(&"1")
+    };
+    let below = leftovers::below(batch).into_iter().map(|(pid, ..)| pid);
+    below.filter(first_of_its_own).filter_map(|pid| i32::try_from(pid).ok()).collect()
 }
 
 fn judge(outcomes: &[Value], n_runs: u32, n_killed: u32, overshoot_p99_ms_max: f64) -> Findings {

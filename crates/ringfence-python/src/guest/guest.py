@@ -1,7 +1,7 @@
 """Runs inside the fence: first as the zygote, then, forked from it, as each worker.
 
 It holds no policy. What a worker does to itself is a list of system calls that the host laid out; what it says on
-descriptor 3 the host checks and does not believe. One argument: the host's configuration, as JSON.
+descriptor 3 the host checks and does not believe. Arguments: this text, and the host's configuration as JSON.
 
 Frames on the zygote's channel   host: S spawn (4 descriptors) · W<pid> wait      zygote: Z ready · P<pid> · X<pid> <status>
 Frames on a worker's channel     host: F file · C code · J go · K fork             worker: W workspace · R ready · D done · E failed
@@ -182,13 +182,10 @@ def main(config):
             results = []
             make(setup, results)
             send(channel, b"W", [results[call] for call in config["given_calls"]])
+            make(seal, results)
             if config["listener"]:
-                # The filter's listener is made after everything else is closed, so it is descriptor 4.
-                make(seal, results)
                 send(channel, b"L", [results[-1]])
                 os.close(results[-1])
-            else:
-                make(seal, results)
         except (CallFailed, OSError) as error:
             send(channel, b"E" + str(error).encode("utf-8", "replace"))
             return
@@ -251,7 +248,7 @@ def main(config):
                 if not job.get("keep"):
                     sys.argv = [NAME] + job.get("argv", [])
                     done = run(source, namespace, job)
-                    done = finish(done)
+                    finish()
                     report(channel, done)
                     leave(done["exit"] & 0xFF)
                 done = run(source, namespace, job)
@@ -367,7 +364,7 @@ def main(config):
                 pass
         return {"type": qualified, "message": message, "line": line}
 
-    def finish(done):
+    def finish():
         """What an interpreter does at its end: threads, exit handlers, open figures, buffers."""
         vars(builtins).update(usual)
         try:
@@ -385,7 +382,6 @@ def main(config):
             if not isinstance(error, SystemExit):
                 describe(error, NAME)
         flush()
-        return done
 
     def flush():
         for stream in {sys.stdout, sys.stderr, *streams}:

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_python::{Artifacts, Job, Pool};
-use ringfence_spec::{Outcome, Problem, RunId, Status};
+use ringfence_spec::{Outcome, Problem, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -302,9 +302,8 @@ fn refused(line: &[u8], number: u64, why: &str) -> Value {
 }
 
 fn problem(id: &Value, why: &str) -> Value {
-    let run_id = fence::fresh_id().unwrap_or(RunId::from_random([0; 16]));
     let problem = Problem::usage("bad_item", why);
-    with_id(id, &Outcome::not_started(run_id, Status::Error, &problem), None)
+    with_id(id, &Outcome::not_started(fence::some_id(), Status::Error, &problem), None)
 }
 
 /// The ids an earlier output has outcomes for; ours that failed are tried again.

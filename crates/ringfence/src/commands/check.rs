@@ -1,12 +1,9 @@
 //! `ringfence check`: layer 1 alone. Says what screening says about a program; nothing runs.
 
 use std::fmt::Write as _;
-use std::io::Read;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::Path;
 use std::process::ExitCode;
 
-use ringfence_screen::{Risk, SOURCE_BYTES_MAX, Verdict, screen};
+use ringfence_screen::{Risk, Verdict, screen};
 use ringfence_spec::{CodePreset, Problem, ProblemKind};
 use serde::Serialize;
 
@@ -43,34 +40,11 @@ pub(crate) fn check(args: CheckArgs) -> ExitCode {
 }
 
 fn attempt(args: CheckArgs) -> Result<Answer, Problem> {
-    let CheckArgs { preset, allow_import, policy, json: _, code, file } = args;
+    let CheckArgs { preset, allow_import, policy, json: _, source } = args;
     let flags = PolicyFlags { preset, policy, allow_import, ..PolicyFlags::default() };
     let rules = code_rules(&flags, &Surroundings::real(false)?)?;
-    let source = match (code, file) {
-        (Some(code), _) => code.into_vec(),
-        (None, Some(file)) => read(&file)?,
-        (None, None) => Vec::new(),
-    };
-    let verdict = screen(&source, rules.preset, &rules.extra_imports);
+    let verdict = screen(&super::exec::read(&source)?, rules.preset, &rules.extra_imports);
     Ok(Answer { preset: rules.preset, verdict })
-}
-
-/// The source, or so much of it that it is seen to be too large.
-fn read(file: &Path) -> Result<Vec<u8>, Problem> {
-    let mut source = Vec::new();
-    let bytes_max = SOURCE_BYTES_MAX as u64 + 1;
-    let result = if file == Path::new("-") {
-        std::io::stdin().lock().take(bytes_max).read_to_end(&mut source)
-    } else {
-        std::fs::File::open(file).and_then(|f| f.take(bytes_max).read_to_end(&mut source))
-    };
-    match result {
-        Ok(_) => Ok(source),
-        Err(e) => {
-            Err(Problem::usage("source_unreadable", format!("cannot read `{}`", file.display()))
-                .cause(e))
-        }
-    }
 }
 
 fn render(answer: &Answer) -> String {

@@ -1,13 +1,14 @@
 //! `ringfence exec`: one Python program behind the fence.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ringfence_python::Job;
-use ringfence_spec::{Encoding, Outcome, Problem, RunId, Status};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use ringfence_spec::{Encoding, Outcome, Problem, Status};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
@@ -35,12 +36,11 @@ pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
             } else {
                 show(&outcome);
             }
-            ExitCode::from(exit_code(&outcome))
+            ExitCode::from(fence::exit_code(&outcome))
         }
         Err(problem) if json => {
-            let run_id = fence::fresh_id().unwrap_or(RunId::from_random([0; 16]));
             let status = super::run::status_of(problem.kind);
-            present::json(&Outcome::not_started(run_id, status, &problem));
+            present::json(&Outcome::not_started(fence::some_id(), status, &problem));
             ExitCode::from(problem.kind.exit_code())
         }
         Err(problem) => present::problem(&problem),
@@ -82,7 +82,7 @@ fn attempt(args: &ExecArgs) -> Result<Outcome, Problem> {
 /// The program's text.
 pub(crate) fn read(source: &Source) -> Result<Vec<u8>, Problem> {
     if let Some(code) = &source.code {
-        return Ok(code.clone().into_bytes());
+        return Ok(code.as_bytes().to_vec());
     }
     let Some(file) = source.file.as_deref() else {
         return Err(Problem::usage("no_code", "name a file, pass `-c CODE`, or `-` for stdin"));
@@ -160,11 +160,7 @@ fn own_stdin(patience: Option<Duration>) -> Vec<u8> {
     }
     let deadline = patience.map(|patience| Instant::now() + patience);
     while text.len() < STDIN_BYTES_MAX {
-        let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let left = left.map(|left| Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        });
+        let left = deadline.map(ringfence_jail::time_until);
         let mut fds = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
         let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, left.as_ref()));
         text.reserve(64 << 10);
@@ -199,13 +195,4 @@ fn show(outcome: &Outcome) {
         return;
     }
     present::talk(outcome);
-}
-
-/// The exit code of the contract.
-pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
-    match outcome.status {
-        Status::Blocked => 126,
-        Status::Failed | Status::Rejected => 125,
-        _ => fence::exit_code(outcome),
-    }
 }

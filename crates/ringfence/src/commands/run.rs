@@ -37,7 +37,7 @@ pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
 }
 
 fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (RunId, Problem)> {
-    let unnamed = |problem| (fence::fresh_id().unwrap_or(RunId::from_random([0; 16])), problem);
+    let unnamed = |problem| (fence::some_id(), problem);
     let terminal = io == Io::Passthrough { terminal: true };
     let around = Surroundings::real(terminal).map_err(unnamed)?;
     let effective = effective(&args.policy, &around).map_err(unnamed)?;

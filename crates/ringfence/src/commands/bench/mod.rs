@@ -187,15 +187,11 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
         &[entry("ringfence", fenced(&calls), &denial), entry("plain", owned(&calls), &denial)],
     )?;
     if let Some(python) = python_on_path(args) {
-        let peer =
-            "--unshare-all --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --die-with-parent";
-        let mut bwrap = vec!["bwrap"];
-        bwrap.extend(peer.split(' '));
-        bwrap.extend([python.as_str(), "-I", "-c", "print(1)"]);
+        let code = [python.as_str(), "-I", "-c", "print(1)"];
         let exec = [own.as_str(), "exec", "--python", &python, "-c", "print(1)"];
         let mut cold = vec![entry("ringfence", owned(&exec), &empty)];
         if installed("bwrap") {
-            cold.push(entry("bwrap", owned(&bwrap), &empty));
+            cold.push(entry("bwrap", bubblewrap(&code), &empty));
         }
         add("python_cold", "print(1), started for it alone", quiet_rounds, Duration::ZERO, &cold)?;
     }
@@ -203,7 +199,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
         comparisons.push(screening(args.rounds)?);
     }
     if let Some(python) = python_on_path(args) {
-        comparisons.extend(python::comparisons(args.rounds, Some(&python), &wanted)?);
+        comparisons.extend(python::comparisons(args.rounds, &python, &wanted)?);
     }
 
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -211,27 +207,19 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
     Ok(Report { kernel, cpus, comparisons })
 }
 
+/// A command behind bubblewrap, with the nearest it has to our default fence.
+fn bubblewrap(argv: &[&str]) -> Vec<String> {
+    let fence =
+        "bwrap --unshare-all --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --die-with-parent";
+    fence.split(' ').chain(argv.iter().copied()).map(str::to_owned).collect()
+}
+
 /// The peers that are installed, each given the nearest it has to our default fence.
 fn peers(cwd: &Path) -> Vec<Entry> {
+    let bubblewrapped = bubblewrap(&["/bin/true"]);
+    let bubblewrapped: Vec<&str> = bubblewrapped.iter().map(String::as_str).collect();
     let known: &[(&str, &[&str])] = &[
-        (
-            "bwrap",
-            &[
-                "bwrap",
-                "--unshare-all",
-                "--ro-bind",
-                "/",
-                "/",
-                "--dev",
-                "/dev",
-                "--proc",
-                "/proc",
-                "--tmpfs",
-                "/tmp",
-                "--die-with-parent",
-                "/bin/true",
-            ],
-        ),
+        ("bwrap", &bubblewrapped),
         ("unshare", &["unshare", "-Urmpinf", "/bin/true"]),
         ("firejail", &["firejail", "--quiet", "--noprofile", "--net=none", "/bin/true"]),
         ("nsjail", &["nsjail", "-Mo", "--quiet", "--chroot", "/", "--", "/bin/true"]),

@@ -25,14 +25,13 @@ const NAMES: [&str; 5] =
 /// Measures those that are wanted. Must be called while this process has one thread.
 pub(super) fn comparisons(
     rounds: u32,
-    python: Option<&str>,
+    python: &str,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Comparison>, Problem> {
     let mut list = Vec::new();
     if !NAMES.iter().any(|name| wanted(name)) {
         return Ok(list);
     }
-    let python = python.unwrap_or("python3");
     let host = interpreter(python)?;
     // Keepers first: they are forks of this process, which gets threads with the first pool.
     let cells = wanted("python_cell").then(|| fence(python, CodePreset::Open, Use::Session));
@@ -119,13 +118,9 @@ fn imports(python: &str, module: &str) -> bool {
 /// bubblewrap with a fresh interpreter.
 fn bubblewrap(python: &str, code: &[u8]) -> Command {
     let code = String::from_utf8_lossy(code).into_owned();
-    let mut command = Command::new("bwrap");
-    command
-        .args("--unshare-all --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp".split(' '))
-        .args(["--die-with-parent", python, "-I", "-c", &code])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    let argv = super::bubblewrap(&[python, "-I", "-c", &code]);
+    let mut command = Command::new(&argv[0]);
+    command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
