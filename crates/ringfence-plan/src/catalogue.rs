@@ -285,7 +285,6 @@ pub const ENV_DIRECTORIES: &[&str] = &[
 pub const ENV_NEVER_INHERITED: &[&str] = &[
     "BASH_ENV",
     "ENV",
-    "GIT_CONFIG",
     "GIT_DIR",
     "GIT_EXEC_PATH",
     "GIT_SSH",
@@ -303,4 +302,12 @@ pub const ENV_NEVER_INHERITED: &[&str] = &[
 ];
 
 /// The same, by prefix.
-pub const ENV_NEVER_INHERITED_PREFIX: &[&str] = &["LD_", "DYLD_", "PYTHON", "RINGFENCE_"];
+pub const ENV_NEVER_INHERITED_PREFIX: &[&str] =
+    &["LD_", "DYLD_", "GIT_CONFIG", "PYTHON", "RINGFENCE_"];
+
+/// Has git compare a file's size and time with its index, and not its owner.
+pub const GIT_IGNORES_OWNERS: [(&str, &str); 3] = [
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "core.checkStat"),
+    ("GIT_CONFIG_VALUE_0", "minimal"),
+];

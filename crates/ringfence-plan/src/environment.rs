@@ -34,6 +34,13 @@ pub(crate) fn environment(
     env.insert("USER".into(), "agent".into());
     env.insert("LOGNAME".into(), "agent".into());
     env.insert("SHELL".into(), "/bin/sh".into());
+    if facts.ids.uid == 0 {
+        // The run's uid is not the one that git on the host has noted for each file: without this, each reads every
+        // file again after the other.
+        for (name, value) in catalogue::GIT_IGNORES_OWNERS {
+            env.insert(name.into(), value.into());
+        }
+    }
     for grant in &policy.env {
         match grant {
             EnvGrant::Set(name, value) => {
