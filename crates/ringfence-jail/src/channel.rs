@@ -35,6 +35,8 @@ pub(crate) enum Message {
         orders: OwnedFd,
         /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
         stdio: [Option<OwnedFd>; 3],
+        /// What becomes 3.
+        channel: Option<OwnedFd>,
     },
     /// Supervisor to child: the id maps are written.
     Go,
@@ -64,10 +66,11 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
         Message::Root(fd) => (b"R".to_vec(), vec![fd.as_fd()]),
         Message::Listener(fd) => (b"L".to_vec(), vec![fd.as_fd()]),
         Message::Terminal(fd) => (b"T".to_vec(), vec![fd.as_fd()]),
-        Message::Orders { orders, stdio } => {
-            let present = stdio.each_ref().map(|fd| u8::from(fd.is_some()));
-            let stdio = stdio.iter().flatten().map(AsFd::as_fd);
-            (tagged(b'O', &present), std::iter::once(orders.as_fd()).chain(stdio).collect())
+        Message::Orders { orders, stdio, channel } => {
+            let slots = stdio.iter().chain([channel]);
+            let present: Vec<u8> = slots.clone().map(|fd| u8::from(fd.is_some())).collect();
+            let given = slots.flatten().map(AsFd::as_fd);
+            (tagged(b'O', &present), std::iter::once(orders.as_fd()).chain(given).collect())
         }
         Message::Go => (b"G".to_vec(), Vec::new()),
         Message::Supplies { n_cgroups, fds } => {
@@ -131,15 +134,16 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
 }
 
 fn orders(present: &[u8], fds: Vec<OwnedFd>) -> Option<Message> {
-    let present: [u8; 3] = present.try_into().ok()?;
+    let present: [u8; 4] = present.try_into().ok()?;
     let expected: usize = present.iter().map(|flag| usize::from(*flag)).sum();
     if fds.len() != 1 + expected {
         return None;
     }
     let mut fds = fds.into_iter();
     let orders = fds.next()?;
-    let stdio = present.map(|flag| if flag == 1 { fds.next() } else { None });
-    Some(Message::Orders { orders, stdio })
+    let [stdin, stdout, stderr, channel] =
+        present.map(|flag| if flag == 1 { fds.next() } else { None });
+    Some(Message::Orders { orders, stdio: [stdin, stdout, stderr], channel })
 }
 
 fn tagged(kind: u8, rest: &[u8]) -> Vec<u8> {

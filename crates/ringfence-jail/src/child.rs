@@ -88,8 +88,9 @@ impl Child {
 
     fn receive_orders(&mut self) -> Result<Orders, CallError> {
         match channel::receive(&self.handover.control)? {
-            Some(Message::Orders { orders, stdio }) => {
+            Some(Message::Orders { orders, stdio, channel }) => {
                 self.handover.stdio = stdio;
+                self.handover.channel = channel;
                 crate::orders::read(&orders)
             }
             _ => Err(CallError::new("waiting for orders", Errno::PIPE)),
@@ -136,6 +137,7 @@ impl Child {
                 root.ok_or_else(|| CallError::new("mount before the new root", Errno::INVAL))?
                     .obey(mount, prepared)
             }
+            Step::NoExecute { at } => self.root()?.no_execute(at),
             Step::SealRoot => self
                 .root
                 .as_mut()
@@ -420,6 +422,8 @@ fn set_rlimit(limit: &Rlimit) -> Result<(), CallError> {
         Resource::Data => rustix::process::Resource::Data,
         Resource::Fsize => rustix::process::Resource::Fsize,
         Resource::Memlock => rustix::process::Resource::Memlock,
+        Resource::AddressSpace => rustix::process::Resource::As,
+        Resource::Sigpending => rustix::process::Resource::Sigpending,
         Resource::Nofile => rustix::process::Resource::Nofile,
         Resource::Nproc => rustix::process::Resource::Nproc,
         Resource::Msgqueue => rustix::process::Resource::Msgqueue,

@@ -39,6 +39,15 @@ impl From<Problem> for Fault {
 const PASSED_ON: [Signal; 5] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::WINCH];
 
+/// Whose ids a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A command's: as like the caller's as can be.
+    Command,
+    /// Code's: always the same.
+    Code,
+}
+
 /// A child that was born before its plan was known, and meanwhile does what every run begins with.
 /// Dropping it ends it.
 pub struct Early {
@@ -50,11 +59,15 @@ pub struct Early {
 impl Early {
     /// Starts a child, if this host is one where that can be done before the plan: not where a child must be born
     /// into its cgroup. The calling process must have one thread.
-    pub fn start() -> Result<Option<Self>, Fault> {
+    pub fn start(who: Who) -> Result<Option<Self>, Fault> {
         if cgroup::is_v2() && matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
             return Ok(None);
         }
-        let identity = Identity::of_caller(crate::survey::caller_ids());
+        let ids = crate::survey::caller_ids();
+        let identity = match who {
+            Who::Command => Identity::of_caller(ids),
+            Who::Code => Identity::of_code(ids),
+        };
         let (signals, before) = block_signals()?;
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
@@ -75,15 +88,15 @@ impl Early {
     }
 
     fn hand_over(&self, task: &Task<'_>) -> Result<Plumbing, Fault> {
-        let fits = Orders::can_follow_opening(task.plan)
-            && self.identity.same_ids(&task.plan.identity)
-            && task.channel.is_none();
+        let fits =
+            Orders::can_follow_opening(task.plan) && self.identity.same_ids(&task.plan.identity);
         let orders = crate::orders::write(&Orders::of(task.plan))
             .map_err(cannot("cannot write the plan down"))?
             .filter(|_| fits)
             .ok_or(Fault::NotSendable)?;
         let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
-        channel::send(self.born.control()?, &Message::Orders { orders, stdio })
+        let channel = own_channel(task)?;
+        channel::send(self.born.control()?, &Message::Orders { orders, stdio, channel })
             .map_err(cannot("cannot give the plan to the child"))?;
         Ok(plumbing)
     }
@@ -146,8 +159,7 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     let (stdio, plumbing) = stdio::prepare(task.mode, task.terminal)?;
     let mut wires = Wires::new(signals)?;
     wires.handover.stdio = stdio;
-    let channel = task.channel.map(|fd| fd.try_clone_to_owned().named(|| "dup(channel)"));
-    wires.handover.channel = channel.transpose().map_err(cannot("cannot pass the channel on"))?;
+    wires.handover.channel = own_channel(task)?;
     let target = leaf.as_ref().and_then(Leaf::clone_target);
     let orders = Orders::of(plan);
     let born = Born::fork(wires, child::kinds(&plan.birth), target, |handover| {
@@ -158,6 +170,11 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
         born.take_identity(&plan.identity)?;
     }
     go_on(born, task, plumbing, leaf)
+}
+
+fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, Fault> {
+    let channel = task.channel.map(|fd| fd.try_clone_to_owned().named(|| "dup(channel)"));
+    channel.transpose().map_err(cannot("cannot pass the channel on"))
 }
 
 fn make_leaf(task: &Task<'_>) -> Result<Option<Leaf>, Fault> {

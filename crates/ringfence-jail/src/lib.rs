@@ -22,7 +22,7 @@ pub mod survey;
 mod terminal;
 mod watchdog;
 
-pub use launch::{Early, Fault, Task, run};
+pub use launch::{Early, Fault, Task, Who, run};
 pub use open::open_beneath;
 pub use registry::Registry;
 pub use ringfence_sys::{CallError, SignalFd, Signals, time_until};

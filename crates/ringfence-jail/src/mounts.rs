@@ -118,11 +118,8 @@ impl NewRoot {
                 let flags = MountAttrFlags::MOUNT_ATTR_NOEXEC;
                 attach(&new_filesystem("devpts", &options, flags)?, &target, at)
             }
-            Mount::Proc { at } => {
-                let target = self.target(at, FileShape::Directory(0o555))?;
-                let flags = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-                attach(&new_filesystem("proc", &[], flags)?, &target, at)
-            }
+            Mount::Proc { at } => self.proc(at, &[]),
+            Mount::ProcOfPids { at } => self.proc(at, &[("subset", "pid".to_owned())]),
             Mount::Mask { at, kind } => {
                 let target = open_beneath(&self.fd, relative(at))?;
                 let mask = clone_tree(self.mask(*kind)?, at)?;
@@ -130,6 +127,19 @@ impl NewRoot {
                 attach(mask, &target, at)
             }
         }
+    }
+
+    fn proc(&mut self, at: &Path, options: &[(&str, String)]) -> Result<(), CallError> {
+        let target = self.target(at, FileShape::Directory(0o555))?;
+        let flags = MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        attach(&new_filesystem("proc", options, flags)?, &target, at)
+    }
+
+    /// Takes the right to execute from a private directory.
+    pub(crate) fn no_execute(&self, at: &Path) -> Result<(), CallError> {
+        let mount = open_beneath(&self.fd, relative(at))?;
+        let attributes = MountAttributes { no_exec: true, ..MountAttributes::default() };
+        set_attributes(&mount, attributes)
     }
 
     /// Makes the root itself read-only; private directories on it are mounts of their own and stay writable.

@@ -1,5 +1,5 @@
 //! Answers the filter's notifications: refuses and remembers, or performs a connect for the run.
-//! Never lets the kernel go on with a call it looked at: the arguments could change in between.
+//! Never lets the kernel go on with a call of the run's that it looked at: the arguments could change in between.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -43,6 +43,8 @@ pub(crate) struct Listener {
     sockets: Vec<FileId>,
     /// uid and gid to connect with, where they are not ours already.
     connect_as: Option<(u32, u32)>,
+    /// How often the run may still become a program: once, where it can only by our leave.
+    execs_left: u32,
     denials: Vec<Denial>,
     n_refused: u64,
     n_unlisted: u64,
@@ -64,6 +66,7 @@ impl Listener {
             own_dev,
             sockets,
             connect_as,
+            execs_left: u32::from(spec.profile == seccomp::Profile::Code),
             denials: Vec::new(),
             n_refused: 0,
             n_unlisted: 0,
@@ -84,6 +87,11 @@ impl Listener {
         }
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
+        if name == "execve" && self.execs_left > 0 {
+            // Until this call returns the process is ours and has one thread: nobody can change what it asks for.
+            self.execs_left -= 1;
+            return ringfence_sys::seccomp::let_through(&*self.fd, call.id);
+        }
         let argument = verdict.argument.and_then(|i| call.args.get(usize::from(i)).copied());
         let network = matches!(name, "socket" | "socketpair" | "connect" | "bind");
         let subject = match argument {

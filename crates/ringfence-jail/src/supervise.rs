@@ -82,6 +82,8 @@ pub struct Finished {
     pub forks_refused: u64,
     /// Names that appeared in the workspace though policy protects them.
     pub protected_created: Vec<String>,
+    /// The root of its own filesystem, where it had one: what it left there can still be read.
+    pub root: Option<OwnedFd>,
 }
 
 /// A launched child and what we hold of it.
@@ -520,6 +522,7 @@ impl Supervisor<'_> {
             oom_kills,
             forks_refused,
             protected_created,
+            root: self.watchdog.take_scratch(),
         };
         drop(self.run);
         // Last: until everything above is gone the janitor must be there to take it away instead.

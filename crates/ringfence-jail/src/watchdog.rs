@@ -75,6 +75,11 @@ impl Watchdog {
         self.scratch = Some(root);
     }
 
+    /// Lets go of it.
+    pub(crate) fn take_scratch(&mut self) -> Option<OwnedFd> {
+        self.scratch.take()
+    }
+
     /// How soon to look again, if there is anything to watch.
     pub(crate) fn interval(&self) -> Option<Duration> {
         if self.cpu_max.is_some() || self.memory_max.is_some() {

@@ -17,7 +17,9 @@ use serde::Serialize;
 use crate::calls::{Arg, Call, Calls};
 use crate::facts::{Found, HostFacts, UserNamespaces};
 use crate::orders::Orders;
-use crate::plan::{Access, CgroupPlan, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step};
+use crate::plan::{
+    Access, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step,
+};
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
 };
@@ -32,14 +34,11 @@ const PRIVATE: &str = "/run/own";
 const PRIVATE_CLOSED: &str = "/run";
 
 /// Parts of a worker's filesystem and where they are seen. The first is the workspace.
-const PRIVATE_PARTS: &[(&str, &str, u32)] =
+pub(crate) const PRIVATE_PARTS: &[(&str, &str, u32)] =
     &[("workspace", WORKSPACE, 0o755), ("tmp", "/tmp", 0o1777), ("shm", "/dev/shm", 0o1777)];
 
-/// uid and gid that code sees.
-const CODE_ID: u32 = 1000;
-
 /// Inodes of a worker's filesystem.
-const INODES_MAX: u64 = 50_000;
+pub(crate) const INODES_MAX: u64 = 50_000;
 
 /// Processes and threads that the zygote needs for itself.
 const ZYGOTE_PIDS: u32 = 16;
@@ -110,6 +109,14 @@ pub fn plan_code(
     request: &CodeRequest,
     facts: &HostFacts,
 ) -> Result<CodePlan, Problem> {
+    refuse_without_namespaces(facts)?;
+    let zygote = zygote(limits, request, facts);
+    let worker = worker(limits, request, facts)?;
+    Ok(CodePlan { zygote, worker })
+}
+
+/// Code has no weaker tier.
+pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem> {
     if facts.ids.root_outside {
         return Err(crate::command::root_outside(facts));
     }
@@ -122,16 +129,11 @@ pub fn plan_code(
         return Err(Problem::cannot_build("seccomp", "cannot build the fence for Python")
             .cause("this kernel has no seccomp filters"));
     }
-    let zygote = zygote(limits, request, facts);
-    let worker = worker(limits, request, facts)?;
-    Ok(CodePlan { zygote, worker })
+    Ok(())
 }
 
-fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
-    let mut identity = Identity::of_caller(facts.ids);
-    // Root of its own namespace, so that it keeps the capabilities there across exec; nobody on the host.
-    (identity.guest_uid, identity.guest_gid) = (0, 0);
-    let mut view = View::for_code();
+/// Puts what the interpreter needs of the host into a view, read-only.
+pub(crate) fn show_interpreter(view: &mut View, request: &CodeRequest, identity: &Identity) {
     for (at, target) in &request.links {
         view.put(Mount::Symlink { at: at.clone(), target: target.clone() });
     }
@@ -141,6 +143,14 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
             ["/usr", "/etc", "/lib", "/lib64"].iter().any(|top| found.path.starts_with(top));
         view.host(found, Access::ReadOnly, identity.disk_owner.is_some() && !system);
     }
+}
+
+fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
+    let mut identity = Identity::of_caller(facts.ids);
+    // Root of its own namespace, so that it keeps the capabilities there across exec; nobody on the host.
+    (identity.guest_uid, identity.guest_gid) = (0, 0);
+    let mut view = View::for_code();
+    show_interpreter(&mut view, request, &identity);
     for (_, at, mode) in PRIVATE_PARTS {
         if *at != "/dev/shm" {
             view.put(Mount::Directory { at: at.into(), mode: *mode });
@@ -169,7 +179,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         Step::HideSelf,
         Step::ForkPayload,
     ]);
-    let seccomp = filter(facts, Profile::Zygote, Checkpoints::None);
+    let seccomp = filter(facts, Profile::Zygote, Observe::Errno);
     let payload = vec![
         Step::NewSession,
         Step::ChangeDirectory,
@@ -224,7 +234,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
 }
 
 /// The whole environment of a Python run.
-fn environment() -> BTreeMap<OsString, OsString> {
+pub(crate) fn environment() -> BTreeMap<OsString, OsString> {
     let fixed = [
         ("HOME", WORKSPACE),
         ("LANG", "C.UTF-8"),
@@ -246,11 +256,7 @@ fn environment() -> BTreeMap<OsString, OsString> {
     fixed.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-fn filter(facts: &HostFacts, profile: Profile, checkpoints: Checkpoints) -> Filter {
-    let observe = match checkpoints {
-        Checkpoints::None => Observe::Errno,
-        Checkpoints::ByTheHost => Observe::Notify,
-    };
+pub(crate) fn filter(facts: &HostFacts, profile: Profile, observe: Observe) -> Filter {
     seccomp::compile(FilterSpec {
         arch: facts.arch,
         profile,
@@ -262,7 +268,11 @@ fn filter(facts: &HostFacts, profile: Profile, checkpoints: Checkpoints) -> Filt
     })
 }
 
-fn enforcement(request: &CodeRequest, facts: &HostFacts, resources: ResourceFence) -> Enforcement {
+pub(crate) fn enforcement(
+    request: &CodeRequest,
+    facts: &HostFacts,
+    resources: ResourceFence,
+) -> Enforcement {
     Enforcement {
         tier: Tier::Namespaces,
         screen: request.screen.clone(),
@@ -321,7 +331,11 @@ fn worker(
     let header = [0x2008_0522_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat();
     seal.call("capset", [Arg::Bytes(header), Arg::Bytes(vec![0; 24])]);
     seal.call("close_range", [Arg::from(4), Arg::from(u64::from(u32::MAX)), Arg::from(0)]);
-    let filter = filter(facts, Profile::Code, request.checkpoints);
+    let observe = match request.checkpoints {
+        Checkpoints::None => Observe::Errno,
+        Checkpoints::ByTheHost => Observe::Notify,
+    };
+    let filter = filter(facts, Profile::Code, observe);
     seal.seccomp(&filter, request.checkpoints == Checkpoints::ByTheHost);
     let calls = |calls: Calls| {
         calls.finish().map_err(|name| {
@@ -351,7 +365,7 @@ const RLIMIT_NOFILE: u64 = 7;
 const ADDRESS_SPACE_RESERVE: u64 = 2 << 30;
 
 /// Signals that may wait; they are counted for the user, on the host too.
-const SIGNALS_MAX: u64 = 128;
+pub(crate) const SIGNALS_MAX: u64 = 128;
 
 /// Some more than any kernel has.
 const CAPABILITIES_MAX: u64 = 48;
@@ -364,10 +378,20 @@ const O_PATH_CLOEXEC: u64 = 0o10_000_000 | 0o2_000_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const O_WRONLY: u64 = 1;
 
+/// Bytes that files of a run may take.
+pub(crate) fn disk_bytes_max(limits: &Limits) -> u64 {
+    limits.disk.map_or(100 << 20, ringfence_spec::ByteSize::bytes)
+}
+
+/// Address space for a run with so much memory.
+pub(crate) fn address_space(memory: ringfence_spec::ByteSize) -> u64 {
+    memory.bytes().saturating_add(ADDRESS_SPACE_RESERVE)
+}
+
 /// One filesystem of the worker's own, in three places; and a `/proc` that shows its own processes and nothing else.
 /// Returns which call opened the workspace.
 fn filesystem(calls: &mut Calls, limits: &Limits) -> usize {
-    let bytes = limits.disk.map_or(100 << 20, ringfence_spec::ByteSize::bytes);
+    let bytes = disk_bytes_max(limits);
     let options = format!("size={bytes},nr_inodes={INODES_MAX},mode=755");
     let mount = |calls: &mut Calls, what: &str, at: &str, flags: u64, options: &str| {
         let kind = if what.starts_with('/') { "none" } else { what };
@@ -434,7 +458,7 @@ fn landlock(calls: &mut Calls, abi: u32) -> usize {
 /// the mounts, because mounting /proc needs the namespace that owns the pid namespace.
 fn user_namespace(calls: &mut Calls) {
     calls.call("unshare", [Arg::from(CLONE_NEWUSER)]);
-    let id = format!("{CODE_ID} 0 1");
+    let id = format!("{GUEST_ID} 0 1");
     for (file, text) in [("setgroups", "deny"), ("uid_map", &id), ("gid_map", &id)] {
         let path = format!("/proc/self/{file}");
         let fd = calls.path_call("openat", &path, [Arg::from(O_WRONLY), Arg::from(0)]);
@@ -462,7 +486,7 @@ fn rlimits(limits: &Limits) -> Vec<(u64, u64)> {
         (6, limits.pids.map(|n| u64::from(n.get()))),
         (8, Some(0)),
         // Address space bounds what no other limit does, page tables among it.
-        (9, limits.memory.map(|m| m.bytes().saturating_add(ADDRESS_SPACE_RESERVE))),
+        (9, limits.memory.map(address_space)),
         (11, Some(SIGNALS_MAX)),
         (12, Some(0)),
     ];

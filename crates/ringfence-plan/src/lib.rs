@@ -2,6 +2,7 @@
 //! Does no I/O: it opens no file, reads no environment, calls no clock. Whatever the child will do is
 //! decided here, where it can be printed, hashed and tested without a kernel.
 
+mod alone;
 mod calls;
 pub mod catalogue;
 mod code;
@@ -14,6 +15,7 @@ mod render;
 pub mod seccomp;
 mod view;
 
+pub use alone::plan_alone;
 pub use calls::{Arg, Call};
 pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::plan_command;

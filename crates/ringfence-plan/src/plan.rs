@@ -82,8 +82,8 @@ impl Plan {
     }
 }
 
-/// uid and gid a root caller's run sees.
-const GUEST_ID: u32 = 1000;
+/// uid and gid that a root caller's run sees, and that code sees.
+pub(crate) const GUEST_ID: u32 = 1000;
 
 /// Who the program is, inside and outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +123,11 @@ impl Identity {
             host_gid: gid,
             disk_owner: None,
         }
+    }
+
+    /// The same for code, which never sees its caller's own ids.
+    pub fn of_code(caller: CallerIds) -> Self {
+        Self { guest_uid: GUEST_ID, guest_gid: GUEST_ID, ..Self::of_caller(caller) }
     }
 
     /// Whether both are the same user by the same means; whose files they write may differ.
@@ -304,6 +309,11 @@ pub enum Mount {
         /// Where.
         at: PathBuf,
     },
+    /// The same without anything that is not a process.
+    ProcOfPids {
+        /// Where.
+        at: PathBuf,
+    },
     /// Something that exists and shall not be read.
     Mask {
         /// Where.
@@ -325,6 +335,7 @@ impl Mount {
             | Self::Device { at }
             | Self::Devpts { at }
             | Self::Proc { at }
+            | Self::ProcOfPids { at }
             | Self::Mask { at, .. } => at,
         }
     }
@@ -344,6 +355,10 @@ pub enum Resource {
     Fsize,
     /// Locked memory.
     Memlock,
+    /// Everything mapped.
+    AddressSpace,
+    /// Signals that wait.
+    Sigpending,
     /// Open descriptors.
     Nofile,
     /// Processes of this user in this user namespace.
@@ -432,6 +447,11 @@ pub enum Step {
     },
     /// One mount.
     Mount(Mount),
+    /// Nothing in this private directory can be executed or mapped as code.
+    NoExecute {
+        /// Where.
+        at: PathBuf,
+    },
     /// Make the root itself read-only.
     SealRoot,
     /// Make it the root and let go of the old one.

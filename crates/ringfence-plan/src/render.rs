@@ -142,6 +142,7 @@ fn line(step: &Step) -> String {
             format!("room on the root: {} MiB, {inodes_max} inodes", bytes_max >> 20)
         }
         Step::Mount(mount) => mount_line(mount),
+        Step::NoExecute { at } => format!("nothing executable in {}", at.display()),
         Step::SealRoot => "make the root itself read-only".into(),
         Step::PivotRoot => "pivot_root, detach the old root".into(),
         Step::DieWithParent => "die with the supervisor".into(),
@@ -188,6 +189,7 @@ fn mount_line(mount: &Mount) -> String {
         Mount::Device { at } => format!("device   {}", at.display()),
         Mount::Devpts { at } => format!("devpts   {}", at.display()),
         Mount::Proc { at } => format!("proc     {}", at.display()),
+        Mount::ProcOfPids { at } => format!("proc     {} (processes only)", at.display()),
         Mount::Mask { at, .. } => format!("mask     {}", at.display()),
     }
 }

@@ -15,11 +15,14 @@ use rustix::process::Signal;
 use crate::channel;
 use crate::interpreter::Interpreter;
 
-/// The bootstrap, as the interpreter gets it.
-const GUEST: &str = include_str!("guest/guest.py");
+/// The bootstrap of a program that is alone.
+pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
+
+/// The same, followed by what makes workers.
+const ZYGOTE: &str = concat!(include_str!("guest/program.py"), include_str!("guest/zygote.py"));
 
 /// Runs the bootstrap with builtins of its own: a program that replaces `len` replaces its own.
-const LOADER: &str = "import sys, builtins; \
+pub(crate) const LOADER: &str = "import sys, builtins; \
     exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
 /// What a zygote says on its own stdout and stderr is for the message when it fails.
@@ -92,7 +95,7 @@ fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &[String]) -> Vec
         "unshare_and_setns": plan.unshare_and_setns,
         "preload": preload,
     });
-    let options = ["-I", "-X", "utf8", "-c", LOADER, GUEST];
+    let options = ["-I", "-X", "utf8", "-c", LOADER, ZYGOTE];
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
     argv.extend(options.map(OsString::from));
     argv.push(config.to_string().into());

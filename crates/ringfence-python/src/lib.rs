@@ -4,6 +4,7 @@
 //! builds a second fence around itself from a list of system calls which `ringfence-plan` laid out, and runs one program.
 //! Both are treated as hostile: what they say is checked, bounded, and never decides what was enforced.
 
+mod alone;
 mod artifacts;
 mod channel;
 mod interpreter;
@@ -14,9 +15,10 @@ mod repl;
 mod worker;
 mod zygote;
 
+pub use alone::{Alone, argv, run_alone};
 pub use artifacts::Artifacts;
 pub use interpreter::{Interpreter, Surroundings, discover};
 pub use keeper::Keeper;
-pub use pool::{Counts, Pool, Size};
+pub use pool::{Counts, Pool};
 pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
 pub use worker::{Ended, Exit, Finished, Job, Output, Raised, Said, Tried};

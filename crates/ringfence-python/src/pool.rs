@@ -24,15 +24,6 @@ const COMING_MAX: usize = 3;
 /// After so many workers in a row that could not be made, the zygote is at fault.
 const WORKERS_FAILED_MAX: u32 = 20;
 
-/// How many workers a pool keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// One, for one run.
-    Single,
-    /// So many, waiting.
-    Waiting(NonZero<usize>),
-}
-
 /// What happened in a pool so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -85,8 +76,12 @@ impl Shared {
 }
 
 impl Pool {
-    /// Fills with workers, and keeps so many waiting; or, for a single run, makes one and no more.
-    pub fn start(keeper: Keeper, plan: &CodePlan, size: Size) -> Result<Self, Problem> {
+    /// Fills with workers, and keeps so many waiting.
+    pub fn start(
+        keeper: Keeper,
+        plan: &CodePlan,
+        n_waiting: NonZero<usize>,
+    ) -> Result<Self, Problem> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             ready: Condvar::new(),
@@ -97,7 +92,7 @@ impl Pool {
             keeper,
             plan: plan.worker.clone(),
             host_uid: plan.zygote.identity.host_uid,
-            size,
+            n_waiting,
         };
         let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
         let refill = thread.spawn(move || refill.work()).map_err(|e| {
@@ -210,7 +205,7 @@ struct Refill {
     keeper: Keeper,
     plan: WorkerPlan,
     host_uid: u32,
-    size: Size,
+    n_waiting: NonZero<usize>,
 }
 
 enum Task {
@@ -273,10 +268,7 @@ impl Refill {
             if let Some((pid, reply)) = state.questions.pop_front() {
                 return Task::Ask(pid, reply);
             }
-            let n_missing = match self.size {
-                Size::Waiting(n) => n.get().saturating_sub(state.waiting.len()),
-                Size::Single => usize::from(state.counts.made == 0),
-            };
+            let n_missing = self.n_waiting.get().saturating_sub(state.waiting.len());
             if n_missing > 0 || n_coming > 0 {
                 return Task::Fill(n_missing);
             }

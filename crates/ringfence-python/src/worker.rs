@@ -149,6 +149,13 @@ pub struct Said {
 }
 
 impl Said {
+    /// Reads what the guest sent; nonsense is nothing.
+    pub(crate) fn read(frame: &[u8]) -> Option<Self> {
+        let mut said: Self = serde_json::from_slice(frame).ok()?;
+        said.denials.truncate(DENIALS_MAX);
+        Some(said)
+    }
+
     /// The highest memory use it saw.
     pub fn memory_peak_bytes(&self) -> u64 {
         self.rss_kb.saturating_mul(1024)
@@ -260,6 +267,46 @@ pub(crate) enum Fate {
     Kept,
 }
 
+/// One frame of what a process is given.
+pub(crate) enum Part<'a> {
+    /// A piece of a file.
+    File { name: &'a str, chunk: &'a [u8] },
+    /// A piece of the program.
+    Code(&'a [u8]),
+    /// Go.
+    Go(String),
+}
+
+impl Part<'_> {
+    pub(crate) fn send(&self, channel: &OwnedFd) -> Result<(), CallError> {
+        match self {
+            Self::File { name, chunk } => {
+                channel::send(channel, b'F', &[name.as_bytes(), b"\0", chunk], &[])
+            }
+            Self::Code(chunk) => channel::send(channel, b'C', &[chunk], &[]),
+            Self::Go(go) => channel::send(channel, b'J', &[go.as_bytes()], &[]),
+        }
+    }
+}
+
+/// A job in frames.
+pub(crate) fn parts(job: &Job, fate: Fate) -> impl Iterator<Item = Part<'_>> {
+    let files = job.files.iter().flat_map(|(name, content)| {
+        let mut chunks = content.chunks(CHUNK_BYTES);
+        // An empty file has no chunk, and still exists.
+        let first = chunks.next().unwrap_or_default();
+        std::iter::once(first).chain(chunks).map(|chunk| Part::File { name, chunk })
+    });
+    let go = serde_json::json!({
+        "argv": job.argv,
+        "keep": fate == Fate::Kept,
+        "value": job.value,
+        "name": job.name,
+    });
+    let code = job.code.chunks(CHUNK_BYTES).map(Part::Code);
+    files.chain(code).chain(std::iter::once(Part::Go(go.to_string())))
+}
+
 /// What one wait brought.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
@@ -279,25 +326,7 @@ impl Ends {
 
     /// Gives it a program.
     pub(crate) fn give(&self, job: &Job, fate: Fate) -> Result<(), CallError> {
-        for (name, content) in &job.files {
-            let mut chunks = content.chunks(CHUNK_BYTES);
-            // An empty file has no chunk, and still exists.
-            let first = chunks.next().unwrap_or_default();
-            for chunk in std::iter::once(first).chain(chunks) {
-                channel::send(&self.channel, b'F', &[name.as_bytes(), b"\0", chunk], &[])?;
-            }
-        }
-        for chunk in job.code.chunks(CHUNK_BYTES) {
-            channel::send(&self.channel, b'C', &[chunk], &[])?;
-        }
-        let go = serde_json::json!({
-            "argv": job.argv,
-            "keep": fate == Fate::Kept,
-            "value": job.value,
-            "name": job.name,
-        })
-        .to_string();
-        channel::send(&self.channel, b'J', &[go.as_bytes()], &[])
+        parts(job, fate).try_for_each(|part| part.send(&self.channel))
     }
 
     /// Waits for anything to happen and deals with it.
@@ -356,9 +385,7 @@ impl Ends {
     /// Takes the guest's last frame; anything else it says is nonsense, and left.
     fn hear(&self, run: &mut Run<'_>) {
         let said = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
-            Ok(Some(frame)) if frame.kind == b'D' => {
-                serde_json::from_slice::<Said>(&frame.body).ok()
-            }
+            Ok(Some(frame)) if frame.kind == b'D' => Said::read(&frame.body),
             // It could not take what it was given, and has run nothing.
             Ok(Some(frame)) if frame.kind == b'E' => {
                 run.refused = Some(String::from_utf8_lossy(&frame.body).into_owned());
@@ -368,10 +395,7 @@ impl Ends {
             // Gone or talking nonsense: its death, or the deadline, will tell. Nothing more is read.
             _ => None,
         };
-        run.said = said.map(|mut said| {
-            said.denials.truncate(DENIALS_MAX);
-            said
-        });
+        run.said = said;
         run.listening = false;
         run.said_at = run.said.as_ref().map(|_| Instant::now());
     }

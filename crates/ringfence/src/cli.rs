@@ -88,13 +88,6 @@ pub(crate) struct Source {
     pub(crate) code: Option<OsString>,
 }
 
-impl Source {
-    /// Whether the program's text is what comes on stdin.
-    pub(crate) fn takes_stdin(&self) -> bool {
-        self.file.as_deref() == Some(std::path::Path::new("-"))
-    }
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
     #[command(flatten)]

@@ -6,19 +6,21 @@ use std::time::Duration;
 
 use ringfence_jail::Registry;
 use ringfence_jail::survey::{Caller, host_facts};
-use ringfence_plan::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
+use ringfence_plan::{
+    Checkpoints, CodePlan, CodeRequest, HostFacts, Plan, WORKSPACE, plan_alone, plan_code,
+};
 use ringfence_python::{
     Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Raised, Repl, Said,
-    Size, Tried, discover,
+    Tried, discover, run_alone,
 };
 use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
-    CodePreset, CommandPreset, Denial, DeniedBy, ErrorInfo, Exception, Layer, Limits, Outcome,
-    Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
+    CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, ErrorInfo, Exception, Layer, Limits,
+    Outcome, Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
 };
 
-use crate::fence::{encode, fresh_id, millis, some_id};
+use crate::fence::{self, HeadStart, encode, fresh_id, millis, some_id};
 use crate::settings::{CodeRules, EffectiveCode, Surroundings};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
@@ -49,21 +51,32 @@ const PRELOAD_STANDARD: &[&str] = &[
 /// The same for data work, where the interpreter has them.
 const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
 
-/// Everything Python runs under one policy have in common.
-pub(crate) struct CodeFence {
+/// What every Python run under one policy has in common, however it is started.
+pub(crate) struct Ground {
     rules: CodeRules,
     limits: Limits,
     interpreter: Interpreter,
-    plan: CodePlan,
     registry: Registry,
+    facts: HostFacts,
+    request: CodeRequest,
 }
 
-/// Whether a pool is for one run or for many.
+/// Python runs in warm workers.
+pub(crate) struct CodeFence {
+    ground: Ground,
+    plan: CodePlan,
+}
+
+/// One Python run, in an interpreter of its own.
+pub(crate) struct AloneFence {
+    ground: Ground,
+    plan: Plan,
+}
+
+/// What workers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// One: nothing is loaded that the program may not want.
-    Once,
-    /// Many, this many at once.
+    /// Single runs, this many at once.
     Often {
         /// Runs at once.
         n_parallel: usize,
@@ -72,13 +85,9 @@ pub(crate) enum Use {
     Session,
 }
 
-impl CodeFence {
-    /// Finds the interpreter and makes the plan.
-    pub(crate) fn new(
-        effective: &EffectiveCode,
-        around: &Surroundings,
-        how: Use,
-    ) -> Result<Self, Problem> {
+impl Ground {
+    /// Finds the interpreter and looks around.
+    fn new(effective: &EffectiveCode, around: &Surroundings) -> Result<Self, Problem> {
         let variable = |name: &str| around.environment.get(std::ffi::OsStr::new(name)).cloned();
         let interpreter = discover(
             effective.python.as_deref(),
@@ -94,83 +103,26 @@ impl CodeFence {
             config: effective.config.clone(),
         };
         let facts = host_facts(&caller, CommandPreset::Minimal)?;
-        let n_workers_max = match how {
-            Use::Once => 2,
-            Use::Often { n_parallel } => u32::try_from(3 * n_parallel).unwrap_or(u32::MAX),
-            Use::Session => 16,
-        };
         let request = CodeRequest {
             visible: interpreter.visible.clone(),
             links: interpreter.links.clone(),
-            n_workers_max,
+            n_workers_max: 1,
             screen: Some(effective.rules.preset.name().to_owned()),
-            checkpoints: match how {
-                Use::Session => Checkpoints::ByTheHost,
-                _ => Checkpoints::None,
-            },
+            checkpoints: Checkpoints::None,
         };
-        let plan = plan_code(&effective.limits, &request, &facts)?;
         Ok(Self {
             rules: effective.rules.clone(),
             limits: effective.limits.clone(),
             interpreter,
-            plan,
             registry: Registry::new(&effective.state),
+            facts,
+            request,
         })
     }
 
     /// Bytes a run may leave.
     pub(crate) fn disk_bytes_max(&self) -> u64 {
         self.limits.disk.map_or(u64::MAX, ringfence_spec::ByteSize::bytes)
-    }
-
-    /// The plan that runs.
-    pub(crate) fn plan(&self) -> &CodePlan {
-        &self.plan
-    }
-
-    /// Starts what workers come from. The calling process must have one thread.
-    pub(crate) fn keeper(&self, how: Use) -> Result<Keeper, Problem> {
-        let name = fresh_id()?.short();
-        let preload = self.preload(how);
-        Keeper::start(&self.plan, &self.interpreter, &preload, &self.registry, &name)
-    }
-
-    /// Starts workers. The calling process must have one thread.
-    pub(crate) fn pool(&self, how: Use) -> Result<Pool, Problem> {
-        self.pool_of(self.keeper(how)?, how)
-    }
-
-    /// Starts workers of a keeper of this fence's.
-    pub(crate) fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
-        let size = match how {
-            Use::Often { n_parallel } => {
-                Size::Waiting(NonZero::new(2 * n_parallel).unwrap_or(NonZero::<usize>::MIN))
-            }
-            _ => Size::Single,
-        };
-        Pool::start(keeper, &self.plan, size)
-    }
-
-    /// Starts a session. The calling process must have one thread.
-    pub(crate) fn repl(&self) -> Result<Repl, Problem> {
-        self.repl_of(self.keeper(Use::Session)?)
-    }
-
-    /// Starts a session of a keeper of this fence's.
-    pub(crate) fn repl_of(&self, keeper: Keeper) -> Result<Repl, Problem> {
-        Repl::start(keeper, &self.plan)
-    }
-
-    fn preload(&self, how: Use) -> Vec<String> {
-        let mut modules = match how {
-            Use::Once => Vec::new(),
-            _ => PRELOAD_STANDARD.to_vec(),
-        };
-        if how != Use::Once && self.rules.preset == CodePreset::Data {
-            modules.extend(PRELOAD_DATA);
-        }
-        modules.into_iter().map(str::to_owned).collect()
     }
 
     /// Layer 1.
@@ -188,18 +140,170 @@ impl CodeFence {
         }
     }
 
+    /// What layer 7 does to everything that came from inside.
+    fn scrub(&self) -> Scrub {
+        let paths = self.interpreter.prefixes.iter();
+        Scrub {
+            paths: paths.map(|p| (p.to_string_lossy().into_owned(), "<python>".into())).collect(),
+            html: if self.rules.preset == CodePreset::Strict { Html::Escape } else { Html::Keep },
+            bytes_max: None,
+        }
+    }
+
+    /// The texts that the guest sent by itself.
+    fn scrubbed(&self, mut outcome: Outcome) -> Outcome {
+        let scrub = self.scrub();
+        let clean = |text: &mut String| *text = scrub.bytes(text.as_bytes()).text;
+        outcome.value.iter_mut().for_each(clean);
+        if let Some(exception) = &mut outcome.exception {
+            clean(&mut exception.kind);
+            clean(&mut exception.message);
+        }
+        for denial in outcome.denials.iter_mut().filter(|d| d.by == DeniedBy::Guest) {
+            clean(&mut denial.subject);
+            clean(&mut denial.hint);
+        }
+        outcome
+    }
+}
+
+impl AloneFence {
+    /// Finds the interpreter and makes the plan.
+    pub(crate) fn new(effective: &EffectiveCode, around: &Surroundings) -> Result<Self, Problem> {
+        let ground = Ground::new(effective, around)?;
+        let mut plan = plan_alone(&ground.limits, &ground.request, &ground.facts)?;
+        plan.argv = ringfence_python::argv(&ground.interpreter);
+        Ok(Self { ground, plan })
+    }
+
+    /// What it stands on.
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// The outcome of code that screening refused.
+    pub(crate) fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
+        blocked(run_id, &self.plan.enforcement, verdict)
+    }
+
+    /// Runs a program that was screened. The calling process must have one thread.
+    pub(crate) fn run(
+        &self,
+        job: &Job,
+        head_start: HeadStart,
+    ) -> Result<(Outcome, Option<Artifacts>), Problem> {
+        let run_id = fresh_id()?;
+        let early = head_start.into_early()?;
+        let name = run_id.short();
+        let alone = run_alone(&self.plan, job, &self.ground.registry, &name, early)?;
+        if let Some(why) = alone.refused {
+            return Err(not_given(&why));
+        }
+        let mut outcome = fence::outcome(run_id, &self.plan, alone.finished, &self.ground.scrub());
+        if let Some(said) = alone.said {
+            outcome.value = said.value;
+            outcome.exception = said.exception.as_ref().map(exception);
+            outcome.denials.extend(said.denials.iter().map(denial));
+        }
+        let raised = outcome.exception.as_ref().map(|e| e.kind.as_str());
+        if outcome.status == Status::Error && raised == Some("MemoryError") {
+            outcome.status = Status::Memory;
+            outcome.error = Some(memory_refused(&self.ground.limits));
+        }
+        if let (Some(signal), Some(error)) = (outcome.signal, &mut outcome.error)
+            && error.code == "signal"
+        {
+            *error = info("crash", crashed(signal), None);
+        }
+        let files = alone.artifacts;
+        outcome.artifacts = files.as_ref().map(Artifacts::list).unwrap_or_default();
+        Ok((self.ground.scrubbed(outcome), files))
+    }
+}
+
+impl CodeFence {
+    /// Finds the interpreter and makes the plan.
+    pub(crate) fn new(
+        effective: &EffectiveCode,
+        around: &Surroundings,
+        how: Use,
+    ) -> Result<Self, Problem> {
+        let mut ground = Ground::new(effective, around)?;
+        (ground.request.n_workers_max, ground.request.checkpoints) = match how {
+            Use::Often { n_parallel } => {
+                (u32::try_from(3 * n_parallel).unwrap_or(u32::MAX), Checkpoints::None)
+            }
+            Use::Session => (16, Checkpoints::ByTheHost),
+        };
+        let plan = plan_code(&ground.limits, &ground.request, &ground.facts)?;
+        Ok(Self { ground, plan })
+    }
+
+    /// What it stands on.
+    pub(crate) fn ground(&self) -> &Ground {
+        &self.ground
+    }
+
+    /// The outcome of code that screening refused.
+    pub(crate) fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
+        blocked(run_id, &self.plan.worker.enforcement, verdict)
+    }
+
+    /// The plan that runs.
+    pub(crate) fn plan(&self) -> &CodePlan {
+        &self.plan
+    }
+
+    /// Starts what workers come from. The calling process must have one thread.
+    pub(crate) fn keeper(&self) -> Result<Keeper, Problem> {
+        let name = fresh_id()?.short();
+        let preload = self.preload();
+        Keeper::start(&self.plan, &self.ground.interpreter, &preload, &self.ground.registry, &name)
+    }
+
+    /// Starts workers. The calling process must have one thread.
+    pub(crate) fn pool(&self, how: Use) -> Result<Pool, Problem> {
+        self.pool_of(self.keeper()?, how)
+    }
+
+    /// Starts workers of a keeper of this fence's.
+    pub(crate) fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
+        let n_parallel = match how {
+            Use::Often { n_parallel } => n_parallel,
+            Use::Session => 1,
+        };
+        let n_waiting = NonZero::new(2 * n_parallel).unwrap_or(NonZero::<usize>::MIN);
+        Pool::start(keeper, &self.plan, n_waiting)
+    }
+
+    /// Starts a session. The calling process must have one thread.
+    pub(crate) fn repl(&self) -> Result<Repl, Problem> {
+        self.repl_of(self.keeper()?)
+    }
+
+    /// Starts a session of a keeper of this fence's.
+    pub(crate) fn repl_of(&self, keeper: Keeper) -> Result<Repl, Problem> {
+        Repl::start(keeper, &self.plan)
+    }
+
+    fn preload(&self) -> Vec<String> {
+        let mut modules = PRELOAD_STANDARD.to_vec();
+        if self.ground.rules.preset == CodePreset::Data {
+            modules.extend(PRELOAD_DATA);
+        }
+        modules.into_iter().map(str::to_owned).collect()
+    }
+
     /// Screens and runs one program.
     pub(crate) fn run(&self, pool: &Pool, job: &Job) -> (Outcome, Option<Artifacts>) {
         let run_id = some_id();
-        let verdict = self.screen(&job.code);
+        let verdict = self.ground.screen(&job.code);
         if !verdict.safe {
-            return (blocked(run_id, &self.plan.worker, &verdict), None);
+            return (self.blocked(run_id, &verdict), None);
         }
         match pool.run(job) {
             Ok((finished, _)) if finished.ended == Ended::Refused => {
-                let why = finished.refused.unwrap_or_default();
-                let problem =
-                    Problem::usage("not_given", "the run could not be given its files").cause(why);
+                let problem = not_given(&finished.refused.unwrap_or_default());
                 (Outcome::not_started(run_id, Status::Error, &problem), None)
             }
             Ok((finished, start)) => {
@@ -226,7 +330,7 @@ impl CodeFence {
         start: Start,
     ) -> (Outcome, Artifacts) {
         let timeout = job.timeout.unwrap_or_default();
-        let judged = judge(&self.limits, timeout, finished.ended, finished.said.as_ref());
+        let judged = judge(&self.ground.limits, timeout, finished.ended, finished.said.as_ref());
         let exit = match finished.ended {
             Ended::Silently(exit) => exit,
             _ => None,
@@ -242,7 +346,7 @@ impl CodeFence {
         outcome.usage.cpu_ms = millis(cpu);
         outcome.usage.memory_peak_bytes = Some(memory).filter(|bytes| *bytes > 0);
         outcome.start = Some(start);
-        (self.scrubbed(outcome), finished.artifacts)
+        (self.ground.scrubbed(outcome), finished.artifacts)
     }
 
     /// The outcome of one cell of a session.
@@ -252,9 +356,9 @@ impl CodeFence {
         let undone = "the cell was undone; the session keeps the variables it had before";
         let mut judged = match cell.ended {
             CellEnd::Kept | CellEnd::Memory => {
-                judge(&self.limits, timeout, Ended::Done, cell.said.as_ref())
+                judge(&self.ground.limits, timeout, Ended::Done, cell.said.as_ref())
             }
-            CellEnd::Deadline => judge(&self.limits, timeout, Ended::Deadline, None),
+            CellEnd::Deadline => judge(&self.ground.limits, timeout, Ended::Deadline, None),
             CellEnd::Cancelled => Judged::killed("cancelled", "the cell was cancelled", None),
             CellEnd::Died => Judged::killed(
                 "interpreter_died",
@@ -284,7 +388,7 @@ impl CodeFence {
         outcome.usage.cpu_ms = millis(cell.cpu);
         outcome.usage.memory_peak_bytes = Some(said.memory_peak_bytes()).filter(|b| *b > 0);
         outcome.start = Some(Start::Warm);
-        self.scrubbed(outcome)
+        self.ground.scrubbed(outcome)
     }
 
     fn base(&self, run_id: RunId, judged: Judged, stdout: Output, stderr: Output) -> Outcome {
@@ -298,7 +402,7 @@ impl CodeFence {
             stderr_bytes: Some(stderr.total_bytes),
             ..Usage::default()
         };
-        let (stdout, stderr, encoding) = encode(stdout, stderr, &self.scrub());
+        let (stdout, stderr, encoding) = encode(stdout, stderr, &self.ground.scrub());
         let mut enforcement = self.plan.worker.enforcement.clone();
         enforcement.policy_sha256 = Some(self.plan.zygote.sha256());
         Outcome {
@@ -323,32 +427,6 @@ impl CodeFence {
             start: None,
             error: judged.error,
         }
-    }
-
-    /// What layer 7 does to everything that came from inside.
-    fn scrub(&self) -> Scrub {
-        let paths = self.interpreter.prefixes.iter();
-        Scrub {
-            paths: paths.map(|p| (p.to_string_lossy().into_owned(), "<python>".into())).collect(),
-            html: if self.rules.preset == CodePreset::Strict { Html::Escape } else { Html::Keep },
-            bytes_max: None,
-        }
-    }
-
-    /// The texts that the guest sent by itself.
-    fn scrubbed(&self, mut outcome: Outcome) -> Outcome {
-        let scrub = self.scrub();
-        let clean = |text: &mut String| *text = scrub.bytes(text.as_bytes()).text;
-        outcome.value.iter_mut().for_each(clean);
-        if let Some(exception) = &mut outcome.exception {
-            clean(&mut exception.kind);
-            clean(&mut exception.message);
-        }
-        for denial in outcome.denials.iter_mut().filter(|d| d.by == DeniedBy::Guest) {
-            clean(&mut denial.subject);
-            clean(&mut denial.hint);
-        }
-        outcome
     }
 }
 
@@ -393,13 +471,11 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
             let code = i32::try_from(code & 0xff).unwrap_or(1);
             let raised = said.and_then(|said| said.exception.as_ref());
             if raised.is_some_and(|raised| raised.kind == "MemoryError") {
-                let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
-                let message = format!("the program asked for more than {limit} of memory");
                 return Judged {
                     status: Status::Memory,
                     exit_code: Some(code),
                     signal: None,
-                    error: Some(info("memory_limit", message, raise("memory"))),
+                    error: Some(memory_refused(limits)),
                 };
             }
             let status = if code == 0 { Status::Ok } else { Status::Error };
@@ -408,6 +484,22 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
         Ended::Silently(exit) => judge_exit(limits, exit),
         Ended::Refused => Judged::killed("not_given", "the run did not begin", None),
     }
+}
+
+/// A program that asked for memory it may not have, and was told.
+fn memory_refused(limits: &Limits) -> ErrorInfo {
+    let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
+    let message = format!("the program asked for more than {limit} of memory");
+    let hint = "raise it with `--memory`, within the operator's ceiling";
+    info("memory_limit", message, Some(hint.to_owned()))
+}
+
+fn crashed(signal: i32) -> String {
+    format!("the interpreter crashed with signal {signal}")
+}
+
+fn not_given(why: &str) -> Problem {
+    Problem::usage("not_given", "the run could not be given its files").cause(why)
 }
 
 fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
@@ -447,10 +539,7 @@ fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
                 None,
             )),
         },
-        signal => {
-            let message = format!("the interpreter crashed with signal {}", signal.unwrap_or(0));
-            Judged::killed("crash", &message, signal)
-        }
+        signal => Judged::killed("crash", &crashed(signal.unwrap_or(0)), signal),
     }
 }
 
@@ -510,7 +599,7 @@ fn denial(tried: &Tried) -> Denial {
 }
 
 /// The outcome of code that screening refused.
-pub(crate) fn blocked(run_id: RunId, plan: &WorkerPlan, verdict: &Verdict) -> Outcome {
+fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &Verdict) -> Outcome {
     let first = verdict.violations.first();
     let message = first.map_or_else(
         || "screening refused the program".to_owned(),
@@ -522,7 +611,7 @@ pub(crate) fn blocked(run_id: RunId, plan: &WorkerPlan, verdict: &Verdict) -> Ou
         error.hint = first.map(|v| v.hint.clone());
     }
     outcome.denials = verdict.violations.iter().cloned().map(Denial::from).collect();
-    outcome.enforcement = Some(plan.enforcement.clone());
+    outcome.enforcement = Some(enforcement.clone());
     outcome
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
 use ringfence_jail::{
-    Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason, Task,
+    Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason, Task, Who,
 };
 use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
@@ -34,8 +34,17 @@ pub(crate) struct HeadStart(Result<Option<Early>, Fault>);
 
 impl HeadStart {
     /// Begins. The calling process must have one thread.
-    pub(crate) fn new() -> Self {
-        Self(Early::start())
+    pub(crate) fn new(who: Who) -> Self {
+        Self(Early::start(who))
+    }
+
+    /// The child, if there is one; none where the host has no namespaces, which the run will find out again.
+    pub(crate) fn into_early(self) -> Result<Option<Early>, Problem> {
+        match self.0 {
+            Ok(early) => Ok(early),
+            Err(Fault::NoNamespaces(_)) => Ok(None),
+            Err(fault) => Err(problem_of(fault)),
+        }
     }
 }
 
@@ -202,7 +211,7 @@ pub(crate) fn some_id() -> RunId {
 }
 
 /// What a finished run means, as the contract's outcome.
-pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome {
+pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) -> Outcome {
     let (status, error) = judge(plan, &finished);
     let mut denials = finished.denials;
     denials.extend(limit_denials(plan, status, error.as_ref(), finished.forks_refused));
@@ -229,8 +238,7 @@ pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished) -> Outcome
             stderr: err.dropped_bytes() > 0,
             dropped_bytes: out.dropped_bytes() + err.dropped_bytes(),
         };
-        // Commands see the host's own paths, so there is none to hide.
-        (stdout, stderr, encoding) = encode(out, err, &Scrub::default());
+        (stdout, stderr, encoding) = encode(out, err, scrub);
     }
     let mut enforcement = plan.enforcement.clone();
     // Nobody sees the hash of a passthrough run.

@@ -198,7 +198,7 @@ fn answer(fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags, item
                     .map(|(name, text)| (name.clone(), text.clone().into_bytes()))
                     .collect(),
                 value: true,
-                ..fence.job(code.clone().into_bytes())
+                ..fence.ground().job(code.clone().into_bytes())
             };
             if let Some(ms) = item.timeout_ms {
                 // An item can ask for less, never for more.

@@ -4,16 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use ringfence_python::Job;
 use ringfence_spec::{Encoding, Outcome, Problem, Status};
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
-use crate::code::{self, CodeFence, Use};
-use crate::fence;
+use crate::code::{self, AloneFence};
+use crate::fence::{self, HeadStart};
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
 
@@ -23,13 +21,10 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Arguments of a program go to it in one frame.
 const ARGS_BYTES_MAX: usize = 32 << 10;
 
-/// What the program reads from our stdin, at most.
-const STDIN_BYTES_MAX: usize = 64 << 20;
-
 /// Runs it; the exit code is the program's own unless the fence ended it.
-pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
+pub(crate) fn exec(args: &ExecArgs, head_start: HeadStart) -> ExitCode {
     let json = args.json;
-    match attempt(args) {
+    match attempt(args, head_start) {
         Ok(outcome) => {
             if json {
                 present::json(&outcome);
@@ -47,34 +42,27 @@ pub(crate) fn exec(args: &ExecArgs) -> ExitCode {
     }
 }
 
-fn attempt(args: &ExecArgs) -> Result<Outcome, Problem> {
+fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
     let code = read(&args.source)?;
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
     }
-    let fence = CodeFence::new(&effective, &around, Use::Once)?;
-    let verdict = fence.screen(&code);
+    let fence = AloneFence::new(&effective, &around)?;
+    let verdict = fence.ground().screen(&code);
     if !verdict.safe {
-        return Ok(code::blocked(fence::fresh_id()?, &fence.plan().worker, &verdict));
+        return Ok(fence.blocked(fence::fresh_id()?, &verdict));
     }
     let job = Job {
         files: args.files.iter().map(|spec| host_file(spec)).collect::<Result<_, _>>()?,
-        stdin: if args.source.takes_stdin() {
-            Vec::new()
-        } else {
-            own_stdin(effective.limits.timeout.map(|t| Duration::from_millis(t.millis())))
-        },
         argv: args.args.clone(),
         value: true,
-        ..fence.job(code)
+        ..fence.ground().job(code)
     };
-    let pool = fence.pool(Use::Once)?;
-    let (mut outcome, files) = fence.run(&pool, &job);
-    outcome.start = outcome.start.map(|_| ringfence_spec::Start::Cold);
+    let (mut outcome, files) = fence.run(&job, head_start)?;
     if let (Some(dir), Some(files)) = (&args.artifacts, files) {
-        code::copy_out(&mut outcome, &files, dir, fence.disk_bytes_max());
+        code::copy_out(&mut outcome, &files, dir, fence.ground().disk_bytes_max());
     }
     Ok(outcome)
 }
@@ -149,30 +137,6 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
             std::path::Component::Normal(part) => part.len() <= 255,
             _ => false,
         })
-}
-
-/// What our stdin holds, unless a person sits there: until its end, or for as long as the program would have had.
-fn own_stdin(patience: Option<Duration>) -> Vec<u8> {
-    let stdin = rustix::stdio::stdin();
-    let mut text = Vec::new();
-    if rustix::termios::isatty(stdin) {
-        return text;
-    }
-    let deadline = patience.map(|patience| Instant::now() + patience);
-    while text.len() < STDIN_BYTES_MAX {
-        let left = deadline.map(ringfence_jail::time_until);
-        let mut fds = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
-        let ready = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, left.as_ref()));
-        text.reserve(64 << 10);
-        match ready.and_then(|n| match n {
-            0 => Ok(0),
-            _ => rustix::io::read(stdin, rustix::buffer::spare_capacity(&mut text)),
-        }) {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
-    }
-    text
 }
 
 /// Output as the program would have shown it, then why it was stopped.

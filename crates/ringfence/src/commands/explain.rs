@@ -22,7 +22,7 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     if args.argv.is_empty() {
         let effective = effective_code(&args.policy, &around)?;
-        let fence = CodeFence::new(&effective, &around, Use::Once)?;
+        let fence = CodeFence::new(&effective, &around, Use::Often { n_parallel: 1 })?;
         if args.json {
             present::json(fence.plan());
         } else {

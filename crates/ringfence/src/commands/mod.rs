@@ -15,18 +15,28 @@ use std::process::ExitCode;
 
 use crate::cli::Command;
 use crate::fence::HeadStart;
+use ringfence_jail::Who;
 
 /// Begins a run before its command line is read, if there will be one. It ends with its value, run or not.
 pub(crate) fn head_start(first_argument: Option<&OsStr>) -> Option<HeadStart> {
-    (first_argument == Some(OsStr::new("run"))).then(HeadStart::new)
+    let who = match first_argument?.to_str()? {
+        "run" => Who::Command,
+        "exec" => Who::Code,
+        _ => return None,
+    };
+    Some(HeadStart::new(who))
 }
 
 /// Runs a subcommand and returns the process's exit code.
 pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitCode {
     match command {
-        Command::Run(args) => run::run(args, head_start.unwrap_or_else(HeadStart::new)),
+        Command::Run(args) => {
+            run::run(args, head_start.unwrap_or_else(|| HeadStart::new(Who::Command)))
+        }
         Command::Check(args) => check::check(args),
-        Command::Exec(args) => exec::exec(&args),
+        Command::Exec(args) => {
+            exec::exec(&args, head_start.unwrap_or_else(|| HeadStart::new(Who::Code)))
+        }
         Command::Batch(args) => batch::batch(&args),
         Command::Repl(args) => repl::repl(&args),
         Command::Explain(args) => explain::explain(args),

@@ -16,7 +16,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Helper, Highlighter, Hinter};
 
 use crate::cli::ReplArgs;
-use crate::code::{self, CodeFence, Use};
+use crate::code::{CodeFence, Use};
 use crate::fence;
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
@@ -121,7 +121,7 @@ impl Session {
              found.append(one)\nprint(json.dumps(found))",
             serde_json::json!(text)
         );
-        let mut job = self.fence.job(code.into_bytes());
+        let mut job = self.fence.ground().job(code.into_bytes());
         job.timeout = Some(COMPLETION_PATIENCE);
         let Ok(cell) = self.branches[self.current].ask(&job) else { return Vec::new() };
         let (head, _) = cell.stdout.parts();
@@ -218,13 +218,13 @@ impl Session {
     }
 
     fn cell(&mut self, code: &str) -> Result<(), Problem> {
-        let verdict = self.fence.screen(code.as_bytes());
+        let verdict = self.fence.ground().screen(code.as_bytes());
         if !verdict.safe {
-            let outcome = code::blocked(fence::fresh_id()?, &self.fence.plan().worker, &verdict);
+            let outcome = self.fence.blocked(fence::fresh_id()?, &verdict);
             self.show(&outcome);
             return Ok(());
         }
-        let job = Job { value: true, ..self.fence.job(code.as_bytes().to_vec()) };
+        let job = Job { value: true, ..self.fence.ground().job(code.as_bytes().to_vec()) };
         let timeout = job.timeout.unwrap_or_default();
         self.interrupt.forget()?;
         let cancel = self.interrupt.signals.as_fd();

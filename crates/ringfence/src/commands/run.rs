@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
 use rustix::process::Signal;
 
@@ -44,7 +45,8 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     let fence = Fence::new(&effective, &around, args.argv, io).map_err(unnamed)?;
     let run_id = fence.run_id();
     let (plan, finished) = fence.run(head_start).map_err(|problem| (run_id, problem))?;
-    Ok(fence::outcome(run_id, &plan, finished))
+    // Commands see the host's own paths, so there is none to hide.
+    Ok(fence::outcome(run_id, &plan, finished, &Scrub::default()))
 }
 
 /// The status of a run that did not start.

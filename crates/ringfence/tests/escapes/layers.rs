@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use ringfence_jail::{Fault, Registry, StdioMode, Task};
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
+use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{Outcome, Problem, Status};
 
 use crate::cli::{Cli, Command};
@@ -184,7 +185,7 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
         channel: None,
     };
     match ringfence_jail::run(&task) {
-        Ok(finished) => Ok(fence::outcome(run_id, &plan, finished)),
+        Ok(finished) => Ok(fence::outcome(run_id, &plan, finished, &Scrub::default())),
         Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
         Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
         Err(Fault::NotSendable) => Err(broken("the plan cannot be sent".to_owned())),

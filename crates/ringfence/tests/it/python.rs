@@ -436,28 +436,50 @@ fn attacks_are_stopped_with_screening_off() {
         .iter()
         .map(|(name, text)| json!({"id": name, "code": text, "timeout_ms": 6000}))
         .collect();
-    let outcomes = batch(&world, &["--preset", "open", "--cpu", "4s"], &items);
-    let mut holes = Vec::new();
-    for (name, text) in &here {
-        let outcome = &outcomes[name.as_str()];
-        let (status, stdout) = (&outcome["status"], outcome["stdout"].as_str().unwrap_or_default());
-        let stopped = header(text, "expect: ").unwrap().split(" or ").any(|expected| {
-            match (expected.strip_prefix("status="), expected.strip_prefix("STOPPED ")) {
-                (Some(wanted), _) => status == wanted,
-                (_, Some(words)) => {
-                    let line = stdout.trim_end();
-                    let said = words.split('|').any(|word| line == format!("STOPPED {word}"));
-                    said && status == "ok"
-                }
-                _ => false,
-            }
-        });
-        if !stopped || stdout.contains("ESCAPED") {
-            let stdout: String = stdout.chars().take(200).collect();
-            holes.push(format!("{name}: {status} {stdout:?} {}", outcome["stderr"]));
-        }
-    }
+    let flags = ["--preset", "open", "--cpu", "4s"];
+    let warm = batch(&world, &flags, &items);
+    let alone = |(name, text): &&(String, String)| {
+        let file = format!("{name}.py");
+        world.write(&format!("work/{file}"), text);
+        let mut args = vec!["exec", "--json", "--timeout", "6s"];
+        args.extend(flags);
+        args.push(&file);
+        let output = world.command(&args).current_dir(world.work()).stdin(Stdio::null()).output();
+        let outcome = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        hole(&format!("{name}, alone"), text, &outcome)
+    };
+    let mut holes: Vec<String> = here
+        .iter()
+        .filter_map(|(name, text)| hole(&format!("{name}, warm"), text, &warm[name.as_str()]))
+        .collect();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = here
+            .chunks(here.len().div_ceil(4))
+            .map(|chunk| scope.spawn(|| chunk.iter().filter_map(alone).collect::<Vec<_>>()))
+            .collect();
+        holes.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap()));
+    });
     assert!(holes.is_empty(), "{}", holes.join("\n"));
+}
+
+/// What an attack got that it should not have.
+fn hole(name: &str, text: &str, outcome: &Value) -> Option<String> {
+    let (status, stdout) = (&outcome["status"], outcome["stdout"].as_str().unwrap_or_default());
+    let stopped = header(text, "expect: ").unwrap().split(" or ").any(|expected| {
+        match (expected.strip_prefix("status="), expected.strip_prefix("STOPPED ")) {
+            (Some(wanted), _) => status == wanted,
+            (_, Some(words)) => {
+                let line = stdout.trim_end();
+                let said = words.split('|').any(|word| line == format!("STOPPED {word}"));
+                said && status == "ok"
+            }
+            _ => false,
+        }
+    });
+    (!stopped || stdout.contains("ESCAPED")).then(|| {
+        let stdout: String = stdout.chars().take(200).collect();
+        format!("{name}: {status} {stdout:?} {}", outcome["stderr"])
+    })
 }
 
 #[test]
@@ -527,25 +549,34 @@ fn a_session_goes_back_and_branches() {
 #[test]
 fn nothing_of_python_is_left_when_its_caller_is_killed() {
     let world = World::new();
-    let mut child = world
-        .command(&["exec", "--preset", "open", "-c", "while True: pass"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut below = Vec::new();
-    // Keeper, supervisor, init, zygote, worker.
-    while below.len() < 5 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        below = descendants(child.id());
-    }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while below.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(std::time::Instant::now() < deadline, "still there: {below:?}");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    let endless = "while True: pass";
+    world.write("work/items.jsonl", &format!("{{\"id\": 1, \"code\": \"{endless}\"}}\n"));
+    let alone = ["exec", "--preset", "open", "-c", endless];
+    let warm = ["batch", "--preset", "open", "-j", "1", "items.jsonl"];
+    // Alone: init and interpreter. Warm: keeper, supervisor, init, zygote, worker.
+    for (command, n_processes) in [(&alone[..], 2), (&warm[..], 5)] {
+        let mut child = world
+            .command(command)
+            .current_dir(world.work())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let mut below = Vec::new();
+        while below.len() < n_processes {
+            assert!(std::time::Instant::now() < deadline, "not there: {below:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            below = descendants(child.id());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while below.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+            assert!(std::time::Instant::now() < deadline, "still there: {below:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
     }
 }
 

@@ -40,16 +40,15 @@ pub(super) fn comparisons(
     let with_pandas = wanted("python_pandas") && imports(&host, "pandas");
     let data = with_pandas.then(|| fence(python, CodePreset::Data, often)).transpose()?;
     let open = fence(python, CodePreset::Open, often)?;
-    let keepers =
-        (open.keeper(often)?, data.as_ref().map(|fence| fence.keeper(often)).transpose()?);
-    let session_keeper = cells.as_ref().map(|fence| fence.keeper(Use::Session)).transpose()?;
+    let keepers = (open.keeper()?, data.as_ref().map(CodeFence::keeper).transpose()?);
+    let session_keeper = cells.as_ref().map(CodeFence::keeper).transpose()?;
     let pool = open.pool_of(keepers.0, often)?;
     let data_pool = data.as_ref().zip(keepers.1);
     let data_pool = data_pool.map(|(fence, keeper)| fence.pool_of(keeper, often)).transpose()?;
     pool.wait_until_full(4)?;
 
     if wanted("python_warm") {
-        let job = open.job(b"print(1)".to_vec());
+        let job = open.ground().job(b"print(1)".to_vec());
         let private = pool.waiting_bytes().map_or_else(String::new, |bytes| {
             format!(", {} KiB private to a waiting worker", bytes >> 10)
         });
@@ -60,7 +59,7 @@ pub(super) fn comparisons(
         pool.wait_until_full(4)?;
         let code =
             b"import pandas as pd\nprint(pd.DataFrame({'a': [1, 2, 3]})['a'].sum())".to_vec();
-        let job = fence.job(code);
+        let job = fence.ground().job(code);
         let rounds = (rounds / 5).max(5);
         let what = "a sum with pandas in a waiting worker";
         list.push(beside(what, "python_pandas", rounds, pool, &job, &host)?);
@@ -69,7 +68,7 @@ pub(super) fn comparisons(
         && let Some(keeper) = session_keeper
     {
         let mut session = fence.repl_of(keeper)?;
-        let job = Job { value: true, ..open.job(b"x = 1\nx + 1".to_vec()) };
+        let job = Job { value: true, ..open.ground().job(b"x = 1\nx + 1".to_vec()) };
         let mut times = Vec::new();
         for round in 0..rounds + WARM_UP {
             let cell = session.cell(&job, None)?;
@@ -82,7 +81,7 @@ pub(super) fn comparisons(
         list.push(summary("python_cell", what, Unit::Run, names, vec![times], 0));
     }
     if wanted("python_batch") {
-        list.push(throughput(rounds, &pool, &open.job(b"print(1)".to_vec()), &host));
+        list.push(throughput(rounds, &pool, &open.ground().job(b"print(1)".to_vec()), &host));
     }
     if wanted("python_cpu") {
         list.push(cpu((rounds / 10).max(5), &pool, &open, &host)?);
@@ -202,7 +201,7 @@ fn throughput(rounds: u32, pool: &Pool, job: &Job, python: &str) -> Comparison {
 fn cpu(rounds: u32, pool: &Pool, fence: &CodeFence, python: &str) -> Result<Comparison, Problem> {
     let code = "import time\nstart = time.perf_counter_ns()\nx = 0\nfor i in range(3_000_000):\n    x += i * i\n\
                 print(time.perf_counter_ns() - start)";
-    let job = fence.job(code.as_bytes().to_vec());
+    let job = fence.ground().job(code.as_bytes().to_vec());
     let nanos = |text: &str| text.trim().parse::<f64>().unwrap_or(f64::NAN);
     let mut times = vec![Vec::new(), Vec::new()];
     for _ in 0..rounds {

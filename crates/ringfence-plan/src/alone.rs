@@ -1,0 +1,137 @@
+//! The plan of a Python program that is started alone: one interpreter, fenced by the jail before it begins, instead of a
+//! zygote and its workers. What holds it is what holds a worker, and a cgroup of its own besides.
+
+use std::path::Path;
+
+use ringfence_spec::{ByteSize, Limits, Problem, ResourceFence, Tier};
+
+use crate::code::{self, CodeRequest, INODES_MAX, PRIVATE_PARTS, WORKSPACE};
+use crate::facts::HostFacts;
+use crate::orders::Orders;
+use crate::plan::{
+    CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount, Namespace, Plan, Resource,
+    Rlimit, RuleAccess, Step,
+};
+use crate::seccomp::{Observe, Profile};
+use crate::view::{View, devices};
+
+/// Devices that every run is given before its plan is known and that code has no use for: shared memory by another name,
+/// and terminals.
+const DEVICES_MASKED: [(&str, MaskKind); 3] = [
+    ("/dev/zero", MaskKind::File),
+    ("/dev/tty", MaskKind::File),
+    ("/dev/pts", MaskKind::Directory),
+];
+
+/// Makes the plan, or says why not. Its `argv` is the interpreter's, for whoever knows both.
+pub fn plan_alone(
+    limits: &Limits,
+    request: &CodeRequest,
+    facts: &HostFacts,
+) -> Result<Plan, Problem> {
+    code::refuse_without_namespaces(facts)?;
+    let identity = Identity::of_code(facts.ids);
+    let mut view = View::default();
+    for mount in devices() {
+        view.put(mount);
+    }
+    view.put(Mount::ProcOfPids { at: "/proc".into() });
+    code::show_interpreter(&mut view, request, &identity);
+    for (_, at, mode) in PRIVATE_PARTS.iter().filter(|(_, at, _)| *at != "/dev/shm") {
+        view.put(Mount::Scratch { at: at.into(), mode: *mode });
+    }
+    let resources = crate::command::resources(facts, limits, &mut Vec::new());
+    let seccomp = code::filter(facts, Profile::Code, Observe::Notify);
+    let landlock = (facts.landlock_abi > 0).then(|| rules(facts.landlock_abi));
+    let disk_bytes_max = code::disk_bytes_max(limits);
+
+    let parts = view.into_parts();
+    let mut setup = Orders::opening();
+    setup.push(Step::SizeRoot { bytes_max: disk_bytes_max, inodes_max: INODES_MAX });
+    let early = parts.early.into_iter().filter(|mount| !devices().contains(mount));
+    setup.extend(early.map(Step::Mount));
+    setup.push(Step::TakeSupplies);
+    if resources != ResourceFence::Rlimit {
+        setup.push(Step::JoinCgroup);
+    }
+    setup.extend(parts.late.into_iter().map(Step::Mount));
+    let masks = DEVICES_MASKED.map(|(at, kind)| Mount::Mask { at: at.into(), kind });
+    setup.extend(masks.map(Step::Mount));
+    setup.extend(PRIVATE_PARTS.iter().map(|(_, at, _)| Step::NoExecute { at: at.into() }));
+    setup.extend([
+        Step::SealRoot,
+        Step::PivotRoot,
+        Step::DieWithParent,
+        Step::HideSelf,
+        Step::ForkPayload,
+    ]);
+    let mut payload = vec![
+        Step::NewSession,
+        Step::ChangeDirectory,
+        Step::SetRlimits { limits: rlimits(limits) },
+        Step::DropCapabilities,
+        Step::NoNewPrivileges,
+    ];
+    if landlock.is_some() {
+        payload.push(Step::Landlock);
+    }
+    payload.extend([Step::Seccomp, Step::Execute]);
+
+    Ok(Plan {
+        tier: Tier::Namespaces,
+        identity,
+        placeholders: Vec::new(),
+        cgroup: (resources != ResourceFence::Rlimit).then(|| CgroupPlan {
+            // Files are memory here, and have a limit of their own.
+            memory_bytes_max: limits.memory.map(|m| m.bytes().saturating_add(disk_bytes_max)),
+            pids_max: limits.pids.map(|n| n.get().saturating_add(1)),
+            count_cpu: limits.cpu.is_some(),
+        }),
+        birth: Namespace::BIRTH.to_vec(),
+        setup,
+        payload,
+        seccomp: Some(seccomp),
+        landlock,
+        environment: code::environment(),
+        argv: Vec::new(),
+        cwd: WORKSPACE.into(),
+        limits: limits.clone(),
+        host_scratch: None,
+        disk_roots: Vec::new(),
+        watch_git: Vec::new(),
+        sockets: Vec::new(),
+        enforcement: code::enforcement(request, facts, resources),
+        unobserved: ["mounts", "permissions", "landlock"].map(str::to_owned).to_vec(),
+    })
+}
+
+/// Read everything visible, write its own. Executing is the filter's to refuse, once the interpreter runs.
+fn rules(abi: u32) -> LandlockPlan {
+    let rule = |path: &str, access| LandlockRule { path: Path::new(path).into(), access, id: None };
+    let mut rules = vec![
+        rule("/", RuleAccess::Read),
+        rule("/dev", RuleAccess::Device),
+        rule("/proc", RuleAccess::Device),
+    ];
+    rules.extend(PRIVATE_PARTS.iter().map(|(_, at, _)| rule(at, RuleAccess::Write)));
+    LandlockPlan { abi, deny_tcp: abi >= 4, rules }
+}
+
+fn rlimits(limits: &Limits) -> Vec<Rlimit> {
+    let entries = [
+        // One second above the limit: the supervisor's count decides, this one is for when it is late.
+        (Resource::Cpu, limits.cpu.map(|cpu| cpu.millis().div_ceil(1000) + 1)),
+        (Resource::Fsize, limits.disk.map(ByteSize::bytes)),
+        (Resource::Data, limits.memory.map(ByteSize::bytes)),
+        (Resource::Core, Some(0)),
+        // With the init above it.
+        (Resource::Nproc, limits.pids.map(|n| u64::from(n.get()).saturating_add(1))),
+        (Resource::Memlock, Some(0)),
+        (Resource::AddressSpace, limits.memory.map(code::address_space)),
+        (Resource::Sigpending, Some(code::SIGNALS_MAX)),
+        (Resource::Msgqueue, Some(0)),
+        (Resource::Nofile, limits.fds.map(|n| u64::from(n.get()))),
+    ];
+    let entry = |(resource, max): (Resource, Option<u64>)| Some(Rlimit { resource, max: max? });
+    entries.into_iter().filter_map(entry).collect()
+}

@@ -1,0 +1,161 @@
+//! A program that is started alone: its own interpreter, fenced by the jail before it begins. Nothing is kept warm.
+
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+
+use ringfence_jail::{Early, Fault, Registry, StdioMode, Task};
+use ringfence_plan::{Plan, WORKSPACE};
+use ringfence_spec::Problem;
+use ringfence_sys::{CallError, Forked, Named as _};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal};
+
+use crate::artifacts::Artifacts;
+use crate::channel;
+use crate::interpreter::Interpreter;
+use crate::keeper::{LOADER, PROGRAM};
+use crate::worker::{Fate, Job, Said, parts};
+
+/// Frames of the guest's that are looked at. It sends one; a program may send more before.
+const FRAMES_MAX: usize = 64;
+
+/// What a program left.
+#[derive(Debug)]
+pub struct Alone {
+    /// How it ended, by the kernel's word.
+    pub finished: ringfence_jail::Finished,
+    /// What the guest said about it: useful, and not proof.
+    pub said: Option<Said>,
+    /// Why it did not begin.
+    pub refused: Option<String>,
+    /// Files it left.
+    pub artifacts: Option<Artifacts>,
+}
+
+/// Puts interpreter and bootstrap together into what a plan executes.
+pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
+    let mut argv = vec![interpreter.executable.clone().into_os_string()];
+    argv.extend(["-I", "-X", "utf8", "-c", LOADER, PROGRAM, "null"].map(OsString::from));
+    argv
+}
+
+/// Runs a program to its end; its stdin is ours. The calling process must have one thread.
+pub fn run_alone(
+    plan: &Plan,
+    job: &Job,
+    registry: &Registry,
+    name: &str,
+    early: Option<Early>,
+) -> Result<Alone, Problem> {
+    let cannot = |e: CallError| Problem::internal("guest", "cannot talk to the guest").cause(e);
+    let (ours, inside) = channel::pair().map_err(cannot)?;
+    let feeder = Feeder::start(&ours, job).map_err(cannot)?;
+    let task = Task {
+        plan,
+        registry,
+        name,
+        mode: StdioMode::Capture { bytes_max: job.output_bytes_max },
+        terminal: false,
+        channel: Some(inside.as_fd()),
+    };
+    let result = match early {
+        Some(early) => match early.run(&task) {
+            Err(Fault::NotSendable) => ringfence_jail::run(&task),
+            other => other,
+        },
+        None => ringfence_jail::run(&task),
+    };
+    drop(feeder);
+    drop(inside);
+    let mut finished = result.map_err(|fault| match fault {
+        Fault::Problem(problem) => problem,
+        Fault::NoNamespaces(error) => {
+            Problem::cannot_build("namespaces", "cannot build the fence for Python").cause(error)
+        }
+        Fault::NotSendable => Problem::internal("launch", "cannot launch the run"),
+    })?;
+    let words = LastWords::hear(&ours);
+    if !words.ready && finished.stopped.is_none() && finished.oom_kills == 0 {
+        let problem = Problem::cannot_build("python", "cannot start Python behind the fence");
+        let stderr = finished.output.map(|(_, stderr)| stderr.parts().0).unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&stderr);
+        return Err(problem.cause(stderr.chars().take(500).collect::<String>()));
+    }
+    let root = finished.root.take();
+    let workspace = root.and_then(|root| {
+        ringfence_jail::open_beneath(&root, WORKSPACE.trim_start_matches('/').as_ref()).ok()
+    });
+    let LastWords { said, refused, .. } = words;
+    Ok(Alone { finished, said, refused, artifacts: workspace.map(Artifacts::new) })
+}
+
+/// What the guest said before it ended.
+#[derive(Default)]
+struct LastWords {
+    /// It was there at all.
+    ready: bool,
+    said: Option<Said>,
+    refused: Option<String>,
+}
+
+impl LastWords {
+    fn hear(channel: &OwnedFd) -> Self {
+        let mut words = Self::default();
+        for _ in 0..FRAMES_MAX {
+            match channel::receive(channel, RecvFlags::DONTWAIT) {
+                Ok(Some(frame)) => match frame.kind {
+                    b'R' => words.ready = true,
+                    b'D' => words.said = Said::read(&frame.body),
+                    b'E' => words.refused = Some(String::from_utf8_lossy(&frame.body).into_owned()),
+                    _ => {}
+                },
+                _ => break,
+            }
+        }
+        words
+    }
+}
+
+/// Gives the guest its program and files. What the socket does not take at once, a process of its own sends while the
+/// fence goes up. Dropping it ends it.
+struct Feeder {
+    pid: Option<i32>,
+}
+
+impl Feeder {
+    fn start(channel: &OwnedFd, job: &Job) -> Result<Self, CallError> {
+        rustix::io::ioctl_fionbio(channel, true).named(|| "ioctl(FIONBIO)")?;
+        let mut parts = parts(job, Fate::Single).peekable();
+        while let Some(part) = parts.peek() {
+            match part.send(channel) {
+                Ok(()) => drop(parts.next()),
+                Err(error) if error.errno == Errno::AGAIN => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if parts.peek().is_none() {
+            return Ok(Self { pid: None });
+        }
+        match ringfence_sys::fork()? {
+            Forked::Parent { pid, .. } => Ok(Self { pid: Some(pid) }),
+            Forked::Child => {
+                let waits = rustix::io::ioctl_fionbio(channel, false).is_ok();
+                let sent = parts.try_for_each(|part| part.send(channel));
+                let sent = sent.is_ok() && waits;
+                ringfence_sys::exit_now(i32::from(!sent))
+            }
+        }
+    }
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid {
+            if let Some(pid) = Pid::from_raw(pid) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+            let _ = ringfence_sys::reap_pid(pid, true);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+"""Runs inside the fence: one program, or each program of a worker.
+
+It holds no policy. What it says on descriptor 3 the host checks and does not believe. Arguments: this text, and the
+host's configuration as JSON. `zygote.py`, when it follows in the same text, makes workers; without it the program is
+the process's only one.
+
+Frames on the channel   host: F file · C code · J go        here: R ready · D done · E failed
+"""
+import atexit
+import builtins
+import os
+import sys
+import time
+from _json import encode_basestring_ascii as quote
+
+NAME = "main.py"
+VALUE_CHARS_MAX = 32_768
+MESSAGE_CHARS_MAX = 8_192
+DENIALS_MAX = 50
+FRAME_BYTES_MAX = 1 << 18
+REPORT_BYTES_MAX = 1 << 17
+
+# Taken now: a program may put something else in their place.
+leave, fork, usual = os._exit, os.fork, dict(vars(builtins))
+streams = sys.stdout, sys.stderr
+
+
+class Channel:
+    """Descriptor 3: a frame is a packet."""
+
+    def send(self, frame, write=os.write):
+        write(3, frame)
+
+    def receive(self, read=os.read):
+        return read(3, FRAME_BYTES_MAX), ()
+
+
+def serve(channel, namespace, otherwise=None):
+    code, opened = [], None
+    while True:
+        frame, fds = channel.receive()
+        kind = frame[:1]
+        if kind == b"C":
+            code.append(frame[1:])
+        elif kind == b"F":
+            name, _, chunk = frame[1:].partition(b"\0")
+            try:
+                if opened is None or opened[0] != name:
+                    if opened:
+                        opened[1].close()
+                    path = os.fsdecode(name)
+                    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+                    opened = name, open(path, "wb", buffering=0)
+                opened[1].write(chunk)
+            except OSError as error:
+                channel.send(b"E" + str(error).encode("utf-8", "replace"))
+                leave(125)
+        elif kind == b"J":
+            if opened:
+                opened[1].close()
+                opened = None
+            job = literal(frame[1:].decode())
+            source, code = b"".join(code), []
+            if not job.get("keep"):
+                sys.argv = [NAME] + job.get("argv", [])
+                done = run(source, namespace, job)
+                finish()
+                report(channel, done)
+                leave(done["exit"] & 0xFF)
+            done = run(source, namespace, job)
+            vars(builtins).update(usual)
+            flush()
+            report(channel, done)
+            del denials[:]
+            seen.clear()
+        elif otherwise is None or not otherwise(frame, fds):
+            leave(0)
+
+
+def report(channel, done):
+    done["cpu_s"] = time.process_time()
+    done["rss_kb"] = peak_kb()
+    done["denials"] = denials[:]
+    # What does not fit into one packet is left out, the longest first.
+    for spare in (None, "denials", "value", "exception"):
+        if spare:
+            done[spare] = [] if spare == "denials" else None
+        try:
+            frame = b"D" + encode(done).encode()
+            if len(frame) <= REPORT_BYTES_MAX:
+                return channel.send(frame)
+        except Exception:
+            pass
+    try:
+        channel.send(b"D" + encode({"exit": done["exit"], "value": None, "exception": None}).encode())
+    except OSError:
+        # The program closed the channel; its exit code is all there is to say.
+        pass
+
+
+def peak_kb():
+    """The most memory there was, where the host does not count it itself."""
+    return 0
+
+
+def fresh_namespace():
+    module = type(sys)("__main__")
+    sys.modules["__main__"] = module
+    module.__dict__["__builtins__"] = sys.modules["builtins"]
+    return module.__dict__
+
+
+def run(source, namespace, job):
+    """Runs code. Returns how it ended, for the host."""
+    done = {"exit": 0, "value": None, "exception": None}
+    try:
+        name = job.get("name") or NAME
+        text = source.decode("utf-8")
+        sources[name] = text
+        last = None
+        if job.get("value"):
+            import _ast
+
+            text = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+            if text.body and isinstance(text.body[-1], _ast.Expr):
+                last = _ast.Expression(text.body.pop().value)
+        exec(compile(text, name, "exec", dont_inherit=True), namespace)
+        if last is not None:
+            value = eval(compile(last, name, "eval", dont_inherit=True), namespace)
+            if value is not None:
+                if job.get("keep"):
+                    namespace["_"] = value
+                done["value"] = bounded(repr(value), VALUE_CHARS_MAX)
+    except SystemExit as error:
+        if error.code is None:
+            done["exit"] = 0
+        elif isinstance(error.code, int):
+            # As the interpreter does with what is no C int.
+            code = int(error.code)
+            done["exit"] = code & 0xFF if -(1 << 31) <= code < 1 << 31 else 255
+        else:
+            print(error.code, file=sys.stderr)
+            done["exit"] = 1
+    except BaseException as error:
+        done["exit"] = 1
+        try:
+            done["exception"] = describe(error, job.get("name") or NAME)
+        except BaseException:
+            done["exception"] = {"type": "Exception", "message": "", "line": None}
+    return done
+
+
+def describe(error, name):
+    """Prints the traceback, without our own frames, and says what was raised."""
+    kind = type(error)
+    qualified = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        qualified = "%s.%s" % (kind.__module__, qualified)
+    try:
+        message = bounded(str(error), MESSAGE_CHARS_MAX)
+    except BaseException:
+        message = ""
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
+        deny("module_missing", error.name.partition(".")[0])
+    line, trace = None, error.__traceback__
+    trace = trace.tb_next if trace else None
+    while trace:
+        if trace.tb_frame.f_code.co_filename == name:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename == name:
+        line = error.lineno
+    if type(line) is not int or not 0 < line < 1 << 31:
+        line = None
+    try:
+        import linecache
+        import traceback
+
+        for source, text in sources.items():
+            linecache.cache[source] = len(text), None, text.splitlines(True), source
+        first = error.__traceback__.tb_next if error.__traceback__ else None
+        text = "".join(traceback.format_exception(kind, error, first))
+        sys.stderr.write(bounded(text, 1 << 20))
+    except BaseException:
+        # No memory or no stack left to say it in.
+        try:
+            os.write(2, qualified.encode() + b"\n")
+        except OSError:
+            pass
+    return {"type": qualified, "message": message, "line": line}
+
+
+def finish():
+    """What an interpreter does at its end: threads, exit handlers, open figures, buffers."""
+    vars(builtins).update(usual)
+    try:
+        threading = sys.modules.get("threading")
+        if threading:
+            threading._shutdown()
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        if pyplot:
+            for number in pyplot.get_fignums():
+                path = "figure-%d.png" % number
+                if not os.path.exists(path):
+                    pyplot.figure(number).savefig(path)
+        atexit._run_exitfuncs()
+    except BaseException as error:
+        if not isinstance(error, SystemExit):
+            describe(error, NAME)
+    flush()
+
+
+def flush():
+    for stream in {sys.stdout, sys.stderr, *streams}:
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def bounded(text, most):
+    if len(text) <= most:
+        return text
+    return "%s… [%d characters dropped]" % (text[:most], len(text) - most)
+
+
+def encode(value):
+    """JSON of what is said below: texts, numbers, None, lists and dicts of them."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        # A lone surrogate is no text to anybody else.
+        return quote(value.encode("utf-8", "replace").decode())
+    if isinstance(value, dict):
+        return "{%s}" % ",".join(["%s:%s" % (quote(k), encode(v)) for k, v in value.items()])
+    if isinstance(value, list):
+        return "[%s]" % ",".join([encode(item) for item in value])
+    return repr(value)
+
+
+sources = {}
+denials = []
+seen = set()
+writable = ("/workspace", "/tmp", "/dev/shm", "/dev/null")
+
+
+def deny(rule, subject):
+    if (rule, subject) not in seen and len(denials) < DENIALS_MAX:
+        seen.add((rule, subject))
+        denials.append({"rule": rule, "subject": bounded(subject, 500)})
+
+
+def watch_open(args):
+    path, flags = args[0], args[2]
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not isinstance(path, str):
+        return
+    full = os.path.normpath(os.path.join("/workspace", path))
+    if full.startswith(writable):
+        return
+    if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        deny("read_only", full)
+    elif not os.path.lexists(full):
+        deny("not_visible", full)
+
+
+def named(rule):
+    def handler(args):
+        first = args[0] if args else ""
+        if rule == "network":
+            first = args[1] if len(args) > 1 and isinstance(args[1], (tuple, str)) else ""
+        deny(rule, first if isinstance(first, str) else repr(first)[:200])
+
+    return handler
+
+
+handlers = {"open": watch_open}
+for event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"):
+    handlers[event] = named("child_process")
+for event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
+    handlers[event] = named("network")
+
+
+def watch(event, args):
+    handler = handlers.get(event)
+    if handler:
+        try:
+            handler(args)
+        except Exception:
+            pass
+
+
+def literal(text):
+    """What the host says, which is JSON: with three names defined, a Python expression."""
+    return eval(text, {"__builtins__": {}, "true": True, "false": False, "null": None})
+
+
+def alone():
+    """The only program of this process: the fence stood before the interpreter did."""
+    for stream in streams:
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    namespace = fresh_namespace()
+    sys.addaudithook(watch)
+    channel = Channel()
+    channel.send(b"R")
+    serve(channel, namespace)
+
+
+config = literal(sys.argv[2])
+sys.argv = [NAME]
+if config is None:
+    alone()

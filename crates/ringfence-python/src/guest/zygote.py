@@ -1,0 +1,213 @@
+"""Follows `program.py` in the same text: a process that makes workers, each a fork of it that fences itself.
+
+What a worker does to itself is a list of system calls that the host laid out.
+
+Frames on the zygote's channel   host: S spawn (4 descriptors) · W<pid> wait      zygote: Z ready · P<pid> · X<pid> <status>
+More on a worker's channel       host: K fork                                      worker: W workspace · L listener
+"""
+import _signal
+import _socket
+import binascii
+import ctypes
+import gc
+import resource
+import struct
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+libc.syscall.argtypes = None
+
+
+class Passing:
+    """Descriptor 3, with descriptors in its frames."""
+
+    def __init__(self):
+        self.socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
+
+    def send(self, frame, fds=()):
+        if fds:
+            rights = struct.pack("%di" % len(fds), *fds)
+            self.socket.sendmsg([frame], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        else:
+            self.socket.send(frame)
+
+    def receive(self, n_fds=1):
+        frame, ancillary, _, _ = self.socket.recvmsg(FRAME_BYTES_MAX, _socket.CMSG_SPACE(4 * n_fds))
+        fds = []
+        for level, kind, data in ancillary:
+            if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+                fds.extend(struct.unpack("%di" % (len(data) // 4), data))
+        return frame, fds
+
+
+def peak_kb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+class CallFailed(Exception):
+    pass
+
+
+def prepare(calls):
+    """Lays the arguments out in memory once, before the fork."""
+    prepared = []
+    for call in calls:
+        args, patches = [ctypes.c_long(call["nr"])], []
+        for spec in call["args"]:
+            if isinstance(spec, int):
+                args.append(ctypes.c_ulong(spec))
+            elif "bytes" in spec:
+                data = binascii.a2b_base64(spec["bytes"])
+                buffer = ctypes.create_string_buffer(data, len(data))
+                if "points_to" in spec:
+                    target = binascii.a2b_base64(spec["points_to"])
+                    target = ctypes.create_string_buffer(target, len(target))
+                    buffer.target = target
+                    struct.pack_into("@P", buffer, spec["at"], ctypes.addressof(target))
+                elif "result" in spec:
+                    patches.append((buffer, spec["at"], spec["result"]))
+                args.append(buffer)
+            else:
+                patches.append((None, len(args), spec["result"]))
+                args.append(ctypes.c_long(0))
+        prepared.append((call["name"], args, patches, call["may_fail"]))
+    return prepared
+
+
+def make(prepared, results):
+    """Makes the calls, in order."""
+    syscall = libc.syscall
+    for name, args, patches, may_fail in prepared:
+        for buffer, at, result in patches:
+            if buffer is None:
+                args[at].value = results[result]
+            else:
+                struct.pack_into("@i", buffer, at, results[result])
+        value = syscall(*args)
+        if value < 0 and not may_fail:
+            raise CallFailed("%s: %s" % (name, os.strerror(ctypes.get_errno())))
+        results.append(value)
+
+
+def zygote():
+    channel = Passing()
+    plan = prepare(config["setup"]), prepare(config["seal"])
+    missing = []
+    for name in config["preload"]:
+        try:
+            __import__(name)
+        except Exception:
+            missing.append(name)
+    for stream in streams:
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    unshare, setns = config["unshare_and_setns"]
+    new_pids = 0x20000000
+    ended = {}
+    # For one program alone, tidying up would take longer than it saves.
+    if config["preload"]:
+        gc.collect()
+        gc.freeze()
+    channel.send(b"Z" + encode({"missing": missing}).encode())
+    while True:
+        frame, fds = channel.receive(4)
+        if not frame:
+            leave(0)
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            ended[pid] = status, used
+            if len(ended) > 256:
+                del ended[next(iter(ended))]
+        if frame[:1] == b"S" and len(fds) == 4:
+            if libc.syscall(unshare, new_pids) < 0:
+                channel.send(b"N" + os.strerror(ctypes.get_errno()).encode())
+                continue
+            try:
+                pid = fork()
+            except OSError as error:
+                pid = -1
+                reason = str(error)
+            if pid == 0:
+                try:
+                    worker(fds, plan)
+                finally:
+                    leave(125)
+            libc.syscall(setns, own_pids, new_pids)
+            for fd in fds:
+                os.close(fd)
+            if pid < 0:
+                channel.send(b"N" + reason.encode())
+                continue
+            pidfd = os.pidfd_open(pid)
+            channel.send(b"P%d" % pid, [pidfd])
+            os.close(pidfd)
+        elif frame[:1] == b"W":
+            pid = int(frame[1:])
+            try:
+                status, used = ended.pop(pid, None) or os.wait4(pid, 0)[1:]
+            except ChildProcessError:
+                channel.send(b"N no such worker")
+                continue
+            cpu_ms = (used.ru_utime + used.ru_stime) * 1000
+            channel.send(b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
+
+
+def worker(fds, plan):
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number, inheritable=False)
+    channel = Passing()
+    try:
+        setup, seal = plan
+        results = []
+        make(setup, results)
+        channel.send(b"W", [results[call] for call in config["given_calls"]])
+        make(seal, results)
+        if config["listener"]:
+            channel.send(b"L", [results[-1]])
+            os.close(results[-1])
+    except (CallFailed, OSError) as error:
+        channel.send(b"E" + str(error).encode("utf-8", "replace"))
+        return
+    if "numpy" in sys.modules and "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    namespace = fresh_namespace()
+    if config["preload"]:
+        # Touches what a run will touch, so that the run need not.
+        encode(run(b"import sys\nx = [0]\nprint(end='')\n", {"__builtins__": namespace["__builtins__"]}, {}))
+    if config["listener"]:
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
+    sys.addaudithook(watch)
+    channel.send(b"R")
+    serve(channel, namespace, lambda frame, fds: checkpoint(channel, frame, fds))
+
+
+def checkpoint(channel, frame, fds):
+    """Forks, when the host asks; the child goes on with the channel it was given."""
+    if frame[:1] != b"K" or len(fds) != 1:
+        return False
+    flush()
+    try:
+        pid = fork()
+    except OSError as error:
+        os.close(fds[0])
+        channel.send(b"N" + str(error).encode())
+        return True
+    if pid == 0:
+        os.dup2(fds[0], 3, inheritable=False)
+        os.close(fds[0])
+        del denials[:]
+        seen.clear()
+    else:
+        os.close(fds[0])
+        pidfd = os.pidfd_open(pid)
+        channel.send(b"P%d" % pid, [pidfd])
+        os.close(pidfd)
+    return True
+
+
+zygote()
