@@ -2,9 +2,7 @@
 //! Holds no policy and no mechanism of its own.
 
 mod cli;
-mod code;
 mod commands;
-mod fence;
 mod present;
 mod settings;
 

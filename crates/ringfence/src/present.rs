@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use ringfence_spec::{Outcome, Problem};
+use ringfence_spec::{Outcome, Problem, Status};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
@@ -58,4 +58,17 @@ fn takes_text(fd: std::os::fd::BorrowedFd<'_>) -> bool {
 /// Prints text on stdout.
 pub(crate) fn text(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// The exit code of the contract.
+pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
+    match (outcome.status, outcome.exit_code, outcome.signal) {
+        (Status::Blocked, _, _) => 126,
+        (Status::Failed | Status::Rejected, _, _) => 125,
+        (Status::Timeout, _, _) => 124,
+        (Status::Memory, _, _) => 137,
+        (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
+        (_, None, Some(number)) => u8::try_from(128 + number).unwrap_or(255),
+        (_, None, None) => 125,
+    }
 }

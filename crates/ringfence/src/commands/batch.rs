@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::BatchArgs;
-use crate::code::{CodeFence, Use};
-use crate::fence;
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
+use ringfence_engine as engine;
+use ringfence_engine::{CodeFence, Use};
 
 /// A line longer than this is refused.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -88,7 +88,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         |n| n as usize,
     );
     let how = Use::Often { n_parallel };
-    let fence = CodeFence::new(&effective, &around, how)?;
+    let fence = CodeFence::new(&effective.policy, &effective.place, how)?;
     // Before any thread: the pool's keeper is a fork of this process.
     let pool = fence.pool(how)?;
     let shared = Shared {
@@ -303,7 +303,7 @@ fn refused(line: &[u8], number: u64, why: &str) -> Value {
 
 fn problem(id: &Value, why: &str) -> Value {
     let problem = Problem::usage("bad_item", why);
-    with_id(id, &Outcome::not_started(fence::some_id(), Status::Error, &problem), None)
+    with_id(id, &Outcome::not_started(engine::some_id(), Status::Error, &problem), None)
 }
 
 /// The ids an earlier output has outcomes for; ours that failed are tried again.

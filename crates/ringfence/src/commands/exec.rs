@@ -10,8 +10,8 @@ use ringfence_spec::{Encoding, Outcome, Problem, Status};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
-use crate::code::{self, AloneFence};
-use crate::fence::{self, HeadStart};
+use ringfence_engine::{self as engine, AloneFence, HeadStart};
+
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
 
@@ -31,11 +31,11 @@ pub(crate) fn exec(args: &ExecArgs, head_start: HeadStart) -> ExitCode {
             } else {
                 show(&outcome);
             }
-            ExitCode::from(fence::exit_code(&outcome))
+            ExitCode::from(present::exit_code(&outcome))
         }
         Err(problem) if json => {
             let status = super::run::status_of(problem.kind);
-            present::json(&Outcome::not_started(fence::some_id(), status, &problem));
+            present::json(&Outcome::not_started(engine::some_id(), status, &problem));
             ExitCode::from(problem.kind.exit_code())
         }
         Err(problem) => present::problem(&problem),
@@ -49,10 +49,10 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
     }
-    let fence = AloneFence::new(&effective, &around)?;
+    let fence = AloneFence::new(&effective.policy, &effective.place)?;
     let verdict = fence.ground().screen(&code);
     if !verdict.safe {
-        return Ok(fence.blocked(fence::fresh_id()?, &verdict));
+        return Ok(fence.blocked(engine::fresh_id()?, &verdict));
     }
     let job = Job {
         files: args.files.iter().map(|spec| host_file(spec)).collect::<Result<_, _>>()?,
@@ -62,7 +62,7 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     };
     let (mut outcome, files) = fence.run(&job, head_start)?;
     if let (Some(dir), Some(files)) = (&args.artifacts, files) {
-        code::copy_out(&mut outcome, &files, dir, fence.ground().disk_bytes_max());
+        engine::copy_out(&mut outcome, &files, dir, fence.ground().disk_bytes_max());
     }
     Ok(outcome)
 }

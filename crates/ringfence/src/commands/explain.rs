@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use ringfence_spec::Problem;
 
 use crate::cli::RunArgs;
-use crate::code::{CodeFence, Use};
-use crate::fence::{Fence, Io};
 use crate::present;
 use crate::settings::{Surroundings, effective, effective_code};
+use ringfence_engine::{CodeFence, Use};
+use ringfence_engine::{Fence, Io};
 
 /// Prints the plan.
 pub(crate) fn explain(args: RunArgs) -> ExitCode {
@@ -22,7 +22,8 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     if args.argv.is_empty() {
         let effective = effective_code(&args.policy, &around)?;
-        let fence = CodeFence::new(&effective, &around, Use::Often { n_parallel: 1 })?;
+        let fence =
+            CodeFence::new(&effective.policy, &effective.place, Use::Often { n_parallel: 1 })?;
         if args.json {
             present::json(fence.plan());
         } else {
@@ -31,7 +32,12 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
         return Ok(());
     }
     let effective = effective(&args.policy, &around)?;
-    let fence = Fence::new(&effective, &around, args.argv, Io::Passthrough { terminal: false })?;
+    let fence = Fence::new(
+        &effective.policy,
+        &effective.place,
+        args.argv,
+        Io::Passthrough { terminal: false },
+    )?;
     let plan = fence.explain()?;
     if args.json {
         present::json(&plan);

@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::cli::Command;
-use crate::fence::HeadStart;
+use ringfence_engine::HeadStart;
 use ringfence_jail::Who;
 
 /// Begins a run before its command line is read, if there will be one. It ends with its value, run or not.

@@ -77,7 +77,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Ro => json!(ro),
         Key::Hide => json!(hide),
         Key::Socket => json!(sockets),
-        Key::Cwd => json!(effective.cwd),
+        Key::Cwd => json!(effective.place.cwd),
         Key::Env => json!(env.iter().map(ringfence_spec::EnvGrant::name).collect::<Vec<_>>()),
         Key::Net => match network {
             Network::None => json!("none"),
@@ -86,7 +86,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Require => text(require.map(|v| v.to_string())),
         Key::Fallback => json!(fallback),
         Key::Proc => json!(proc),
-        Key::DataDir => json!(effective.state),
+        Key::DataDir => json!(effective.place.state),
         Key::CodePreset => json!(effective.code.preset.name()),
         Key::AllowImport => json!(effective.code.extra_imports),
         Key::Python => return None,

@@ -16,10 +16,10 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Helper, Highlighter, Hinter};
 
 use crate::cli::ReplArgs;
-use crate::code::{CodeFence, Use};
-use crate::fence;
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
+use ringfence_engine as engine;
+use ringfence_engine::{CodeFence, Use};
 
 /// Completions that are offered.
 const COMPLETIONS_MAX: usize = 200;
@@ -47,13 +47,13 @@ pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
 fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
-    let fence = CodeFence::new(&effective, &around, Use::Session)?;
+    let fence = CodeFence::new(&effective.policy, &effective.place, Use::Session)?;
     // Before any thread: a signal goes to whichever thread takes it, and the session's keeper is a fork of this process.
     let interrupt = Interrupt::new()?;
     let repl = fence.repl()?;
     let session = Session { fence, branches: vec![repl], current: 0, json: args.json, interrupt };
     if std::io::stdin().is_terminal() && !args.json {
-        converse(&Rc::new(RefCell::new(session)), &effective.state)
+        converse(&Rc::new(RefCell::new(session)), &effective.place.state)
     } else {
         session.read_cells()
     }
@@ -143,7 +143,7 @@ impl Session {
                             Problem::usage("bad_cell", "a cell is one JSON string on a line")
                                 .cause(error);
                         let outcome =
-                            Outcome::not_started(fence::fresh_id()?, Status::Error, &problem);
+                            Outcome::not_started(engine::fresh_id()?, Status::Error, &problem);
                         self.show(&outcome);
                     }
                 }
@@ -220,7 +220,7 @@ impl Session {
     fn cell(&mut self, code: &str) -> Result<(), Problem> {
         let verdict = self.fence.ground().screen(code.as_bytes());
         if !verdict.safe {
-            let outcome = self.fence.blocked(fence::fresh_id()?, &verdict);
+            let outcome = self.fence.blocked(engine::fresh_id()?, &verdict);
             self.show(&outcome);
             return Ok(());
         }

@@ -7,9 +7,9 @@ use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
 use rustix::process::Signal;
 
 use crate::cli::RunArgs;
-use crate::fence::{self, Fence, HeadStart, Io};
 use crate::present;
 use crate::settings::{Surroundings, effective};
+use ringfence_engine::{self as engine, Fence, HeadStart, Io};
 
 /// Runs the command; the exit code is the program's own unless the fence ended it.
 pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
             } else {
                 present::talk(&outcome);
             }
-            ExitCode::from(fence::exit_code(&outcome))
+            ExitCode::from(present::exit_code(&outcome))
         }
         Err((run_id, problem)) if json => {
             present::json(&Outcome::not_started(run_id, status_of(problem.kind), &problem));
@@ -38,15 +38,15 @@ pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
 }
 
 fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (RunId, Problem)> {
-    let unnamed = |problem| (fence::some_id(), problem);
+    let unnamed = |problem| (engine::some_id(), problem);
     let terminal = io == Io::Passthrough { terminal: true };
     let around = Surroundings::real(terminal).map_err(unnamed)?;
     let effective = effective(&args.policy, &around).map_err(unnamed)?;
-    let fence = Fence::new(&effective, &around, args.argv, io).map_err(unnamed)?;
+    let fence = Fence::new(&effective.policy, &effective.place, args.argv, io).map_err(unnamed)?;
     let run_id = fence.run_id();
     let (plan, finished) = fence.run(head_start).map_err(|problem| (run_id, problem))?;
     // Commands see the host's own paths, so there is none to hide.
-    Ok(fence::outcome(run_id, &plan, finished, &Scrub::default()))
+    Ok(engine::outcome(run_id, &plan, finished, &Scrub::default()))
 }
 
 /// The status of a run that did not start.

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use ringfence_engine::{CodePolicy, CodeRules, Place};
 use ringfence_spec::{
-    CodePreset, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView,
-    Tier,
+    CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
 };
 
 use crate::cli::PolicyFlags;
@@ -72,39 +72,18 @@ pub(crate) struct Effective {
     /// What was decided about Python code.
     pub(crate) code: CodeRules,
     /// Where the run starts.
-    pub(crate) cwd: PathBuf,
-    /// Where state is kept.
-    pub(crate) state: PathBuf,
-    /// Where settings are read, if that directory exists.
-    pub(crate) config: Option<PathBuf>,
+    pub(crate) place: Place,
     /// Where each key's value came from.
     pub(crate) origins: BTreeMap<Key, Origin>,
-}
-
-/// What Python code may be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CodeRules {
-    /// The preset it is screened by.
-    pub(crate) preset: CodePreset,
-    /// Modules it may import besides the preset's.
-    pub(crate) extra_imports: Vec<String>,
 }
 
 /// The effective policy of Python runs.
 #[derive(Debug)]
 pub(crate) struct EffectiveCode {
-    /// How code is screened.
-    pub(crate) rules: CodeRules,
-    /// What each run may use.
-    pub(crate) limits: Limits,
-    /// The interpreter that was asked for.
-    pub(crate) python: Option<PathBuf>,
-    /// The working directory.
-    pub(crate) cwd: PathBuf,
-    /// Where state is kept.
-    pub(crate) state: PathBuf,
-    /// Where settings are read, if that directory exists.
-    pub(crate) config: Option<PathBuf>,
+    /// What was decided.
+    pub(crate) policy: CodePolicy,
+    /// Where runs start from.
+    pub(crate) place: Place,
 }
 
 /// What settings are read for.
@@ -201,12 +180,13 @@ pub(crate) fn effective_code(
     let mut origins = sources.origins();
     let limits = sources.limits(Limits::for_code(rules.preset), &mut origins)?;
     Ok(EffectiveCode {
-        rules,
-        limits,
-        python: pick!(chosen, Python, Path),
-        state: state_dir(chosen, around),
-        cwd: sources.cwd,
-        config: sources.config,
+        policy: CodePolicy { rules, limits, python: pick!(chosen, Python, Path) },
+        place: Place {
+            environment: around.environment.clone(),
+            state: state_dir(chosen, around),
+            cwd: sources.cwd,
+            config: sources.config,
+        },
     })
 }
 
@@ -395,9 +375,12 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
         code: chosen.code_rules(),
-        cwd: cwd.clone(),
-        state: state_dir(chosen, around),
-        config: config.clone(),
+        place: Place {
+            environment: around.environment.clone(),
+            cwd: cwd.clone(),
+            state: state_dir(chosen, around),
+            config: config.clone(),
+        },
         origins,
     })
 }

@@ -13,8 +13,8 @@ use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{Outcome, Problem, Status};
 
 use crate::cli::{Cli, Command};
-use crate::fence::{self, Fence, Io};
 use crate::settings::{Surroundings, effective};
+use ringfence_engine::{self as engine, Fence, Io};
 
 /// What can be taken out. `escapes/README.md` says what each of them means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,13 +166,13 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
     };
     let around = Surroundings::real(false)?;
     let effective = effective(&args.policy, &around)?;
-    let fence = Fence::new(&effective, &around, args.argv, Io::Capture)?;
+    let fence = Fence::new(&effective.policy, &effective.place, args.argv, Io::Capture)?;
     let mut plan = fence.explain()?;
     for name in layers.split('+') {
         let layer = Layer::by_name(name).ok_or_else(|| broken(format!("no layer `{name}`")))?;
         layer.take_out(&mut plan).map_err(|e| broken(e.to_string()))?;
     }
-    let registry = Registry::new(&effective.state);
+    let registry = Registry::new(&effective.place.state);
     let mode = StdioMode::Capture { bytes_max: effective.policy.limits.output.bytes() };
     let run_id = fence.run_id();
     let name = run_id.short();
@@ -185,7 +185,7 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
         channel: None,
     };
     match ringfence_jail::run(&task) {
-        Ok(finished) => Ok(fence::outcome(run_id, &plan, finished, &Scrub::default())),
+        Ok(finished) => Ok(engine::outcome(run_id, &plan, finished, &Scrub::default())),
         Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
         Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
         Err(Fault::NotSendable) => Err(broken("the plan cannot be sent".to_owned())),

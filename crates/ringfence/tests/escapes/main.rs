@@ -13,14 +13,11 @@ mod suite;
 mod tree;
 mod victims;
 
-// The modules of the binary that turn flags into a plan and a finished run into an outcome: the same ones, so that a
+// The modules of the binary that turn flags into a policy: the same ones, so that a
 // row `without LAYER` differs from `ringfence run` by that layer alone.
 #[allow(dead_code, unused_imports, reason = "the binary uses more of it")]
 #[path = "../../src/cli.rs"]
 mod cli;
-#[allow(dead_code, unused_imports, reason = "the binary uses more of it")]
-#[path = "../../src/fence.rs"]
-mod fence;
 #[allow(dead_code, unused_imports, reason = "the binary uses more of it")]
 #[path = "../../src/settings/mod.rs"]
 mod settings;

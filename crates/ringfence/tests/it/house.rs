@@ -9,6 +9,17 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "ringfence",
         &[
+            "ringfence-engine",
+            "ringfence-jail",
+            "ringfence-plan",
+            "ringfence-python",
+            "ringfence-screen",
+            "ringfence-spec",
+        ],
+    ),
+    (
+        "ringfence-engine",
+        &[
             "ringfence-jail",
             "ringfence-plan",
             "ringfence-python",

@@ -9,8 +9,8 @@ use ringfence_spec::{CodePreset, Problem};
 
 use super::{Comparison, Contender, Unit, summary};
 use crate::cli::PolicyFlags;
-use crate::code::{CodeFence, Use};
 use crate::settings::{Surroundings, effective_code};
+use ringfence_engine::{CodeFence, Use};
 
 /// Runs whose time does not count.
 const WARM_UP: u32 = 20;
@@ -96,7 +96,8 @@ fn fence(python: &str, preset: CodePreset, how: Use) -> Result<CodeFence, Proble
         ..PolicyFlags::default()
     };
     let around = Surroundings::real(false)?;
-    CodeFence::new(&effective_code(&flags, &around)?, &around, how)
+    let effective = effective_code(&flags, &around)?;
+    CodeFence::new(&effective.policy, &effective.place, how)
 }
 
 /// The interpreter behind a name, so that no shim is timed.

@@ -3,11 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use base64::Engine as _;
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
-use ringfence_jail::{
-    Early, Ending, Fault, Finished, Output, Registry, StdioMode, StopReason, Task, Who,
-};
+use ringfence_jail::{Early, Ending, Fault, Finished, Registry, StdioMode, StopReason, Task, Who};
 use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
@@ -15,11 +12,13 @@ use ringfence_spec::{
     Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
 };
 
-use crate::settings::{Effective, Surroundings};
+use crate::ids::fresh_id;
+use crate::place::Place;
+use crate::text::{encode, millis};
 
 /// How a run's input and output are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Io {
+pub enum Io {
     /// Straight through.
     Passthrough {
         /// With a terminal of its own.
@@ -30,16 +29,16 @@ pub(crate) enum Io {
 }
 
 /// A child that makes its namespaces while we read the command line and look around; or why there is none.
-pub(crate) struct HeadStart(Result<Option<Early>, Fault>);
+pub struct HeadStart(Result<Option<Early>, Fault>);
 
 impl HeadStart {
     /// Begins. The calling process must have one thread.
-    pub(crate) fn new(who: Who) -> Self {
+    pub fn new(who: Who) -> Self {
         Self(Early::start(who))
     }
 
     /// The child, if there is one; none where the host has no namespaces, which the run will find out again.
-    pub(crate) fn into_early(self) -> Result<Option<Early>, Problem> {
+    pub fn into_early(self) -> Result<Option<Early>, Problem> {
         match self.0 {
             Ok(early) => Ok(early),
             Err(Fault::NoNamespaces(_)) => Ok(None),
@@ -49,8 +48,8 @@ impl HeadStart {
 }
 
 /// A command about to be run.
-pub(crate) struct Fence<'a> {
-    effective: &'a Effective,
+pub struct Fence<'a> {
+    policy: &'a Policy,
     caller: Caller,
     asked: Asked,
     registry: Registry,
@@ -60,42 +59,38 @@ pub(crate) struct Fence<'a> {
 
 impl<'a> Fence<'a> {
     /// Gathers what a run needs; looks at nothing yet.
-    pub(crate) fn new(
-        effective: &'a Effective,
-        around: &Surroundings,
+    pub fn new(
+        policy: &'a Policy,
+        place: &Place,
         argv: Vec<OsString>,
         io: Io,
     ) -> Result<Self, Problem> {
         let run_id = fresh_id()?;
-        let temp = around.environment.get(std::ffi::OsStr::new("TMPDIR")).map(PathBuf::from);
+        let temp = place.environment.get(std::ffi::OsStr::new("TMPDIR")).map(PathBuf::from);
         let temp = temp.filter(|t| t.is_dir()).unwrap_or_else(|| "/tmp".into());
         Ok(Self {
-            effective,
-            caller: Caller {
-                environment: around.environment.clone(),
-                state: effective.state.clone(),
-                config: effective.config.clone(),
-            },
+            policy,
+            caller: place.caller(),
             asked: Asked {
                 argv,
-                cwd: effective.cwd.clone(),
+                cwd: place.cwd.clone(),
                 terminal: io == Io::Passthrough { terminal: true },
                 capture: io == Io::Capture,
                 host_scratch: temp.join(format!("ringfence-{}", run_id.short())),
             },
-            registry: Registry::new(&effective.state),
+            registry: Registry::new(&place.state),
             run_id,
             io,
         })
     }
 
     /// This run's name.
-    pub(crate) fn run_id(&self) -> RunId {
+    pub fn run_id(&self) -> RunId {
         self.run_id
     }
 
     /// The plan that would run. Namespaces are probed first, because nothing else will tell.
-    pub(crate) fn explain(&self) -> Result<Plan, Problem> {
+    pub fn explain(&self) -> Result<Plan, Problem> {
         let mut facts = self.survey()?;
         if let Err(refused) = ringfence_jail::probe::namespaces() {
             facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
@@ -104,7 +99,7 @@ impl<'a> Fence<'a> {
     }
 
     /// Runs it to its end.
-    pub(crate) fn run(&self, head_start: HeadStart) -> Result<(Plan, Finished), Problem> {
+    pub fn run(&self, head_start: HeadStart) -> Result<(Plan, Finished), Problem> {
         self.registry.sweep();
         let mut facts = self.survey()?;
         let early = match head_start.0 {
@@ -138,24 +133,20 @@ impl<'a> Fence<'a> {
         }
     }
 
-    fn policy(&self) -> &Policy {
-        &self.effective.policy
-    }
-
     fn survey(&self) -> Result<HostFacts, Problem> {
-        host_facts(&self.caller, self.policy().preset)
+        host_facts(&self.caller, self.policy.preset)
     }
 
     fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
-        let request = request(self.policy(), self.asked.clone(), &self.registry)?;
-        plan_command(self.policy(), &request, facts)
+        let request = request(self.policy, self.asked.clone(), &self.registry)?;
+        plan_command(self.policy, &request, facts)
     }
 
     fn stdio(&self) -> (StdioMode, bool) {
         match self.io {
             Io::Passthrough { terminal } => (StdioMode::Passthrough, terminal),
             Io::Capture => {
-                (StdioMode::Capture { bytes_max: self.policy().limits.output.bytes() }, false)
+                (StdioMode::Capture { bytes_max: self.policy.limits.output.bytes() }, false)
             }
         }
     }
@@ -175,7 +166,7 @@ impl<'a> Fence<'a> {
         if plan.tier == Tier::Namespaces || self.io == Io::Capture {
             return;
         }
-        let loud = if plan.tier == Tier::None && self.policy().fallback == Fallback::Warn {
+        let loud = if plan.tier == Tier::None && self.policy.fallback == Fallback::Warn {
             "WARNING: "
         } else {
             ""
@@ -197,21 +188,8 @@ fn problem_of(fault: Fault) -> Problem {
     }
 }
 
-/// An id nobody can guess.
-pub(crate) fn fresh_id() -> Result<RunId, Problem> {
-    let mut random = [0u8; 16];
-    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Problem::internal("randomness", "no randomness for a run id").cause(e))?;
-    Ok(RunId::from_random(random))
-}
-
-/// The same, and where there is no randomness the id of nobody: an answer without a run still has one.
-pub(crate) fn some_id() -> RunId {
-    fresh_id().unwrap_or(RunId::from_random([0; 16]))
-}
-
 /// What a finished run means, as the contract's outcome.
-pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) -> Outcome {
+pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) -> Outcome {
     let (status, error) = judge(plan, &finished);
     let mut denials = finished.denials;
     denials.extend(limit_denials(plan, status, error.as_ref(), finished.forks_refused));
@@ -264,19 +242,6 @@ pub(crate) fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Sc
         usage,
         start: Some(Start::Cold),
         error,
-    }
-}
-
-/// The exit code of the contract.
-pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
-    match (outcome.status, outcome.exit_code, outcome.signal) {
-        (Status::Blocked, _, _) => 126,
-        (Status::Failed | Status::Rejected, _, _) => 125,
-        (Status::Timeout, _, _) => 124,
-        (Status::Memory, _, _) => 137,
-        (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
-        (_, None, Some(number)) => u8::try_from(128 + number).unwrap_or(255),
-        (_, None, None) => 125,
     }
 }
 
@@ -390,41 +355,4 @@ fn limit_denials(
         list.push(denial(&error.code, error.message.clone(), hint, 1));
     }
     list
-}
-
-/// Both streams as text that is safe to show, or both as base64 where one of them is no text.
-pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
-    let (out, err) = (joined(out), joined(err));
-    let (shown_out, shown_err) = (scrub.bytes(&out), scrub.bytes(&err));
-    if shown_out.binary || shown_err.binary {
-        let base64 = base64::engine::general_purpose::STANDARD;
-        return (base64.encode(out), base64.encode(err), Encoding::Base64);
-    }
-    (shown_out.text, shown_err.text, Encoding::Utf8)
-}
-
-/// Head, a line that says what is missing, tail.
-fn joined(output: Output) -> Vec<u8> {
-    let dropped = output.dropped_bytes();
-    let (mut head, tail) = output.parts();
-    if dropped > 0 {
-        // A character cut in two at the seam would make text look binary: cut before it, resume after it.
-        while head.last().is_some_and(|b| b & 0xc0 == 0x80) {
-            head.pop();
-        }
-        if head.last().is_some_and(|b| *b >= 0xc0) {
-            head.pop();
-        }
-        head.extend_from_slice(format!("\n[{dropped} bytes dropped]\n").as_bytes());
-        let start = tail.iter().take(4).take_while(|b| **b & 0xc0 == 0x80).count();
-        head.extend_from_slice(&tail[start..]);
-    } else {
-        head.extend_from_slice(&tail);
-    }
-    head
-}
-
-/// Milliseconds to the microsecond.
-pub(crate) fn millis(duration: std::time::Duration) -> f64 {
-    (duration.as_secs_f64() * 1e6).round() / 1e3
 }

@@ -1,11 +1,11 @@
 //! Python runs from settings to outcome: interpreter, plan, pool, screening, and what the numbers mean.
 
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfence_jail::Registry;
-use ringfence_jail::survey::{Caller, host_facts};
+use ringfence_jail::survey::host_facts;
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, Plan, WORKSPACE, plan_alone, plan_code,
 };
@@ -20,8 +20,10 @@ use ringfence_spec::{
     Outcome, Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
 };
 
-use crate::fence::{self, HeadStart, encode, fresh_id, millis, some_id};
-use crate::settings::{CodeRules, EffectiveCode, Surroundings};
+use crate::command::{self, HeadStart};
+use crate::ids::{fresh_id, some_id};
+use crate::place::Place;
+use crate::text::{encode, millis};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
@@ -51,8 +53,28 @@ const PRELOAD_STANDARD: &[&str] = &[
 /// The same for data work, where the interpreter has them.
 const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
 
+/// What Python code may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeRules {
+    /// The preset it is screened by.
+    pub preset: CodePreset,
+    /// Modules it may import besides the preset's.
+    pub extra_imports: Vec<String>,
+}
+
+/// What Python runs may be and use.
+#[derive(Clone, Debug)]
+pub struct CodePolicy {
+    /// How code is screened.
+    pub rules: CodeRules,
+    /// What each run may use.
+    pub limits: Limits,
+    /// The interpreter that was asked for.
+    pub python: Option<PathBuf>,
+}
+
 /// What every Python run under one policy has in common, however it is started.
-pub(crate) struct Ground {
+pub struct Ground {
     rules: CodeRules,
     limits: Limits,
     interpreter: Interpreter,
@@ -62,20 +84,20 @@ pub(crate) struct Ground {
 }
 
 /// Python runs in warm workers.
-pub(crate) struct CodeFence {
+pub struct CodeFence {
     ground: Ground,
     plan: CodePlan,
 }
 
 /// One Python run, in an interpreter of its own.
-pub(crate) struct AloneFence {
+pub struct AloneFence {
     ground: Ground,
     plan: Plan,
 }
 
 /// What workers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// Single runs, this many at once.
     Often {
         /// Runs at once.
@@ -87,51 +109,46 @@ pub(crate) enum Use {
 
 impl Ground {
     /// Finds the interpreter and looks around.
-    fn new(effective: &EffectiveCode, around: &Surroundings) -> Result<Self, Problem> {
-        let variable = |name: &str| around.environment.get(std::ffi::OsStr::new(name)).cloned();
+    fn new(policy: &CodePolicy, place: &Place) -> Result<Self, Problem> {
+        let variable = |name: &str| place.environment.get(std::ffi::OsStr::new(name)).cloned();
         let interpreter = discover(
-            effective.python.as_deref(),
+            policy.python.as_deref(),
             &ringfence_python::Surroundings {
                 path: variable("PATH").unwrap_or_default(),
                 pyenv_version: variable("PYENV_VERSION"),
-                cwd: effective.cwd.clone(),
+                cwd: place.cwd.clone(),
             },
         )?;
-        let caller = Caller {
-            environment: around.environment.clone(),
-            state: effective.state.clone(),
-            config: effective.config.clone(),
-        };
-        let facts = host_facts(&caller, CommandPreset::Minimal)?;
+        let facts = host_facts(&place.caller(), CommandPreset::Minimal)?;
         let request = CodeRequest {
             visible: interpreter.visible.clone(),
             links: interpreter.links.clone(),
             n_workers_max: 1,
-            screen: Some(effective.rules.preset.name().to_owned()),
+            screen: Some(policy.rules.preset.name().to_owned()),
             checkpoints: Checkpoints::None,
         };
         Ok(Self {
-            rules: effective.rules.clone(),
-            limits: effective.limits.clone(),
+            rules: policy.rules.clone(),
+            limits: policy.limits.clone(),
             interpreter,
-            registry: Registry::new(&effective.state),
+            registry: Registry::new(&place.state),
             facts,
             request,
         })
     }
 
     /// Bytes a run may leave.
-    pub(crate) fn disk_bytes_max(&self) -> u64 {
+    pub fn disk_bytes_max(&self) -> u64 {
         self.limits.disk.map_or(u64::MAX, ringfence_spec::ByteSize::bytes)
     }
 
     /// Layer 1.
-    pub(crate) fn screen(&self, code: &[u8]) -> Verdict {
+    pub fn screen(&self, code: &[u8]) -> Verdict {
         ringfence_screen::screen(code, self.rules.preset, &self.rules.extra_imports)
     }
 
     /// A run of this code with the policy's limits.
-    pub(crate) fn job(&self, code: Vec<u8>) -> Job {
+    pub fn job(&self, code: Vec<u8>) -> Job {
         Job {
             code,
             timeout: self.limits.timeout.map(|t| Duration::from_millis(t.millis())),
@@ -169,25 +186,25 @@ impl Ground {
 
 impl AloneFence {
     /// Finds the interpreter and makes the plan.
-    pub(crate) fn new(effective: &EffectiveCode, around: &Surroundings) -> Result<Self, Problem> {
-        let ground = Ground::new(effective, around)?;
+    pub fn new(policy: &CodePolicy, place: &Place) -> Result<Self, Problem> {
+        let ground = Ground::new(policy, place)?;
         let mut plan = plan_alone(&ground.limits, &ground.request, &ground.facts)?;
         plan.argv = ringfence_python::argv(&ground.interpreter);
         Ok(Self { ground, plan })
     }
 
     /// What it stands on.
-    pub(crate) fn ground(&self) -> &Ground {
+    pub fn ground(&self) -> &Ground {
         &self.ground
     }
 
     /// The outcome of code that screening refused.
-    pub(crate) fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
+    pub fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
         blocked(run_id, &self.plan.enforcement, verdict)
     }
 
     /// Runs a program that was screened. The calling process must have one thread.
-    pub(crate) fn run(
+    pub fn run(
         &self,
         job: &Job,
         head_start: HeadStart,
@@ -199,7 +216,8 @@ impl AloneFence {
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }
-        let mut outcome = fence::outcome(run_id, &self.plan, alone.finished, &self.ground.scrub());
+        let mut outcome =
+            command::outcome(run_id, &self.plan, alone.finished, &self.ground.scrub());
         if let Some(said) = alone.said {
             outcome.value = said.value;
             outcome.exception = said.exception.as_ref().map(exception);
@@ -223,12 +241,8 @@ impl AloneFence {
 
 impl CodeFence {
     /// Finds the interpreter and makes the plan.
-    pub(crate) fn new(
-        effective: &EffectiveCode,
-        around: &Surroundings,
-        how: Use,
-    ) -> Result<Self, Problem> {
-        let mut ground = Ground::new(effective, around)?;
+    pub fn new(policy: &CodePolicy, place: &Place, how: Use) -> Result<Self, Problem> {
+        let mut ground = Ground::new(policy, place)?;
         (ground.request.n_workers_max, ground.request.checkpoints) = match how {
             Use::Often { n_parallel } => {
                 (u32::try_from(3 * n_parallel).unwrap_or(u32::MAX), Checkpoints::None)
@@ -240,34 +254,34 @@ impl CodeFence {
     }
 
     /// What it stands on.
-    pub(crate) fn ground(&self) -> &Ground {
+    pub fn ground(&self) -> &Ground {
         &self.ground
     }
 
     /// The outcome of code that screening refused.
-    pub(crate) fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
+    pub fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
         blocked(run_id, &self.plan.worker.enforcement, verdict)
     }
 
     /// The plan that runs.
-    pub(crate) fn plan(&self) -> &CodePlan {
+    pub fn plan(&self) -> &CodePlan {
         &self.plan
     }
 
     /// Starts what workers come from. The calling process must have one thread.
-    pub(crate) fn keeper(&self) -> Result<Keeper, Problem> {
+    pub fn keeper(&self) -> Result<Keeper, Problem> {
         let name = fresh_id()?.short();
         let preload = self.preload();
         Keeper::start(&self.plan, &self.ground.interpreter, &preload, &self.ground.registry, &name)
     }
 
     /// Starts workers. The calling process must have one thread.
-    pub(crate) fn pool(&self, how: Use) -> Result<Pool, Problem> {
+    pub fn pool(&self, how: Use) -> Result<Pool, Problem> {
         self.pool_of(self.keeper()?, how)
     }
 
     /// Starts workers of a keeper of this fence's.
-    pub(crate) fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
+    pub fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
         let n_parallel = match how {
             Use::Often { n_parallel } => n_parallel,
             Use::Session => 1,
@@ -277,12 +291,12 @@ impl CodeFence {
     }
 
     /// Starts a session. The calling process must have one thread.
-    pub(crate) fn repl(&self) -> Result<Repl, Problem> {
+    pub fn repl(&self) -> Result<Repl, Problem> {
         self.repl_of(self.keeper()?)
     }
 
     /// Starts a session of a keeper of this fence's.
-    pub(crate) fn repl_of(&self, keeper: Keeper) -> Result<Repl, Problem> {
+    pub fn repl_of(&self, keeper: Keeper) -> Result<Repl, Problem> {
         Repl::start(keeper, &self.plan)
     }
 
@@ -295,7 +309,7 @@ impl CodeFence {
     }
 
     /// Screens and runs one program.
-    pub(crate) fn run(&self, pool: &Pool, job: &Job) -> (Outcome, Option<Artifacts>) {
+    pub fn run(&self, pool: &Pool, job: &Job) -> (Outcome, Option<Artifacts>) {
         let run_id = some_id();
         let verdict = self.ground.screen(&job.code);
         if !verdict.safe {
@@ -350,7 +364,7 @@ impl CodeFence {
     }
 
     /// The outcome of one cell of a session.
-    pub(crate) fn cell_outcome(&self, cell: ringfence_python::Cell, timeout: Duration) -> Outcome {
+    pub fn cell_outcome(&self, cell: ringfence_python::Cell, timeout: Duration) -> Outcome {
         use ringfence_python::CellEnd;
         let run_id = some_id();
         let undone = "the cell was undone; the session keeps the variables it had before";
@@ -616,7 +630,7 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &Verdict) -> Outco
 }
 
 /// Copies what a run left to a directory of the host's. What could not be copied is told in the outcome, which stands.
-pub(crate) fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
+pub fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
     let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
     let copied = made.and_then(|()| files.copy_to(to, bytes_max).map_err(|e| e.to_string()));
     let left_out = copied.unwrap_or_else(|error| vec![error]);

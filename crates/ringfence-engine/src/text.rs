@@ -1,0 +1,43 @@
+//! What came out of a run, as text that is safe to show; numbers as the contract has them.
+
+use base64::Engine as _;
+use ringfence_jail::Output;
+use ringfence_screen::scrub::Scrub;
+use ringfence_spec::Encoding;
+
+/// Both streams as text that is safe to show, or both as base64 where one of them is no text.
+pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
+    let (out, err) = (joined(out), joined(err));
+    let (shown_out, shown_err) = (scrub.bytes(&out), scrub.bytes(&err));
+    if shown_out.binary || shown_err.binary {
+        let base64 = base64::engine::general_purpose::STANDARD;
+        return (base64.encode(out), base64.encode(err), Encoding::Base64);
+    }
+    (shown_out.text, shown_err.text, Encoding::Utf8)
+}
+
+/// Head, a line that says what is missing, tail.
+fn joined(output: Output) -> Vec<u8> {
+    let dropped = output.dropped_bytes();
+    let (mut head, tail) = output.parts();
+    if dropped > 0 {
+        // A character cut in two at the seam would make text look binary: cut before it, resume after it.
+        while head.last().is_some_and(|b| b & 0xc0 == 0x80) {
+            head.pop();
+        }
+        if head.last().is_some_and(|b| *b >= 0xc0) {
+            head.pop();
+        }
+        head.extend_from_slice(format!("\n[{dropped} bytes dropped]\n").as_bytes());
+        let start = tail.iter().take(4).take_while(|b| **b & 0xc0 == 0x80).count();
+        head.extend_from_slice(&tail[start..]);
+    } else {
+        head.extend_from_slice(&tail);
+    }
+    head
+}
+
+/// Milliseconds to the microsecond.
+pub(crate) fn millis(duration: std::time::Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
