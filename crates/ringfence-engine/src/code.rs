@@ -4,8 +4,10 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringfence_jail::Registry;
+use std::sync::Arc;
+
 use ringfence_jail::survey::host_facts;
+use ringfence_jail::{Launcher, Registry};
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, Plan, WORKSPACE, plan_alone, plan_code,
 };
@@ -78,7 +80,7 @@ pub struct Ground {
     rules: CodeRules,
     limits: Limits,
     interpreter: Interpreter,
-    registry: Registry,
+    state: PathBuf,
     facts: HostFacts,
     request: CodeRequest,
 }
@@ -131,7 +133,7 @@ impl Ground {
             rules: policy.rules.clone(),
             limits: policy.limits.clone(),
             interpreter,
-            registry: Registry::new(&place.state),
+            state: place.state.clone(),
             facts,
             request,
         })
@@ -212,7 +214,8 @@ impl AloneFence {
         let run_id = fresh_id()?;
         let early = head_start.into_early()?;
         let name = run_id.short();
-        let alone = run_alone(&self.plan, job, &self.ground.registry, &name, early)?;
+        let registry = Registry::new(&self.ground.state);
+        let alone = run_alone(&self.plan, job, &registry, &name, early)?;
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }
@@ -268,36 +271,27 @@ impl CodeFence {
         &self.plan
     }
 
-    /// Starts what workers come from. The calling process must have one thread.
-    pub fn keeper(&self) -> Result<Keeper, Problem> {
-        let name = fresh_id()?.short();
-        let preload = self.preload();
-        Keeper::start(&self.plan, &self.ground.interpreter, &preload, &self.ground.registry, &name)
+    /// What workers come from.
+    pub fn keeper(&self, launcher: &Arc<Launcher>) -> Result<Keeper, Problem> {
+        Ok(Keeper::new(
+            Arc::clone(launcher),
+            &self.plan,
+            &self.ground.interpreter,
+            &self.preload(),
+            self.ground.state.clone(),
+            fresh_id()?.short(),
+        ))
     }
 
-    /// Starts workers. The calling process must have one thread.
-    pub fn pool(&self, how: Use) -> Result<Pool, Problem> {
-        self.pool_of(self.keeper()?, how)
-    }
-
-    /// Starts workers of a keeper of this fence's.
-    pub fn pool_of(&self, keeper: Keeper, how: Use) -> Result<Pool, Problem> {
-        let n_parallel = match how {
-            Use::Often { n_parallel } => n_parallel,
-            Use::Session => 1,
-        };
+    /// Starts workers, so many that this many runs at once find one.
+    pub fn pool(&self, launcher: &Arc<Launcher>, n_parallel: usize) -> Result<Pool, Problem> {
         let n_waiting = NonZero::new(2 * n_parallel).unwrap_or(NonZero::<usize>::MIN);
-        Pool::start(keeper, &self.plan, n_waiting)
+        Pool::start(self.keeper(launcher)?, &self.plan, n_waiting)
     }
 
-    /// Starts a session. The calling process must have one thread.
-    pub fn repl(&self) -> Result<Repl, Problem> {
-        self.repl_of(self.keeper()?)
-    }
-
-    /// Starts a session of a keeper of this fence's.
-    pub fn repl_of(&self, keeper: Keeper) -> Result<Repl, Problem> {
-        Repl::start(keeper, &self.plan)
+    /// Starts a session.
+    pub fn repl(&self, launcher: &Arc<Launcher>) -> Result<Repl, Problem> {
+        Repl::start(self.keeper(launcher)?, &self.plan)
     }
 
     fn preload(&self) -> Vec<String> {

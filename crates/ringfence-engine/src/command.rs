@@ -158,7 +158,15 @@ impl<'a> Fence<'a> {
     fn task<T>(&self, plan: &Plan, work: impl FnOnce(&Task<'_>) -> T) -> T {
         let (mode, terminal) = self.stdio();
         let name = self.run_id.short();
-        work(&Task { plan, registry: &self.registry, name: &name, mode, terminal, channel: None })
+        work(&Task {
+            plan,
+            registry: &self.registry,
+            name: &name,
+            mode,
+            terminal,
+            channel: None,
+            cancel: None,
+        })
     }
 
     /// Never silently weaker: less than the full tier is said before the program starts.

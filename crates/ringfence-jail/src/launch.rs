@@ -117,6 +117,8 @@ pub struct Task<'a> {
     pub terminal: bool,
     /// What the program finds as descriptor 3, if it talks to its caller.
     pub channel: Option<BorrowedFd<'a>>,
+    /// A line whose other end is closed by whoever wants the run ended.
+    pub cancel: Option<BorrowedFd<'a>>,
 }
 
 /// Runs a plan to its end.
@@ -223,7 +225,9 @@ fn go_on(
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
     drop(control);
     let estate = Estate { leaf, scratch, hold };
-    let running = born.into_running(plan, plumbing, estate)?;
+    let cancel = task.cancel.map(|fd| fd.try_clone_to_owned().named(|| "dup(cancel)"));
+    let cancel = cancel.transpose().map_err(cannot("cannot watch the caller"))?;
+    let running = born.into_running(plan, plumbing, estate, cancel)?;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -334,12 +338,23 @@ impl Born {
         plan: &Plan,
         plumbing: Plumbing,
         estate: Estate,
+        cancel: Option<OwnedFd>,
     ) -> Result<Running<'_>, Fault> {
         let (Some(pidfd), Some(ends)) = (self.pidfd.take(), self.ends.take()) else {
             return Err(no_child().into());
         };
         let Ends { report, control, signals } = ends;
-        Ok(Running { plan, pid: self.pid, pidfd, report, control, signals, plumbing, estate })
+        Ok(Running {
+            plan,
+            pid: self.pid,
+            pidfd,
+            report,
+            control,
+            signals,
+            plumbing,
+            estate,
+            cancel,
+        })
     }
 }
 

@@ -10,6 +10,7 @@ mod identity;
 mod janitor;
 mod landlock;
 mod launch;
+mod launcher;
 mod mounts;
 mod notify;
 mod open;
@@ -23,6 +24,7 @@ mod terminal;
 mod watchdog;
 
 pub use launch::{Early, Fault, Task, Who, run};
+pub use launcher::{Errand, Launched, Launcher};
 pub use open::open_beneath;
 pub use registry::Registry;
 pub use ringfence_sys::{CallError, SignalFd, Signals, time_until};

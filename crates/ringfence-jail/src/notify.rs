@@ -74,6 +74,11 @@ impl Listener {
         }
     }
 
+    /// Whether an answer may need a thread.
+    pub(crate) fn starts_threads(&self) -> bool {
+        self.spec.unix_sockets == seccomp::UnixSockets::Supervised
+    }
+
     /// The descriptor to wait on.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd

@@ -1,17 +1,18 @@
-//! Orders on their way to a child that was born before its plan: written to memory, sent as a descriptor.
+//! Orders and plans on their way to a process that was born before them: written to memory, sent as a descriptor.
 
 use std::os::fd::OwnedFd;
 
-use ringfence_plan::Orders;
 use ringfence_sys::{CallError, Named};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// Orders larger than this are not ours; arguments and environment make up most of them.
+/// What is larger than this is not ours; arguments and environment make up most of it.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// Orders as a descriptor. `None` when they cannot be written down, which is so for paths that are not text.
-pub(crate) fn write(orders: &Orders) -> Result<Option<OwnedFd>, CallError> {
+/// A value as a descriptor. `None` when it cannot be written down, which is so for paths that are not text.
+pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallError> {
     let Ok(bytes) = postcard::to_allocvec(orders) else { return Ok(None) };
     let fd = rustix::fs::memfd_create("orders", MemfdFlags::CLOEXEC).named(|| "memfd_create")?;
     let mut at = 0;
@@ -21,8 +22,8 @@ pub(crate) fn write(orders: &Orders) -> Result<Option<OwnedFd>, CallError> {
     Ok(Some(fd))
 }
 
-/// Reads them back.
-pub(crate) fn read(fd: &OwnedFd) -> Result<Orders, CallError> {
+/// Reads it back.
+pub(crate) fn read<T: DeserializeOwned>(fd: &OwnedFd) -> Result<T, CallError> {
     let nonsense = || CallError::new("read(orders)", Errno::PROTO);
     let size = rustix::fs::fstat(fd).named(|| "fstat(orders)")?.st_size;
     let size = u64::try_from(size).ok().filter(|n| *n <= BYTES_MAX).ok_or_else(nonsense)?;
@@ -40,7 +41,7 @@ pub(crate) fn read(fd: &OwnedFd) -> Result<Orders, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ringfence_plan::{Mount, Step};
+    use ringfence_plan::{Mount, Orders, Step};
 
     #[test]
     fn orders_arrive_as_they_were_written() {
@@ -54,7 +55,7 @@ mod tests {
             ..Orders::default()
         };
         let fd = write(&orders).unwrap().unwrap();
-        assert_eq!(read(&fd).unwrap(), orders);
+        assert_eq!(read::<Orders>(&fd).unwrap(), orders);
     }
 
     #[test]
@@ -64,6 +65,6 @@ mod tests {
         assert!(write(&Orders { cwd, ..Orders::default() }).unwrap().is_none());
         let fd = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&fd, &[0xff; 64]).unwrap();
-        assert!(read(&fd).is_err());
+        assert!(read::<Orders>(&fd).is_err());
     }
 }

@@ -22,6 +22,8 @@ const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
 pub enum StdioMode {
     /// Byte for byte to our own stdout and stderr, without bound.
     Passthrough,
+    /// The same, for a caller who made the pipes and wants to know what the run used.
+    Given,
     /// Kept for the outcome: head and tail up to this many bytes a stream, the rest counted.
     Capture {
         /// Per stream.
@@ -74,6 +76,8 @@ impl Output {
 /// The supervisor's side.
 #[derive(Debug, Default)]
 pub(crate) struct Plumbing {
+    /// Whether somebody asks what the run used, however well it ended.
+    pub(crate) counts_wanted: bool,
     pub(crate) pumps: Vec<Pump>,
     pub(crate) captures: Vec<Capture>,
 }
@@ -104,7 +108,8 @@ pub(crate) fn prepare(
     mode: StdioMode,
     terminal: bool,
 ) -> Result<([Option<OwnedFd>; 3], Plumbing), Problem> {
-    let mut plumbing = Plumbing::default();
+    let mut plumbing =
+        Plumbing { counts_wanted: mode != StdioMode::Passthrough, ..Plumbing::default() };
     let on_terminal = |fd: BorrowedFd<'_>| terminal && rustix::termios::isatty(fd);
     let wrap = |e: CallError| {
         Problem::internal("stdio", "cannot connect the program's input and output").cause(e)

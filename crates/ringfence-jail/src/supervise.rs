@@ -9,6 +9,7 @@ use ringfence_sys::{CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Counts, Leaf};
 use crate::channel::{self, Failure, Message};
@@ -34,7 +35,7 @@ const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Why a run was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     /// The wall clock.
     Wall,
@@ -49,7 +50,7 @@ pub enum StopReason {
 }
 
 /// How the program ended, where it was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// With this code.
     Exited(i32),
@@ -60,13 +61,14 @@ pub enum Ending {
 }
 
 /// Everything known about a run after its last process is dead.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Finished {
     /// How the program ended.
     pub ending: Ending,
     /// Why we stopped it, if we did.
     pub stopped: Option<StopReason>,
     /// stdout and stderr, where captured.
+    #[serde(skip)]
     pub output: Option<(Output, Output)>,
     /// Refusals seen.
     pub denials: Vec<Denial>,
@@ -82,6 +84,7 @@ pub struct Finished {
     pub forks_refused: u64,
     /// Names that appeared in the workspace though policy protects them.
     pub protected_created: Vec<String>,
+    #[serde(skip)]
     /// The root of its own filesystem, where it had one: what it left there can still be read.
     pub root: Option<OwnedFd>,
 }
@@ -96,6 +99,8 @@ pub(crate) struct Running<'a> {
     pub(crate) signals: SignalFd,
     pub(crate) plumbing: Plumbing,
     pub(crate) estate: Estate,
+    /// Whoever closes the other end of this wants the run ended.
+    pub(crate) cancel: Option<OwnedFd>,
 }
 
 /// Why a run did not start.
@@ -147,6 +152,7 @@ enum Source {
     Report,
     Control,
     Signals,
+    Cancel,
     Oom,
     Listener,
     Master,
@@ -207,6 +213,10 @@ impl Supervisor<'_> {
                     Source::Report => self.hear_report()?,
                     Source::Control => self.hear_control(),
                     Source::Signals => self.hear_signals()?,
+                    Source::Cancel => {
+                        self.run.cancel = None;
+                        self.stop(StopReason::Caller(Signal::KILL.as_raw()));
+                    }
                     Source::Oom => self.stop(StopReason::Memory),
                     Source::Listener => self.answer(flags),
                     Source::Master => terminal[0] = flags,
@@ -238,6 +248,10 @@ impl Supervisor<'_> {
             PollFd::new(&self.run.pidfd, PollFlags::IN),
             PollFd::new(&self.run.signals, PollFlags::IN),
         ];
+        if let Some(cancel) = &self.run.cancel {
+            sources.push(Source::Cancel);
+            fds.push(PollFd::new(cancel, PollFlags::IN));
+        }
         if self.report_open {
             sources.push(Source::Report);
             fds.push(PollFd::new(&self.run.report, PollFlags::IN));
@@ -437,7 +451,8 @@ impl Supervisor<'_> {
     }
 
     fn answer(&mut self, flags: PollFlags) {
-        if flags.contains(PollFlags::IN) {
+        let threads = self.listener.as_ref().is_some_and(Listener::starts_threads);
+        if flags.contains(PollFlags::IN) && threads {
             // An answer may start a thread, and a process with threads does not fork.
             self.call_janitor();
         }
@@ -503,7 +518,7 @@ impl Supervisor<'_> {
             (None, _) => Ending::Swept,
         };
         // A program that passed its output through and ended well leaves no question that the counts would answer.
-        let asked = !self.run.plumbing.captures.is_empty() || ending != Ending::Exited(0);
+        let asked = self.run.plumbing.counts_wanted || ending != Ending::Exited(0);
         let leaf = self.run.estate.leaf.as_ref().filter(|_| asked);
         let counts = leaf.map(Leaf::counts).unwrap_or_default();
         let Counts { memory_peak_bytes, oom_kills, forks_refused } = counts;

@@ -78,7 +78,7 @@ pub enum ProtectedState {
 }
 
 /// What a placeholder looks like on the host while a run lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceholderShape {
     /// A unix socket nobody listens on: opening it fails at once, and git does not list it, so that `git add -A`

@@ -12,7 +12,7 @@ use crate::facts::{CallerIds, FileId, FileKind, PlaceholderShape};
 use crate::seccomp::Filter;
 
 /// Everything one launch will do.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// What is built.
     pub tier: Tier,
@@ -138,7 +138,7 @@ impl Identity {
 }
 
 /// A name held on the host while a run lasts, so that the run can have a read-only mount on it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placeholder {
     /// The writable directory.
     pub root: PathBuf,
@@ -151,7 +151,7 @@ pub struct Placeholder {
 }
 
 /// Limits a cgroup leaf is given before the first process enters it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupPlan {
     /// Bytes for the whole tree.
     pub memory_bytes_max: Option<u64>,
@@ -493,13 +493,20 @@ pub enum Step {
     Execute,
 }
 
+/// For people as text; between our own processes as it is.
 fn lossy_map<S: serde::Serializer>(
     map: &BTreeMap<OsString, OsString>,
     s: S,
 ) -> Result<S::Ok, S::Error> {
+    if !s.is_human_readable() {
+        return map.serialize(s);
+    }
     s.collect_map(map.iter().map(|(k, v)| (k.to_string_lossy(), v.to_string_lossy())))
 }
 
 fn lossy_list<S: serde::Serializer>(list: &[OsString], s: S) -> Result<S::Ok, S::Error> {
+    if !s.is_human_readable() {
+        return list.serialize(s);
+    }
     s.collect_seq(list.iter().map(|v| v.to_string_lossy()))
 }

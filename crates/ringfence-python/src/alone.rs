@@ -58,6 +58,7 @@ pub fn run_alone(
         mode: StdioMode::Capture { bytes_max: job.output_bytes_max },
         terminal: false,
         channel: Some(inside.as_fd()),
+        cancel: None,
     };
     let result = match early {
         Some(early) => match early.run(&task) {

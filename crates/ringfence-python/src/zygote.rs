@@ -74,14 +74,12 @@ impl Zygote {
     pub(crate) fn start(keeper: &Keeper) -> Result<Self, Problem> {
         let cannot = |e: CallError| {
             let problem = Problem::cannot_build("zygote", "cannot start Python behind the fence");
-            // The supervisor says why a moment after the channel closes.
-            std::thread::sleep(Duration::from_millis(50));
             match keeper.last_words() {
                 Some(words) => problem.cause(words),
                 None => problem.cause(e),
             }
         };
-        let channel = keeper.start_zygote().map_err(cannot)?;
+        let channel = keeper.start_zygote()?;
         let frame = expect(&channel, b'Z', Instant::now() + START_MAX).map_err(cannot)?;
         let hello: Hello = serde_json::from_slice(&frame.body)
             .map_err(|_| cannot(CallError::new("the zygote's first frame", Errno::PROTO)))?;

@@ -147,7 +147,7 @@ impl FromStr for Tier {
 }
 
 /// The receipt: which layers held in this run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {
     /// How much the host let us build.
     pub tier: Tier,

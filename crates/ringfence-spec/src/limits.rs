@@ -1,11 +1,11 @@
 //! What a run may use. `None` means the policy sets no limit of that kind.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{ByteSize, CodePreset, Count, Span};
 
 /// Limits of one run, all decided before it starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Wall clock: SIGKILL to the whole tree when it passes.
     pub timeout: Option<Span>,

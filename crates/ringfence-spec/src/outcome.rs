@@ -71,7 +71,7 @@ pub enum DeniedBy {
 }
 
 /// One act that was refused and observed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// The layer that refused.
     pub layer: Layer,
@@ -193,7 +193,7 @@ pub struct ErrorInfo {
 impl From<&Problem> for ErrorInfo {
     fn from(problem: &Problem) -> Self {
         Self {
-            code: problem.code.to_owned(),
+            code: problem.code.clone().into_owned(),
             message: match &problem.cause {
                 Some(cause) => format!("{}: {cause}", problem.message),
                 None => problem.message.clone(),

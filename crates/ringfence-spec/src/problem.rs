@@ -1,9 +1,12 @@
 //! An error a person or an agent can act on: the act, the object, the cause, the way out.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Which exit code a problem leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProblemKind {
     /// The command line or a settings file is wrong: exit 2.
     Usage,
@@ -33,12 +36,12 @@ impl ProblemKind {
 }
 
 /// One thing that went wrong. Printed as three lines: error, cause, hint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Which exit code it leads to.
     pub kind: ProblemKind,
     /// Stable, `snake_case`.
-    pub code: &'static str,
+    pub code: Cow<'static, str>,
     /// The act and its object.
     pub message: String,
     /// What the kernel or parser answered.
@@ -50,7 +53,7 @@ pub struct Problem {
 impl Problem {
     /// A problem without cause or hint yet.
     pub fn new(kind: ProblemKind, code: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, code, message: message.into(), cause: None, hint: None }
+        Self { kind, code: Cow::Borrowed(code), message: message.into(), cause: None, hint: None }
     }
 
     /// Bad usage.

@@ -239,21 +239,31 @@ impl<T: FromStr<Err = QuantityError>> Visitor<'_> for Written<T> {
         n.to_string().parse().map_err(E::custom)
     }
 
+    fn visit_u32<E: de::Error>(self, n: u32) -> Result<T, E> {
+        self.visit_u64(n.into())
+    }
+
     fn visit_i64<E: de::Error>(self, n: i64) -> Result<T, E> {
         n.to_string().parse().map_err(E::custom)
     }
 }
 
 macro_rules! deserialize_written {
-    ($($name:ty),*) => {$(
+    ($($name:ty, $as_written:ident;)*) => {$(
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                d.deserialize_any(Written(std::marker::PhantomData))
+                let visitor = Written(std::marker::PhantomData);
+                // Between our own processes a value comes as it was serialised; a person may write either form.
+                if d.is_human_readable() { d.deserialize_any(visitor) } else { d.$as_written(visitor) }
             }
         }
     )*};
 }
-deserialize_written!(ByteSize, Span, Count);
+deserialize_written! {
+    ByteSize, deserialize_u64;
+    Span, deserialize_str;
+    Count, deserialize_u32;
+}
 
 #[cfg(test)]
 mod tests {

@@ -28,13 +28,13 @@ pub use explain::{CheckedCall, RefusedCall, Summary, Verdict, explain};
 pub use simulate::{Action, BadFilter, INSNS_MAX, Program, SeccompData, Trace, simulate};
 pub use table::{name, number};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The rule by which a process that is not a thread is refused.
 pub const PROCESSES_RULE: &str = reasons::PROCESSES.rule;
 
 /// Whose system call numbers a filter speaks of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arch {
     /// 64-bit x86.
@@ -44,7 +44,7 @@ pub enum Arch {
 }
 
 /// What kind of run a filter is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// Ordinary programs: shells, compilers, package managers, databases. What they have no use for
@@ -57,7 +57,7 @@ pub enum Profile {
 }
 
 /// What becomes of a refusal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observe {
     /// It goes to a listener, which answers with the [`Verdict`]'s error and records a denial.
@@ -69,7 +69,7 @@ pub enum Observe {
 
 /// Sockets of the family `AF_UNIX`. A connected `socketpair` of streams or packets is always
 /// available.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnixSockets {
     /// Stream and packet sockets; every connect goes to the listener, which decides and performs it
@@ -81,7 +81,7 @@ pub enum UnixSockets {
 
 /// TCP and UDP sockets over IPv4 and IPv6. Whom they reach is the network namespace's and
 /// Landlock's to say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inet {
     /// They can be made.
@@ -91,7 +91,7 @@ pub enum Inet {
 }
 
 /// `memfd_create` and System V shared memory: memory that no process's own size shows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedMemory {
     /// Available: something else, such as a memory cgroup, counts it.
@@ -102,7 +102,7 @@ pub enum SharedMemory {
 
 /// What is named alike by all who share an IPC and a pid namespace: System V objects, POSIX message
 /// queues, and other processes where their limits or scheduling would be set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ipc {
     /// Available: the run has both namespaces to itself.
@@ -113,7 +113,7 @@ pub enum Ipc {
 }
 
 /// What a filter is to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FilterSpec {
     /// Whose system calls.
     pub arch: Arch,
@@ -132,7 +132,7 @@ pub struct FilterSpec {
 }
 
 /// A compiled filter, ready to be installed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Filter {
     /// What it does: the spec it was compiled from, normalised.
     pub spec: FilterSpec,

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ringfence_jail::Launcher;
 use ringfence_python::{Artifacts, Job, Pool};
 use ringfence_spec::{Outcome, Problem, Status};
 use serde::Deserialize;
@@ -89,8 +90,9 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     );
     let how = Use::Often { n_parallel };
     let fence = CodeFence::new(&effective.policy, &effective.place, how)?;
-    // Before any thread: the pool's keeper is a fork of this process.
-    let pool = fence.pool(how)?;
+    // Before any thread: the launcher is a fork of this process.
+    let launcher = Arc::new(Launcher::start()?);
+    let pool = fence.pool(&launcher, n_parallel)?;
     let shared = Shared {
         input: Mutex::new(Input { lines: input, n: 0 }),
         output: Mutex::new(Tally::default()),

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_jail::{CallError, SignalFd, Signals};
@@ -20,6 +21,7 @@ use crate::present;
 use crate::settings::{Surroundings, effective_code};
 use ringfence_engine as engine;
 use ringfence_engine::{CodeFence, Use};
+use ringfence_jail::Launcher;
 
 /// Completions that are offered.
 const COMPLETIONS_MAX: usize = 200;
@@ -48,9 +50,10 @@ fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
     let fence = CodeFence::new(&effective.policy, &effective.place, Use::Session)?;
-    // Before any thread: a signal goes to whichever thread takes it, and the session's keeper is a fork of this process.
+    // Before any thread: a signal goes to whichever thread takes it, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
-    let repl = fence.repl()?;
+    let launcher = Arc::new(Launcher::start()?);
+    let repl = fence.repl(&launcher)?;
     let session = Session { fence, branches: vec![repl], current: 0, json: args.json, interrupt };
     if std::io::stdin().is_terminal() && !args.json {
         converse(&Rc::new(RefCell::new(session)), &effective.place.state)

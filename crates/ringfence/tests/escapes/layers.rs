@@ -183,6 +183,7 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
         mode,
         terminal: false,
         channel: None,
+        cancel: None,
     };
     match ringfence_jail::run(&task) {
         Ok(finished) => Ok(engine::outcome(run_id, &plan, finished, &Scrub::default())),

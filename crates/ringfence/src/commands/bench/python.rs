@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringfence_python::{Job, Pool};
@@ -11,6 +12,7 @@ use super::{Comparison, Contender, Unit, summary};
 use crate::cli::PolicyFlags;
 use crate::settings::{Surroundings, effective_code};
 use ringfence_engine::{CodeFence, Use};
+use ringfence_jail::Launcher;
 
 /// Runs whose time does not count.
 const WARM_UP: u32 = 20;
@@ -33,18 +35,16 @@ pub(super) fn comparisons(
         return Ok(list);
     }
     let host = interpreter(python)?;
-    // Keepers first: they are forks of this process, which gets threads with the first pool.
+    // First: it is a fork of this process, which gets threads with the first pool.
+    let launcher = Arc::new(Launcher::start()?);
     let cells = wanted("python_cell").then(|| fence(python, CodePreset::Open, Use::Session));
     let cells = cells.transpose()?;
     let often = Use::Often { n_parallel: 2 };
     let with_pandas = wanted("python_pandas") && imports(&host, "pandas");
     let data = with_pandas.then(|| fence(python, CodePreset::Data, often)).transpose()?;
     let open = fence(python, CodePreset::Open, often)?;
-    let keepers = (open.keeper()?, data.as_ref().map(CodeFence::keeper).transpose()?);
-    let session_keeper = cells.as_ref().map(CodeFence::keeper).transpose()?;
-    let pool = open.pool_of(keepers.0, often)?;
-    let data_pool = data.as_ref().zip(keepers.1);
-    let data_pool = data_pool.map(|(fence, keeper)| fence.pool_of(keeper, often)).transpose()?;
+    let pool = open.pool(&launcher, 2)?;
+    let data_pool = data.as_ref().map(|fence| fence.pool(&launcher, 2)).transpose()?;
     pool.wait_until_full(4)?;
 
     if wanted("python_warm") {
@@ -64,10 +64,8 @@ pub(super) fn comparisons(
         let what = "a sum with pandas in a waiting worker";
         list.push(beside(what, "python_pandas", rounds, pool, &job, &host)?);
     }
-    if let Some(fence) = &cells
-        && let Some(keeper) = session_keeper
-    {
-        let mut session = fence.repl_of(keeper)?;
+    if let Some(fence) = &cells {
+        let mut session = fence.repl(&launcher)?;
         let job = Job { value: true, ..open.ground().job(b"x = 1\nx + 1".to_vec()) };
         let mut times = Vec::new();
         for round in 0..rounds + WARM_UP {

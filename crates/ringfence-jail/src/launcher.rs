@@ -1,0 +1,265 @@
+//! A process beside us that launches runs. It has one thread for ever, so it may fork; we may not, once we have more.
+//! It ends with us, and everything it launched ends with it. It decides nothing: plans come ready-made.
+
+use std::ffi::OsStr;
+use std::io::{IoSlice, Read as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use ringfence_plan::Plan;
+use ringfence_spec::Problem;
+use ringfence_sys::{CallError, Forked, Named as _};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+use crate::launch::{Fault, Task};
+use crate::registry::Registry;
+use crate::stdio::StdioMode;
+use crate::supervise::Finished;
+
+/// Descriptors that come with an errand: plan, line, stdin, stdout, stderr, channel.
+const FDS_MAX: usize = 6;
+
+/// The rest of an errand: where state is, and a name.
+const BODY_BYTES_MAX: usize = 8192;
+
+/// What a supervisor answers is far smaller: denials are bounded, and output does not come this way.
+const REPORT_BYTES_MAX: u64 = 4 << 20;
+
+/// The launcher's handle. Dropping it ends the launcher and every run.
+#[derive(Debug)]
+pub struct Launcher {
+    socket: Option<OwnedFd>,
+    pid: i32,
+}
+
+/// One run, for the launcher.
+#[derive(Clone, Copy, Debug)]
+pub struct Errand<'a> {
+    /// What to do.
+    pub plan: &'a Plan,
+    /// Where its placeholders are written down.
+    pub state: &'a Path,
+    /// Its name on this host while it lasts.
+    pub name: &'a str,
+    /// What it reads, and where its output goes.
+    pub stdio: [BorrowedFd<'a>; 3],
+    /// What the program finds as descriptor 3, if it talks to its caller.
+    pub channel: Option<BorrowedFd<'a>>,
+}
+
+/// A run on its way. Dropping it ends the run.
+#[derive(Debug)]
+pub struct Launched {
+    line: OwnedFd,
+}
+
+/// How a run ended, from its supervisor.
+#[derive(Debug, Serialize, Deserialize)]
+enum Report {
+    Finished(Box<Finished>),
+    NoNamespaces { call: String, errno: i32 },
+    Problem(Box<Problem>),
+}
+
+impl Launcher {
+    /// Starts one. The calling process must have one thread.
+    pub fn start() -> Result<Self, Problem> {
+        let cannot =
+            |e: CallError| Problem::internal("launcher", "cannot start the launcher").cause(e);
+        let n_threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+        if n_threads > 1 {
+            return Err(Problem::internal(
+                "launcher_too_late",
+                format!("the launcher must be started before there are threads, and there are {n_threads}"),
+            )
+            .hint("start it first thing in `main`, before a runtime"));
+        }
+        let (ours, theirs) = ringfence_sys::packet_pair().map_err(cannot)?;
+        match ringfence_sys::fork().map_err(cannot)? {
+            Forked::Parent { pid, .. } => Ok(Self { socket: Some(ours), pid }),
+            Forked::Child => {
+                drop(ours);
+                let work = std::panic::AssertUnwindSafe(|| serve(&theirs));
+                let done = std::panic::catch_unwind(work);
+                ringfence_sys::exit_now(i32::from(done.is_err()))
+            }
+        }
+    }
+
+    /// Launches a run. From any thread.
+    pub fn launch(&self, errand: &Errand<'_>) -> Result<Launched, Problem> {
+        let cannot = |e: CallError| Problem::internal("launcher", "cannot launch the run").cause(e);
+        let plan = crate::orders::write(errand.plan).map_err(cannot)?.ok_or_else(|| {
+            Problem::cannot_build("path_not_text", "a path of the run is not text")
+                .hint("rename the directory, or run it by `ringfence run`")
+        })?;
+        let (line, theirs) = std::os::unix::net::UnixStream::pair()
+            .map_err(|e| Problem::internal("launcher", "cannot make a line to the run").cause(e))?;
+        let (line, theirs) = (OwnedFd::from(line), OwnedFd::from(theirs));
+        let [stdin, stdout, stderr] = errand.stdio;
+        let mut fds = vec![plan.as_fd(), theirs.as_fd(), stdin, stdout, stderr];
+        fds.extend(errand.channel);
+        let state = errand.state.as_os_str().as_bytes();
+        let parts =
+            [IoSlice::new(errand.name.as_bytes()), IoSlice::new(b"\0"), IoSlice::new(state)];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let gone = || CallError::new("the launcher is gone", Errno::PIPE);
+        let socket = self.socket.as_ref().ok_or_else(gone).map_err(cannot)?;
+        ringfence_sys::send_packet(socket, &parts, &fds, &mut space).map_err(cannot)?;
+        Ok(Launched { line })
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        drop(self.socket.take());
+        let _ = ringfence_sys::reap_pid(self.pid, true);
+    }
+}
+
+impl Launched {
+    /// Becomes readable when the run is over.
+    pub fn line(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+
+    /// Waits for the end of the run.
+    pub fn wait(self) -> Result<Finished, Fault> {
+        let mut bytes = Vec::new();
+        let read = std::fs::File::from(self.line).take(REPORT_BYTES_MAX).read_to_end(&mut bytes);
+        let report = read.ok().and_then(|_| postcard::from_bytes::<Report>(&bytes).ok());
+        match report {
+            Some(Report::Finished(finished)) => Ok(*finished),
+            Some(Report::NoNamespaces { call, errno }) => {
+                Err(Fault::NoNamespaces(CallError::new(call, Errno::from_raw_os_error(errno))))
+            }
+            Some(Report::Problem(problem)) => Err(Fault::Problem(*problem)),
+            None => Err(Fault::Problem(Problem::internal(
+                "supervisor_died",
+                "the run's supervisor ended without a word; the run ended with it",
+            ))),
+        }
+    }
+}
+
+/// The launcher: forks a supervisor for each errand, reaps, and ends all of them at its own end.
+fn serve(socket: &OwnedFd) {
+    // A Ctrl-C in the caller's terminal is the caller's to judge.
+    let _ = rustix::process::setsid();
+    if detach_stdio().is_err() {
+        return;
+    }
+    let mut supervisors: Vec<i32> = Vec::new();
+    while let Ok(Some(received)) = Received::next(socket) {
+        while let Ok(Some(reaped)) = ringfence_sys::reap_any(false) {
+            supervisors.retain(|pid| *pid != reaped.pid);
+        }
+        // Without one, the line closes, and whoever waits on it learns that nothing ran.
+        match ringfence_sys::fork() {
+            Ok(Forked::Parent { pid, .. }) => supervisors.push(pid),
+            Ok(Forked::Child) => {
+                received.run();
+                ringfence_sys::exit_now(0)
+            }
+            Err(_) => {}
+        }
+    }
+    for pid in supervisors.iter().copied().filter_map(Pid::from_raw) {
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    }
+    for pid in supervisors {
+        let _ = ringfence_sys::reap_pid(pid, true);
+    }
+}
+
+/// An errand as it arrives.
+struct Received {
+    name: String,
+    state: PathBuf,
+    plan: OwnedFd,
+    line: OwnedFd,
+    stdio: [OwnedFd; 3],
+    channel: Option<OwnedFd>,
+}
+
+impl Received {
+    /// The next one; `None` when the caller is gone.
+    fn next(socket: &OwnedFd) -> Result<Option<Self>, CallError> {
+        let mut body = [0u8; BODY_BYTES_MAX];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        let flags = RecvFlags::empty();
+        let (received, fds) = ringfence_sys::receive_packet(socket, &mut body, &mut space, flags)?;
+        let body = &body[..received];
+        let Some(at) = body.iter().position(|b| *b == 0) else { return Ok(None) };
+        let mut fds = fds.into_iter();
+        let mut one = || fds.next().ok_or_else(|| CallError::new("recvmsg", Errno::PROTO));
+        Ok(Some(Self {
+            name: String::from_utf8_lossy(&body[..at]).into_owned(),
+            state: OsStr::from_bytes(&body[at + 1..]).into(),
+            plan: one()?,
+            line: one()?,
+            stdio: [one()?, one()?, one()?],
+            channel: fds.next(),
+        }))
+    }
+
+    /// In a process of its own: supervises the run to its end and says how it went.
+    fn run(self) {
+        // Politely, so that the run is ended and tidied up after, whoever ended the launcher.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+        let report = self.supervise().unwrap_or_else(|problem| Report::Problem(Box::new(problem)));
+        let Ok(bytes) = postcard::to_allocvec(&report) else { return };
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            match rustix::io::retry_on_intr(|| rustix::io::write(&self.line, left)) {
+                Ok(n) => left = &left[n..],
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn supervise(&self) -> Result<Report, Problem> {
+        let cannot = |e: CallError| Problem::internal("launcher", "cannot launch the run").cause(e);
+        let [stdin, stdout, stderr] = &self.stdio;
+        rustix::stdio::dup2_stdin(stdin).named(|| "dup2(0)").map_err(cannot)?;
+        rustix::stdio::dup2_stdout(stdout).named(|| "dup2(1)").map_err(cannot)?;
+        rustix::stdio::dup2_stderr(stderr).named(|| "dup2(2)").map_err(cannot)?;
+        let plan: Plan = crate::orders::read(&self.plan).map_err(cannot)?;
+        let registry = Registry::new(&self.state);
+        let task = Task {
+            plan: &plan,
+            registry: &registry,
+            name: &self.name,
+            mode: StdioMode::Given,
+            terminal: false,
+            channel: self.channel.as_ref().map(AsFd::as_fd),
+            cancel: Some(self.line.as_fd()),
+        };
+        Ok(match crate::launch::run(&task) {
+            Ok(finished) => Report::Finished(Box::new(finished)),
+            Err(Fault::NoNamespaces(error)) => Report::NoNamespaces {
+                call: error.call.to_string(),
+                errno: error.errno.raw_os_error(),
+            },
+            Err(Fault::Problem(problem)) => Report::Problem(Box::new(problem)),
+            Err(Fault::NotSendable) => {
+                Report::Problem(Box::new(Problem::internal("launch", "cannot launch the run")))
+            }
+        })
+    }
+}
+
+/// Our caller's stdin, stdout and stderr are not this process's to hold: whoever waits for their end would wait for us.
+fn detach_stdio() -> Result<(), CallError> {
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .named(|| "open(/dev/null)")?;
+    rustix::stdio::dup2_stdin(&null).named(|| "dup2(0)")?;
+    rustix::stdio::dup2_stdout(&null).named(|| "dup2(1)")?;
+    rustix::stdio::dup2_stderr(&null).named(|| "dup2(2)")
+}
