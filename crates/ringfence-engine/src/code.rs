@@ -1,6 +1,7 @@
 //! Python runs from settings to outcome: interpreter, plan, pool, screening, and what the numbers mean.
 
 use std::num::NonZero;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -309,7 +310,18 @@ impl CodeFence {
         if !verdict.safe {
             return (self.blocked(run_id, &verdict), None);
         }
-        match pool.run(job) {
+        self.run_screened(run_id, pool, job, None)
+    }
+
+    /// Runs one program that was screened, until `cancel` has something to read or is closed.
+    pub fn run_screened(
+        &self,
+        run_id: RunId,
+        pool: &Pool,
+        job: &Job,
+        cancel: Option<BorrowedFd<'_>>,
+    ) -> (Outcome, Option<Artifacts>) {
+        match pool.run(job, cancel) {
             Ok((finished, _)) if finished.ended == Ended::Refused => {
                 let problem = not_given(&finished.refused.unwrap_or_default());
                 (Outcome::not_started(run_id, Status::Error, &problem), None)
@@ -489,6 +501,7 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
             let status = if code == 0 { Status::Ok } else { Status::Error };
             Judged { status, exit_code: Some(code), signal: None, error: None }
         }
+        Ended::Cancelled => Judged::killed("cancelled", "the run was cancelled", None),
         Ended::Silently(exit) => judge_exit(limits, exit),
         Ended::Refused => Judged::killed("not_given", "the run did not begin", None),
     }

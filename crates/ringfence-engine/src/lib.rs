@@ -1,5 +1,7 @@
 //! One road for every call: admit, screen, plan, jail, collect, scrub, record.
 
+pub mod admission;
+pub mod clock;
 mod code;
 mod command;
 mod ids;

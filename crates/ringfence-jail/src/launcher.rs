@@ -244,7 +244,7 @@ impl Received {
         Ok(match crate::launch::run(&task) {
             Ok(finished) => Report::Finished(Box::new(finished)),
             Err(Fault::NoNamespaces(error)) => Report::NoNamespaces {
-                call: error.call.to_string(),
+                call: error.call.clone(),
                 errno: error.errno.raw_os_error(),
             },
             Err(Fault::Problem(problem)) => Report::Problem(Box::new(problem)),

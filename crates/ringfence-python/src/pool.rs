@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -118,11 +118,15 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs a program to its end. From any thread.
-    pub fn run(&self, job: &Job) -> Result<(Finished, Start), Problem> {
+    /// Runs a program to its end, or until `cancel` has something to read or is closed. From any thread.
+    pub fn run(
+        &self,
+        job: &Job,
+        cancel: Option<BorrowedFd<'_>>,
+    ) -> Result<(Finished, Start), Problem> {
         let (worker, start) = self.take()?;
         let mut finished = worker
-            .run(job)
+            .run(job, cancel)
             .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
         self.shared.lock().remains.extend(finished.mounts.take());
         self.shared.wanted.notify_one();

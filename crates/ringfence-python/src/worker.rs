@@ -103,6 +103,8 @@ pub enum Ended {
     Refused,
     /// At its deadline, by us.
     Deadline,
+    /// By us, because its caller wanted it.
+    Cancelled,
     /// Without a word, and how, where the zygote told it.
     Silently(Option<Exit>),
 }
@@ -185,7 +187,11 @@ pub struct Tried {
 
 impl Worker {
     /// Runs a program to its end.
-    pub(crate) fn run(mut self, job: &Job) -> Result<Finished, CallError> {
+    pub(crate) fn run(
+        mut self,
+        job: &Job,
+        cancel: Option<BorrowedFd<'_>>,
+    ) -> Result<Finished, CallError> {
         let began = Instant::now();
         let deadline = job.timeout.map(|timeout| began + timeout);
         let mut run = Run::new(began, &job.stdin, job.output_bytes_max);
@@ -199,30 +205,35 @@ impl Worker {
         if run.unread.is_empty() {
             self.ends.stdin = None;
         }
-        let mut killed = false;
+        let mut killed = None;
         let mut cpu = None;
         loop {
-            let until = run_until(deadline, &run).filter(|_| !killed);
-            if self.ends.step(&mut run, until, None)?.dead {
+            let until = run_until(deadline, &run).filter(|_| killed.is_none());
+            let heard = self.ends.step(&mut run, until, cancel.filter(|_| killed.is_none()))?;
+            if heard.dead {
                 break;
+            }
+            if heard.cancelled {
+                self.ends.kill();
+                killed = Some(Ended::Cancelled);
             }
             // Whoever says that it is done and goes on has said nothing.
             if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
                 (run.said, run.said_at) = (None, None);
             }
-            if !killed && deadline.is_some_and(|at| Instant::now() >= at) {
+            if killed.is_none() && deadline.is_some_and(|at| Instant::now() >= at) {
                 cpu = cpu_so_far(self.host_pid);
                 self.ends.kill();
-                killed = true;
+                killed = Some(Ended::Deadline);
             }
         }
         let wall = began.elapsed();
         self.ends.drain(&mut run);
         let ended = match (&run.said, killed) {
             _ if run.refused.is_some() => Ended::Refused,
-            (_, true) => Ended::Deadline,
-            (Some(_), false) => Ended::Done,
-            (None, false) => Ended::Silently(None),
+            (_, Some(ended)) => ended,
+            (Some(_), None) => Ended::Done,
+            (None, None) => Ended::Silently(None),
         };
         let workspace = self.workspace.take();
         let workspace =

@@ -142,7 +142,7 @@ fn beside(
     for round in 0..rounds + WARM_UP {
         std::thread::sleep(PAUSE);
         let started = Instant::now();
-        let (finished, _) = pool.run(job)?;
+        let (finished, _) = pool.run(job, None)?;
         let whole = started.elapsed();
         let theirs = peer.as_mut().map(|peer| {
             let started = Instant::now();
@@ -182,7 +182,7 @@ fn throughput(rounds: u32, pool: &Pool, job: &Job, python: &str) -> Comparison {
         ratio: ms / base,
     };
     let ours = each(n, &|| {
-        let _ = pool.run(job);
+        let _ = pool.run(job, None);
     });
     let theirs = working_bubblewrap(python, &job.code).map(|_| {
         each(n / 20, &|| {
@@ -204,7 +204,7 @@ fn cpu(rounds: u32, pool: &Pool, fence: &CodeFence, python: &str) -> Result<Comp
     let nanos = |text: &str| text.trim().parse::<f64>().unwrap_or(f64::NAN);
     let mut times = vec![Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        let (finished, _) = pool.run(&job)?;
+        let (finished, _) = pool.run(&job, None)?;
         let (head, _) = finished.stdout.parts();
         times[0].push(nanos(&String::from_utf8_lossy(&head)) / 1e6);
         let output = Command::new(python).args(["-I", "-c", code]).output();

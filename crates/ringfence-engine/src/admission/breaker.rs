@@ -1,0 +1,153 @@
+//! A circuit breaker: opens past half of the last hundred, lets one through after a while, closes when that goes well.
+
+use serde::Serialize;
+
+/// Judged over so many.
+const WINDOW: u32 = 128;
+
+/// The last hundred count.
+const COUNTED: u32 = 100;
+
+/// Fewer say nothing.
+const AT_LEAST: u32 = 10;
+
+/// The first cool-down; each that follows at once is twice as long, up to the longest.
+const COOL_DOWN_MS: u64 = 10_000;
+const COOL_DOWN_MS_MAX: u64 = 300_000;
+
+/// Where a breaker stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerState {
+    /// Everything passes.
+    Closed,
+    /// One passes, to see.
+    HalfOpen,
+    /// Nothing passes.
+    Open,
+}
+
+/// One breaker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Breaker {
+    /// The last outcomes, the newest lowest; set means bad.
+    history: u128,
+    n_known: u32,
+    state: State,
+    cool_down_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open { until_ms: u64 },
+    /// One is on its way; should it never come back, the next may go after this.
+    Trying { until_ms: u64 },
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self { history: 0, n_known: 0, state: State::Closed, cool_down_ms: COOL_DOWN_MS }
+    }
+}
+
+impl Breaker {
+    /// Whether a call may pass; or how long to wait.
+    pub(super) fn pass(&mut self, now_ms: u64) -> Result<(), u64> {
+        match self.state {
+            State::Closed => Ok(()),
+            State::Open { until_ms } | State::Trying { until_ms } if now_ms < until_ms => {
+                Err(until_ms - now_ms)
+            }
+            State::Open { .. } | State::Trying { .. } => {
+                self.state = State::Trying { until_ms: now_ms + self.cool_down_ms };
+                Ok(())
+            }
+        }
+    }
+
+    /// How a call that passed went.
+    pub(super) fn record(&mut self, bad: bool, now_ms: u64) {
+        if let State::Trying { .. } = self.state {
+            if bad {
+                self.cool_down_ms = (self.cool_down_ms * 2).min(COOL_DOWN_MS_MAX);
+                self.state = State::Open { until_ms: now_ms + self.cool_down_ms };
+            } else {
+                *self = Self::default();
+            }
+            return;
+        }
+        self.history = self.history << 1 | u128::from(bad);
+        self.n_known = (self.n_known + 1).min(WINDOW);
+        let n = self.n_known.min(COUNTED);
+        let n_bad = (self.history & (u128::MAX >> (WINDOW - n))).count_ones();
+        if self.state == State::Closed && n >= AT_LEAST && n_bad * 2 > n {
+            self.state = State::Open { until_ms: now_ms + self.cool_down_ms };
+        }
+    }
+
+    /// Where it stands.
+    pub(super) fn state(&self, now_ms: u64) -> BreakerState {
+        match self.state {
+            State::Closed => BreakerState::Closed,
+            State::Open { until_ms } if now_ms < until_ms => BreakerState::Open,
+            State::Open { .. } | State::Trying { .. } => BreakerState::HalfOpen,
+        }
+    }
+
+    /// Whether it would be the same if it were made anew.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.state == State::Closed && self.history == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(outcomes: &[bool]) -> Breaker {
+        let mut breaker = Breaker::default();
+        outcomes.iter().for_each(|bad| breaker.record(*bad, 0));
+        breaker
+    }
+
+    #[test]
+    fn it_opens_past_half_of_at_least_ten() {
+        assert_eq!(after(&[true; 9]).state(0), BreakerState::Closed);
+        assert_eq!(after(&[true; 10]).state(0), BreakerState::Open);
+        let half: Vec<bool> = (0..100).map(|i| i % 2 == 1).collect();
+        assert_eq!(after(&half).state(0), BreakerState::Closed);
+    }
+
+    #[test]
+    fn what_is_older_than_the_last_hundred_is_forgotten() {
+        let mut breaker = after(&[false; 100]);
+        for i in 0..51 {
+            assert_eq!(breaker.state(0), BreakerState::Closed, "{i}");
+            breaker.record(true, 0);
+        }
+        assert_eq!(breaker.state(0), BreakerState::Open);
+    }
+
+    #[test]
+    fn one_is_let_through_after_the_cool_down_and_decides() {
+        let mut breaker = after(&[true; 10]);
+        assert_eq!(breaker.pass(9_000), Err(1_000));
+        assert_eq!(breaker.state(10_000), BreakerState::HalfOpen);
+        assert_eq!(breaker.pass(10_000), Ok(()));
+        assert!(breaker.pass(10_001).is_err(), "only one");
+        breaker.record(true, 10_002);
+        assert_eq!(breaker.pass(30_001), Err(1), "twice as long");
+        assert_eq!(breaker.pass(30_002), Ok(()));
+        breaker.record(false, 30_003);
+        assert_eq!(breaker.state(30_003), BreakerState::Closed);
+        assert!(breaker.is_fresh());
+    }
+
+    #[test]
+    fn a_trial_that_never_comes_back_does_not_close_the_door_for_ever() {
+        let mut breaker = after(&[true; 10]);
+        assert_eq!(breaker.pass(10_000), Ok(()));
+        assert_eq!(breaker.pass(20_000), Ok(()));
+    }
+}

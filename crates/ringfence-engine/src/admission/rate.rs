@@ -1,0 +1,63 @@
+//! How often a client may ask: the generic cell rate algorithm, one number for each client.
+
+/// So many calls in a minute, of which so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    interval_us: u64,
+    tolerance_us: u64,
+}
+
+/// When a client's next call would be due if it asked evenly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Due(u64);
+
+impl Rate {
+    /// `per_minute` calls, all of which may come at once after a minute of quiet.
+    pub(super) fn per_minute(per_minute: u32) -> Self {
+        let interval_us = 60_000_000 / u64::from(per_minute.max(1));
+        Self { interval_us, tolerance_us: interval_us * u64::from(per_minute.saturating_sub(1)) }
+    }
+
+    /// Takes one call; or how long to wait for it.
+    pub(super) fn take(self, due: &mut Due, now_ms: u64) -> Result<(), u64> {
+        let now_us = now_ms.saturating_mul(1000);
+        let at = due.0.max(now_us);
+        let early_us = at - now_us;
+        if early_us > self.tolerance_us {
+            return Err((early_us - self.tolerance_us).div_ceil(1000));
+        }
+        due.0 = at + self.interval_us;
+        Ok(())
+    }
+
+    /// Whether a client that has not asked since is as good as new.
+    pub(super) fn is_fresh(due: Due, now_ms: u64) -> bool {
+        due.0 <= now_ms.saturating_mul(1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_minutes_calls_may_come_at_once_and_the_next_waits() {
+        let (rate, mut due) = (Rate::per_minute(100), Due::default());
+        for _ in 0..100 {
+            assert_eq!(rate.take(&mut due, 1_000), Ok(()));
+        }
+        assert_eq!(rate.take(&mut due, 1_000), Err(600));
+        assert_eq!(rate.take(&mut due, 1_599), Err(1));
+        assert_eq!(rate.take(&mut due, 1_600), Ok(()));
+        assert!(!Rate::is_fresh(due, 1_600));
+        assert!(Rate::is_fresh(due, 62_000));
+    }
+
+    #[test]
+    fn five_times_the_rate_gets_the_rate() {
+        let (rate, mut due) = (Rate::per_minute(60), Due::default());
+        let taken = (0..3_000).filter(|i| rate.take(&mut due, i * 200).is_ok()).count();
+        // Ten minutes at five a second: the burst, then one a second.
+        assert!((655..=660).contains(&taken), "{taken}");
+    }
+}
