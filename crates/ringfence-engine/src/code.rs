@@ -10,7 +10,8 @@ use std::sync::Arc;
 use ringfence_jail::survey::host_facts;
 use ringfence_jail::{Launcher, Registry};
 use ringfence_plan::{
-    Checkpoints, CodePlan, CodeRequest, HostFacts, Plan, WORKSPACE, plan_alone, plan_code,
+    Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, WORKSPACE, plan_alone,
+    plan_code,
 };
 use ringfence_python::{
     Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Raised, Repl, Said,
@@ -129,6 +130,7 @@ impl Ground {
             n_workers_max: 1,
             screen: Some(policy.rules.preset.name().to_owned()),
             checkpoints: Checkpoints::None,
+            workspace: None,
         };
         Ok(Self {
             rules: policy.rules.clone(),
@@ -246,6 +248,16 @@ impl AloneFence {
 impl CodeFence {
     /// Finds the interpreter and makes the plan.
     pub fn new(policy: &CodePolicy, place: &Place, how: Use) -> Result<Self, Problem> {
+        Self::with_workspace(policy, place, how, None)
+    }
+
+    /// The same, in a directory of the host's.
+    pub fn with_workspace(
+        policy: &CodePolicy,
+        place: &Place,
+        how: Use,
+        workspace: Option<HostWorkspace>,
+    ) -> Result<Self, Problem> {
         let mut ground = Ground::new(policy, place)?;
         (ground.request.n_workers_max, ground.request.checkpoints) = match how {
             Use::Often { n_parallel } => {
@@ -253,6 +265,7 @@ impl CodeFence {
             }
             Use::Session => (16, Checkpoints::ByTheHost),
         };
+        ground.request.workspace = workspace;
         let plan = plan_code(&ground.limits, &ground.request, &ground.facts)?;
         Ok(Self { ground, plan })
     }

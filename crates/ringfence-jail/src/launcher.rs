@@ -243,10 +243,9 @@ impl Received {
         };
         Ok(match crate::launch::run(&task) {
             Ok(finished) => Report::Finished(Box::new(finished)),
-            Err(Fault::NoNamespaces(error)) => Report::NoNamespaces {
-                call: error.call.clone(),
-                errno: error.errno.raw_os_error(),
-            },
+            Err(Fault::NoNamespaces(error)) => {
+                Report::NoNamespaces { call: error.call.clone(), errno: error.errno.raw_os_error() }
+            }
             Err(Fault::Problem(problem)) => Report::Problem(Box::new(problem)),
             Err(Fault::NotSendable) => {
                 Report::Problem(Box::new(Problem::internal("launch", "cannot launch the run")))

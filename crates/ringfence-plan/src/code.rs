@@ -18,7 +18,8 @@ use crate::calls::{Arg, Call, Calls};
 use crate::facts::{Found, HostFacts, UserNamespaces};
 use crate::orders::Orders;
 use crate::plan::{
-    Access, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step,
+    Access, BindSource, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit,
+    Step,
 };
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -59,6 +60,19 @@ pub struct CodeRequest {
     pub screen: Option<String>,
     /// Whether a worker may be forked when the host allows it: a REPL's checkpoints.
     pub checkpoints: Checkpoints,
+    /// A directory of the host's to work in, instead of one in memory.
+    pub workspace: Option<HostWorkspace>,
+}
+
+/// A session's directory, which outlives its workers.
+#[derive(Clone, Debug)]
+pub struct HostWorkspace {
+    /// The directory.
+    pub found: Found,
+    /// Who owns it, and what is made in it.
+    pub owner: (u32, u32),
+    /// What the session is called, inside too.
+    pub session: String,
 }
 
 /// Whether workers can be forked.
@@ -149,12 +163,20 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     let mut identity = Identity::of_caller(facts.ids);
     // Root of its own namespace, so that it keeps the capabilities there across exec; nobody on the host.
     (identity.guest_uid, identity.guest_gid) = (0, 0);
+    if let Some(workspace) = &request.workspace {
+        identity.disk_owner = identity.disk_owner.map(|_| workspace.owner);
+    }
     let mut view = View::for_code();
     show_interpreter(&mut view, request, &identity);
     for (_, at, mode) in PRIVATE_PARTS {
         if *at != "/dev/shm" {
             view.put(Mount::Directory { at: at.into(), mode: *mode });
         }
+    }
+    if let Some(HostWorkspace { found, .. }) = &request.workspace {
+        let idmapped = identity.disk_owner.is_some();
+        let source = BindSource::Host { path: found.path.clone(), id: found.id, idmapped };
+        view.put(Mount::Bind { source, at: WORKSPACE.into(), access: Access::ReadWrite });
     }
     view.put(Mount::Directory { at: PRIVATE_CLOSED.into(), mode: 0 });
     view.put(Mount::Directory { at: PRIVATE.into(), mode: 0o755 });
@@ -168,6 +190,9 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     setup.extend(parts.early.into_iter().map(Step::Mount));
     setup.push(Step::TakeSupplies);
     setup.extend(parts.late.into_iter().map(Step::Mount));
+    if request.workspace.is_some() {
+        setup.push(Step::NoExecute { at: WORKSPACE.into() });
+    }
     let resources = crate::command::resources(facts, limits, &mut Vec::new());
     if resources != ResourceFence::Rlimit {
         setup.push(Step::JoinCgroup);
@@ -211,7 +236,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         payload,
         seccomp: Some(seccomp),
         landlock: None,
-        environment: environment(),
+        environment: environment_of(request),
         // The interpreter's, which holds the worker's plan: whoever has both puts them together.
         argv: Vec::new(),
         cwd: "/".into(),
@@ -231,6 +256,16 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         enforcement: enforcement(request, facts, resources),
         unobserved: unobserved(),
     }
+}
+
+/// The same for one with a session's directory.
+fn environment_of(request: &CodeRequest) -> BTreeMap<OsString, OsString> {
+    let mut env = environment();
+    if let Some(workspace) = &request.workspace {
+        env.insert("SESSION_ID".into(), workspace.session.clone().into());
+        env.insert("SESSION_DIR".into(), WORKSPACE.into());
+    }
+    env
 }
 
 /// The whole environment of a Python run.
@@ -305,7 +340,8 @@ fn worker(
     // Its own session: a signal to a process group does not know pid namespaces.
     setup.call("setsid", []);
     setup.call("unshare", [Arg::from(CLONE_NEWNS)]);
-    let workspace = filesystem(&mut setup, limits);
+    let own_workspace = request.workspace.is_none();
+    let workspace = filesystem(&mut setup, limits, own_workspace);
     let mounts =
         setup.path_call("openat", "/proc/self/ns/mnt", [Arg::from(O_CLOEXEC), Arg::from(0)]);
     let ruleset = (facts.landlock_abi > 0).then(|| landlock(&mut setup, facts.landlock_abi));
@@ -390,7 +426,7 @@ pub(crate) fn address_space(memory: ringfence_spec::ByteSize) -> u64 {
 
 /// One filesystem of the worker's own, in three places; and a `/proc` that shows its own processes and nothing else.
 /// Returns which call opened the workspace.
-fn filesystem(calls: &mut Calls, limits: &Limits) -> usize {
+fn filesystem(calls: &mut Calls, limits: &Limits, own_workspace: bool) -> usize {
     let bytes = disk_bytes_max(limits);
     let options = format!("size={bytes},nr_inodes={INODES_MAX},mode=755");
     let mount = |calls: &mut Calls, what: &str, at: &str, flags: u64, options: &str| {
@@ -400,15 +436,22 @@ fn filesystem(calls: &mut Calls, limits: &Limits) -> usize {
         calls.call("mount", args)
     };
     mount(calls, "tmpfs", PRIVATE, MS_NOSUID_NODEV_NOEXEC, &options);
+    let open = |calls: &mut Calls, path: &str| {
+        calls.path_call("openat", path, [Arg::from(O_PATH_CLOEXEC), Arg::from(0)])
+    };
     let mut workspace = 0;
     for (i, (name, at, mode)) in PRIVATE_PARTS.iter().enumerate() {
+        if i == 0 && !own_workspace {
+            workspace = open(calls, at);
+            continue;
+        }
         let path = format!("{PRIVATE}/{name}");
         calls.path_call("mkdirat", &path, [Arg::from(u64::from(*mode))]);
         // The bootstrap's umask may have taken bits away.
         calls.path_call("fchmodat", &path, [Arg::from(u64::from(*mode)), Arg::from(0)]);
         mount(calls, &path, at, MS_BIND, "");
         if i == 0 {
-            workspace = calls.path_call("openat", &path, [Arg::from(O_PATH_CLOEXEC), Arg::from(0)]);
+            workspace = open(calls, &path);
         }
     }
     mount(calls, "proc", "/proc", MS_NOSUID_NODEV_NOEXEC, "subset=pid");

@@ -17,7 +17,9 @@ mod view;
 
 pub use alone::plan_alone;
 pub use calls::{Arg, Call};
-pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
+pub use code::{
+    Checkpoints, CodePlan, CodeRequest, HostWorkspace, WORKSPACE, WorkerPlan, plan_code,
+};
 pub use command::plan_command;
 pub use facts::{
     CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts,

@@ -40,9 +40,13 @@ pub(super) struct Breaker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Closed,
-    Open { until_ms: u64 },
+    Open {
+        until_ms: u64,
+    },
     /// One is on its way; should it never come back, the next may go after this.
-    Trying { until_ms: u64 },
+    Trying {
+        until_ms: u64,
+    },
 }
 
 impl Default for Breaker {
@@ -107,7 +111,9 @@ mod tests {
 
     fn after(outcomes: &[bool]) -> Breaker {
         let mut breaker = Breaker::default();
-        outcomes.iter().for_each(|bad| breaker.record(*bad, 0));
+        for bad in outcomes {
+            breaker.record(*bad, 0);
+        }
         breaker
     }
 

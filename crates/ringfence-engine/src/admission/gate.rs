@@ -34,12 +34,7 @@ pub struct AdmissionSettings {
 impl AdmissionSettings {
     /// What a service has unless its operator says otherwise.
     pub fn service() -> Self {
-        Self {
-            rate_per_minute: Some(100),
-            concurrent: Some(10),
-            queue: Some(50),
-            breakers: true,
-        }
+        Self { rate_per_minute: Some(100), concurrent: Some(10), queue: Some(50), breakers: true }
     }
 }
 
