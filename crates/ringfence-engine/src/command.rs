@@ -1,10 +1,13 @@
 //! One command run from settings to outcome: survey, plan, jail, and what the numbers mean.
 
 use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
-use ringfence_jail::{Early, Ending, Fault, Finished, Registry, StdioMode, StopReason, Task, Who};
+use ringfence_jail::{
+    Early, Ending, Fault, Finished, Launcher, Registry, StdioMode, StopReason, Task, Who,
+};
 use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
@@ -13,6 +16,7 @@ use ringfence_spec::{
 };
 
 use crate::ids::fresh_id;
+use crate::launched;
 use crate::place::Place;
 use crate::text::{encode, millis};
 
@@ -128,6 +132,31 @@ impl<'a> Fence<'a> {
                 let plan = self.plan(&facts)?;
                 self.warn(&plan);
                 self.launch(&plan).map(|finished| (plan, finished)).map_err(problem_of)
+            }
+            Err(fault) => Err(problem_of(fault)),
+        }
+    }
+
+    /// Runs it to its end by the launcher. From any thread.
+    pub fn run_by(
+        &self,
+        launcher: &Launcher,
+        stdin: &[u8],
+        cancel: BorrowedFd<'_>,
+    ) -> Result<(Plan, Finished), Problem> {
+        let mut facts = self.survey()?;
+        let (state, name) = (&self.caller.state, self.run_id.short());
+        let output_bytes_max = self.policy.limits.output.bytes();
+        let given = launched::Given { stdin, output_bytes_max, cancel };
+        let plan = self.plan(&facts)?;
+        match launched::run(launcher, &plan, state, &name, given) {
+            Ok(finished) => Ok((plan, finished)),
+            Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
+                // What is left may do, if the policy accepts it; the plan says.
+                facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
+                let plan = self.plan(&facts)?;
+                let finished = launched::run(launcher, &plan, state, &name, given);
+                finished.map(|finished| (plan, finished)).map_err(problem_of)
             }
             Err(fault) => Err(problem_of(fault)),
         }

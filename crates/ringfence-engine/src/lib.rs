@@ -1,10 +1,12 @@
 //! One road for every call: admit, screen, plan, jail, collect, scrub, record.
 
 pub mod admission;
+pub mod cancel;
 pub mod clock;
 mod code;
 mod command;
 mod ids;
+mod launched;
 mod place;
 mod text;
 

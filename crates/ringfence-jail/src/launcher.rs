@@ -129,6 +129,11 @@ impl Launched {
         self.line.as_fd()
     }
 
+    /// Ends the run; how it went is still told.
+    pub fn cancel(&self) {
+        let _ = rustix::net::shutdown(&self.line, rustix::net::Shutdown::Write);
+    }
+
     /// Waits for the end of the run.
     pub fn wait(self) -> Result<Finished, Fault> {
         let mut bytes = Vec::new();

@@ -1,0 +1,161 @@
+//! A command in a process of the launcher's: what it is given, what it writes, its end.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use ringfence_jail::{Errand, Fault, Finished, Launcher, Output};
+use ringfence_plan::Plan;
+use ringfence_spec::Problem;
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+/// Bytes read at once.
+const CHUNK: usize = 64 << 10;
+
+/// What a command is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) stdin: &'a [u8],
+    pub(crate) output_bytes_max: u64,
+    /// Readable when nobody wants the run any more.
+    pub(crate) cancel: BorrowedFd<'a>,
+}
+
+/// Runs a plan to its end. From any thread.
+pub(crate) fn run(
+    launcher: &Launcher,
+    plan: &Plan,
+    state: &Path,
+    name: &str,
+    given: Given<'_>,
+) -> Result<Finished, Fault> {
+    let pipe = || {
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|e| Problem::internal("pipes", "cannot connect the run").cause(e))
+    };
+    let (stdin_inside, stdin) = pipe()?;
+    let (stdout, stdout_inside) = pipe()?;
+    let (stderr, stderr_inside) = pipe()?;
+    for fd in [&stdin, &stdout, &stderr] {
+        rustix::io::ioctl_fionbio(fd, true)
+            .map_err(|e| Problem::internal("pipes", "cannot connect the run").cause(e))?;
+    }
+    let launched = launcher.launch(&Errand {
+        plan,
+        state,
+        name,
+        stdio: [stdin_inside.as_fd(), stdout_inside.as_fd(), stderr_inside.as_fd()],
+        channel: None,
+    })?;
+    drop((stdin_inside, stdout_inside, stderr_inside));
+    let mut streams = Streams {
+        stdin: Some(stdin),
+        unread: given.stdin,
+        out: [
+            Stream::new(stdout, given.output_bytes_max),
+            Stream::new(stderr, given.output_bytes_max),
+        ],
+    };
+    streams.feed();
+    let mut cancel = Some(given.cancel);
+    while !streams.step(launched.line(), &mut cancel)? {
+        if cancel.is_none() {
+            launched.cancel();
+        }
+    }
+    let mut finished = launched.wait()?;
+    let [out, err] = streams.out.map(Stream::finish);
+    finished.output = Some((out, err));
+    Ok(finished)
+}
+
+struct Streams<'a> {
+    stdin: Option<OwnedFd>,
+    unread: &'a [u8],
+    out: [Stream; 2],
+}
+
+struct Stream {
+    fd: Option<OwnedFd>,
+    output: Output,
+}
+
+impl Stream {
+    fn new(fd: OwnedFd, bytes_max: u64) -> Self {
+        Self { fd: Some(fd), output: Output::new(bytes_max) }
+    }
+
+    /// Takes what is there.
+    fn read(&mut self) {
+        let mut buffer = Vec::with_capacity(CHUNK);
+        while let Some(fd) = &self.fd {
+            buffer.clear();
+            match rustix::io::read(fd, rustix::buffer::spare_capacity(&mut buffer)) {
+                Ok(0) => self.fd = None,
+                Ok(_) => self.output.push(&buffer),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.fd = None,
+            }
+        }
+    }
+
+    fn finish(mut self) -> Output {
+        self.read();
+        self.output
+    }
+}
+
+impl Streams<'_> {
+    /// Waits for anything to happen and deals with it. Whether the run is over.
+    fn step(
+        &mut self,
+        line: BorrowedFd<'_>,
+        cancel: &mut Option<BorrowedFd<'_>>,
+    ) -> Result<bool, Problem> {
+        let [out, err] = &self.out;
+        let sources = [
+            (Some(line), PollFlags::IN),
+            (*cancel, PollFlags::IN),
+            (self.stdin.as_ref().map(AsFd::as_fd), PollFlags::OUT),
+            (out.fd.as_ref().map(AsFd::as_fd), PollFlags::IN),
+            (err.fd.as_ref().map(AsFd::as_fd), PollFlags::IN),
+        ];
+        let mut fds: Vec<PollFd<'_>> = sources
+            .iter()
+            .filter_map(|(fd, flags)| fd.map(|fd| PollFd::from_borrowed_fd(fd, *flags)))
+            .collect();
+        rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
+            .map_err(|e| Problem::internal("poll", "cannot watch the run").cause(e))?;
+        let mut revents = fds.iter().map(PollFd::revents);
+        let ready = sources.each_ref().map(|source| {
+            source.0.is_some() && revents.next().is_some_and(|flags| !flags.is_empty())
+        });
+        let [over, cancelled, wants_more, out, err] = ready;
+        if cancelled {
+            *cancel = None;
+        }
+        if wants_more {
+            self.feed();
+        }
+        for (stream, ready) in self.out.iter_mut().zip([out, err]) {
+            if ready {
+                stream.read();
+            }
+        }
+        Ok(over)
+    }
+
+    fn feed(&mut self) {
+        while let Some(stdin) = self.stdin.as_ref().filter(|_| !self.unread.is_empty()) {
+            match rustix::io::write(stdin, self.unread) {
+                Ok(n) => self.unread = &self.unread[n..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => self.unread = &[],
+            }
+        }
+        self.stdin = None;
+    }
+}
