@@ -111,8 +111,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
 }
 
-/// The bytes behind `N` pairs of lower-case hexadecimal digits. Upper case is refused, so that one value has one spelling.
-pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// The bytes behind pairs of lower-case hexadecimal digits. Upper case is refused, so that one value has one spelling.
+pub(crate) fn unhex_all(text: &str) -> Option<Vec<u8>> {
     fn digit(c: u8) -> Option<u8> {
         match c {
             b'0'..=b'9' => Some(c - b'0'),
@@ -120,15 +120,13 @@ pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
             _ => None,
         }
     }
-    let text = text.as_bytes();
-    if text.len() != 2 * N {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
+}
+
+/// The same for a fixed number of bytes.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    unhex_all(text)?.try_into().ok()
 }
 
 impl fmt::Display for Digest {

@@ -1,7 +1,7 @@
-//! The head: where the chain stands, kept outside the database under a MAC, so that a shortened database shows.
+//! The head: where the chain stands, kept outside the rows under a MAC, so that missing rows show.
 //!
-//! It is written twice for each transaction. Before the commit it names where the chain stands and where it is going;
-//! after it, where it went. So a database that stands anywhere else was not left there by a crash.
+//! It is written twice for each append. Before the rows are written it names where the chain stands and where it is going;
+//! after that, where it went. So an intake that stands anywhere else was not left there by a crash.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,8 +12,8 @@ use sha2::Sha256;
 
 use crate::digest::{Digest, hex, unhex};
 
-/// Padded to this, so that an overwrite in place replaces all of it, within one sector.
-const BYTES: usize = 512;
+/// Padded to this, so that an overwrite in place replaces all of it, within one page.
+const BYTES: usize = 1024;
 
 /// A place in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,70 +24,50 @@ pub struct Place {
     pub chain: Digest,
 }
 
+/// A place in the chain, and how long the intake is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    pub(crate) place: Place,
+    pub(crate) intake_bytes: u64,
+}
+
 /// What the head file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
     /// Where the chain stands for sure.
-    pub(crate) at: Place,
-    /// Where a transaction is taking it, between the two writes.
-    pub(crate) going_to: Option<Place>,
-    /// The epoch whose key made the MAC.
+    pub(crate) at: Mark,
+    /// Where an append is taking it, between the two writes.
+    pub(crate) going_to: Option<Mark>,
+    /// The last row that is in the database; later ones are in the intake.
+    pub(crate) folded: i64,
+    /// The epoch of the row it stands at, whose key made the MAC.
     pub(crate) epoch: i64,
     /// The boot in which it was written: across a loss of power files may be older or younger than each other.
     pub(crate) boot: String,
     mac: String,
 }
 
-/// How the database compares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// As it should be.
-    Agrees,
-    /// Rows that the head knows are gone.
-    Behind,
-    /// Rows that the head does not know are there.
-    Ahead,
-    /// The row that the head names is another one.
-    Differs,
-}
-
 impl Head {
-    pub(crate) fn new(
-        at: Place,
-        going_to: Option<Place>,
-        epoch: i64,
-        boot: &str,
-        key: &[u8; 32],
-    ) -> Self {
-        let mut head = Self { at, going_to, epoch, boot: boot.to_owned(), mac: String::new() };
+    pub(crate) fn new(at: Mark, folded: i64, epoch: i64, boot: &str, key: &[u8; 32]) -> Self {
+        let (boot, mac) = (boot.to_owned(), String::new());
+        let mut head = Self { at, going_to: None, folded, epoch, boot, mac };
         head.mac = hex(&head.hmac(key).finalize().into_bytes());
         head
+    }
+
+    /// The same on the way to `going_to`.
+    pub(crate) fn on_the_way(mut self, going_to: Mark, key: &[u8; 32]) -> Self {
+        self.going_to = Some(going_to);
+        self.mac = hex(&self.hmac(key).finalize().into_bytes());
+        self
     }
 
     /// Whether the MAC is right.
     pub(crate) fn is_genuine(&self, key: &[u8; 32]) -> bool {
         let mac = unhex::<32>(&self.mac);
         mac.is_some_and(|mac| self.hmac(key).verify_slice(&mac).is_ok())
-    }
-
-    /// Compares it with where the database stands. `chain_at` gives the chain's value at a row.
-    pub(crate) fn compare<E>(
-        &self,
-        database: Place,
-        chain_at: impl FnOnce(i64) -> Result<Option<Digest>, E>,
-    ) -> Result<Standing, E> {
-        if database == self.at || Some(database) == self.going_to {
-            return Ok(Standing::Agrees);
-        }
-        let known = self.going_to.map_or(self.at.seq, |place| place.seq);
-        if database.seq < self.at.seq {
-            return Ok(Standing::Behind);
-        }
-        if database.seq > known && chain_at(self.at.seq)? == Some(self.at.chain) {
-            return Ok(Standing::Ahead);
-        }
-        Ok(Standing::Differs)
     }
 
     /// Reads the file; `None` when it is empty or not a head.
@@ -99,10 +79,15 @@ impl Head {
 
     /// Overwrites the file in one write.
     pub(crate) fn write(&self, file: &File) -> std::io::Result<()> {
-        let mut text = serde_json::to_vec(self)?;
+        file.write_all_at(&self.to_bytes(), 0)
+    }
+
+    /// The file's content.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
         text.resize(BYTES - 1, b' ');
         text.push(b'\n');
-        file.write_all_at(&text, 0)
+        text
     }
 
     fn hmac(&self, key: &[u8; 32]) -> Hmac<Sha256> {
@@ -111,11 +96,13 @@ impl Head {
         block[..32].copy_from_slice(key);
         let mut mac = Hmac::<Sha256>::new(&block.into());
         mac.update(b"ringfence head 1\0");
-        for place in [Some(self.at), self.going_to] {
-            let place = place.unwrap_or(Place { seq: -1, chain: Digest::ZERO });
-            mac.update(&place.seq.to_be_bytes());
-            mac.update(place.chain.bytes());
+        let nowhere = Mark { place: Place { seq: -1, chain: Digest::ZERO }, intake_bytes: 0 };
+        for mark in [self.at, self.going_to.unwrap_or(nowhere)] {
+            mac.update(&mark.place.seq.to_be_bytes());
+            mac.update(mark.place.chain.bytes());
+            mac.update(&mark.intake_bytes.to_be_bytes());
         }
+        mac.update(&self.folded.to_be_bytes());
         mac.update(&self.epoch.to_be_bytes());
         mac.update(self.boot.as_bytes());
         mac
@@ -132,34 +119,35 @@ pub(crate) fn boot_id() -> String {
 mod tests {
     use super::*;
 
-    fn place(seq: i64) -> Place {
-        Place { seq, chain: Digest::of(&seq.to_be_bytes()) }
-    }
-
-    fn stands(head: &Head, database: Place) -> Standing {
-        head.compare::<()>(database, |seq| Ok(Some(place(seq).chain))).unwrap()
-    }
-
-    #[test]
-    fn a_crash_leaves_the_database_before_or_after_the_commit_and_nowhere_else() {
-        let head = Head::new(place(5), Some(place(7)), 1, "boot", &[1; 32]);
-        assert_eq!(stands(&head, place(5)), Standing::Agrees);
-        assert_eq!(stands(&head, place(7)), Standing::Agrees);
-        assert_eq!(stands(&head, place(4)), Standing::Behind);
-        assert_eq!(stands(&head, place(6)), Standing::Differs);
-        assert_eq!(stands(&head, place(8)), Standing::Ahead);
-        let other = Place { seq: 5, chain: Digest::ZERO };
-        assert_eq!(stands(&head, other), Standing::Differs);
+    fn mark(seq: i64) -> Mark {
+        Mark { place: Place { seq, chain: Digest::of(&seq.to_be_bytes()) }, intake_bytes: 9 }
     }
 
     #[test]
     fn a_changed_head_is_not_genuine() {
-        let head = Head::new(place(5), None, 1, "boot", &[1; 32]);
+        let head = Head::new(mark(5), 0, 1, "boot", &[1; 32]);
         assert!(head.is_genuine(&[1; 32]));
         assert!(!head.is_genuine(&[2; 32]));
-        let forged = Head { at: place(4), ..head.clone() };
-        assert!(!forged.is_genuine(&[1; 32]));
-        let forged = Head { boot: "another".to_owned(), ..head };
-        assert!(!forged.is_genuine(&[1; 32]));
+        let forgeries = [
+            Head { at: mark(4), ..head.clone() },
+            Head { going_to: Some(mark(6)), ..head.clone() },
+            Head { folded: 1, ..head.clone() },
+            Head { epoch: 2, ..head.clone() },
+            Head { boot: "another".to_owned(), ..head.clone() },
+        ];
+        for forged in forgeries {
+            assert!(!forged.is_genuine(&[1; 32]), "{forged:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_head_fits() {
+        let far = Mark {
+            place: Place { seq: i64::MAX, chain: Digest::of(b"") },
+            intake_bytes: u64::MAX,
+        };
+        let head = Head::new(far, i64::MAX, i64::MAX, &"x".repeat(36), &[1; 32]);
+        let head = head.on_the_way(far, &[1; 32]);
+        assert!(serde_json::to_vec(&head).unwrap().len() < BYTES);
     }
 }

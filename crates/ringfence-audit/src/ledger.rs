@@ -12,7 +12,7 @@ use crate::home::Home;
 use crate::keys::{PublicKey, random_bytes, root_on_disk};
 use crate::redact::Redactor;
 use crate::seal::SealKey;
-use crate::store::{Draft, EpochMax, Store};
+use crate::store::{Draft, Rules, Store};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -83,13 +83,12 @@ struct Queue {
 impl Ledger {
     /// Opens the ledger in `dir`, or makes it.
     pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
-        let epoch_max = EpochMax { ms: settings.epoch_ms_max, rows: settings.epoch_rows_max };
-        let store = Store::open(Home::create(dir)?, epoch_max)?;
-        let synchronous = match settings.durability {
-            Durability::ProcessDeath => "PRAGMA synchronous = NORMAL",
-            Durability::PowerLoss => "PRAGMA synchronous = FULL",
+        let rules = Rules {
+            epoch_ms_max: settings.epoch_ms_max,
+            epoch_rows_max: settings.epoch_rows_max,
+            durability: settings.durability,
         };
-        store.sql(store.db.execute_batch(synchronous))?;
+        let store = Store::open(Home::create(dir)?, rules)?;
         let writer = hold_name(&store)?;
         let queue = Mutex::default();
         Ok(Self { store: Mutex::new(store), queue, answered: Condvar::new(), writer, settings })
@@ -137,10 +136,10 @@ impl Ledger {
         self.store().rotate()
     }
 
-    /// Brings the log into the database. Worth calling while there is nothing to wait for, such as during a run: an
-    /// append that finds the log long does it instead, and waits for the disk.
-    pub fn tidy(&self) {
-        self.store().shorten_log();
+    /// Folds the intake into the database. Worth calling while there is nothing to wait for, such as during a long run:
+    /// an append that finds the intake long does it instead, and waits for the disk.
+    pub fn tidy(&self) -> Result<(), Problem> {
+        self.store().fold_now()
     }
 
     /// The public half of the first key. Who keeps it elsewhere can tell this ledger from one made anew.

@@ -4,15 +4,18 @@
 mod digest;
 mod entry;
 mod fault;
+mod fold;
 mod head;
 mod home;
 mod index;
 mod keys;
 mod ledger;
+mod line;
 mod redact;
 mod schema;
 mod seal;
 mod store;
+mod tail;
 mod words;
 
 pub use digest::Digest;

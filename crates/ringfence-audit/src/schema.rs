@@ -1,5 +1,6 @@
 //! The database: its tables, its numbered migrations, and how a connection is opened.
 
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use ringfence_spec::Problem;
@@ -11,10 +12,6 @@ use crate::home::{DATABASE, Home};
 
 /// How long a statement waits for another process: a checkpoint or a recovery of the log, both short.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
-
-/// Bytes of a page. A row is about 500 bytes, and every commit writes whole pages to the log, which the next process to
-/// open the ledger reads: small pages keep both short. See docs/ledger.md for the figures.
-pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Each brings the schema from its index to the next number.
 const MIGRATIONS: &[&str] = &["
@@ -60,11 +57,29 @@ pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.set_prepared_statement_cache_capacity(32);
-        // The ledger decides when the log is long enough: see `Store::shorten_log`.
-        db.execute_batch("PRAGMA wal_autocheckpoint = 0")
+        // Every fold empties the log, and rows leave the intake only when the disk has them.
+        db.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL")
     };
     configure().map_err(|e| problem(&e))?;
     Ok(db)
+}
+
+/// Looks at the file without opening a database: false when there is none yet. What is no database, or one of a newer
+/// program, is refused before a row is written for it.
+pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
+    let Some(file) = home.find(DATABASE)? else { return Ok(false) };
+    let mut header = [0; 100];
+    let n = file.read_at(&mut header, 0).map_err(|e| fault::from_io(home.path(), "read", &e))?;
+    if n == 0 {
+        return Ok(false);
+    }
+    if n < header.len() || !header.starts_with(b"SQLite format 3\0") {
+        return Err(fault::corrupt(home.path(), format!("{DATABASE} is not a database")));
+    }
+    // https://www.sqlite.org/fileformat.html: the user version is at offset 60, big-endian.
+    let version = i64::from(i32::from_be_bytes([header[60], header[61], header[62], header[63]]));
+    known(home, version)?;
+    Ok(true)
 }
 
 /// The number of the schema: 0 for an empty database. A newer one than we know is refused.
@@ -72,7 +87,11 @@ pub(crate) fn version(home: &Home, db: &Connection) -> Result<i64, Problem> {
     let found: i64 = db
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(|e| fault::from_sqlite(home.path(), &e))?;
-    match found {
+    known(home, found)
+}
+
+fn known(home: &Home, version: i64) -> Result<i64, Problem> {
+    match version {
         n if n > NEWEST => Err(fault::newer(home.path(), n, NEWEST)),
         n if n < 0 => Err(fault::corrupt(home.path(), format!("schema {n}"))),
         n => Ok(n),
@@ -86,7 +105,7 @@ pub(crate) const fn is_old(version: i64) -> bool {
 
 /// Properties of an empty database that must be set before its first table.
 pub(crate) fn prepare_empty(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL;"))
+    db.execute_batch("PRAGMA journal_mode = WAL")
 }
 
 /// Brings the schema up to date, inside the caller's transaction.
