@@ -105,7 +105,7 @@ impl Store {
 
     /// Brings SQLite's log into its file and empties it, so that the next to open it has nothing to read. A reader may
     /// keep that from happening; the next fold does it.
-    fn shorten_log(&self) {
+    pub(crate) fn shorten_log(&self) {
         let Some(db) = &self.db else { return };
         let _ = db.busy_timeout(Duration::ZERO);
         let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));

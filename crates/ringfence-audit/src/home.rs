@@ -134,6 +134,22 @@ impl Home {
         rustix::fs::fsync(&file)
     }
 
+    /// Makes an empty file to be written and then named by [`Home::publish`].
+    pub(crate) fn draft(&self, name: &str) -> Result<File, Problem> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        self.owned(name, self.open_file(name, flags))
+    }
+
+    /// Waits until a draft is on disk, and gives it its name.
+    pub(crate) fn publish(&self, file: &File, draft: &str, name: &str) -> Result<(), Problem> {
+        let steps = || {
+            rustix::fs::fsync(file)?;
+            rustix::fs::renameat(&self.dir, draft, &self.dir, name)?;
+            rustix::fs::fsync(&self.dir)
+        };
+        steps().map_err(|errno| fault::from_errno(&self.join(name), "rename", errno))
+    }
+
     /// Removes a file; it is fine when there is none.
     pub(crate) fn remove(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
+use crate::fold::{LINE_COLUMNS, line_of};
+use crate::line::Line;
 use crate::store::CHECKPOINT_ROWS;
 use crate::words::Kind;
 
@@ -33,17 +35,31 @@ pub(crate) enum Column {
 }
 
 impl Column {
+    /// All of them, with where [`crate::fold::line_of`] reads them.
+    pub(crate) const ALL: [(usize, Self); 6] = [
+        (4, Self::Kind),
+        (6, Self::Session),
+        (7, Self::Client),
+        (8, Self::Tool),
+        (9, Self::Status),
+        (10, Self::Risk),
+    ];
+
     /// The word as the index names it.
     pub(crate) fn term(self, word: &str) -> String {
-        let prefix = match self {
+        format!("{}:{word}", self.name())
+    }
+
+    /// The column's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
             Self::Kind => "kind",
             Self::Session => "session",
             Self::Client => "client",
             Self::Tool => "tool",
             Self::Status => "status",
             Self::Risk => "risk",
-        };
-        format!("{prefix}:{word}")
+        }
     }
 }
 
@@ -135,6 +151,24 @@ pub(crate) fn close_blocks(db: &Connection) -> rusqlite::Result<()> {
         Block::read(db, block)?.write(db)?;
     }
     tx.commit()
+}
+
+/// Starts without an end, in closed blocks and after them.
+pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
+    let tail = first_of(closed_blocks(db)?);
+    // In the rows after the last closed block, a run has ended when an end is among them.
+    let query = format!(
+        "SELECT {LINE_COLUMNS} FROM entries AS e WHERE (
+             seq IN (SELECT start_seq FROM runs WHERE end_seq IS NULL AND start_seq IS NOT NULL)
+             OR (seq >= ?1 AND kind IN ('run_start', 'call_start'))
+         ) AND run_id NOT IN (
+             SELECT run_id FROM entries
+             WHERE seq >= ?1 AND kind IN ('run_end', 'call_end') AND run_id IS NOT NULL
+         ) ORDER BY seq"
+    );
+    let mut statement = db.prepare(&query)?;
+    let lines = statement.query_map([tail], line_of)?;
+    lines.collect()
 }
 
 /// Forgets the index and makes it again.

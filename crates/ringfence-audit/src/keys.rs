@@ -249,18 +249,18 @@ fn message(purpose: Purpose, epoch: i64, content: &[&[u8]]) -> Vec<u8> {
 }
 
 /// A place as bytes of fixed length.
-pub(crate) struct PlaceBytes {
+struct PlaceBytes {
     seq: [u8; 8],
     chain: [u8; 32],
 }
 
 impl PlaceBytes {
-    pub(crate) fn pieces(&self) -> [&[u8]; 2] {
+    fn pieces(&self) -> [&[u8]; 2] {
         [&self.seq, &self.chain]
     }
 }
 
-pub(crate) fn place_bytes(place: &Place) -> PlaceBytes {
+fn place_bytes(place: &Place) -> PlaceBytes {
     PlaceBytes { seq: place.seq.to_be_bytes(), chain: *place.chain.bytes() }
 }
 

@@ -179,10 +179,7 @@ impl Ledger {
         let body = serde_json::to_vec(&details).map_err(|e| {
             Problem::internal("ledger_body", "cannot write a row of the ledger").cause(e)
         })?;
-        let body = match &self.settings.seal {
-            Some(key) => key.seal(&body)?,
-            None => body,
-        };
+        let body = self.sealed(body)?;
         Ok(Draft {
             at_ms: entry.at_ms,
             kind: entry.kind,
@@ -195,6 +192,14 @@ impl Ledger {
             writer: self.writer,
             body,
         })
+    }
+
+    /// The body as it is stored.
+    pub(crate) fn sealed(&self, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
+        match &self.settings.seal {
+            Some(key) => key.seal(&body),
+            None => Ok(body),
+        }
     }
 }
 

@@ -159,6 +159,15 @@ impl Store {
         self.append_in_turn(&[Draft::own(Kind::Checkpoint, &body)]).map(|_| ())
     }
 
+    /// Where the chain stands, with whatever was wrong noted in it.
+    pub(crate) fn settled(&mut self) -> Result<(Place, i64), Problem> {
+        let lock = Arc::clone(&self.lock);
+        let _turn = Turn::wait(&lock, self.home.path())?;
+        self.append_in_turn(&[])?;
+        let (tail, _) = self.tail()?;
+        Ok((tail.mark.place, tail.epoch))
+    }
+
     /// Writes the batch: head, rows, head.
     fn write(&mut self, tail: Tail, batch: &Batch) -> Result<(), Problem> {
         if batch.text.is_empty() {
