@@ -27,6 +27,7 @@ const MAP: &[(&str, &[&str])] = &[
             "ringfence-spec",
         ],
     ),
+    ("ringfence-audit", &["ringfence-spec", "ringfence-sys"]),
     ("ringfence-jail", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-plan", &["ringfence-spec"]),
     ("ringfence-python", &["ringfence-jail", "ringfence-plan", "ringfence-spec", "ringfence-sys"]),

@@ -1,0 +1,128 @@
+//! The head, told to somebody else. A key beside the ledger cannot show that the whole directory was put back to an older
+//! copy; a line kept elsewhere can.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use ringfence_spec::Problem;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::entry::now_ms;
+use crate::head::Place;
+use crate::keys::{PublicKey, Purpose, Signed};
+use crate::ledger::Ledger;
+
+/// Where the chain stood at some time, signed: one line of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Anchor {
+    /// The row.
+    pub seq: i64,
+    /// The chain's value after it.
+    pub chain: Digest,
+    /// The epoch whose key signed.
+    pub epoch: i64,
+    /// When.
+    pub at_ms: i64,
+    /// The public half of the ledger's first key.
+    pub root: PublicKey,
+    signature: Signed,
+}
+
+/// Takes an anchor's line somewhere the ledger's owner cannot quietly rewrite.
+pub trait Sink {
+    /// Takes one line, without its line end.
+    fn take(&mut self, line: &str) -> std::io::Result<()>;
+}
+
+/// Appends to a file elsewhere.
+#[derive(Clone, Debug)]
+pub struct FileSink(pub PathBuf);
+
+/// Runs a command that gets the line on its standard input.
+#[derive(Clone, Debug)]
+pub struct CommandSink {
+    /// What to run.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+impl Sink for FileSink {
+    fn take(&mut self, line: &str) -> std::io::Result<()> {
+        let mut file = std::fs::File::options().append(true).create(true).open(&self.0)?;
+        file.write_all(format!("{line}\n").as_bytes())?;
+        file.sync_data()
+    }
+}
+
+impl Sink for CommandSink {
+    fn take(&mut self, line: &str) -> std::io::Result<()> {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let told = child.stdin.take().map(|mut stdin| writeln!(stdin, "{line}"));
+        let status = child.wait()?;
+        told.transpose()?;
+        if status.success() { Ok(()) } else { Err(std::io::Error::other(status.to_string())) }
+    }
+}
+
+impl<F: FnMut(&str) -> std::io::Result<()>> Sink for F {
+    fn take(&mut self, line: &str) -> std::io::Result<()> {
+        self(line)
+    }
+}
+
+impl Ledger {
+    /// Where the chain stands, signed.
+    pub fn anchor(&self) -> Result<Anchor, Problem> {
+        let lost = || Problem::cannot_build("ledger_corrupt", "the ledger's first key is not there");
+        let root = self.root_key().ok_or_else(lost)?;
+        let mut store = self.store();
+        let (place, epoch) = store.settled()?;
+        let at_ms = now_ms();
+        let Place { seq, chain } = place;
+        let content: [&[u8]; 3] = [&seq.to_be_bytes(), chain.bytes(), &at_ms.to_be_bytes()];
+        let signature = store.secret_of(epoch)?.sign(Purpose::Anchor, &content);
+        Ok(Anchor { seq, chain, epoch, at_ms, root, signature })
+    }
+
+    /// Tells `sink` where the chain stands.
+    pub fn anchor_to(&self, sink: &mut dyn Sink) -> Result<Anchor, Problem> {
+        let anchor = self.anchor()?;
+        let line = serde_json::to_string(&anchor).unwrap_or_default();
+        sink.take(&line).map_err(|e| {
+            Problem::cannot_build("anchor_failed", "cannot anchor the ledger's head").cause(e)
+        })?;
+        Ok(anchor)
+    }
+}
+
+impl Anchor {
+    /// Whether `key` signed it.
+    pub(crate) fn is_signed_by(&self, key: &PublicKey) -> bool {
+        let seq = self.seq.to_be_bytes();
+        let content: [&[u8]; 3] = [&seq, self.chain.bytes(), &self.at_ms.to_be_bytes()];
+        key.has_signed(&self.signature, Purpose::Anchor, self.epoch, &content)
+    }
+
+    /// Reads a file of anchors, one a line.
+    pub fn read_file(path: &Path) -> Result<Vec<Self>, Problem> {
+        let wrong = |cause: String| {
+            Problem::usage("anchor_invalid", format!("cannot read anchors from {path:?}")).cause(cause)
+        };
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(n, line)| {
+                serde_json::from_str(line).map_err(|e| wrong(format!("line {}: {e}", n + 1)))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,391 @@
+//! What a caller records: an entry when a run or call starts, and one made from it when it ends.
+//! Holds values only; the ledger redacts, bounds and writes them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringfence_spec::{Denial, Encoding, Outcome, RunId};
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::redact::{Redactor, redact_and_cut};
+use crate::words::{Kind, Risk, RunStatus};
+
+/// Characters of a result that are kept.
+pub const RESULT_CHARS_MAX: usize = 1000;
+/// Characters kept of every other text: an argument summary is for reading, not for replay.
+const TEXT_CHARS_MAX: usize = 500;
+/// Characters kept of a session, client or tool name.
+const NAME_CHARS_MAX: usize = 128;
+/// Violations and writes kept; `violations_total` and `writes_total` count all.
+const LIST_MAX: usize = 100;
+
+/// One row to append.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What it tells.
+    pub kind: Kind,
+    /// The run or call.
+    pub run_id: Option<RunId>,
+    /// The session it belongs to.
+    pub session: Option<String>,
+    /// Who asked.
+    pub client: Option<String>,
+    /// The tool or subcommand.
+    pub tool: Option<String>,
+    /// How it ended; none while it runs.
+    pub status: Option<RunStatus>,
+    /// How much harm it could do.
+    pub risk: Option<Risk>,
+    /// The rest.
+    pub details: Details,
+}
+
+/// The body of a row. What does not apply is left out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Details {
+    /// The arguments in short.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<String>,
+    /// SHA-256 of the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_sha256: Option<Digest>,
+    /// Its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code_bytes: Option<u64>,
+    /// What screening and policy said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// Why it ended as it did, or what an alert or a session event is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The stable code of that reason, of an alert's rule, or of a session event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// The program's exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// How long it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<f64>,
+    /// How long it computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ms: Option<f64>,
+    /// Its highest memory use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
+    /// The size of the result: both streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
+    /// The first [`RESULT_CHARS_MAX`] characters of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_head: Option<String>,
+    /// Files that were written, with the hash of their content.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<Write>,
+    /// How many writes there were.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub writes_total: u64,
+    /// What was refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Violation>,
+    /// How many refusals there were.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub violations_total: u64,
+    /// SHA-256 of the plan that was obeyed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_sha256: Option<Digest>,
+}
+
+/// A file that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// Where.
+    pub path: String,
+    /// How much.
+    pub bytes: u64,
+    /// SHA-256 of the content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Digest>,
+}
+
+/// An act that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The layer that refused.
+    pub layer: String,
+    /// Stable name of the rule.
+    pub rule: String,
+    /// What was attempted.
+    pub subject: String,
+    /// How often.
+    pub count: u64,
+}
+
+impl Entry {
+    /// A run that is about to start.
+    pub fn run_start(run_id: RunId) -> Self {
+        Self::of(Kind::RunStart, Some(run_id))
+    }
+
+    /// A tool call that is about to be served.
+    pub fn call_start(run_id: RunId) -> Self {
+        Self::of(Kind::CallStart, Some(run_id))
+    }
+
+    /// Something that happened to a session: `created`, `forked`, `closed`.
+    pub fn session_event(session: impl Into<String>, event: impl Into<String>) -> Self {
+        let mut entry = Self::of(Kind::Session, None).session(session);
+        entry.details.code = Some(event.into());
+        entry
+    }
+
+    /// Something unusual, by the name of its rule and in one sentence.
+    pub fn alert(rule: impl Into<String>, sentence: impl Into<String>) -> Self {
+        let mut entry = Self::of(Kind::Alert, None);
+        entry.details.code = Some(rule.into());
+        entry.details.reason = Some(sentence.into());
+        entry
+    }
+
+    /// How the run or call that `self` started ended. The end repeats who asked for what, so it can be read alone.
+    #[must_use]
+    pub fn ended(&self, outcome: &Outcome) -> Self {
+        let mut end = self.clone();
+        end.at_ms = now_ms();
+        end.kind = self.kind.ended();
+        end.run_id = Some(outcome.run_id);
+        end.session = self.session.clone().or_else(|| outcome.session_id.clone());
+        end.status = Some(outcome.into());
+        end.details = outcome_details(self.details.clone(), outcome);
+        end
+    }
+
+    /// The same for a call that has no outcome of its own, such as reading a file.
+    #[must_use]
+    pub fn ended_with(&self, status: RunStatus, wall_ms: f64) -> Self {
+        let mut end = self.clone();
+        end.at_ms = now_ms();
+        end.kind = self.kind.ended();
+        end.status = Some(status);
+        end.details.wall_ms = Some(wall_ms);
+        end
+    }
+
+    /// Sets the session.
+    #[must_use]
+    pub fn session(mut self, session: impl Into<String>) -> Self {
+        self.session = Some(session.into());
+        self
+    }
+
+    /// Sets who asked.
+    #[must_use]
+    pub fn client(mut self, client: impl Into<String>) -> Self {
+        self.client = Some(client.into());
+        self
+    }
+
+    /// Sets the tool.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Into<String>) -> Self {
+        self.tool = Some(tool.into());
+        self
+    }
+
+    /// Sets the risk.
+    #[must_use]
+    pub fn risk(mut self, risk: Risk) -> Self {
+        self.risk = Some(risk);
+        self
+    }
+
+    /// Sets the arguments in short.
+    #[must_use]
+    pub fn arguments(mut self, summary: impl Into<String>) -> Self {
+        self.details.arguments = Some(summary.into());
+        self
+    }
+
+    /// Notes hash and size of the code; the code itself is not kept.
+    #[must_use]
+    pub fn code(mut self, code: &[u8]) -> Self {
+        self.details.code_sha256 = Some(Digest::of(code));
+        self.details.code_bytes = u64::try_from(code.len()).ok();
+        self
+    }
+
+    /// Sets what screening and policy said.
+    #[must_use]
+    pub fn verdict(mut self, verdict: impl Into<String>) -> Self {
+        self.details.verdict = Some(verdict.into());
+        self
+    }
+
+    /// Notes a file that was written.
+    #[must_use]
+    pub fn wrote(mut self, path: impl Into<String>, content: &[u8]) -> Self {
+        let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        let sha256 = Some(Digest::of(content));
+        self.details.writes.push(Write { path: path.into(), bytes, sha256 });
+        self
+    }
+
+    pub(crate) fn of(kind: Kind, run_id: Option<RunId>) -> Self {
+        Self {
+            at_ms: now_ms(),
+            kind,
+            run_id,
+            session: None,
+            client: None,
+            tool: None,
+            status: None,
+            risk: None,
+            details: Details::default(),
+        }
+    }
+}
+
+/// A session, client or tool as it is stored; also what a filter has to look for.
+pub(crate) fn stored_name(redactor: &dyn Redactor, name: &str) -> String {
+    redact_and_cut(redactor, name, NAME_CHARS_MAX)
+}
+
+impl Details {
+    /// Every text redacted and bounded. Taken apart field by field, so that a new field does not compile until somebody
+    /// decides here what happens to it.
+    pub(crate) fn redacted(self, redactor: &dyn Redactor) -> Self {
+        let Self {
+            arguments,
+            code_sha256,
+            code_bytes,
+            verdict,
+            reason,
+            code,
+            exit_code,
+            signal,
+            wall_ms,
+            cpu_ms,
+            memory_peak_bytes,
+            result_bytes,
+            result_head,
+            writes,
+            writes_total,
+            violations,
+            violations_total,
+            policy_sha256,
+        } = self;
+        let cut = |text: &str| redact_and_cut(redactor, text, TEXT_CHARS_MAX);
+        let short = |text: Option<String>| text.map(|t| cut(&t));
+        let head = |t: String| redact_and_cut(redactor, &t, RESULT_CHARS_MAX);
+        Self {
+            arguments: short(arguments),
+            code_sha256,
+            code_bytes,
+            verdict: short(verdict),
+            reason: short(reason),
+            code: short(code),
+            exit_code,
+            signal,
+            wall_ms: wall_ms.filter(|n| n.is_finite()),
+            cpu_ms: cpu_ms.filter(|n| n.is_finite()),
+            memory_peak_bytes,
+            result_bytes,
+            result_head: result_head.map(head),
+            writes_total: writes_total.max(writes.len() as u64),
+            writes: writes
+                .into_iter()
+                .take(LIST_MAX)
+                .map(|Write { path, bytes, sha256 }| Write { path: cut(&path), bytes, sha256 })
+                .collect(),
+            violations_total: violations_total.max(violations.len() as u64),
+            violations: violations
+                .into_iter()
+                .take(LIST_MAX)
+                .map(|Violation { layer, rule, subject, count }| Violation {
+                    layer: cut(&layer),
+                    rule: cut(&rule),
+                    subject: cut(&subject),
+                    count,
+                })
+                .collect(),
+            policy_sha256,
+        }
+    }
+}
+
+/// The start's details with what the outcome adds.
+fn outcome_details(start: Details, outcome: &Outcome) -> Details {
+    let usage = &outcome.usage;
+    let (error, exception) = (&outcome.error, &outcome.exception);
+    let raised = exception.as_ref().map(|e| format!("{}: {}", e.kind, e.message));
+    let enforcement = outcome.enforcement.as_ref();
+    let writes = outcome.artifacts.iter().map(|a| Write {
+        path: a.path.clone(),
+        bytes: a.bytes,
+        sha256: None,
+    });
+    Details {
+        reason: error.as_ref().map(|e| e.message.clone()).or(raised).or(start.reason.clone()),
+        code: error.as_ref().map(|e| e.code.clone()).or(start.code.clone()),
+        exit_code: outcome.exit_code,
+        signal: outcome.signal,
+        wall_ms: Some(usage.wall_ms),
+        cpu_ms: Some(usage.cpu_ms),
+        memory_peak_bytes: usage.memory_peak_bytes,
+        result_bytes: match (usage.stdout_bytes, usage.stderr_bytes) {
+            (None, None) => None,
+            (out, err) => Some(out.unwrap_or(0).saturating_add(err.unwrap_or(0))),
+        },
+        result_head: result_head(outcome),
+        writes: start.writes.iter().cloned().chain(writes).collect(),
+        writes_total: start.writes_total,
+        violations: outcome.denials.iter().map(Violation::from).collect(),
+        violations_total: outcome.denials.iter().map(|d| d.count).sum(),
+        policy_sha256: enforcement
+            .and_then(|e| e.policy_sha256.as_deref())
+            .and_then(|text| text.parse().ok()),
+        ..start
+    }
+}
+
+/// What a reader would want to see of the result: output, else the value, else what went to standard error.
+fn result_head(outcome: &Outcome) -> Option<String> {
+    if outcome.encoding == Encoding::Base64 {
+        // Base64 would hide a secret from the redactor, and says nothing to a reader.
+        return Some("(not text)".to_owned());
+    }
+    let value = outcome.value.as_deref().unwrap_or("");
+    let texts = [outcome.stdout.as_str(), value, outcome.stderr.as_str()];
+    let text = texts.into_iter().find(|text| !text.is_empty())?;
+    // Only so much is copied as the redactor will look at.
+    Some(crate::redact::first_chars(text, 4 * RESULT_CHARS_MAX + 8192).to_owned())
+}
+
+impl From<&Denial> for Violation {
+    fn from(denial: &Denial) -> Self {
+        let layer = serde_json::to_value(denial.layer).ok();
+        Self {
+            layer: layer.and_then(|l| l.as_str().map(str::to_owned)).unwrap_or_default(),
+            rule: denial.rule.clone(),
+            subject: denial.subject.clone(),
+            count: denial.count,
+        }
+    }
+}
+
+/// Milliseconds since 1970 by the host's clock.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}

@@ -1,0 +1,211 @@
+//! From the intake into the database: rows are copied as they are, the disk has them, then the intake is emptied.
+//! Judges nothing: a row that somebody changed in the intake is changed in the database, where `verify` finds it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ringfence_spec::Problem;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::digest::Digest;
+use crate::head::{Head, Mark, Place};
+use crate::home::{DATABASE, Turn};
+use crate::keys::{KeyBody, PublicKey};
+use crate::line::{Line, Stored};
+use crate::store::{Store, Tail};
+use crate::{fault, index, schema};
+
+/// The columns that make a [`Line`], in the order that [`line_of`] reads.
+pub(crate) const LINE_COLUMNS: &str = "seq, at_ms, epoch, writer, kind, run_id, session, client, tool, status, \
+                                       risk, body_hash, chain, body";
+
+impl Store {
+    /// Takes the turn and folds what is in the intake.
+    pub(crate) fn fold_now(&mut self) -> Result<(), Problem> {
+        let lock = Arc::clone(&self.lock);
+        let _turn = Turn::wait(&lock, self.home.path())?;
+        // What is wrong goes into the chain before it could be covered up.
+        self.append_in_turn(&[])?;
+        let (tail, _) = self.tail()?;
+        self.fold(tail)
+    }
+
+    /// Moves every row of the intake into the database. The caller has the turn.
+    pub(crate) fn fold(&mut self, tail: Tail) -> Result<(), Problem> {
+        let text = self.intake_text()?;
+        if text.is_empty() {
+            return Ok(());
+        }
+        if lines(&text).any(|line| line.is_err()) {
+            // It cannot be a row, and must not be lost for whoever wants to know what it was.
+            self.set_aside(0, text.len() as u64)?;
+        }
+        self.make_database()?;
+        let Some(db) = &self.db else { return Ok(()) };
+        self.sql(insert_all(db, &text))?;
+        // Looking up is slower without it, and nothing else; the next block tries again.
+        let _ = index::close_blocks(db);
+        let path = self.home.path().to_owned();
+        let key = *self.secret_of(tail.epoch)?.mac_key();
+        self.intake.set_len(0).map_err(|e| fault::from_io(&path, "ftruncate", &e))?;
+        let mark = Mark { intake_bytes: 0, ..tail.mark };
+        self.write_head(&Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))?;
+        self.shorten_log();
+        Ok(())
+    }
+
+    /// Where the rows in the database end, and in which epoch.
+    pub(crate) fn database_tail(&mut self) -> Result<Option<(Place, i64)>, Problem> {
+        if !self.connect()? {
+            return Ok(None);
+        }
+        let Some(db) = &self.db else { return Ok(None) };
+        self.sql(database_tail(db))
+    }
+
+    /// The public key that the database names for `epoch`.
+    pub(crate) fn database_key(&mut self, epoch: i64) -> Result<Option<PublicKey>, Problem> {
+        if !self.connect()? {
+            return Ok(None);
+        }
+        let Some(db) = &self.db else { return Ok(None) };
+        self.sql(announced_key(db, epoch))
+    }
+
+    /// Connects to the database; false when there is none yet.
+    fn connect(&mut self) -> Result<bool, Problem> {
+        if self.db.is_none() && schema::glance(&self.home)? {
+            self.db = Some(schema::connect(&self.home)?);
+        }
+        Ok(self.db.is_some())
+    }
+
+    /// Connects to the database, made or migrated where it has to be.
+    pub(crate) fn make_database(&mut self) -> Result<(), Problem> {
+        if !self.connect()? {
+            self.home.find_or_make(DATABASE)?;
+            let db = schema::connect(&self.home)?;
+            self.sql(schema::prepare_empty(&db))?;
+            self.db = Some(db);
+        }
+        let Some(db) = &self.db else { return Ok(()) };
+        let version = schema::version(&self.home, db)?;
+        if !schema::is_old(version) {
+            return Ok(());
+        }
+        let migrate = || {
+            let tx = db.unchecked_transaction()?;
+            schema::migrate(db, version)?;
+            tx.commit()
+        };
+        self.sql(migrate())
+    }
+
+    /// Brings SQLite's log into its file and empties it, so that the next to open it has nothing to read. A reader may
+    /// keep that from happening; the next fold does it.
+    pub(crate) fn shorten_log(&self) {
+        let Some(db) = &self.db else { return };
+        let _ = db.busy_timeout(Duration::ZERO);
+        let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = db.busy_timeout(schema::BUSY);
+    }
+}
+
+/// The lines of a text, each a row or not.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Result<Line, serde_json::Error>> {
+    let lines = text.split_inclusive(|b| *b == b'\n').filter(|line| line.len() > 1);
+    lines.map(|line| match line.strip_suffix(b"\n") {
+        Some(line) => serde_json::from_slice(line),
+        None => Err(serde::de::Error::custom("no line end")),
+    })
+}
+
+/// Reads a file from its start.
+pub(crate) fn read_all(file: &File) -> std::io::Result<Vec<u8>> {
+    let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut text = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        match file.read_at(&mut text[filled..], filled as u64)? {
+            0 => break,
+            n => filled += n,
+        }
+    }
+    text.truncate(filled);
+    Ok(text)
+}
+
+/// The key that a `key` row announces for `epoch`.
+pub(crate) fn key_of(line: &Line, epoch: i64) -> Option<PublicKey> {
+    let body: KeyBody = (line.kind == "key").then(|| line.parse_body())??;
+    (body.epoch == epoch).then_some(body.public)
+}
+
+/// A row of a query for [`LINE_COLUMNS`].
+pub(crate) fn line_of(row: &Row<'_>) -> rusqlite::Result<Line> {
+    Ok(Line {
+        seq: row.get(0)?,
+        at_ms: row.get(1)?,
+        epoch: row.get(2)?,
+        writer: row.get(3)?,
+        kind: row.get(4)?,
+        run_id: row.get(5)?,
+        session: row.get(6)?,
+        client: row.get(7)?,
+        tool: row.get(8)?,
+        status: row.get(9)?,
+        risk: row.get(10)?,
+        body_hash: Digest::from_bytes(row.get(11)?),
+        chain: Digest::from_bytes(row.get(12)?),
+        body: row.get::<_, Option<Vec<u8>>>(13)?.map(Stored),
+    })
+}
+
+/// Where the rows in `db` end, and in which epoch.
+pub(crate) fn database_tail(db: &Connection) -> rusqlite::Result<Option<(Place, i64)>> {
+    db.prepare_cached("SELECT seq, chain, epoch FROM entries ORDER BY seq DESC LIMIT 1")?
+        .query_row([], |row| {
+            let place = Place { seq: row.get(0)?, chain: Digest::from_bytes(row.get(1)?) };
+            Ok((place, row.get(2)?))
+        })
+        .optional()
+}
+
+fn announced_key(db: &Connection, epoch: i64) -> rusqlite::Result<Option<PublicKey>> {
+    let query = format!("SELECT {LINE_COLUMNS} FROM entries WHERE kind = 'key' AND epoch = ?1");
+    let mut statement = db.prepare(&query)?;
+    let mut lines = statement.query_map([epoch], line_of)?;
+    Ok(lines.find_map(|line| key_of(&line.ok()?, epoch)))
+}
+
+fn insert_all(db: &Connection, text: &[u8]) -> rusqlite::Result<()> {
+    let tx = db.unchecked_transaction()?;
+    {
+        // A row may be there: a fold that died between the commit and the end of the intake. The intake is right, for
+        // the head watches over it.
+        let mut insert = db.prepare_cached(
+            "INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )?;
+        for line in lines(text).flatten() {
+            insert.execute(params![
+                line.seq,
+                line.at_ms,
+                line.epoch,
+                line.writer,
+                line.kind,
+                line.run_id,
+                line.session,
+                line.client,
+                line.tool,
+                line.status,
+                line.risk,
+                line.body_hash.bytes(),
+                line.chain.bytes(),
+                line.body.as_ref().map(|body| &body.0),
+            ])?;
+        }
+    }
+    tx.commit()
+}

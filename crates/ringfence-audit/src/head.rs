@@ -1,0 +1,153 @@
+//! The head: where the chain stands, kept outside the rows under a MAC, so that missing rows show.
+//!
+//! It is written twice for each append. Before the rows are written it names where the chain stands and where it is going;
+//! after that, where it went. So an intake that stands anywhere else was not left there by a crash.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::digest::{Digest, hex, unhex};
+
+/// Padded to this, so that an overwrite in place replaces all of it, within one page.
+const BYTES: usize = 1024;
+
+/// A place in the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The row.
+    pub seq: i64,
+    /// The chain's value after it.
+    pub chain: Digest,
+}
+
+/// A place in the chain, and how long the intake is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    pub(crate) place: Place,
+    pub(crate) intake_bytes: u64,
+}
+
+/// What the head file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Head {
+    /// Where the chain stands for sure.
+    pub(crate) at: Mark,
+    /// Where an append is taking it, between the two writes.
+    pub(crate) going_to: Option<Mark>,
+    /// The last row that is in the database; later ones are in the intake.
+    pub(crate) folded: i64,
+    /// The epoch of the row it stands at, whose key made the MAC.
+    pub(crate) epoch: i64,
+    /// The boot in which it was written: across a loss of power files may be older or younger than each other.
+    pub(crate) boot: String,
+    mac: String,
+}
+
+impl Head {
+    pub(crate) fn new(at: Mark, folded: i64, epoch: i64, boot: &str, key: &[u8; 32]) -> Self {
+        let (boot, mac) = (boot.to_owned(), String::new());
+        let mut head = Self { at, going_to: None, folded, epoch, boot, mac };
+        head.mac = hex(&head.hmac(key).finalize().into_bytes());
+        head
+    }
+
+    /// The same on the way to `going_to`.
+    pub(crate) fn on_the_way(mut self, going_to: Mark, key: &[u8; 32]) -> Self {
+        self.going_to = Some(going_to);
+        self.mac = hex(&self.hmac(key).finalize().into_bytes());
+        self
+    }
+
+    /// Whether the MAC is right.
+    pub(crate) fn is_genuine(&self, key: &[u8; 32]) -> bool {
+        let mac = unhex::<32>(&self.mac);
+        mac.is_some_and(|mac| self.hmac(key).verify_slice(&mac).is_ok())
+    }
+
+    /// Reads the file; `None` when it is empty or not a head.
+    pub(crate) fn read(file: &File) -> Option<Self> {
+        let mut bytes = [0u8; BYTES];
+        let n = file.read_at(&mut bytes, 0).ok()?;
+        serde_json::from_slice(bytes[..n].trim_ascii_end()).ok()
+    }
+
+    /// Overwrites the file in one write.
+    pub(crate) fn write(&self, file: &File) -> std::io::Result<()> {
+        file.write_all_at(&self.to_bytes(), 0)
+    }
+
+    /// The file's content.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
+        text.resize(BYTES - 1, b' ');
+        text.push(b'\n');
+        text
+    }
+
+    fn hmac(&self, key: &[u8; 32]) -> Hmac<Sha256> {
+        // HMAC fills a short key up with zeros to the block of its hash.
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(key);
+        let mut mac = Hmac::<Sha256>::new(&block.into());
+        mac.update(b"ringfence head 1\0");
+        let nowhere = Mark { place: Place { seq: -1, chain: Digest::ZERO }, intake_bytes: 0 };
+        for mark in [self.at, self.going_to.unwrap_or(nowhere)] {
+            mac.update(&mark.place.seq.to_be_bytes());
+            mac.update(mark.place.chain.bytes());
+            mac.update(&mark.intake_bytes.to_be_bytes());
+        }
+        mac.update(&self.folded.to_be_bytes());
+        mac.update(&self.epoch.to_be_bytes());
+        mac.update(self.boot.as_bytes());
+        mac
+    }
+}
+
+/// The id of this boot, empty when the host does not tell.
+pub(crate) fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(seq: i64) -> Mark {
+        Mark { place: Place { seq, chain: Digest::of(&seq.to_be_bytes()) }, intake_bytes: 9 }
+    }
+
+    #[test]
+    fn a_changed_head_is_not_genuine() {
+        let head = Head::new(mark(5), 0, 1, "boot", &[1; 32]);
+        assert!(head.is_genuine(&[1; 32]));
+        assert!(!head.is_genuine(&[2; 32]));
+        let forgeries = [
+            Head { at: mark(4), ..head.clone() },
+            Head { going_to: Some(mark(6)), ..head.clone() },
+            Head { folded: 1, ..head.clone() },
+            Head { epoch: 2, ..head.clone() },
+            Head { boot: "another".to_owned(), ..head.clone() },
+        ];
+        for forged in forgeries {
+            assert!(!forged.is_genuine(&[1; 32]), "{forged:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_head_fits() {
+        let far = Mark {
+            place: Place { seq: i64::MAX, chain: Digest::of(b"") },
+            intake_bytes: u64::MAX,
+        };
+        let head = Head::new(far, i64::MAX, i64::MAX, &"x".repeat(36), &[1; 32]);
+        let head = head.on_the_way(far, &[1; 32]);
+        assert!(serde_json::to_vec(&head).unwrap().len() < BYTES);
+    }
+}

@@ -1,0 +1,229 @@
+//! The ledger's directory: made private, opened by handle, refused when somebody else could have touched it.
+
+use std::fs::{DirBuilder, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use ringfence_spec::Problem;
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::fault;
+
+pub(crate) const DATABASE: &str = "ledger.db";
+pub(crate) const INTAKE: &str = "ledger.intake";
+pub(crate) const HEAD: &str = "ledger.head";
+pub(crate) const LOCK: &str = "ledger.lock";
+pub(crate) const KEYS: &str = "keys";
+pub(crate) const ARCHIVES: &str = "archives";
+
+/// An open directory of ours.
+#[derive(Debug)]
+pub(crate) struct Home {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+/// The lock all writers share. Dropping it lets the next one in.
+#[derive(Debug)]
+pub(crate) struct Turn<'a>(&'a File);
+
+impl Home {
+    /// Opens the directory, or makes it and its parents.
+    pub(crate) fn create(path: &Path) -> Result<Self, Problem> {
+        match Self::open_dir(path) {
+            Err(Errno::NOENT) => {
+                DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(path)
+                    .map_err(|e| fault::from_io(path, "mkdir", &e))?;
+                Self::open(path)
+            }
+            Err(errno) => Err(fault::from_errno(path, "open", errno)),
+            Ok(dir) => Self::checked(dir, path),
+        }
+    }
+
+    /// Opens the directory.
+    pub(crate) fn open(path: &Path) -> Result<Self, Problem> {
+        let dir = Self::open_dir(path).map_err(|errno| match errno {
+            Errno::NOENT => fault::missing(path),
+            errno => fault::from_errno(path, "open", errno),
+        })?;
+        Self::checked(dir, path)
+    }
+
+    fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            // With O_DIRECTORY a link is answered so, and so is a file; only the first is about links.
+            Err(Errno::NOTDIR) if path.is_symlink() => Err(Errno::LOOP),
+            other => other,
+        }
+    }
+
+    fn checked(dir: OwnedFd, path: &Path) -> Result<Self, Problem> {
+        let stat = rustix::fs::fstat(&dir).map_err(|e| fault::from_errno(path, "fstat", e))?;
+        belongs_to_us(&stat, path)?;
+        // SQLite wants a path and refuses links in it, so it gets one without.
+        let path = path.canonicalize().map_err(|e| fault::from_io(path, "realpath", &e))?;
+        Ok(Self { dir, path })
+    }
+
+    /// Where it is, without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a file of it is.
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Opens a file of ours, never through a link, or says that there is none.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<File>, Problem> {
+        match self.open_file(name, OFlags::RDWR) {
+            Err(Errno::NOENT) => Ok(None),
+            other => self.owned(name, other).map(Some),
+        }
+    }
+
+    /// Opens a file of ours, or makes it.
+    pub(crate) fn find_or_make(&self, name: &str) -> Result<File, Problem> {
+        // Most often it is there, and O_CREAT takes a lock on the directory.
+        match self.open_file(name, OFlags::RDWR) {
+            Err(Errno::NOENT) => {
+                self.owned(name, self.open_file(name, OFlags::RDWR | OFlags::CREATE))
+            }
+            other => self.owned(name, other),
+        }
+    }
+
+    /// Makes a directory in it, if it is not there.
+    pub(crate) fn make_dir(&self, name: &str) -> Result<Self, Problem> {
+        let path = self.join(name);
+        match rustix::fs::mkdirat(&self.dir, name, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => Self::open(&path),
+            Err(errno) => Err(fault::from_errno(&path, "mkdirat", errno)),
+        }
+    }
+
+    /// Writes a file as a whole or not at all, and waits until it is on disk.
+    pub(crate) fn write_atomically(&self, name: &str, content: &[u8]) -> Result<(), Problem> {
+        let draft = format!("{name}.new");
+        let path = self.join(name);
+        let result = self.write_draft(&draft, content).and_then(|()| {
+            rustix::fs::renameat(&self.dir, &draft, &self.dir, name)?;
+            rustix::fs::fsync(&self.dir)
+        });
+        result.map_err(|errno| {
+            self.remove(&draft);
+            fault::from_errno(&path, "write", errno)
+        })
+    }
+
+    fn write_draft(&self, draft: &str, content: &[u8]) -> Result<(), Errno> {
+        let file = self.open_file(draft, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+        let mut rest = content;
+        while !rest.is_empty() {
+            let written = rustix::io::write(&file, rest)?;
+            rest = &rest[written..];
+        }
+        rustix::fs::fsync(&file)
+    }
+
+    /// Makes an empty file to be written and then named by [`Home::publish`].
+    pub(crate) fn draft(&self, name: &str) -> Result<File, Problem> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        self.owned(name, self.open_file(name, flags))
+    }
+
+    /// Waits until a draft is on disk, and gives it its name.
+    pub(crate) fn publish(&self, file: &File, draft: &str, name: &str) -> Result<(), Problem> {
+        let steps = || {
+            rustix::fs::fsync(file)?;
+            rustix::fs::renameat(&self.dir, draft, &self.dir, name)?;
+            rustix::fs::fsync(&self.dir)
+        };
+        steps().map_err(|errno| fault::from_errno(&self.join(name), "rename", errno))
+    }
+
+    /// Removes a file; it is fine when there is none.
+    pub(crate) fn remove(&self, name: &str) {
+        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+    }
+
+    /// Size of a file, 0 when there is none.
+    pub(crate) fn size(&self, name: &str) -> u64 {
+        rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
+            .ok()
+            .and_then(|stat| u64::try_from(stat.st_size).ok())
+            .unwrap_or(0)
+    }
+
+    /// Names in it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
+        entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect()
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        // Nonblocking, because a FIFO by that name would hold the opener forever.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o600))
+    }
+
+    fn owned(&self, name: &str, opened: Result<OwnedFd, Errno>) -> Result<File, Problem> {
+        let path = self.join(name);
+        let fd = opened.map_err(|errno| fault::from_errno(&path, "openat", errno))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| fault::from_errno(&path, "fstat", e))?;
+        belongs_to_us(&stat, &path)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(fault::foreign(&path, "it is not a regular file"));
+        }
+        Ok(File::from(fd))
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// Waits for the turn to write.
+    pub(crate) fn wait(lock: &'a File, path: &Path) -> Result<Self, Problem> {
+        Self::take(lock, FlockOperation::LockExclusive, path)
+    }
+
+    /// Waits until nobody writes, and keeps writers out.
+    pub(crate) fn wait_to_read(lock: &'a File, path: &Path) -> Result<Self, Problem> {
+        Self::take(lock, FlockOperation::LockShared, path)
+    }
+
+    fn take(lock: &'a File, how: FlockOperation, path: &Path) -> Result<Self, Problem> {
+        loop {
+            match rustix::fs::flock(lock, how) {
+                Ok(()) => return Ok(Self(lock)),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(fault::from_errno(path, "flock", errno)),
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::fs::flock(self.0, FlockOperation::Unlock);
+    }
+}
+
+fn belongs_to_us(stat: &Stat, path: &Path) -> Result<(), Problem> {
+    let us = rustix::process::geteuid().as_raw();
+    if stat.st_uid != us {
+        return Err(fault::foreign(path, format!("user {} owns it, not {us}", stat.st_uid)));
+    }
+    if stat.st_mode & 0o022 != 0 {
+        let mode = stat.st_mode & 0o7777;
+        return Err(fault::foreign(path, format!("others may write it: its mode is {mode:o}"))
+            .hint(format!("chmod go-rwx {path:?}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! The ledger as a writer sees it. Threads that append at once share one transaction: the first to come writes for all
+//! that came while it wrote before. No thread is started.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use ringfence_spec::Problem;
+
+use crate::entry::{Entry, stored_name};
+use crate::home::Home;
+use crate::keys::{PublicKey, random_bytes, root_on_disk};
+use crate::redact::Redactor;
+use crate::seal::SealKey;
+use crate::store::{Draft, Rules, Store};
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// What an acknowledged row survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The death of every process: the row is with the kernel.
+    #[default]
+    ProcessDeath,
+    /// The loss of power too: every commit waits for the disk.
+    PowerLoss,
+}
+
+/// How a ledger is written.
+#[derive(Clone)]
+pub struct Settings {
+    /// Takes secrets out of every text before it is written.
+    pub redactor: Arc<dyn Redactor>,
+    /// What an acknowledged row survives.
+    pub durability: Durability,
+    /// Seals bodies when given.
+    pub seal: Option<SealKey>,
+    /// A signing key is replaced when it is this old.
+    pub epoch_ms_max: i64,
+    /// A signing key is replaced after so many rows.
+    pub epoch_rows_max: i64,
+}
+
+impl Settings {
+    /// The usual settings: a key a day, no wait for the disk, bodies in the clear.
+    pub fn new(redactor: impl Redactor + 'static) -> Self {
+        Self {
+            redactor: Arc::new(redactor),
+            durability: Durability::default(),
+            seal: None,
+            epoch_ms_max: DAY_MS,
+            epoch_rows_max: 100_000,
+        }
+    }
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").field("durability", &self.durability).finish_non_exhaustive()
+    }
+}
+
+/// An open ledger. Any number of threads and processes may append to the same directory.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(crate) store: Mutex<Store>,
+    queue: Mutex<Queue>,
+    answered: Condvar,
+    /// Names this ledger in the rows it starts. A byte of the lock file at this offset is held as long as it lives.
+    pub(crate) writer: i64,
+    pub(crate) settings: Settings,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Vec<(u64, Vec<Draft>)>,
+    answers: HashMap<u64, Result<Vec<i64>, Problem>>,
+    next_ticket: u64,
+    /// Somebody is writing; whoever comes waits, and is written for.
+    is_led: bool,
+}
+
+impl Ledger {
+    /// Opens the ledger in `dir`, or makes it.
+    pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
+        let rules = Rules {
+            epoch_ms_max: settings.epoch_ms_max,
+            epoch_rows_max: settings.epoch_rows_max,
+            durability: settings.durability,
+        };
+        let store = Store::open(Home::create(dir)?, rules)?;
+        let writer = hold_name(&store)?;
+        let queue = Mutex::default();
+        Ok(Self { store: Mutex::new(store), queue, answered: Condvar::new(), writer, settings })
+    }
+
+    /// Appends a row and returns its number. When this returns the row is in the ledger.
+    pub fn append(&self, entry: &Entry) -> Result<i64, Problem> {
+        let seqs = self.append_all(std::slice::from_ref(entry))?;
+        seqs.first().copied().ok_or_else(|| Problem::internal("ledger_empty", "no row was written"))
+    }
+
+    /// Appends rows together: all of them are in the ledger when this returns, or none.
+    pub fn append_all(&self, entries: &[Entry]) -> Result<Vec<i64>, Problem> {
+        let drafts = entries.iter().map(|e| self.draft(e)).collect::<Result<Vec<_>, _>>()?;
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        queue.waiting.push((ticket, drafts));
+        loop {
+            if let Some(answer) = queue.answers.remove(&ticket) {
+                return answer;
+            }
+            if queue.is_led {
+                queue = self.answered.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            queue.is_led = true;
+            let batch = std::mem::take(&mut queue.waiting);
+            drop(queue);
+            let answers = self.write(batch);
+            queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.is_led = false;
+            queue.answers.extend(answers);
+            self.answered.notify_all();
+        }
+    }
+
+    /// Signs the chain as it stands, for callers about to show or copy it.
+    pub fn checkpoint(&self) -> Result<(), Problem> {
+        self.store().checkpoint()
+    }
+
+    /// Ends the epoch: a new key takes over, the old one is destroyed.
+    pub fn rotate(&self) -> Result<(), Problem> {
+        self.store().rotate()
+    }
+
+    /// Folds the intake into the database. Worth calling while there is nothing to wait for, such as during a long run:
+    /// an append that finds the intake long does it instead, and waits for the disk.
+    pub fn tidy(&self) -> Result<(), Problem> {
+        self.store().fold_now()
+    }
+
+    /// The public half of the first key. Who keeps it elsewhere can tell this ledger from one made anew.
+    pub fn root_key(&self) -> Option<PublicKey> {
+        root_on_disk(&self.store().home)
+    }
+
+    pub(crate) fn store(&self) -> std::sync::MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, batch: Vec<(u64, Vec<Draft>)>) -> Vec<(u64, Result<Vec<i64>, Problem>)> {
+        let sizes: Vec<(u64, usize)> = batch.iter().map(|(t, drafts)| (*t, drafts.len())).collect();
+        let drafts: Vec<Draft> = batch.into_iter().flat_map(|(_, drafts)| drafts).collect();
+        let result = self.store().append(&drafts);
+        let mut rest: &[i64] = result.as_deref().unwrap_or(&[]);
+        let mut answers = Vec::with_capacity(sizes.len());
+        for (ticket, n) in sizes {
+            let answer = match &result {
+                Err(problem) => Err(problem.clone()),
+                Ok(_) => {
+                    let (own, others) = rest.split_at(n.min(rest.len()));
+                    rest = others;
+                    Ok(own.to_vec())
+                }
+            };
+            answers.push((ticket, answer));
+        }
+        answers
+    }
+
+    /// The row as it will be stored: redacted, bounded, sealed.
+    pub(crate) fn draft(&self, entry: &Entry) -> Result<Draft, Problem> {
+        let redactor = &*self.settings.redactor;
+        let name = |text: &Option<String>| text.as_deref().map(|t| stored_name(redactor, t));
+        let details = entry.details.clone().redacted(redactor);
+        let body = serde_json::to_vec(&details).map_err(|e| {
+            Problem::internal("ledger_body", "cannot write a row of the ledger").cause(e)
+        })?;
+        let body = self.sealed(body)?;
+        Ok(Draft {
+            at_ms: entry.at_ms,
+            kind: entry.kind,
+            run_id: entry.run_id.map(|id| id.to_string()),
+            session: name(&entry.session),
+            client: name(&entry.client),
+            tool: name(&entry.tool),
+            status: entry.status,
+            risk: entry.risk,
+            writer: self.writer,
+            body,
+        })
+    }
+
+    /// The body as it is stored.
+    pub(crate) fn sealed(&self, body: Vec<u8>) -> Result<Vec<u8>, Problem> {
+        match &self.settings.seal {
+            Some(key) => key.seal(&body),
+            None => Ok(body),
+        }
+    }
+}
+
+/// Picks a name nobody has and holds it as long as the lock file is open.
+fn hold_name(store: &Store) -> Result<i64, Problem> {
+    loop {
+        let mut bytes = [0; 8];
+        random_bytes(&mut bytes)?;
+        // Past every byte that a lock file has, and short of the end that a lock may have.
+        let name = (i64::from_be_bytes(bytes) & (i64::MAX >> 1)) | 1 << 32;
+        let held = ringfence_sys::hold_byte(&*store.lock, name);
+        if held.map_err(|e| crate::fault::unwritable(store.home.path(), e))? {
+            return Ok(name);
+        }
+    }
+}

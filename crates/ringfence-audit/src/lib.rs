@@ -1,0 +1,51 @@
+//! The ledger: what ran, who asked and how it ended, in a chain that cannot be quietly edited.
+//! Appends, answers queries, verifies, expires. Never decides whether a run may happen, and starts no thread.
+
+mod anchor;
+mod archive;
+mod digest;
+mod entry;
+mod export;
+mod fault;
+mod finding;
+mod fold;
+mod head;
+mod home;
+mod index;
+mod keys;
+mod ledger;
+mod line;
+mod page;
+mod reader;
+mod record;
+mod recover;
+mod redact;
+mod report;
+mod retention;
+mod scan;
+mod schema;
+mod seal;
+mod store;
+mod sum;
+mod tail;
+mod verify;
+mod words;
+
+pub use anchor::{Anchor, CommandSink, FileSink, Sink};
+pub use archive::{ArchiveCheck, verify_archive};
+pub use digest::Digest;
+pub use entry::{Details, Entry, RESULT_CHARS_MAX, Violation, Write, now_ms};
+pub use export::Format;
+pub use finding::{Fault, Finding, Verification};
+pub use head::Place;
+pub use keys::PublicKey;
+pub use ledger::{Durability, Ledger, Settings};
+pub use page::{Filter, Page, View};
+pub use reader::{LIMIT_MAX, Reader};
+pub use record::{BodyState, Record, Run};
+pub use redact::{KeepAll, Redactor};
+pub use report::{Durations, Report};
+pub use retention::{Expired, RETENTION_MS};
+pub use seal::SealKey;
+pub use verify::{Expectations, verify};
+pub use words::{Kind, Risk, RunStatus};

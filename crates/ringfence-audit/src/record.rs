@@ -1,0 +1,105 @@
+//! What a reader sees: a row with its body opened, and a run as both of its rows.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::digest::Digest;
+use crate::line::Line;
+use crate::seal::{SealKey, is_sealed};
+use crate::words::{Kind, Risk, RunStatus};
+
+/// Where a row's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BodyState {
+    /// In `details`.
+    Present,
+    /// Archived and cleared.
+    Expired,
+    /// Sealed under a key that was not given.
+    Sealed,
+    /// Not what a body looks like.
+    Damaged,
+}
+
+/// A row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Record {
+    /// Its number, from 1 on without holes.
+    pub seq: i64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What it tells; null for a word this program does not know.
+    pub kind: Option<Kind>,
+    /// The run or call.
+    pub run_id: Option<String>,
+    /// The session.
+    pub session: Option<String>,
+    /// Who asked.
+    pub client: Option<String>,
+    /// The tool or subcommand.
+    pub tool: Option<String>,
+    /// How it ended; for a start without an end, how it stands.
+    pub status: Option<RunStatus>,
+    /// How much harm it could do.
+    pub risk: Option<Risk>,
+    /// Where the body is.
+    pub body: BodyState,
+    /// The body: [`crate::Details`] for all rows but the ledger's own.
+    pub details: Option<Value>,
+    /// The epoch whose key covers it.
+    pub epoch: i64,
+    /// The chain's value after it.
+    pub chain: Digest,
+}
+
+/// A run or call, by its rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Its id.
+    pub run_id: String,
+    /// How it ended or stands.
+    pub status: Option<RunStatus>,
+    /// Its first row.
+    pub start: Option<Record>,
+    /// Its last row, which repeats who asked for what.
+    pub end: Option<Record>,
+}
+
+impl Record {
+    pub(crate) fn of(line: Line, seal: Option<&SealKey>) -> Self {
+        let (body, details) = open(&line, seal);
+        let word = |text: &Option<String>| text.clone().unwrap_or_default();
+        Self {
+            seq: line.seq,
+            at_ms: line.at_ms,
+            kind: line.kind.parse().ok(),
+            status: word(&line.status).parse().ok(),
+            risk: word(&line.risk).parse().ok(),
+            run_id: line.run_id,
+            session: line.session,
+            client: line.client,
+            tool: line.tool,
+            body,
+            details,
+            epoch: line.epoch,
+            chain: line.chain,
+        }
+    }
+}
+
+fn open(line: &Line, seal: Option<&SealKey>) -> (BodyState, Option<Value>) {
+    let Some(stored) = &line.body else { return (BodyState::Expired, None) };
+    let opened = if is_sealed(&stored.0) {
+        let Some(body) = seal.and_then(|key| key.open(&stored.0)) else {
+            return (BodyState::Sealed, None);
+        };
+        serde_json::from_slice(&body)
+    } else {
+        serde_json::from_slice(&stored.0)
+    };
+    match opened {
+        Ok(details) => (BodyState::Present, Some(details)),
+        Err(_) => (BodyState::Damaged, None),
+    }
+}

@@ -1,0 +1,135 @@
+//! Bodies that are old, or of a session that was deleted: archived, then cleared, and a row says so. The rows themselves
+//! stay, so that the chain does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ringfence_spec::Problem;
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+
+use crate::archive;
+use crate::digest::Digest;
+use crate::entry::stored_name;
+use crate::home::Turn;
+use crate::ledger::Ledger;
+use crate::store::{Draft, Store};
+use crate::words::Kind;
+
+/// How long bodies are kept when nobody says otherwise: 90 days.
+pub const RETENTION_MS: i64 = 90 * 24 * 3600 * 1000;
+
+/// Rows cleared in one transaction, during which nobody else can write.
+const ROWS_AT_ONCE: usize = 5000;
+
+/// The rows whose bodies may go; the ledger's own never do.
+const CLEARABLE: &str = "body IS NOT NULL AND kind NOT IN ('key', 'checkpoint', 'expire', 'gap')";
+
+/// What was archived and cleared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Expired {
+    /// How many bodies.
+    pub rows: usize,
+    /// The archive; null when there was nothing to archive.
+    pub archive: Option<PathBuf>,
+}
+
+/// The body of an `expire` row.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExpireBody {
+    pub(crate) reason: String,
+    /// Rows whose bodies are cleared, as ranges with both ends.
+    pub(crate) cleared: Vec<(i64, i64)>,
+    /// The archive's file name, and the digest that its last line signs.
+    pub(crate) archive: String,
+    pub(crate) sha256: Digest,
+}
+
+impl Ledger {
+    /// Archives and clears the bodies of all rows up to the first that is not before `before_ms`.
+    pub fn expire(&self, before_ms: i64) -> Result<Expired, Problem> {
+        self.clear("expired", |db| {
+            // A prefix of the chain, not every row with an old time: clocks go back, rows do not.
+            let kept: i64 = db.query_row(
+                "SELECT coalesce((SELECT seq FROM entries WHERE at_ms >= ?1 ORDER BY seq LIMIT 1), 1 << 62)",
+                [before_ms],
+                |row| row.get(0),
+            )?;
+            let query = format!("SELECT seq FROM entries WHERE seq < ?1 AND {CLEARABLE} ORDER BY seq");
+            let mut statement = db.prepare(&query)?;
+            statement.query_map([kept], |row| row.get(0))?.collect()
+        })
+    }
+
+    /// Archives and clears the bodies of a session that was deleted.
+    pub fn archive_session(&self, session: &str) -> Result<Expired, Problem> {
+        let stored = stored_name(&*self.settings.redactor, session);
+        self.clear("session deleted", |db| {
+            let query =
+                format!("SELECT seq FROM entries WHERE session = ?1 AND {CLEARABLE} ORDER BY seq");
+            let mut statement = db.prepare(&query)?;
+            statement.query_map(params![stored], |row| row.get(0))?.collect()
+        })
+    }
+
+    fn clear(
+        &self,
+        reason: &str,
+        choose: impl FnOnce(&Connection) -> rusqlite::Result<Vec<i64>>,
+    ) -> Result<Expired, Problem> {
+        let mut store = self.store();
+        store.fold_now()?;
+        let Some(db) = &store.db else { return Ok(Expired { rows: 0, archive: None }) };
+        let seqs = store.sql(choose(db))?;
+        if seqs.is_empty() {
+            return Ok(Expired { rows: 0, archive: None });
+        }
+        // First it is on disk, signed; then a row says so; then the bodies go. A crash in between loses nothing.
+        let (archive, sha256) = archive::write(&mut store, &seqs, reason)?;
+        let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for some in seqs.chunks(ROWS_AT_ONCE) {
+            let body = ExpireBody {
+                reason: reason.to_owned(),
+                cleared: ranges(some),
+                archive: name.clone(),
+                sha256,
+            };
+            clear_some(&mut store, &body)?;
+        }
+        Ok(Expired { rows: seqs.len(), archive: Some(archive) })
+    }
+}
+
+fn clear_some(store: &mut Store, body: &ExpireBody) -> Result<(), Problem> {
+    let lock = Arc::clone(&store.lock);
+    let _turn = Turn::wait(&lock, store.home.path())?;
+    store.append_in_turn(&[Draft::own(Kind::Expire, body)])?;
+    let Some(db) = &store.db else { return Ok(()) };
+    let clear = || {
+        // What is cleared must not stay in free pages.
+        db.execute_batch("PRAGMA secure_delete = ON")?;
+        let tx = db.unchecked_transaction()?;
+        let statement =
+            format!("UPDATE entries SET body = NULL WHERE seq BETWEEN ?1 AND ?2 AND {CLEARABLE}");
+        for (first, last) in &body.cleared {
+            db.prepare_cached(&statement)?.execute([first, last])?;
+        }
+        tx.commit()
+    };
+    store.sql(clear())?;
+    store.shorten_log();
+    Ok(())
+}
+
+/// Ascending numbers as ranges with both ends.
+fn ranges(seqs: &[i64]) -> Vec<(i64, i64)> {
+    let mut ranges: Vec<(i64, i64)> = Vec::new();
+    for seq in seqs {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *seq => *last = *seq,
+            _ => ranges.push((*seq, *seq)),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,118 @@
+//! The database: its tables, its numbered migrations, and how a connection is opened.
+
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use ringfence_spec::Problem;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::fault;
+use crate::home::{DATABASE, Home};
+
+/// How long a statement waits for another process: a checkpoint or a recovery of the log, both short.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
+
+/// Each brings the schema from its index to the next number.
+const MIGRATIONS: &[&str] = &["
+    -- The ledger. `chain` covers all other columns, the body by its hash.
+    CREATE TABLE entries (
+        seq INTEGER PRIMARY KEY,
+        at_ms INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        writer INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        run_id TEXT,
+        session TEXT,
+        client TEXT,
+        tool TEXT,
+        status TEXT,
+        risk TEXT,
+        body_hash BLOB NOT NULL,
+        chain BLOB NOT NULL,
+        body BLOB
+    ) STRICT;
+    -- Three tables made from it, one block of rows at a time, for looking things up.
+    CREATE TABLE marks (term TEXT, block INTEGER, bits BLOB NOT NULL, PRIMARY KEY (term, block)) STRICT, WITHOUT ROWID;
+    CREATE TABLE spans (block INTEGER PRIMARY KEY, at_min INTEGER NOT NULL, at_max INTEGER NOT NULL) STRICT;
+    CREATE TABLE runs (run_id TEXT PRIMARY KEY, start_seq INTEGER, end_seq INTEGER) STRICT, WITHOUT ROWID;
+    CREATE INDEX open_runs ON runs (start_seq) WHERE end_seq IS NULL;
+"];
+
+/// The schema this program writes.
+const NEWEST: i64 = MIGRATIONS.len() as i64;
+
+/// A connection to an existing database, which may be empty.
+pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let problem = |e: &rusqlite::Error| fault::from_sqlite(home.path(), e);
+    let db = Connection::open_with_flags(home.join(DATABASE), flags).map_err(|e| problem(&e))?;
+    let configure = || -> rusqlite::Result<()> {
+        db.busy_timeout(BUSY)?;
+        // A process that ran one command must not wait for the disk at its end.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Triggers and views somebody put into the file are not ours to run.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        db.set_prepared_statement_cache_capacity(32);
+        // Every fold empties the log, and rows leave the intake only when the disk has them.
+        db.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL")
+    };
+    configure().map_err(|e| problem(&e))?;
+    Ok(db)
+}
+
+/// Looks at the file without opening a database: false when there is none yet. What is no database, or one of a newer
+/// program, is refused before a row is written for it.
+pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
+    let Some(file) = home.find(DATABASE)? else { return Ok(false) };
+    let mut header = [0; 100];
+    let n = file.read_at(&mut header, 0).map_err(|e| fault::from_io(home.path(), "read", &e))?;
+    if n == 0 {
+        return Ok(false);
+    }
+    if n < header.len() || !header.starts_with(b"SQLite format 3\0") {
+        return Err(fault::corrupt(home.path(), format!("{DATABASE} is not a database")));
+    }
+    // https://www.sqlite.org/fileformat.html: the user version is at offset 60, big-endian.
+    let version = i64::from(i32::from_be_bytes([header[60], header[61], header[62], header[63]]));
+    known(home, version)?;
+    Ok(true)
+}
+
+/// The number of the schema: 0 for an empty database. A newer one than we know is refused.
+pub(crate) fn version(home: &Home, db: &Connection) -> Result<i64, Problem> {
+    let found: i64 = db
+        .query_row("PRAGMA user_version", [], |row| row.get(0))
+        .map_err(|e| fault::from_sqlite(home.path(), &e))?;
+    known(home, found)
+}
+
+fn known(home: &Home, version: i64) -> Result<i64, Problem> {
+    match version {
+        n if n > NEWEST => Err(fault::newer(home.path(), n, NEWEST)),
+        n if n < 0 => Err(fault::corrupt(home.path(), format!("schema {n}"))),
+        n => Ok(n),
+    }
+}
+
+/// Whether `version` needs [`migrate`].
+pub(crate) const fn is_old(version: i64) -> bool {
+    version < NEWEST
+}
+
+/// Properties of an empty database that must be set before its first table.
+pub(crate) fn prepare_empty(db: &Connection) -> rusqlite::Result<()> {
+    db.execute_batch("PRAGMA journal_mode = WAL")
+}
+
+/// Brings the schema up to date, inside the caller's transaction.
+pub(crate) fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
+    let done = usize::try_from(from).unwrap_or(0);
+    for step in MIGRATIONS.iter().skip(done) {
+        db.execute_batch(step)?;
+    }
+    db.pragma_update(None, "user_version", NEWEST)
+}

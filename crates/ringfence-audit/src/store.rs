@@ -1,0 +1,332 @@
+//! The one place that writes rows: lines appended to the intake under the writers' lock, with the head written before and
+//! after. Touches the database only to fold the intake into it, so that a process with two rows to write pays for two
+//! writes. Never called by two threads at once; `ledger.rs` sees to that.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use ringfence_spec::Problem;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use crate::digest::{Digest, chain};
+use crate::entry::now_ms;
+use crate::head::{Head, Mark, Place, boot_id};
+use crate::home::{DATABASE, HEAD, Home, INTAKE, LOCK, Turn};
+use crate::keys::{self, Secret};
+use crate::ledger::Durability;
+use crate::line::{Line, Stored};
+use crate::words::{Kind, Risk, RunStatus};
+use crate::{fault, fold, schema};
+
+/// Every row whose number this divides is a checkpoint; it is also the size of a block of the index.
+pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
+
+/// The intake is folded into the database when it is this long: some 500 rows, a few milliseconds of work.
+const INTAKE_BYTES: u64 = 256 << 10;
+/// A database that takes nothing must not let the intake grow for ever.
+const INTAKE_BYTES_MAX: u64 = 64 << 20;
+
+/// How a store writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) epoch_ms_max: i64,
+    pub(crate) epoch_rows_max: i64,
+    pub(crate) durability: Durability,
+}
+
+/// A row that lacks only its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) at_ms: i64,
+    pub(crate) kind: Kind,
+    pub(crate) run_id: Option<String>,
+    pub(crate) session: Option<String>,
+    pub(crate) client: Option<String>,
+    pub(crate) tool: Option<String>,
+    pub(crate) status: Option<RunStatus>,
+    pub(crate) risk: Option<Risk>,
+    pub(crate) writer: i64,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The body of a `gap` row: what was found when head and rows disagreed. The next head would have covered it up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GapBody {
+    pub(crate) why: String,
+    pub(crate) head: Option<Place>,
+    pub(crate) found: Place,
+}
+
+/// Where the chain ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    pub(crate) mark: Mark,
+    pub(crate) epoch: i64,
+    pub(crate) folded: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) home: Home,
+    pub(crate) lock: Arc<File>,
+    pub(crate) intake: File,
+    pub(crate) head: File,
+    pub(crate) boot: String,
+    /// Opened when it is first needed.
+    pub(crate) db: Option<Connection>,
+    secret: Option<Secret>,
+    rules: Rules,
+    /// The intake is folded when it is longer than this.
+    fold_at_bytes: u64,
+}
+
+impl Store {
+    /// Opens the ledger in `home`, or makes it.
+    pub(crate) fn open(home: Home, rules: Rules) -> Result<Self, Problem> {
+        let lock = Arc::new(home.find_or_make(LOCK)?);
+        if home.find(HEAD)?.is_none() {
+            // Somebody else may be making it right now.
+            let _turn = Turn::wait(&lock, home.path())?;
+            make(&home)?;
+        }
+        Self::open_existing(home, lock, rules)
+    }
+
+    /// Opens a ledger that is there.
+    pub(crate) fn open_existing(home: Home, lock: Arc<File>, rules: Rules) -> Result<Self, Problem> {
+        let head = home.find_or_make(HEAD)?;
+        let intake = home.find_or_make(INTAKE)?;
+        let folded = Head::read(&head).map_or(0, |head| head.folded);
+        if !schema::glance(&home)? && folded > 0 {
+            return Err(fault::corrupt(home.path(), "the database is gone"));
+        }
+        let (boot, fold_at_bytes) = (boot_id(), INTAKE_BYTES);
+        Ok(Self { home, lock, intake, head, boot, db: None, secret: None, rules, fold_at_bytes })
+    }
+
+    /// Appends rows. They are in the ledger when this returns, or none of them is.
+    pub(crate) fn append(&mut self, drafts: &[Draft]) -> Result<Vec<i64>, Problem> {
+        let lock = Arc::clone(&self.lock);
+        let _turn = Turn::wait(&lock, self.home.path())?;
+        self.append_in_turn(drafts)
+    }
+
+    /// The same for a caller who has the turn.
+    pub(crate) fn append_in_turn(&mut self, drafts: &[Draft]) -> Result<Vec<i64>, Problem> {
+        let (tail, gap) = self.tail()?;
+        let mut batch = Batch::after(tail);
+        if let Some(gap) = &gap {
+            batch.push(&Draft::own(Kind::Gap, gap));
+        }
+        let old = self.rotate_if_due(&mut batch)?;
+        let mut seqs = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            if (batch.place.seq + 1) % CHECKPOINT_ROWS == 0 {
+                let body = self.secret_of(batch.epoch)?.sign_checkpoint(batch.place);
+                batch.push(&Draft::own(Kind::Checkpoint, &body));
+            }
+            batch.push(draft);
+            seqs.push(batch.place.seq);
+        }
+        self.write(tail, &batch)?;
+        if old {
+            keys::destroy_others(&self.home, batch.epoch)?;
+        }
+        self.fold_if_long(tail.mark.intake_bytes)?;
+        Ok(seqs)
+    }
+
+    /// Ends the epoch now.
+    pub(crate) fn rotate(&mut self) -> Result<(), Problem> {
+        let at_once = Rules { epoch_rows_max: i64::MIN, ..self.rules };
+        let usual = std::mem::replace(&mut self.rules, at_once);
+        let result = self.append(&[]);
+        self.rules = usual;
+        result.map(|_| ())
+    }
+
+    /// Signs the chain as it stands.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Problem> {
+        let lock = Arc::clone(&self.lock);
+        let _turn = Turn::wait(&lock, self.home.path())?;
+        // What is wrong must be in the chain before it is signed.
+        self.append_in_turn(&[])?;
+        let (tail, _) = self.tail()?;
+        let body = self.secret_of(tail.epoch)?.sign_checkpoint(tail.mark.place);
+        self.append_in_turn(&[Draft::own(Kind::Checkpoint, &body)]).map(|_| ())
+    }
+
+    /// Where the chain stands, with whatever was wrong noted in it.
+    pub(crate) fn settled(&mut self) -> Result<(Place, i64), Problem> {
+        let lock = Arc::clone(&self.lock);
+        let _turn = Turn::wait(&lock, self.home.path())?;
+        self.append_in_turn(&[])?;
+        let (tail, _) = self.tail()?;
+        Ok((tail.mark.place, tail.epoch))
+    }
+
+    /// Writes the batch: head, rows, head.
+    fn write(&mut self, tail: Tail, batch: &Batch) -> Result<(), Problem> {
+        if batch.text.is_empty() {
+            return Ok(());
+        }
+        let bytes = tail.mark.intake_bytes + batch.text.len() as u64;
+        if bytes > INTAKE_BYTES_MAX {
+            self.fold(tail)?;
+            return Err(fault::busy(self.home.path(), "the intake was full; it is folded now"));
+        }
+        let to = Mark { place: batch.place, intake_bytes: bytes };
+        let boot = self.boot.clone();
+        let path = self.home.join(INTAKE);
+        let durable = self.rules.durability == Durability::PowerLoss;
+        let key = *self.secret_of(batch.epoch)?.mac_key();
+        let before = Head::new(tail.mark, tail.folded, batch.epoch, &boot, &key);
+        self.write_head(&before.on_the_way(to, &key))?;
+        let written = self
+            .intake
+            .write_all_at(&batch.text, tail.mark.intake_bytes)
+            .and_then(|()| if durable { self.intake.sync_data() } else { Ok(()) });
+        if let Err(error) = written {
+            // Half a row was never acknowledged, and must not be there when the next one comes.
+            let _ = self.intake.set_len(tail.mark.intake_bytes);
+            self.secret = None;
+            return Err(fault::from_io(&path, "write", &error));
+        }
+        // The rows are in. Should this write fail, the head still names them as where the chain was going.
+        let _ = self.write_head(&Head::new(to, tail.folded, batch.epoch, &boot, &key));
+        Ok(())
+    }
+
+    pub(crate) fn write_head(&self, head: &Head) -> Result<(), Problem> {
+        head.write(&self.head).map_err(|e| fault::from_io(&self.home.join(HEAD), "write", &e))
+    }
+
+    /// The key of the epoch, from memory or from its file.
+    pub(crate) fn secret_of(&mut self, epoch: i64) -> Result<&Secret, Problem> {
+        if self.secret.as_ref().is_none_or(|secret| secret.epoch != epoch) {
+            let found = Secret::load(&self.home, epoch)?;
+            let lost = || format!("the signing key of epoch {epoch} is gone");
+            self.secret = Some(found.ok_or_else(|| fault::corrupt(self.home.path(), lost()))?);
+        }
+        self.secret.as_ref().ok_or_else(|| fault::corrupt(self.home.path(), "no signing key"))
+    }
+
+    /// Announces a new key when it is time; true when the old one has to go after the commit.
+    fn rotate_if_due(&mut self, batch: &mut Batch) -> Result<bool, Problem> {
+        let now = now_ms();
+        let rules = self.rules;
+        let secret = self.secret_of(batch.epoch)?;
+        let due = now.saturating_sub(secret.since_ms) >= rules.epoch_ms_max
+            || batch.place.seq - secret.since_seq >= rules.epoch_rows_max;
+        if !due {
+            return Ok(false);
+        }
+        let old = secret.clone();
+        let next = Secret::random(batch.epoch + 1, now, batch.place.seq + 1)?;
+        next.store(&self.home)?;
+        let body = old.sign_key(&next, batch.place);
+        self.secret = Some(next);
+        batch.epoch += 1;
+        batch.push(&Draft::own(Kind::Key, &body));
+        Ok(true)
+    }
+
+    fn fold_if_long(&mut self, bytes: u64) -> Result<(), Problem> {
+        if bytes < self.fold_at_bytes {
+            return Ok(());
+        }
+        let (tail, _) = self.tail()?;
+        // The rows are safe in the intake whatever becomes of this, so a failure is not the appender's.
+        self.fold_at_bytes = match self.fold(tail) {
+            Ok(()) => INTAKE_BYTES,
+            Err(_) => bytes + INTAKE_BYTES,
+        };
+        Ok(())
+    }
+
+    pub(crate) fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, Problem> {
+        result.map_err(|e| fault::from_sqlite(self.home.path(), &e))
+    }
+}
+
+/// Rows on their way to the intake.
+struct Batch {
+    place: Place,
+    epoch: i64,
+    text: Vec<u8>,
+}
+
+impl Batch {
+    fn after(tail: Tail) -> Self {
+        Self { place: tail.mark.place, epoch: tail.epoch, text: Vec::with_capacity(1024) }
+    }
+
+    fn push(&mut self, draft: &Draft) {
+        let mut line = Line {
+            seq: self.place.seq + 1,
+            at_ms: draft.at_ms,
+            epoch: self.epoch,
+            writer: draft.writer,
+            kind: draft.kind.word().to_owned(),
+            run_id: draft.run_id.clone(),
+            session: draft.session.clone(),
+            client: draft.client.clone(),
+            tool: draft.tool.clone(),
+            status: draft.status.map(|status| status.word().to_owned()),
+            risk: draft.risk.map(|risk| risk.word().to_owned()),
+            body_hash: Digest::of(&draft.body),
+            chain: Digest::ZERO,
+            body: Some(Stored(draft.body.clone())),
+        };
+        line.chain = chain(&self.place.chain, &line.columns(), &line.body_hash);
+        line.write(&mut self.text);
+        self.place = Place { seq: line.seq, chain: line.chain };
+    }
+}
+
+/// Makes a ledger with its first key. What an interrupted attempt left is made again.
+fn make(home: &Home) -> Result<(), Problem> {
+    if home.size(HEAD) > 0 {
+        return Ok(());
+    }
+    // An attempt that died left one line, of a key that nobody has seen.
+    let rows = home.find(INTAKE)?.and_then(|file| fold::read_all(&file).ok()).unwrap_or_default();
+    if home.size(DATABASE) > 0 || fold::lines(&rows).count() > 1 {
+        // Rows without a head: `tail.rs` will say so in the ledger. An empty head must not look like a new ledger.
+        home.find_or_make(HEAD)?;
+        return Ok(());
+    }
+    let secret = Secret::random(1, now_ms(), 1)?;
+    secret.store(home)?;
+    let start = Place { seq: 0, chain: Digest::ZERO };
+    let mark = Mark { place: start, intake_bytes: 0 };
+    let mut batch = Batch::after(Tail { mark, epoch: 1, folded: 0 });
+    batch.push(&Draft::own(Kind::Key, &secret.sign_key(&secret, start)));
+    // The rows first, all at once, then the head by a rename: either it is a ledger or it is none.
+    home.write_atomically(INTAKE, &batch.text).and_then(|()| {
+        let to = Mark { place: batch.place, intake_bytes: batch.text.len() as u64 };
+        let head = Head::new(to, 0, 1, &boot_id(), secret.mac_key());
+        home.write_atomically(HEAD, &head.to_bytes())
+    })
+}
+
+impl Draft {
+    /// A row of the ledger's own.
+    pub(crate) fn own(kind: Kind, body: &impl Serialize) -> Self {
+        Self {
+            at_ms: now_ms(),
+            kind,
+            run_id: None,
+            session: None,
+            client: None,
+            tool: None,
+            status: None,
+            risk: None,
+            writer: 0,
+            body: serde_json::to_vec(body).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Where the chain ends, by the head; and what to make of it when head, intake and database do not agree.
+
+use ringfence_spec::Problem;
+
+use crate::fault;
+use crate::fold;
+use crate::head::{Head, Mark, Place};
+use crate::line::Line;
+use crate::store::{GapBody, Store, Tail};
+
+impl Store {
+    /// Where the chain ends. In the usual case that is one read of the head and one look at the intake's length.
+    /// What was done to the ledger comes back as a gap, which the caller must put into the chain.
+    pub(crate) fn tail(&mut self) -> Result<(Tail, Option<GapBody>), Problem> {
+        let bytes = self.intake_bytes()?;
+        let Some(head) = Head::read(&self.head) else { return self.tail_by_rows("head_missing") };
+        if !self.is_genuine(&head)? {
+            return self.tail_by_rows("head_forged");
+        }
+        let tail = Tail { mark: head.at, epoch: head.epoch, folded: head.folded };
+        if bytes == head.at.intake_bytes {
+            return self.before_the_way(&head, tail);
+        }
+        if let Some(to) = head.going_to {
+            // The writer died after its rows and before its second head.
+            if bytes == to.intake_bytes && self.last_place()? == Some(to.place) {
+                return Ok((Tail { mark: to, ..tail }, None));
+            }
+            if bytes > head.at.intake_bytes && bytes < to.intake_bytes {
+                // It died amid its rows, which nobody was told of.
+                self.cut_intake(head.at.intake_bytes)?;
+                return self.before_the_way(&head, tail);
+            }
+        }
+        if bytes < head.at.intake_bytes {
+            return self.shorter_than_known(tail, bytes);
+        }
+        self.longer_than_known(&head, tail, bytes)
+    }
+
+    /// The chain stands where the head says it stood before the last append.
+    fn before_the_way(
+        &mut self,
+        head: &Head,
+        tail: Tail,
+    ) -> Result<(Tail, Option<GapBody>), Problem> {
+        if head.going_to.is_none() {
+            return Ok((tail, None));
+        }
+        // The head names the epoch it was going to; the row it stands at may belong to the one before.
+        let lines = self.intake_lines()?;
+        let epoch = match lines.last() {
+            Some(line) => line.epoch,
+            None => self.database_tail()?.map_or(tail.epoch, |(_, epoch)| epoch),
+        };
+        Ok((Tail { epoch, ..tail }, None))
+    }
+
+    /// A fold that died before its head, or lines that somebody took away.
+    fn shorter_than_known(
+        &mut self,
+        tail: Tail,
+        bytes: u64,
+    ) -> Result<(Tail, Option<GapBody>), Problem> {
+        let folded = self.database_tail()?.map_or(0, |(place, _)| place.seq);
+        if bytes == 0 && folded >= tail.mark.place.seq {
+            let mark = Mark { intake_bytes: 0, ..tail.mark };
+            return Ok((Tail { mark, folded: tail.mark.place.seq, ..tail }, None));
+        }
+        // The chain goes on from where the head knows it was, so that the hole stays to be seen.
+        let whole = self.whole_lines_bytes()?;
+        self.cut_intake(whole)?;
+        let found = self.last_place()?.unwrap_or(Place { seq: folded, ..tail.mark.place });
+        let mark = Mark { intake_bytes: whole, ..tail.mark };
+        let gap = GapBody { why: "truncated".to_owned(), head: Some(tail.mark.place), found };
+        Ok((Tail { mark, ..tail }, Some(gap)))
+    }
+
+    /// Lines the head does not know. After a restart the head may just be the older of the two.
+    fn longer_than_known(
+        &mut self,
+        head: &Head,
+        tail: Tail,
+        bytes: u64,
+    ) -> Result<(Tail, Option<GapBody>), Problem> {
+        let known = head.at.intake_bytes;
+        if head.boot != self.boot {
+            let (mark, epoch) = self.follow_lines(tail)?;
+            self.cut_intake(mark.intake_bytes)?;
+            return Ok((Tail { mark, epoch, ..tail }, None));
+        }
+        let found = self.last_place()?.unwrap_or(tail.mark.place);
+        self.set_aside(known, bytes)?;
+        self.cut_intake(known)?;
+        let gap = GapBody { why: "inserted".to_owned(), head: Some(tail.mark.place), found };
+        Ok((tail, Some(gap)))
+    }
+
+    /// The head is of no use: the rows themselves have to say where they end.
+    fn tail_by_rows(&mut self, why: &str) -> Result<(Tail, Option<GapBody>), Problem> {
+        let whole = self.whole_lines_bytes()?;
+        self.cut_intake(whole)?;
+        let in_database = self.database_tail()?;
+        let folded = in_database.map_or(0, |(place, _)| place.seq);
+        let last = self.intake_lines()?.last().map(|line| {
+            (Place { seq: line.seq, chain: line.chain }, line.epoch)
+        });
+        let gone = || fault::corrupt(self.home.path(), "all rows are gone");
+        let (place, epoch) = last.or(in_database).ok_or_else(gone)?;
+        self.refuse_foreign_key(epoch)?;
+        let head = Head::read(&self.head).map(|head| head.at.place);
+        let mark = Mark { place, intake_bytes: whole };
+        let gap = GapBody { why: why.to_owned(), head, found: place };
+        Ok((Tail { mark, epoch, folded }, Some(gap)))
+    }
+
+    fn is_genuine(&mut self, head: &Head) -> Result<bool, Problem> {
+        // By the head's own epoch: a crash before the first row of a new epoch leaves a head under its key.
+        Ok(head.is_genuine(self.secret_of(head.epoch)?.mac_key()))
+    }
+
+    /// Signing with a key that the chain does not know would make honest rows look forged.
+    fn refuse_foreign_key(&mut self, epoch: i64) -> Result<(), Problem> {
+        let in_intake = self.intake_lines()?.iter().rev().find_map(|l| fold::key_of(l, epoch));
+        let announced = match in_intake {
+            Some(key) => Some(key),
+            None => self.database_key(epoch)?,
+        };
+        if announced == Some(self.secret_of(epoch)?.public()) {
+            return Ok(());
+        }
+        let cause = format!("the signing key on disk is not the one of epoch {epoch}");
+        Err(fault::corrupt(self.home.path(), cause))
+    }
+
+    /// How far lines that follow each other go on behind `tail`.
+    fn follow_lines(&self, tail: Tail) -> Result<(Mark, i64), Problem> {
+        let (mut mark, mut epoch) = (tail.mark, tail.epoch);
+        let text = self.intake_text()?;
+        let start = usize::try_from(mark.intake_bytes).unwrap_or(0).min(text.len());
+        for line in text[start..].split_inclusive(|b| *b == b'\n') {
+            let Ok(row) = serde_json::from_slice::<Line>(line) else { break };
+            if row.seq != mark.place.seq + 1 || !row.follows(&mark.place.chain) {
+                break;
+            }
+            let place = Place { seq: row.seq, chain: row.chain };
+            mark = Mark { place, intake_bytes: mark.intake_bytes + line.len() as u64 };
+            epoch = row.epoch;
+        }
+        Ok((mark, epoch))
+    }
+
+    fn last_place(&self) -> Result<Option<Place>, Problem> {
+        let lines = self.intake_lines()?;
+        Ok(lines.last().map(|line| Place { seq: line.seq, chain: line.chain }))
+    }
+
+    fn whole_lines_bytes(&self) -> Result<u64, Problem> {
+        let text = self.intake_text()?;
+        let end = text.iter().rposition(|b| *b == b'\n').map_or(0, |last| last + 1);
+        Ok(end as u64)
+    }
+
+    fn intake_bytes(&self) -> Result<u64, Problem> {
+        let meta = self.intake.metadata();
+        meta.map(|meta| meta.len()).map_err(|e| fault::from_io(self.home.path(), "fstat", &e))
+    }
+
+    fn cut_intake(&self, bytes: u64) -> Result<(), Problem> {
+        self.intake.set_len(bytes).map_err(|e| fault::from_io(self.home.path(), "ftruncate", &e))
+    }
+
+    /// The lines of the intake that can be read.
+    pub(crate) fn intake_lines(&self) -> Result<Vec<Line>, Problem> {
+        Ok(fold::lines(&self.intake_text()?).flatten().collect())
+    }
+
+    pub(crate) fn intake_text(&self) -> Result<Vec<u8>, Problem> {
+        fold::read_all(&self.intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))
+    }
+
+    /// Keeps what does not belong for whoever looks into it.
+    pub(crate) fn set_aside(&self, from: u64, to: u64) -> Result<(), Problem> {
+        let text = self.intake_text()?;
+        let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(text.len());
+        let name = format!("set-aside-{}", crate::entry::now_ms());
+        self.home.write_atomically(&name, &text[at(from)..at(to)])
+    }
+}

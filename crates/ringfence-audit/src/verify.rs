@@ -1,0 +1,416 @@
+//! Checks a ledger from its first row to its head. Writes nothing.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ringfence_spec::Problem;
+use rusqlite::Connection;
+
+use crate::anchor::Anchor;
+use crate::digest::Digest;
+use crate::finding::{Fault, Finding, Verification};
+use crate::fold::{lines, read_all};
+use crate::head::{Head, Place, boot_id};
+use crate::home::{HEAD, Home, INTAKE, LOCK, Turn};
+use crate::index::{BLOCK_ROWS, closed_blocks, first_of};
+use crate::keys::{CheckpointBody, KeyBody, PublicKey, Secret, root_on_disk};
+use crate::line::Line;
+use crate::retention::ExpireBody;
+use crate::scan::{self, Scanned};
+use crate::store::GapBody;
+use crate::sum::IndexSum;
+use crate::words::Kind;
+use crate::{fault, schema};
+
+/// Rows for which another thread is worth starting.
+const ROWS_PER_THREAD: i64 = 20_000;
+const THREADS_MAX: usize = 8;
+
+/// What to hold a ledger against.
+#[derive(Clone, Debug, Default)]
+pub struct Expectations {
+    /// Anchors from elsewhere.
+    pub anchors: Vec<Anchor>,
+    /// The public half of the first key, from elsewhere.
+    pub root: Option<PublicKey>,
+}
+
+/// Verifies the ledger in `dir`.
+pub fn verify(dir: &Path, expected: &Expectations) -> Result<Verification, Problem> {
+    let home = Home::open(dir)?;
+    let mut snapshot = Snapshot::take(&home)?;
+    let mut check = Check::default();
+    check.database(&mut snapshot)?;
+    check.intake(&snapshot);
+    check.keys(expected, root_on_disk(&home));
+    check.clearings();
+    check.head(&home, &snapshot)?;
+    check.anchors(expected, &snapshot)?;
+    check.index(&snapshot)?;
+    Ok(check.answer())
+}
+
+/// The ledger at one moment: files that change are read, the database is held by open transactions.
+struct Snapshot<'a> {
+    home: &'a Home,
+    head: Option<Head>,
+    intake: Vec<u8>,
+    connections: Vec<Connection>,
+    rows: i64,
+    blocks: i64,
+}
+
+impl<'a> Snapshot<'a> {
+    fn take(home: &'a Home) -> Result<Self, Problem> {
+        let lock = home.find_or_make(LOCK)?;
+        let _turn = Turn::wait_to_read(&lock, home.path())?;
+        let head = home.find(HEAD)?.as_ref().and_then(Head::read);
+        let intake = match home.find(INTAKE)? {
+            Some(file) => {
+                read_all(&file).map_err(|e| fault::from_io(home.path(), "read", &e))?
+            }
+            None => Vec::new(),
+        };
+        let there = schema::glance(home)?;
+        if !there && intake.is_empty() && head.is_none() {
+            return Err(fault::missing(home.path()));
+        }
+        let mut snapshot = Self { home, head, intake, connections: Vec::new(), rows: 0, blocks: 0 };
+        if !there {
+            return Ok(snapshot);
+        }
+        let first = snapshot.connect()?;
+        let rows = first.query_row("SELECT coalesce(max(seq), 0) FROM entries", [], |row| row.get(0));
+        snapshot.rows = snapshot.sql(rows)?;
+        snapshot.blocks = snapshot.sql(closed_blocks(&first))?.min(snapshot.rows / BLOCK_ROWS);
+        snapshot.connections.push(first);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let useful = usize::try_from(snapshot.rows / ROWS_PER_THREAD).unwrap_or(0);
+        for _ in 1..cores.min(useful) {
+            let connection = snapshot.connect()?;
+            snapshot.connections.push(connection);
+        }
+        Ok(snapshot)
+    }
+
+    /// A connection that sees this moment from now on.
+    fn connect(&self) -> Result<Connection, Problem> {
+        let db = schema::connect(self.home)?;
+        schema::version(self.home, &db)?;
+        let begin = || {
+            db.execute_batch("PRAGMA mmap_size = 4294967296; BEGIN")?;
+            db.query_row("SELECT count(*) FROM (SELECT 1 FROM entries LIMIT 1)", [], |_| Ok(()))
+        };
+        self.sql(begin())?;
+        Ok(db)
+    }
+
+    fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, Problem> {
+        result.map_err(|e| fault::from_sqlite(self.home.path(), &e))
+    }
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Check {
+    rows: i64,
+    last: Option<Place>,
+    own: Vec<(Digest, Line)>,
+    cleared: Vec<(i64, i64)>,
+    epochs: Vec<(i64, i64)>,
+    findings: Vec<Finding>,
+    keys: BTreeMap<i64, PublicKey>,
+    signatures: i64,
+    rows_sum: Option<IndexSum>,
+}
+
+impl Check {
+    /// Every row of the database, in ranges read at once.
+    fn database(&mut self, snapshot: &mut Snapshot<'_>) -> Result<(), Problem> {
+        let n = i64::try_from(snapshot.connections.len()).unwrap_or(1).max(1);
+        // Whole blocks, so that one thread has all rows of a block.
+        let share = (snapshot.rows / n / BLOCK_ROWS + 1) * BLOCK_ROWS;
+        let (rows, indexed) = (snapshot.rows, first_of(snapshot.blocks) - 1);
+        let keyed = IndexSum::keyed();
+        let results: Vec<rusqlite::Result<Scanned>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..)
+                .zip(snapshot.connections.iter_mut())
+                .map(|(i, db)| {
+                    let (first, last) = (i * share + 1, ((i + 1) * share).min(rows));
+                    let sum = keyed.empty();
+                    scope.spawn(move || scan::range(db, first, last, indexed, sum))
+                })
+                .collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        });
+        let mut sum = keyed.empty();
+        for result in results {
+            let scanned = snapshot.sql(result)?;
+            sum.add_all(&scanned.sum);
+            self.add(scanned);
+        }
+        self.rows_sum = Some(sum);
+        Ok(())
+    }
+
+    fn add(&mut self, scanned: Scanned) {
+        self.rows += scanned.rows;
+        self.last = scanned.last.or(self.last);
+        self.own.extend(scanned.own);
+        for (first, last) in scanned.cleared {
+            match self.cleared.last_mut() {
+                Some((_, end)) if *end + 1 == first => *end = last,
+                _ => self.cleared.push((first, last)),
+            }
+        }
+        for (seq, epoch) in scanned.epochs {
+            if self.epochs.last().is_none_or(|(_, last)| *last != epoch) {
+                self.epochs.push((seq, epoch));
+            }
+        }
+        self.findings.extend(scanned.finding);
+    }
+
+    /// The rows after those of the database.
+    fn intake(&mut self, snapshot: &Snapshot<'_>) {
+        let mut scanned = Scanned::default();
+        let mut at = self.last.unwrap_or(Place { seq: 0, chain: Digest::ZERO });
+        if !self.findings.is_empty() {
+            at.seq = at.seq.max(snapshot.rows);
+        }
+        for line in lines(&snapshot.intake) {
+            let next = at.seq + 1;
+            let Ok(line) = line else {
+                let text = format!("row {next}: the intake has something that is no row");
+                scanned.finding = Some(Finding::new(next, Fault::Edited, text));
+                break;
+            };
+            // A fold that died before it emptied the intake.
+            if line.seq <= snapshot.rows {
+                continue;
+            }
+            if line.seq != next {
+                scanned.finding = Some(if line.seq > next {
+                    scan::missing(next, line.seq - 1)
+                } else {
+                    Finding::new(line.seq, Fault::Reordered, format!("row {} comes again", line.seq))
+                });
+                break;
+            }
+            let place = Place { seq: line.seq, chain: line.chain };
+            if !scanned.take(&at.chain, line) {
+                let text = format!("row {next}: it is not what was written");
+                scanned.finding = Some(Finding::new(next, Fault::Edited, text));
+                break;
+            }
+            at = place;
+        }
+        self.add(scanned);
+    }
+
+    /// The ledger's own rows: every key by the one before, every checkpoint by the key of its epoch.
+    fn keys(&mut self, expected: &Expectations, on_disk: Option<PublicKey>) {
+        let mut epoch = 0;
+        for (previous, line) in std::mem::take(&mut self.own) {
+            let after = Place { seq: line.seq - 1, chain: previous };
+            let seq = line.seq;
+            match line.kind.parse() {
+                Ok(Kind::Key) => {
+                    self.key(&line, after, &mut epoch);
+                }
+                Ok(Kind::Checkpoint) => {
+                    self.signatures += 1;
+                    let body: Option<CheckpointBody> = line.parse_body();
+                    let key = self.keys.get(&epoch);
+                    let good = body.zip(key).is_some_and(|(body, key)| {
+                        body.after == after && body.epoch == epoch && body.is_signed_by(key)
+                    });
+                    if !good {
+                        let text = format!("row {seq}: the checkpoint is not signed by the key of epoch {epoch}");
+                        self.findings.push(Finding::new(seq, Fault::BadSignature, text));
+                    }
+                }
+                Ok(Kind::Gap) => {
+                    let why = line.parse_body().map_or_else(String::new, |body: GapBody| body.why);
+                    let text = format!("row {seq} notes that head and rows were apart: {why}");
+                    self.findings.push(Finding::new(seq, Fault::Noted, text));
+                }
+                _ => {}
+            }
+            self.own.push((previous, line));
+        }
+        for (seq, epoch) in &self.epochs {
+            let announced = self.own.iter().any(|(_, line)| {
+                line.seq == *seq && crate::fold::key_of(line, *epoch).is_some()
+            });
+            if !announced {
+                let text = format!("row {seq}: epoch {epoch} begins without a key");
+                self.findings.push(Finding::new(*seq, Fault::BadKey, text));
+            }
+        }
+        let root = self.keys.get(&1).copied();
+        let pinned = [expected.root, on_disk];
+        if self.rows > 0 && pinned.into_iter().flatten().any(|key| Some(key) != root) {
+            let text = "row 1: the first key is not the one that was kept";
+            self.findings.push(Finding::new(1, Fault::BadKey, text));
+        }
+    }
+
+    fn key(&mut self, line: &Line, after: Place, epoch: &mut i64) {
+        self.signatures += 1;
+        let body: Option<KeyBody> = line.parse_body();
+        // The first key can only vouch for itself.
+        let signer = match body.as_ref() {
+            Some(body) if *epoch == 0 => Some(body.public),
+            _ => self.keys.get(epoch).copied(),
+        };
+        let good = body.as_ref().zip(signer).is_some_and(|(body, signer)| {
+            body.epoch == *epoch + 1
+                && line.epoch == body.epoch
+                && body.after == after
+                && body.is_signed_by(&signer)
+        });
+        if !good {
+            let seq = line.seq;
+            let text = format!("row {seq}: the key is not signed by the one before it");
+            self.findings.push(Finding::new(seq, Fault::BadKey, text));
+        }
+        if let Some(body) = body {
+            *epoch = body.epoch;
+            self.keys.insert(body.epoch, body.public);
+        }
+    }
+
+    /// Bodies are gone only where a row says so.
+    fn clearings(&mut self) {
+        let said: Vec<(i64, i64)> = self
+            .own
+            .iter()
+            .filter_map(|(_, line)| line.parse_body::<ExpireBody>())
+            .flat_map(|body| body.cleared)
+            .collect();
+        let is_said = |seq: i64| said.iter().any(|(first, last)| (*first..=*last).contains(&seq));
+        // The ends of a range and of what was said are enough: a hole begins at one of them.
+        for (first, last) in &self.cleared {
+            let mut at = *first;
+            while at <= *last {
+                let covering = said.iter().filter(|(a, b)| (*a..=*b).contains(&at));
+                match covering.map(|(_, end)| *end).max() {
+                    Some(end) if is_said(at) => at = end + 1,
+                    _ => {
+                        let text = format!("row {at}: its body is gone and no row says so");
+                        self.findings.push(Finding::new(at, Fault::Cleared, text));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn head(&mut self, home: &Home, snapshot: &Snapshot<'_>) -> Result<(), Problem> {
+        let end = self.last.unwrap_or(Place { seq: 0, chain: Digest::ZERO });
+        let next = end.seq + 1;
+        let Some(head) = &snapshot.head else {
+            self.findings.push(Finding::new(end.seq, Fault::BadHead, "the head is missing"));
+            return Ok(());
+        };
+        let Some(secret) = Secret::load(home, head.epoch)? else {
+            let text = format!("the signing key of epoch {} is not there", head.epoch);
+            self.findings.push(Finding::new(end.seq, Fault::BadKey, text));
+            return Ok(());
+        };
+        let announced = self.keys.get(&head.epoch);
+        // A crash can leave a head under a key that no row announces yet.
+        let early = head.going_to.is_some() && announced.is_none();
+        if announced != Some(&secret.public()) && !early && self.findings.is_empty() {
+            let text = format!("the signing key on disk is not the one of epoch {}", head.epoch);
+            self.findings.push(Finding::new(end.seq, Fault::BadKey, text));
+            return Ok(());
+        }
+        if !head.is_genuine(secret.mac_key()) {
+            let text = "the head was not written by this ledger";
+            self.findings.push(Finding::new(end.seq, Fault::BadHead, text));
+            return Ok(());
+        }
+        if !self.findings.is_empty() || end == head.at.place {
+            return Ok(());
+        }
+        if head.going_to.is_some_and(|mark| mark.place == end) {
+            return Ok(());
+        }
+        let known = head.at.place.seq;
+        if end.seq < known {
+            let text = format!("rows {next} to {known} are gone from the end");
+            self.findings.push(Finding::new(next, Fault::Truncated, text));
+        } else if end.seq > known && head.boot != boot_id() {
+            // After a loss of power the head may be the older of the two.
+        } else if end.seq > known {
+            let text = format!("row {} is not known to the head", known + 1);
+            self.findings.push(Finding::new(known + 1, Fault::Inserted, text));
+        } else {
+            let text = format!("row {known} is not the one that the head knows");
+            self.findings.push(Finding::new(known, Fault::Edited, text));
+        }
+        Ok(())
+    }
+
+    fn anchors(&mut self, expected: &Expectations, snapshot: &Snapshot<'_>) -> Result<(), Problem> {
+        for anchor in &expected.anchors {
+            let seq = anchor.seq;
+            let found = match snapshot.connections.first() {
+                Some(db) if seq <= snapshot.rows => snapshot.sql(chain_at(db, seq))?,
+                _ => lines(&snapshot.intake).flatten().find(|l| l.seq == seq).map(|l| l.chain),
+            };
+            let key = self.keys.get(&anchor.epoch);
+            let text = if self.keys.get(&1) != Some(&anchor.root) {
+                format!("the anchor at row {seq} is of another ledger")
+            } else if found.is_none() {
+                format!("the ledger ends before row {seq}, which was anchored")
+            } else if found != Some(anchor.chain) {
+                format!("row {seq} is not the one that was anchored")
+            } else if !key.is_some_and(|key| anchor.is_signed_by(key)) {
+                format!("the anchor at row {seq} is not signed by the key of its epoch")
+            } else {
+                continue;
+            };
+            self.findings.push(Finding::new(seq, Fault::OlderThanAnchor, text));
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, snapshot: &Snapshot<'_>) -> Result<(), Problem> {
+        let Some(db) = snapshot.connections.first() else { return Ok(()) };
+        if !self.findings.is_empty() {
+            return Ok(());
+        }
+        let Some(rows) = &self.rows_sum else { return Ok(()) };
+        let index = snapshot.sql(rows.empty().of_index(db))?;
+        if index != *rows {
+            let text = "what is used for looking rows up does not agree with them";
+            self.findings.push(Finding::new(1, Fault::BadIndex, text));
+        }
+        Ok(())
+    }
+
+    fn answer(mut self) -> Verification {
+        self.findings.sort_by_key(|finding| finding.seq);
+        Verification {
+            intact: self.findings.is_empty(),
+            rows: self.rows,
+            cleared: self.cleared.iter().map(|(first, last)| last - first + 1).sum(),
+            epochs: i64::try_from(self.keys.len()).unwrap_or(0),
+            signatures: self.signatures,
+            root: self.keys.get(&1).copied(),
+            last: self.last,
+            findings: self.findings,
+        }
+    }
+}
+
+fn chain_at(db: &Connection, seq: i64) -> rusqlite::Result<Option<Digest>> {
+    use rusqlite::OptionalExtension;
+    db.query_row("SELECT chain FROM entries WHERE seq = ?1", [seq], |row| {
+        row.get(0).map(Digest::from_bytes)
+    })
+    .optional()
+}
