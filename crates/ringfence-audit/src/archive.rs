@@ -75,11 +75,8 @@ pub(crate) fn write(
     let draft = format!("{name}.new");
     let file = home.draft(&draft)?;
     let written = write_rows(store, &file, seqs, reason).and_then(|sha256| {
-        let footer = Footer {
-            sha256,
-            epoch,
-            signature: secret.sign(Purpose::Archive, &[sha256.bytes()]),
-        };
+        let footer =
+            Footer { sha256, epoch, signature: secret.sign(Purpose::Archive, &[sha256.bytes()]) };
         let line = serde_json::to_string(&footer).unwrap_or_default();
         writeln!(&file, "{line}").map_err(|e| fault::from_io(&home.join(&name), "write", &e))?;
         home.publish(&file, &draft, &name)?;
@@ -152,7 +149,8 @@ impl Hashed<'_> {
 /// be the one given; without, compare the answer's with the one you kept.
 pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveCheck, Problem> {
     let unreadable = |cause: &dyn std::fmt::Display| {
-        Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}")).cause(cause)
+        Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}"))
+            .cause(cause)
     };
     let file = File::open(path).map_err(|e| unreadable(&e))?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -234,7 +232,12 @@ impl Checking {
                 let signer = keys.iter().find(|key| key.epoch == footer.epoch);
                 let signed = signer.is_some_and(|key| {
                     let content: [&[u8]; 1] = [digest.bytes()];
-                    key.public.has_signed(&footer.signature, Purpose::Archive, footer.epoch, &content)
+                    key.public.has_signed(
+                        &footer.signature,
+                        Purpose::Archive,
+                        footer.epoch,
+                        &content,
+                    )
                 });
                 if !signed {
                     self.wrong(0, Fault::BadSignature, "the last line is not signed by its key");

@@ -66,9 +66,7 @@ impl<'a> Snapshot<'a> {
         let _turn = Turn::wait_to_read(&lock, home.path())?;
         let head = home.find(HEAD)?.as_ref().and_then(Head::read);
         let intake = match home.find(INTAKE)? {
-            Some(file) => {
-                read_all(&file).map_err(|e| fault::from_io(home.path(), "read", &e))?
-            }
+            Some(file) => read_all(&file).map_err(|e| fault::from_io(home.path(), "read", &e))?,
             None => Vec::new(),
         };
         let there = schema::glance(home)?;
@@ -80,7 +78,8 @@ impl<'a> Snapshot<'a> {
             return Ok(snapshot);
         }
         let first = snapshot.connect()?;
-        let rows = first.query_row("SELECT coalesce(max(seq), 0) FROM entries", [], |row| row.get(0));
+        let rows =
+            first.query_row("SELECT coalesce(max(seq), 0) FROM entries", [], |row| row.get(0));
         snapshot.rows = snapshot.sql(rows)?;
         snapshot.blocks = snapshot.sql(closed_blocks(&first))?.min(snapshot.rows / BLOCK_ROWS);
         snapshot.connections.push(first);
@@ -193,7 +192,11 @@ impl Check {
                 scanned.finding = Some(if line.seq > next {
                     scan::missing(next, line.seq - 1)
                 } else {
-                    Finding::new(line.seq, Fault::Reordered, format!("row {} comes again", line.seq))
+                    Finding::new(
+                        line.seq,
+                        Fault::Reordered,
+                        format!("row {} comes again", line.seq),
+                    )
                 });
                 break;
             }
@@ -226,7 +229,9 @@ impl Check {
                         body.after == after && body.epoch == epoch && body.is_signed_by(key)
                     });
                     if !good {
-                        let text = format!("row {seq}: the checkpoint is not signed by the key of epoch {epoch}");
+                        let text = format!(
+                            "row {seq}: the checkpoint is not signed by the key of epoch {epoch}"
+                        );
                         self.findings.push(Finding::new(seq, Fault::BadSignature, text));
                     }
                 }
@@ -240,9 +245,10 @@ impl Check {
             self.own.push((previous, line));
         }
         for (seq, epoch) in &self.epochs {
-            let announced = self.own.iter().any(|(_, line)| {
-                line.seq == *seq && crate::fold::key_of(line, *epoch).is_some()
-            });
+            let announced = self
+                .own
+                .iter()
+                .any(|(_, line)| line.seq == *seq && crate::fold::key_of(line, *epoch).is_some());
             if !announced {
                 let text = format!("row {seq}: epoch {epoch} begins without a key");
                 self.findings.push(Finding::new(*seq, Fault::BadKey, text));

@@ -77,7 +77,15 @@ pub struct CodePolicy {
     pub python: Option<PathBuf>,
 }
 
+impl Default for CodePolicy {
+    fn default() -> Self {
+        let rules = CodeRules::default();
+        Self { limits: Limits::for_code(rules.preset), rules, python: None }
+    }
+}
+
 /// What every Python run under one policy has in common, however it is started.
+#[derive(Debug)]
 pub struct Ground {
     rules: CodeRules,
     limits: Limits,
@@ -88,12 +96,14 @@ pub struct Ground {
 }
 
 /// Python runs in warm workers.
+#[derive(Debug)]
 pub struct CodeFence {
     ground: Ground,
     plan: CodePlan,
 }
 
 /// One Python run, in an interpreter of its own.
+#[derive(Debug)]
 pub struct AloneFence {
     ground: Ground,
     plan: Plan,

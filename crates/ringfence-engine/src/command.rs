@@ -8,7 +8,7 @@ use ringfence_jail::survey::{Asked, Caller, host_facts, request};
 use ringfence_jail::{
     Early, Ending, Fault, Finished, Launcher, Registry, StdioMode, StopReason, Task, Who,
 };
-use ringfence_plan::{HostFacts, Plan, UserNamespaces, plan_command};
+use ringfence_plan::{HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
@@ -81,11 +81,20 @@ impl<'a> Fence<'a> {
                 terminal: io == Io::Passthrough { terminal: true },
                 capture: io == Io::Capture,
                 host_scratch: temp.join(format!("ringfence-{}", run_id.short())),
+                session: None,
             },
             registry: Registry::new(&place.state),
             run_id,
             io,
         })
+    }
+
+    /// Works in a session's directory, and sees nothing of the caller's.
+    #[must_use]
+    pub fn in_session(mut self, session: HostWorkspace) -> Self {
+        self.asked.cwd = "/".into();
+        self.asked.session = Some(session);
+        self
     }
 
     /// This run's name.

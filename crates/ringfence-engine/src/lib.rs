@@ -5,12 +5,20 @@ pub mod cancel;
 pub mod clock;
 mod code;
 mod command;
+mod engine;
 mod ids;
 mod launched;
 mod place;
+mod record;
+mod sessions;
 mod text;
 
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};
 pub use command::{Fence, HeadStart, Io, outcome};
+pub use engine::{Builder, CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};
 pub use place::Place;
+pub use record::{Begun, Recorder};
+pub use sessions::{
+    Daily, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions, Swept, Today,
+};

@@ -15,11 +15,10 @@ use ringfence_spec::{
 use serde::Serialize;
 
 use crate::calls::{Arg, Call, Calls};
-use crate::facts::{Found, HostFacts, UserNamespaces};
+use crate::facts::{Found, HostFacts, HostWorkspace, UserNamespaces};
 use crate::orders::Orders;
 use crate::plan::{
-    Access, BindSource, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit,
-    Step,
+    Access, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step,
 };
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -62,17 +61,6 @@ pub struct CodeRequest {
     pub checkpoints: Checkpoints,
     /// A directory of the host's to work in, instead of one in memory.
     pub workspace: Option<HostWorkspace>,
-}
-
-/// A session's directory, which outlives its workers.
-#[derive(Clone, Debug)]
-pub struct HostWorkspace {
-    /// The directory.
-    pub found: Found,
-    /// Who owns it, and what is made in it.
-    pub owner: (u32, u32),
-    /// What the session is called, inside too.
-    pub session: String,
 }
 
 /// Whether workers can be forked.
@@ -173,10 +161,8 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
             view.put(Mount::Directory { at: at.into(), mode: *mode });
         }
     }
-    if let Some(HostWorkspace { found, .. }) = &request.workspace {
-        let idmapped = identity.disk_owner.is_some();
-        let source = BindSource::Host { path: found.path.clone(), id: found.id, idmapped };
-        view.put(Mount::Bind { source, at: WORKSPACE.into(), access: Access::ReadWrite });
+    if let Some(workspace) = &request.workspace {
+        view.put(workspace.mount(&identity));
     }
     view.put(Mount::Directory { at: PRIVATE_CLOSED.into(), mode: 0 });
     view.put(Mount::Directory { at: PRIVATE.into(), mode: 0o755 });
@@ -261,10 +247,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
 /// The same for one with a session's directory.
 fn environment_of(request: &CodeRequest) -> BTreeMap<OsString, OsString> {
     let mut env = environment();
-    if let Some(workspace) = &request.workspace {
-        env.insert("SESSION_ID".into(), workspace.session.clone().into());
-        env.insert("SESSION_DIR".into(), WORKSPACE.into());
-    }
+    env.extend(request.workspace.iter().flat_map(HostWorkspace::environment));
     env
 }
 

@@ -9,7 +9,8 @@ use ringfence_spec::{
 
 use crate::environment::environment;
 use crate::facts::{
-    CgroupFacts, FileKind, HostFacts, ProtectedState, Request, RootEntry, UserNamespaces,
+    CgroupFacts, FileKind, HostFacts, HostWorkspace, ProtectedState, Request, RootEntry,
+    UserNamespaces,
 };
 use crate::orders::Orders;
 use crate::plan::{
@@ -216,7 +217,10 @@ fn namespaces(
     mut gaps: Vec<String>,
 ) -> Result<Plan, Problem> {
     let identity = identity(request, facts);
-    let view = View::for_command(policy, request, facts, &identity);
+    let mut view = View::for_command(policy, request, facts, &identity);
+    if let Some(session) = &request.session {
+        view.put(session.mount(&identity));
+    }
     let limits = &policy.limits;
     let resources = resources(facts, limits, &mut gaps);
     if facts.landlock_abi == 0 {
@@ -238,6 +242,7 @@ fn namespaces(
     let minimal = policy.preset == CommandPreset::Minimal;
     let home = home_of(facts, minimal);
     let cwd = match () {
+        () if request.session.is_some() => WORKSPACE.into(),
         () if minimal && !request.writable.iter().any(|w| w.root.path == request.cwd.path) => {
             WORKSPACE.into()
         }
@@ -250,8 +255,9 @@ fn namespaces(
             .hint(format!("pass `--ro {}` as well", request.cwd.path.display())));
         }
     };
-    let environment =
+    let mut environment =
         environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
+    environment.extend(request.session.iter().flat_map(HostWorkspace::environment));
     let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed, Ipc::Own);
     let unobserved = unobserved(seccomp.as_ref());
     let Parts { early, late, placeholders } = view.into_parts();
@@ -334,6 +340,14 @@ fn landlock(
     facts: &HostFacts,
     choice: Choice,
 ) -> Result<Plan, Problem> {
+    if request.session.is_some() {
+        return Err(Problem::cannot_build(
+            "session_needs_namespaces",
+            "cannot show a session's files to a run",
+        )
+        .cause("only a mount namespace can show a directory under another name")
+        .hint("allow user namespaces (`ringfence doctor` says how)"));
+    }
     let Choice { tier, mut gaps } = choice;
     let limits = &policy.limits;
     let confined = tier == Tier::Landlock;
@@ -428,8 +442,10 @@ fn landlock(
 
 fn identity(request: &Request, facts: &HostFacts) -> Identity {
     let mut identity = Identity::of_caller(facts.ids);
-    if let (Some(owner), Some(first)) = (&mut identity.disk_owner, request.writable.first()) {
-        *owner = (first.owner_uid, first.owner_gid);
+    let first = request.writable.first().map(|first| (first.owner_uid, first.owner_gid));
+    let whose = request.session.as_ref().map(|session| session.owner).or(first);
+    if let (Some(owner), Some(whose)) = (&mut identity.disk_owner, whose) {
+        *owner = whose;
     }
     identity
 }
@@ -697,7 +713,8 @@ fn holds_secret(facts: &HostFacts, path: &Path) -> bool {
 }
 
 fn disk_roots(request: &Request) -> Vec<PathBuf> {
-    request.writable.iter().map(|w| w.root.path.clone()).collect()
+    let session = request.session.iter().map(|session| session.found.path.clone());
+    request.writable.iter().map(|w| w.root.path.clone()).chain(session).collect()
 }
 
 fn watch_git(request: &Request) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::{Access, BindSource, Identity, Mount};
 use crate::seccomp::Arch;
 
 /// Which file a path named when it was looked at. Checked again on the descriptor the child opens.
@@ -231,4 +232,36 @@ pub struct Request {
     pub terminal: bool,
     /// Whether output is captured for an outcome, or passed through.
     pub capture: bool,
+    /// A session's directory, to work in instead of `cwd`.
+    pub session: Option<HostWorkspace>,
+}
+
+/// A session's directory, which outlives its runs and is seen under another name.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostWorkspace {
+    /// The directory.
+    pub found: Found,
+    /// Who owns it, and what is made in it.
+    pub owner: (u32, u32),
+    /// What the session is called, inside too.
+    pub session: String,
+}
+
+impl HostWorkspace {
+    /// Variables that a run of the session has besides.
+    pub(crate) fn environment(&self) -> [(OsString, OsString); 2] {
+        let directory = crate::view::WORKSPACE.into();
+        [("SESSION_ID".into(), self.session.clone().into()), ("SESSION_DIR".into(), directory)]
+    }
+
+    /// The directory where its runs see it.
+    pub(crate) fn mount(&self, identity: &Identity) -> Mount {
+        let Found { path, id, .. } = &self.found;
+        let idmapped = identity.disk_owner.is_some();
+        Mount::Bind {
+            source: BindSource::Host { path: path.clone(), id: *id, idmapped },
+            at: crate::view::WORKSPACE.into(),
+            access: Access::ReadWrite,
+        }
+    }
 }

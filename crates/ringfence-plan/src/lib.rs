@@ -17,12 +17,10 @@ mod view;
 
 pub use alone::plan_alone;
 pub use calls::{Arg, Call};
-pub use code::{
-    Checkpoints, CodePlan, CodeRequest, HostWorkspace, WORKSPACE, WorkerPlan, plan_code,
-};
+pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::plan_command;
 pub use facts::{
-    CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts,
+    CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts, HostWorkspace,
     PlaceholderShape, Protected, ProtectedState, Request, RootEntry, UserNamespaces, WritableRoot,
 };
 pub use orders::{FilterOrders, Orders};

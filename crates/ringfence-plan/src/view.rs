@@ -107,7 +107,8 @@ impl View {
         for found in &request.readable {
             view.host(found, Access::ReadOnly, idmapped);
         }
-        if policy.preset == CommandPreset::Readonly && view.shown_at(&request.cwd.path).is_none() {
+        let seen = request.session.is_some() || view.shown_at(&request.cwd.path).is_some();
+        if policy.preset == CommandPreset::Readonly && !seen {
             view.host(&request.cwd, Access::ReadOnly, idmapped);
         }
         for found in &request.writable_files {

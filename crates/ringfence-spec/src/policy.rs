@@ -271,6 +271,25 @@ pub struct Policy {
     pub proc: ProcView,
 }
 
+impl Policy {
+    /// A preset as it is, on a host with so much memory.
+    pub fn of_preset(preset: CommandPreset, memory_total_bytes: u64) -> Self {
+        Self {
+            preset,
+            limits: Limits::for_commands(memory_total_bytes),
+            rw: Vec::new(),
+            ro: Vec::new(),
+            hide: Vec::new(),
+            sockets: Vec::new(),
+            env: Vec::new(),
+            network: Network::None,
+            require: None,
+            fallback: Fallback::default(),
+            proc: ProcView::Own,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{
-    FileKind, Found, GitFacts, PlaceholderShape, Protected, ProtectedState, Request, WritableRoot,
-    catalogue,
+    FileKind, Found, GitFacts, HostWorkspace, PlaceholderShape, Protected, ProtectedState, Request,
+    WritableRoot, catalogue,
 };
 use ringfence_spec::{CommandPreset, Policy, Problem};
 
@@ -32,6 +32,8 @@ pub struct Asked {
     pub capture: bool,
     /// A fresh name for a private directory, used only without namespaces.
     pub host_scratch: PathBuf,
+    /// A session's directory, to work in instead of `cwd`.
+    pub session: Option<HostWorkspace>,
 }
 
 /// Resolves a request.
@@ -86,6 +88,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
         .collect();
     let writable = writable_roots.into_iter().map(|root| survey(root, registry)).collect();
     Ok(Request {
+        session: asked.session,
         argv: asked.argv,
         cwd,
         writable,

@@ -1,0 +1,106 @@
+//! What is written down of a call: that it began before it begins, how it ended before its answer leaves.
+//! If the beginning cannot be written, nothing runs.
+
+use std::path::Path;
+use std::time::Instant;
+
+use ringfence_audit::{Entry, Ledger, RunStatus, Settings};
+use ringfence_spec::{AuditState, ErrorInfo, Outcome, Problem, Status};
+
+/// The ledger, or the operator's decision to have none.
+#[derive(Debug)]
+pub struct Recorder {
+    ledger: Option<Ledger>,
+}
+
+impl Recorder {
+    /// Writes to the ledger in this directory, which is made if it is not there.
+    pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
+        Ok(Self { ledger: Some(Ledger::open(dir, settings)?) })
+    }
+
+    /// Writes nothing, and every outcome says so.
+    pub const fn off() -> Self {
+        Self { ledger: None }
+    }
+
+    /// For the receipt.
+    pub fn state(&self) -> AuditState {
+        if self.ledger.is_some() { AuditState::On } else { AuditState::Off }
+    }
+
+    /// The ledger itself.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    /// Writes that a call begins.
+    pub fn begin(&self, entry: Entry) -> Result<Begun<'_>, Problem> {
+        self.note(&entry)?;
+        Ok(Begun { recorder: self, entry, began: Instant::now(), open: true })
+    }
+
+    /// Writes one row.
+    pub fn note(&self, entry: &Entry) -> Result<(), Problem> {
+        match &self.ledger {
+            Some(ledger) => ledger.append(entry).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A call that has begun. One that is dropped without an end was cancelled, and is written down so.
+#[derive(Debug)]
+pub struct Begun<'a> {
+    recorder: &'a Recorder,
+    entry: Entry,
+    began: Instant,
+    open: bool,
+}
+
+impl Begun<'_> {
+    /// Writes how a run ended. An end that cannot be written is told in the answer: it ran, and it is our failure.
+    pub fn end(mut self, outcome: &mut Outcome) {
+        self.open = false;
+        if let Some(enforcement) = &mut outcome.enforcement {
+            enforcement.audit = self.recorder.state();
+        }
+        let Err(problem) = self.recorder.note(&self.entry.ended(outcome)) else { return };
+        outcome.status = Status::Failed;
+        outcome.error = Some(ErrorInfo {
+            code: problem.code.clone().into_owned(),
+            message: format!(
+                "the run ended and its end could not be written down: {}",
+                problem.message
+            ),
+            hint: problem.hint,
+            retry_after_ms: None,
+        });
+    }
+
+    /// Adds to what will be written at the end.
+    pub fn detail(&mut self, add: impl FnOnce(Entry) -> Entry) {
+        self.entry = add(self.entry.clone());
+    }
+
+    /// Writes how a call without an outcome of its own ended.
+    pub fn end_with(mut self, status: RunStatus) -> Result<(), Problem> {
+        self.open = false;
+        self.recorder.note(&self.entry.ended_with(status, self.wall_ms()))
+    }
+
+    fn wall_ms(&self) -> f64 {
+        crate::text::millis(self.began.elapsed())
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            let mut end = self.entry.ended_with(RunStatus::Killed, self.wall_ms());
+            end.details.code = Some("cancelled".to_owned());
+            // There is nobody left to tell; a start without an end is shown as interrupted.
+            let _ = self.recorder.note(&end);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! A session's REPL: there while there is a use for it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ringfence_jail::Launcher;
+use ringfence_jail::survey::found;
+use ringfence_plan::HostWorkspace;
+use ringfence_python::{Job, Repl};
+use ringfence_spec::{ErrorInfo, Outcome, Problem, Status};
+
+use crate::cancel;
+use crate::code::{CodeFence, CodePolicy, Use};
+use crate::place::Place;
+use crate::sessions::SessionId;
+
+/// How often the size of a session's files is looked at while a cell runs.
+const QUOTA_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The process and what it was made with.
+#[derive(Debug)]
+pub(crate) struct Live {
+    fence: CodeFence,
+    repl: Repl,
+}
+
+impl Live {
+    /// Starts one in this workspace.
+    pub(crate) fn start(
+        launcher: &Arc<Launcher>,
+        policy: &CodePolicy,
+        place: &Place,
+        id: &SessionId,
+        workspace: &Path,
+    ) -> Result<Self, Problem> {
+        let workspace = host_workspace(id, workspace)?;
+        let fence = CodeFence::with_workspace(policy, place, Use::Session, Some(workspace))?;
+        let repl = fence.repl(launcher)?;
+        Ok(Self { fence, repl })
+    }
+
+    /// Cells one can roll back to.
+    pub(crate) fn checkpoints(&self) -> Vec<u64> {
+        self.repl.checkpoints()
+    }
+
+    /// Goes back to the state after a cell.
+    pub(crate) fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
+        self.repl.rollback(cell)
+    }
+
+    /// Runs a cell that was screened. Ended by `cancel`, by its deadline, or when the session's files pass the quota.
+    pub(crate) fn cell(
+        &mut self,
+        job: &Job,
+        cancel: BorrowedFd<'_>,
+        quota: &Quota<'_>,
+    ) -> Result<Outcome, Problem> {
+        let (wish, over) = cancel::pair()?;
+        let passed = AtomicBool::new(false);
+        let timeout = job.timeout.unwrap_or_default();
+        let cell = std::thread::scope(|scope| {
+            let (done, finished) = std::sync::mpsc::channel::<()>();
+            let passed = &passed;
+            scope.spawn(move || {
+                // Closing this side ends the cell: when somebody cancels, or the quota is passed.
+                let wish = wish;
+                while finished.recv_timeout(QUOTA_INTERVAL)
+                    == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                {
+                    if quota.is_passed() {
+                        passed.store(true, Ordering::Relaxed);
+                        break;
+                    }
+                    if is_readable(cancel) {
+                        break;
+                    }
+                }
+                drop(wish);
+            });
+            let cell = self.repl.cell(job, Some(over.as_fd()));
+            drop(done);
+            cell
+        })?;
+        let mut outcome = self.fence.cell_outcome(cell, timeout);
+        if passed.load(Ordering::Relaxed) {
+            outcome.status = Status::Killed;
+            outcome.error = Some(ErrorInfo {
+                code: "quota_exceeded".to_owned(),
+                message: format!(
+                    "the session's files passed their quota of {} bytes",
+                    quota.bytes_max
+                ),
+                hint: Some("delete what is not needed; what was stored is still there".to_owned()),
+                retry_after_ms: None,
+            });
+        }
+        Ok(outcome)
+    }
+}
+
+/// A session's directory, for a plan.
+pub(crate) fn host_workspace(id: &SessionId, path: &Path) -> Result<HostWorkspace, Problem> {
+    use std::os::unix::fs::MetadataExt as _;
+    let missing = || Problem::internal("workspace", "the session's directory is not there");
+    let meta = std::fs::symlink_metadata(path).map_err(|e| missing().cause(e))?;
+    Ok(HostWorkspace {
+        found: found(path).ok_or_else(missing)?,
+        owner: (meta.uid(), meta.gid()),
+        session: id.to_string(),
+    })
+}
+
+/// What a session's files may take.
+pub(crate) struct Quota<'a> {
+    pub(crate) workspace: &'a Path,
+    pub(crate) bytes_max: u64,
+}
+
+impl Quota<'_> {
+    /// Whether they take more.
+    pub(crate) fn is_passed(&self) -> bool {
+        crate::sessions::usage_bytes(self.workspace, self.bytes_max) > self.bytes_max
+    }
+}
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
+}

@@ -1,0 +1,331 @@
+//! Sessions: a workspace on disk, a REPL while there is a use for it, an owner. Unknown, expired and foreign ids get one
+//! answer, after one time.
+
+mod copy;
+mod live;
+mod state;
+mod store;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_spec::{ByteSize, Problem};
+use serde::Serialize;
+
+pub(crate) use live::{Live, Quota, host_workspace};
+pub use state::{Daily, SessionId, SessionSettings, SessionState, Today};
+
+use crate::clock::Clock;
+use store::Store;
+
+/// Every answer about a session that is not the caller's comes this long after the question.
+const FOREIGN_ANSWER: Duration = Duration::from_millis(5);
+
+/// The sessions of a data directory.
+#[derive(Debug)]
+pub struct Sessions {
+    store: Store,
+    settings: SessionSettings,
+    clock: Arc<dyn Clock>,
+    open: Mutex<HashMap<SessionId, Arc<Session>>>,
+}
+
+/// One session, open in this process.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) workspace: PathBuf,
+    state: Mutex<SessionState>,
+    /// One cell at a time.
+    pub(crate) live: Mutex<Option<Live>>,
+}
+
+/// What a session's owner may know of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct SessionInfo {
+    /// What survives a restart.
+    #[serde(flatten)]
+    pub state: SessionState,
+    /// Whether its variables are there.
+    pub repl: ReplState,
+    /// Cells one can roll back to.
+    pub checkpoints: Vec<u64>,
+}
+
+/// What there is of a session's variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplState {
+    /// No cell has run yet.
+    New,
+    /// They are there.
+    Live,
+    /// They are gone, with the process that held them; files are there.
+    Dormant,
+}
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Sessions that ended.
+    pub expired: Vec<SessionId>,
+    /// Sessions that gave their processes back.
+    pub dormant: Vec<SessionId>,
+}
+
+impl Sessions {
+    /// The sessions below this data directory.
+    pub fn open(
+        data: &Path,
+        settings: SessionSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Problem> {
+        let store = Store::open(data)?;
+        Ok(Self { store, settings, clock, open: Mutex::default() })
+    }
+
+    /// What sessions are given.
+    pub fn settings(&self) -> &SessionSettings {
+        &self.settings
+    }
+
+    /// Makes a session.
+    pub fn create(&self, owner: &str, read_only: bool) -> Result<SessionState, Problem> {
+        self.create_from(owner, read_only, None)
+    }
+
+    fn create_from(
+        &self,
+        owner: &str,
+        read_only: bool,
+        forked_from: Option<SessionId>,
+    ) -> Result<SessionState, Problem> {
+        if self.list(owner).len() >= self.settings.per_owner_max {
+            let message = format!("there are {} sessions already", self.settings.per_owner_max);
+            return Err(Problem::refused("too_many_sessions", message).hint("close one first"));
+        }
+        let now = self.clock.now_ms();
+        let state = SessionState {
+            id: SessionId::fresh()?,
+            owner: owner.to_owned(),
+            created_ms: now,
+            used_ms: now,
+            expires_ms: now.saturating_add(self.settings.ttl_ms),
+            quota_bytes: self.settings.quota_bytes,
+            read_only,
+            n_cells: 0,
+            forked_from,
+            today: Today::default(),
+        };
+        if let Err(problem) = self.store.create(&state) {
+            let _ = self.store.remove(&state.id);
+            return Err(problem);
+        }
+        Ok(state)
+    }
+
+    /// What is known of an owner's session.
+    pub fn info(&self, owner: &str, id: &str) -> Result<SessionInfo, Problem> {
+        let session = self.find(owner, id)?;
+        let state = session.state().clone();
+        // A cell that runs now holds its REPL; it is live then.
+        let (repl, checkpoints) = match session.live.try_lock() {
+            Ok(live) => match &*live {
+                Some(live) => (ReplState::Live, live.checkpoints()),
+                None if state.n_cells == 0 => (ReplState::New, Vec::new()),
+                None => (ReplState::Dormant, Vec::new()),
+            },
+            Err(_) => (ReplState::Live, Vec::new()),
+        };
+        Ok(SessionInfo { state, repl, checkpoints })
+    }
+
+    /// An owner's sessions, the oldest first.
+    pub fn list(&self, owner: &str) -> Vec<SessionState> {
+        let now = self.clock.now_ms();
+        let mut list: Vec<SessionState> = self
+            .store
+            .list()
+            .iter()
+            .filter_map(|id| self.store.load(id).ok().flatten())
+            .filter(|state| same(&state.owner, owner) && now < state.expires_ms)
+            .collect();
+        list.sort_by_key(|state| (state.created_ms, state.id.clone()));
+        list
+    }
+
+    /// A copy of a session's files as a new session. Variables do not go with them.
+    pub fn fork(&self, owner: &str, id: &str) -> Result<SessionState, Problem> {
+        let from = self.find(owner, id)?;
+        let (read_only, parent) = {
+            let state = from.state();
+            (state.read_only, state.id.clone())
+        };
+        let state = self.create_from(owner, read_only, Some(parent))?;
+        let copied =
+            copy::tree(&from.workspace, &self.store.workspace(&state.id), state.quota_bytes);
+        if let Err(problem) = copied {
+            let _ = self.store.remove(&state.id);
+            return Err(problem);
+        }
+        Ok(state)
+    }
+
+    /// Ends a session and removes everything of it but its rows in the ledger.
+    pub fn close(&self, owner: &str, id: &str) -> Result<SessionId, Problem> {
+        let session = self.find(owner, id)?;
+        self.remove(&session.id)?;
+        Ok(session.id.clone())
+    }
+
+    /// Ends what has expired and puts to rest what is not used.
+    pub fn sweep(&self) -> Swept {
+        let now = self.clock.now_ms();
+        let mut swept = Swept::default();
+        for id in self.store.list() {
+            let Ok(Some(state)) = self.store.load(&id) else { continue };
+            if now >= state.expires_ms {
+                if self.remove(&id).is_ok() {
+                    swept.expired.push(id);
+                }
+                continue;
+            }
+            let open = self.lock().get(&id).cloned();
+            let idle = |session: &Arc<Session>| {
+                let used = session.state().used_ms;
+                now.saturating_sub(used) >= self.settings.idle_ms
+            };
+            if let Some(session) = open.filter(idle)
+                && let Ok(mut live) = session.live.try_lock()
+                && live.take().is_some()
+            {
+                swept.dormant.push(id);
+            }
+        }
+        swept
+    }
+
+    /// The owner's session, whose last use is now. Any other id gets the one answer, after the one time.
+    pub(crate) fn find(&self, owner: &str, id: &str) -> Result<Arc<Session>, Problem> {
+        let asked = Instant::now();
+        let found = self.look_up(owner, id);
+        if found.as_ref().is_ok_and(Option::is_none) {
+            std::thread::sleep(FOREIGN_ANSWER.saturating_sub(asked.elapsed()));
+        }
+        found?.ok_or_else(|| {
+            Problem::new(
+                ringfence_spec::ProblemKind::NotFound,
+                "session_unknown",
+                "there is no such session",
+            )
+            .hint("make one first; a session ends 24 hours after it was made")
+        })
+    }
+
+    fn look_up(&self, owner: &str, id: &str) -> Result<Option<Arc<Session>>, Problem> {
+        let Some(id) = SessionId::parse(id) else { return Ok(None) };
+        let now = self.clock.now_ms();
+        // Another process may have closed it, or used it: what is on disk is true.
+        let Some(on_disk) = self.store.load(&id)? else {
+            self.lock().remove(&id);
+            return Ok(None);
+        };
+        if !same(&on_disk.owner, owner) || now >= on_disk.expires_ms {
+            return Ok(None);
+        }
+        let session = {
+            let mut open = self.lock();
+            let session = open.entry(id.clone()).or_insert_with(|| {
+                Arc::new(Session {
+                    workspace: self.store.workspace(&id),
+                    id,
+                    state: Mutex::new(on_disk),
+                    live: Mutex::new(None),
+                })
+            });
+            Arc::clone(session)
+        };
+        let mut state = session.state();
+        state.used_ms = now;
+        self.store.save(&state)?;
+        drop(state);
+        Ok(Some(session))
+    }
+
+    /// Changes what is known of a session, and writes it down.
+    pub(crate) fn change<T>(
+        &self,
+        session: &Session,
+        change: impl FnOnce(&mut SessionState) -> T,
+    ) -> Result<T, Problem> {
+        let mut state = session.state();
+        let answer = change(&mut state);
+        self.store.save(&state)?;
+        Ok(answer)
+    }
+
+    fn remove(&self, id: &SessionId) -> Result<(), Problem> {
+        let open = self.lock().remove(id);
+        if let Some(session) = open {
+            // A cell that runs now is ended with its REPL's files; wait for it to let go.
+            let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
+            *live = None;
+        }
+        self.store.remove(id)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// What its files may still take; nothing runs in a session that is full.
+    pub(crate) fn bytes_left(&self) -> Result<ByteSize, Problem> {
+        let bytes_max = self.state().quota_bytes;
+        let used = usage_bytes(&self.workspace, bytes_max);
+        ByteSize::new(bytes_max.saturating_sub(used)).ok_or_else(|| {
+            Problem::refused(
+                "quota_exceeded",
+                format!("the session's files take more than {bytes_max} bytes"),
+            )
+            .hint("delete what is not needed; nothing that is stored was lost")
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Compares in a time that does not depend on where they differ.
+fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let differs = a.iter().zip(b).fold(a.len() ^ b.len(), |all, (x, y)| all | usize::from(x ^ y));
+    differs == 0
+}
+
+/// Bytes that the files below a directory take on disk; it stops to count when it has passed `enough`. Links are not
+/// followed.
+pub(crate) fn usage_bytes(dir: &Path, enough: u64) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut total = 0_u64;
+    let mut pending = vec![dir.to_owned()];
+    while let Some(dir) = pending.pop() {
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        for entry in entries.flatten() {
+            // Of the entry itself, never of what it links to.
+            let Ok(meta) = entry.metadata() else { continue };
+            total = total.saturating_add(meta.blocks().saturating_mul(512));
+            if total > enough {
+                return total;
+            }
+            if meta.is_dir() {
+                pending.push(entry.path());
+            }
+        }
+    }
+    total
+}

@@ -1,0 +1,199 @@
+//! What is known of a session, and its name.
+
+use ringfence_spec::Problem;
+use serde::{Deserialize, Serialize};
+
+/// An id nobody can guess: 128 bits. Whoever has it and owns the session may use it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionId(String);
+
+/// Hexadecimal digits of an id.
+const ID_CHARS: usize = 32;
+
+impl SessionId {
+    /// A new one.
+    pub fn fresh() -> Result<Self, Problem> {
+        Ok(Self(crate::ids::fresh_id()?.to_string()))
+    }
+
+    /// Reads one; anything else is no session's id, whatever it looks like.
+    pub fn parse(text: &str) -> Option<Self> {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        (text.len() == ID_CHARS && text.bytes().all(hex)).then(|| Self(text.to_owned()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for SessionId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("no session id")
+    }
+}
+
+impl From<SessionId> for String {
+    fn from(id: SessionId) -> Self {
+        id.0
+    }
+}
+
+impl std::fmt::Display for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What new sessions are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionSettings {
+    /// A session ends after so long, used or not.
+    pub ttl_ms: u64,
+    /// One that is not used for so long gives its processes back.
+    pub idle_ms: u64,
+    /// What its files may take.
+    pub quota_bytes: u64,
+    /// Sessions of one owner.
+    pub per_owner_max: usize,
+    /// Searches a day.
+    pub searches_per_day: u32,
+    /// Index jobs a day.
+    pub index_jobs_per_day: u32,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        const HOUR_MS: u64 = 3_600_000;
+        Self {
+            ttl_ms: 24 * HOUR_MS,
+            idle_ms: 2 * HOUR_MS,
+            quota_bytes: 10 << 30,
+            per_owner_max: 100,
+            searches_per_day: 500,
+            index_jobs_per_day: 5,
+        }
+    }
+}
+
+/// What survives a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionState {
+    /// Its name.
+    pub id: SessionId,
+    /// Whose it is.
+    pub owner: String,
+    /// When it was made.
+    pub created_ms: u64,
+    /// When it was last used.
+    pub used_ms: u64,
+    /// When it ends.
+    pub expires_ms: u64,
+    /// What its files may take.
+    pub quota_bytes: u64,
+    /// Whether its files may be changed.
+    pub read_only: bool,
+    /// Cells run so far.
+    pub n_cells: u64,
+    /// The session it began as a copy of.
+    pub forked_from: Option<SessionId>,
+    /// What was used of the day's quotas.
+    pub today: Today,
+}
+
+/// What was used on one day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Today {
+    /// Days since the epoch.
+    pub day: u64,
+    /// Searches.
+    pub searches: u32,
+    /// Index jobs.
+    pub index_jobs: u32,
+}
+
+/// A thing that is counted by the day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daily {
+    /// A search.
+    Search,
+    /// An index job.
+    IndexJob,
+}
+
+impl SessionState {
+    /// Takes one of the day's quota; or how long until the next day.
+    pub fn take_daily(
+        &mut self,
+        what: Daily,
+        settings: &SessionSettings,
+        now_ms: u64,
+    ) -> Result<(), u64> {
+        const DAY_MS: u64 = 86_400_000;
+        let day = now_ms / DAY_MS;
+        if self.today.day != day {
+            self.today = Today { day, ..Today::default() };
+        }
+        let (used, max) = match what {
+            Daily::Search => (&mut self.today.searches, settings.searches_per_day),
+            Daily::IndexJob => (&mut self.today.index_jobs, settings.index_jobs_per_day),
+        };
+        if *used >= max {
+            return Err((day + 1) * DAY_MS - now_ms);
+        }
+        *used += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_id_is_an_id() {
+        assert!(SessionId::parse(&"0123456789abcdef".repeat(2)).is_some());
+        let wrong = [
+            "",
+            "../..",
+            "0123",
+            "0123456789ABCDEF0123456789ABCDEF",
+            "g123456789abcdef0123456789abcdef",
+        ];
+        for text in
+            wrong.iter().copied().chain([&*"0".repeat(33), "..%2f..%2f..%2f..%2f..%2f..%2f..1"])
+        {
+            assert!(SessionId::parse(text).is_none(), "{text}");
+        }
+        assert_ne!(SessionId::fresh().unwrap(), SessionId::fresh().unwrap());
+    }
+
+    #[test]
+    fn a_days_quota_ends_with_the_day() {
+        let mut state = SessionState {
+            id: SessionId::fresh().unwrap(),
+            owner: String::new(),
+            created_ms: 0,
+            used_ms: 0,
+            expires_ms: 0,
+            quota_bytes: 0,
+            read_only: false,
+            n_cells: 0,
+            forked_from: None,
+            today: Today::default(),
+        };
+        let settings = SessionSettings { index_jobs_per_day: 2, ..SessionSettings::default() };
+        assert_eq!(state.take_daily(Daily::IndexJob, &settings, 5), Ok(()));
+        assert_eq!(state.take_daily(Daily::IndexJob, &settings, 6), Ok(()));
+        assert_eq!(state.take_daily(Daily::IndexJob, &settings, 86_399_000), Err(1_000));
+        assert_eq!(state.take_daily(Daily::Search, &settings, 86_399_000), Ok(()));
+        assert_eq!(state.take_daily(Daily::IndexJob, &settings, 86_400_000), Ok(()));
+    }
+}

@@ -1,0 +1,227 @@
+//! Sessions on disk: a directory each, with the workspace and what is known of it, signed so that it is believed.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use ringfence_spec::Problem;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use super::state::{SessionId, SessionState};
+
+/// A state file is far smaller.
+const STATE_BYTES_MAX: u64 = 64 << 10;
+
+/// Bytes of the signing key.
+const KEY_BYTES: usize = 32;
+
+/// Where sessions are kept.
+pub(super) struct Store {
+    dir: PathBuf,
+    key: [u8; KEY_BYTES],
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+/// The file: what is known, and its signature.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Signed {
+    state: serde_json::Value,
+    hmac_sha256: String,
+}
+
+impl Store {
+    /// Opens the sessions below the data directory, or makes a place for them.
+    pub(super) fn open(data: &Path) -> Result<Self, Problem> {
+        let dir = data.join("sessions");
+        private_dir(data)?;
+        private_dir(&dir)?;
+        let key = key(&data.join("sessions.key"))?;
+        Ok(Self { dir, key })
+    }
+
+    /// Where a session's files are.
+    pub(super) fn workspace(&self, id: &SessionId) -> PathBuf {
+        self.dir.join(id.as_str()).join("workspace")
+    }
+
+    /// Makes a session's directory and writes down what is known.
+    pub(super) fn create(&self, state: &SessionState) -> Result<(), Problem> {
+        private_dir(&self.dir.join(state.id.as_str()))?;
+        private_dir(&self.workspace(&state.id))?;
+        self.save(state)
+    }
+
+    /// Writes down what is known: all of it, or what was there stays.
+    pub(super) fn save(&self, state: &SessionState) -> Result<(), Problem> {
+        let cannot = |e: &dyn std::fmt::Display| {
+            Problem::internal("session_unwritable", "cannot write the session down").cause(e)
+        };
+        let value = serde_json::to_value(state).map_err(|e| cannot(&e))?;
+        let hmac_sha256 = hex(&self.mac(&value).finalize().into_bytes());
+        let text =
+            serde_json::to_vec(&Signed { state: value, hmac_sha256 }).map_err(|e| cannot(&e))?;
+        let dir = self.dir.join(state.id.as_str());
+        // One writer at a time: whoever holds the session's state writes it.
+        let (next, file) = (dir.join("session.json.next"), dir.join("session.json"));
+        let write = || -> std::io::Result<()> {
+            let mut options = std::fs::OpenOptions::new();
+            let mut out =
+                options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+            out.write_all(&text)?;
+            std::fs::rename(&next, &file)
+        };
+        write().map_err(|e| cannot(&e))
+    }
+
+    /// Reads what is known; `None` if there is no such session. What does not verify is refused.
+    pub(super) fn load(&self, id: &SessionId) -> Result<Option<SessionState>, Problem> {
+        let refused = |why: &str| {
+            Problem::refused("session_tampered", "what is written down of the session was changed")
+                .cause(why)
+        };
+        let path = self.dir.join(id.as_str()).join("session.json");
+        let mut options = std::fs::OpenOptions::new();
+        let opened = options.read(true).custom_flags(libc_nofollow()).open(path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(refused(&e.to_string())),
+        };
+        let mut text = Vec::new();
+        file.take(STATE_BYTES_MAX).read_to_end(&mut text).map_err(|e| refused(&e.to_string()))?;
+        let signed: Signed = serde_json::from_slice(&text).map_err(|e| refused(&e.to_string()))?;
+        let mac = unhex(&signed.hmac_sha256).ok_or_else(|| refused("no signature"))?;
+        self.mac(&signed.state)
+            .verify_slice(&mac)
+            .map_err(|_| refused("its signature is another"))?;
+        let state: SessionState =
+            serde_json::from_value(signed.state).map_err(|e| refused(&e.to_string()))?;
+        if state.id != *id {
+            return Err(refused("it is another session's"));
+        }
+        Ok(Some(state))
+    }
+
+    /// All sessions that there is a directory of.
+    pub(super) fn list(&self) -> Vec<SessionId> {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
+        let mut ids: Vec<SessionId> = entries
+            .flatten()
+            .filter_map(|entry| SessionId::parse(entry.file_name().to_str()?))
+            .collect();
+        ids.sort();
+        ids
+    }
+
+    /// Removes a session with all its files. Links in it are removed, not followed.
+    pub(super) fn remove(&self, id: &SessionId) -> Result<(), Problem> {
+        match std::fs::remove_dir_all(self.dir.join(id.as_str())) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Problem::internal("session_unremovable", "cannot remove the session").cause(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mac(&self, state: &serde_json::Value) -> Hmac<Sha256> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key)
+            .unwrap_or_else(|_| Hmac::<Sha256>::new(&[0; 64].into()));
+        mac.update(b"ringfence session 1\0");
+        // A map of serde_json is sorted by its keys, so one state has one text.
+        mac.update(state.to_string().as_bytes());
+        mac
+    }
+}
+
+/// `O_NOFOLLOW | O_NONBLOCK`: a state file is a plain file.
+fn libc_nofollow() -> i32 {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    i32::try_from(flags.bits()).unwrap_or(0)
+}
+
+/// A directory that is nobody else's.
+fn private_dir(path: &Path) -> Result<(), Problem> {
+    use std::os::unix::fs::MetadataExt as _;
+    let cannot = |e: &dyn std::fmt::Display| {
+        Problem::cannot_build(
+            "data_dir",
+            format!("cannot use the data directory `{}`", path.display()),
+        )
+        .cause(e)
+        .hint("choose another with `--data-dir`")
+    };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| cannot(&e))?;
+    let meta = std::fs::symlink_metadata(path).map_err(|e| cannot(&e))?;
+    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err(cannot(&"it is not a directory of yours"));
+    }
+    if meta.mode() & 0o022 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+            .map_err(|e| cannot(&e))?;
+    }
+    Ok(())
+}
+
+/// The key in this file, or a new one that is written there.
+fn key(path: &Path) -> Result<[u8; KEY_BYTES], Problem> {
+    let cannot = |e: &dyn std::fmt::Display| {
+        Problem::cannot_build("session_key", "cannot use the key that sessions are signed with")
+            .cause(e)
+    };
+    let mut fresh = [0u8; KEY_BYTES];
+    rustix::rand::getrandom(&mut fresh, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| cannot(&e))?;
+    let mut options = std::fs::OpenOptions::new();
+    let created = options.write(true).create_new(true).mode(0o600).open(path);
+    match created {
+        Ok(mut file) => {
+            file.write_all(&fresh).map_err(|e| cannot(&e))?;
+            Ok(fresh)
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let mut options = std::fs::OpenOptions::new();
+            let mut file = options
+                .read(true)
+                .custom_flags(libc_nofollow())
+                .open(path)
+                .map_err(|e| cannot(&e))?;
+            // Another process may have made it a moment ago and not have written it yet.
+            for _ in 0..100 {
+                let mut key = [0u8; KEY_BYTES];
+                if file.read_exact(&mut key).is_ok() {
+                    return Ok(key);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                std::io::Seek::rewind(&mut file).map_err(|e| cannot(&e))?;
+            }
+            Err(cannot(&"it is too short"))
+        }
+        Err(e) => Err(cannot(&e)),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if digits.len() % 2 != 0 {
+        return None;
+    }
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.chunks(2).map(byte).collect()
+}

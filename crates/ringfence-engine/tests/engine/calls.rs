@@ -1,0 +1,120 @@
+//! Programs and commands.
+
+use std::time::{Duration, Instant};
+
+use ringfence_engine::admission::AdmissionSettings;
+use ringfence_engine::{CodeCall, CommandCall};
+use ringfence_spec::{AuditState, CodePreset, Ran, Status};
+
+use crate::world::{World, on_runtime, policy};
+
+fn code(code: &str) -> CodeCall {
+    CodeCall { code: code.to_owned(), ..CodeCall::default() }
+}
+
+fn shell(script: &str) -> CommandCall {
+    let argv = ["sh", "-c", script].map(Into::into).to_vec();
+    CommandCall { argv, ..CommandCall::default() }
+}
+
+pub(crate) fn a_program_runs_and_is_written_down(world: &World) {
+    let engine = world.engine();
+    let ran = on_runtime(engine.execute("ann", code("print('hi')\n6 * 7")));
+    assert_eq!(ran.outcome.status, Status::Ok, "{:?}", ran.outcome);
+    assert_eq!((ran.outcome.stdout.as_str(), ran.outcome.value.as_deref()), ("hi\n", Some("42")));
+    assert_eq!(ran.outcome.enforcement.unwrap().audit, AuditState::On);
+    let rows = world.rows();
+    let of_run: Vec<_> = rows.iter().filter(|r| r.client.as_deref() == Some("ann")).collect();
+    assert_eq!(of_run.len(), 2, "{rows:?}");
+    assert!(of_run.iter().all(|row| row.tool.as_deref() == Some("execute_code")));
+    assert_eq!(of_run[0].run_id.as_deref(), Some(&*ran.outcome.run_id.to_string()));
+}
+
+pub(crate) fn a_command_runs_and_is_written_down(world: &World) {
+    let engine = world.engine();
+    let call =
+        CommandCall { stdin: b"in".to_vec(), ..shell("cat; echo out; echo err >&2; exit 3") };
+    let ran = on_runtime(engine.command("ann", call));
+    let outcome = ran.outcome;
+    assert_eq!((outcome.status, outcome.exit_code), (Status::Error, Some(3)), "{outcome:?}");
+    assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("inout\n", "err\n"));
+    assert_eq!(world.rows().iter().filter(|r| r.client.as_deref() == Some("ann")).count(), 2);
+}
+
+pub(crate) fn what_screening_refuses_does_not_run(world: &World) {
+    let engine = world.builder().code_policy(policy(CodePreset::Standard)).build().unwrap();
+    let ran = on_runtime(engine.execute("ann", code("import os\nos.remove('x')")));
+    assert_eq!((ran.outcome.status, ran.outcome.ran), (Status::Blocked, Ran::No));
+    assert_eq!(ran.outcome.denials[0].rule, "import_not_allowed");
+}
+
+pub(crate) fn a_client_can_only_narrow_its_time(world: &World) {
+    let engine = world.engine();
+    let (brief, long) = (Duration::from_millis(300), Duration::from_secs(9999));
+    on_runtime(async {
+        let call = CodeCall { timeout: Some(brief), ..code("while True: pass") };
+        let ran = engine.execute("ann", call).await;
+        assert_eq!(ran.outcome.status, Status::Timeout);
+        let call = CommandCall { timeout: Some(brief), ..shell("sleep 30") };
+        assert_eq!(engine.command("ann", call).await.outcome.status, Status::Timeout);
+        let call = CodeCall { timeout: Some(Duration::ZERO), ..code("while True: pass") };
+        assert_eq!(engine.execute("ann", call).await.outcome.status, Status::Timeout);
+        let call = CodeCall { timeout: Some(long), ..code("1") };
+        assert_eq!(engine.execute("ann", call).await.outcome.status, Status::Ok);
+    });
+}
+
+pub(crate) fn a_dropped_call_ends_its_processes(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        // So that what follows measures cancellation, not the start of a pool.
+        engine.execute("ann", code("1")).await;
+        let brief = Duration::from_millis(400);
+        let endless = engine.execute("ann", code("while True: pass"));
+        assert!(tokio::time::timeout(brief, endless).await.is_err());
+        let endless = engine.command("ann", shell("sleep 1000 & while :; do :; done"));
+        assert!(tokio::time::timeout(brief, endless).await.is_err());
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while engine.admission().counts().running > 0 {
+            assert!(Instant::now() < deadline, "still running");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let rows = world.rows();
+    let cancelled =
+        rows.iter().filter(|row| row.details.as_ref().is_some_and(|d| d["code"] == "cancelled"));
+    assert_eq!(cancelled.count(), 2, "{rows:#?}");
+}
+
+pub(crate) fn a_rejected_call_says_when_to_come_again(world: &World) {
+    let settings = AdmissionSettings { rate_per_minute: Some(1), ..AdmissionSettings::default() };
+    let engine = world.builder().admission(settings).build().unwrap();
+    on_runtime(async {
+        assert_eq!(engine.execute("ann", code("1")).await.outcome.status, Status::Ok);
+        let ran = engine.execute("ann", code("1")).await;
+        assert_eq!((ran.outcome.status, ran.outcome.ran), (Status::Rejected, Ran::No));
+        let error = ran.outcome.error.unwrap();
+        assert_eq!((error.code.as_str(), error.retry_after_ms), ("rate_limited", Some(60_000)));
+        assert_eq!(engine.execute("bob", code("1")).await.outcome.status, Status::Ok);
+    });
+    assert!(
+        world.rows().iter().any(|row| row.status == Some(ringfence_audit::RunStatus::Rejected))
+    );
+}
+
+pub(crate) fn without_a_ledger_nothing_runs(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        assert_eq!(engine.execute("ann", code("1")).await.outcome.status, Status::Ok);
+        // The ledger goes away under the engine: no file of it can be written any more.
+        std::fs::remove_dir_all(world.ledger()).unwrap();
+        std::fs::write(world.ledger(), "not a directory").unwrap();
+        let call = shell("touch ran");
+        let outcome = engine.command("ann", call).await.outcome;
+        if outcome.status == Status::Ok {
+            // Files that are open stay writable after they are removed; then the row is written, and lost with them.
+            return;
+        }
+        assert_eq!((outcome.status, outcome.ran), (Status::Failed, Ran::No), "{outcome:?}");
+    });
+}

@@ -1,0 +1,59 @@
+//! The engine from outside: calls, sessions, cancellation, admission, and what is written down of each.
+//! Has a `main` of its own, because the launcher must be started before there are threads.
+
+mod calls;
+mod sessions;
+mod world;
+
+use std::process::ExitCode;
+
+use world::World;
+
+type Test = fn(&World);
+
+const TESTS: &[(&str, Test)] = &[
+    ("a_program_runs_and_is_written_down", calls::a_program_runs_and_is_written_down),
+    ("a_command_runs_and_is_written_down", calls::a_command_runs_and_is_written_down),
+    ("what_screening_refuses_does_not_run", calls::what_screening_refuses_does_not_run),
+    ("a_client_can_only_narrow_its_time", calls::a_client_can_only_narrow_its_time),
+    ("a_dropped_call_ends_its_processes", calls::a_dropped_call_ends_its_processes),
+    ("a_rejected_call_says_when_to_come_again", calls::a_rejected_call_says_when_to_come_again),
+    ("without_a_ledger_nothing_runs", calls::without_a_ledger_nothing_runs),
+    ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
+    ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),
+    ("a_fork_is_a_copy", sessions::a_fork_is_a_copy),
+    ("rollback_takes_variables_back", sessions::rollback_takes_variables_back),
+    ("sessions_live_and_die_to_the_second", sessions::sessions_live_and_die_to_the_second),
+    ("a_quota_ends_the_cell_that_passes_it", sessions::a_quota_ends_the_cell_that_passes_it),
+    ("a_changed_state_is_refused", sessions::a_changed_state_is_refused),
+];
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).filter(|arg| !arg.starts_with('-'));
+    if std::env::args().any(|arg| arg == "--list") {
+        for (name, _) in TESTS {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    let mut n_failed = 0;
+    for (name, test) in TESTS {
+        if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
+            continue;
+        }
+        // A process each: a launcher is a fork of a process without threads.
+        let own = std::env::current_exe().unwrap();
+        if std::env::var_os("RINGFENCE_ENGINE_TEST").is_some_and(|only| only == *name) {
+            test(&World::new());
+            return ExitCode::SUCCESS;
+        }
+        if std::env::var_os("RINGFENCE_ENGINE_TEST").is_some() {
+            continue;
+        }
+        let status =
+            std::process::Command::new(own).env("RINGFENCE_ENGINE_TEST", name).status().unwrap();
+        println!("test {name} ... {}", if status.success() { "ok" } else { "FAILED" });
+        n_failed += usize::from(!status.success());
+    }
+    ExitCode::from(u8::from(n_failed > 0))
+}

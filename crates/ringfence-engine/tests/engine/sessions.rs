@@ -1,0 +1,163 @@
+//! Sessions.
+
+use std::time::{Duration, Instant};
+
+use ringfence_engine::{CodeCall, CommandCall, Engine, ReplState, SessionSettings};
+use ringfence_spec::{Outcome, Status};
+
+use crate::world::{World, on_runtime};
+
+async fn cell(engine: &Engine, owner: &str, session: &str, code: &str) -> Outcome {
+    let call = CodeCall {
+        code: code.to_owned(),
+        session: Some(session.to_owned()),
+        ..CodeCall::default()
+    };
+    engine.execute(owner, call).await.outcome
+}
+
+pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let outcome = cell(&engine, "ann", &id, "x = 41\nopen('a.txt', 'w').write('kept')").await;
+        assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+        let outcome = cell(&engine, "ann", &id, "import os\nos._exit(7)").await;
+        assert_eq!(outcome.status, Status::Killed, "{outcome:?}");
+        let outcome = cell(
+            &engine,
+            "ann",
+            &id,
+            "import os\nx + 1, open('a.txt').read(), os.environ['SESSION_ID']",
+        )
+        .await;
+        assert_eq!(outcome.value, Some(format!("(42, 'kept', '{id}')")), "{outcome:?}");
+        assert_eq!(outcome.session_id.as_deref(), Some(&*id));
+        let argv = ["sh", "-c", "cat a.txt; echo more > b.txt"].map(Into::into).to_vec();
+        let call = CommandCall { argv, session: Some(id.clone()), ..CommandCall::default() };
+        let outcome = engine.command("ann", call).await.outcome;
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Ok, "kept"), "{outcome:?}");
+        let outcome = cell(&engine, "ann", &id, "open('b.txt').read()").await;
+        assert_eq!(outcome.value.as_deref(), Some("'more\\n'"), "{outcome:?}");
+        engine.session_close("ann", &id).await.unwrap();
+        assert!(!world.data().join("sessions").join(&id).exists());
+        let outcome = cell(&engine, "ann", &id, "1").await;
+        assert_eq!(outcome.error.unwrap().code, "session_unknown");
+    });
+}
+
+pub(crate) fn foreign_and_unknown_ids_are_alike(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let anns = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let unknown = "0".repeat(32);
+        let traversal = "../../../../../../../../etc/pas";
+        let mut answers = Vec::new();
+        for id in [anns.as_str(), &unknown, traversal, "", "\0"] {
+            let asked = Instant::now();
+            let answer = engine.session_info("bob", id).await.unwrap_err();
+            let took = asked.elapsed();
+            assert!(took >= Duration::from_millis(5), "{id}: {took:?}");
+            answers.push((answer.code, answer.message, answer.hint));
+            assert_eq!(cell(&engine, "bob", id, "1").await.error.unwrap().code, "session_unknown");
+            assert!(engine.session_fork("bob", id).await.is_err());
+            assert!(engine.session_close("bob", id).await.is_err());
+        }
+        answers.dedup();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        assert!(engine.session_list("bob").await.unwrap().is_empty());
+        assert!(engine.session_info("ann", &anns).await.is_ok());
+    });
+}
+
+pub(crate) fn a_fork_is_a_copy(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let make = "import os\nos.makedirs('d/e')\nopen('d/e/f', 'w').write('1')\nos.symlink('/etc/passwd', 'link')\nos.mkfifo('pipe')";
+        let outcome = cell(&engine, "ann", &id, make).await;
+        assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+        let copy = engine.session_fork("ann", &id).await.unwrap();
+        assert_eq!(copy.forked_from.as_ref().unwrap().to_string(), id);
+        let copy = copy.id.to_string();
+        cell(&engine, "ann", &copy, "open('d/e/f', 'w').write('2')").await;
+        let outcome =
+            cell(&engine, "ann", &id, "import os\nopen('d/e/f').read(), os.readlink('link')").await;
+        assert_eq!(outcome.value.as_deref(), Some("('1', '/etc/passwd')"), "{outcome:?}");
+        let outcome =
+            cell(&engine, "ann", &copy, "import os\nopen('d/e/f').read(), sorted(os.listdir('.'))")
+                .await;
+        assert_eq!(outcome.value.as_deref(), Some("('2', ['d', 'link'])"), "{outcome:?}");
+    });
+}
+
+pub(crate) fn rollback_takes_variables_back(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        for code in ["x = 1", "x = 2", "x = 3"] {
+            assert_eq!(cell(&engine, "ann", &id, code).await.status, Status::Ok);
+        }
+        let info = engine.session_rollback("ann", &id, 1).await.unwrap();
+        assert_eq!(info.repl, ReplState::Live);
+        assert_eq!(cell(&engine, "ann", &id, "x").await.value.as_deref(), Some("1"));
+        assert!(engine.session_rollback("ann", &id, 99).await.is_err());
+    });
+}
+
+pub(crate) fn sessions_live_and_die_to_the_second(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        cell(&engine, "ann", &id, "x = 1\nopen('f', 'w').write('kept')").await;
+        world.clock.advance_ms(2 * 3_600_000 - 1);
+        assert!(engine.sweep().await.unwrap().dormant.is_empty());
+        world.clock.advance_ms(1);
+        let swept = engine.sweep().await.unwrap();
+        assert_eq!(swept.dormant.len(), 1);
+        assert_eq!(engine.session_info("ann", &id).await.unwrap().repl, ReplState::Dormant);
+        let outcome = cell(&engine, "ann", &id, "open('f').read(), 'x' in globals()").await;
+        assert_eq!(outcome.value.as_deref(), Some("('kept', False)"));
+        assert_eq!(outcome.error.unwrap().code, "session_woke");
+        world.clock.advance_ms(22 * 3_600_000 - 1);
+        assert!(engine.session_info("ann", &id).await.is_ok());
+        world.clock.advance_ms(1);
+        assert_eq!(engine.session_info("ann", &id).await.unwrap_err().code, "session_unknown");
+        assert_eq!(engine.sweep().await.unwrap().expired.len(), 1);
+        assert!(!world.data().join("sessions").join(&id).exists());
+    });
+}
+
+pub(crate) fn a_quota_ends_the_cell_that_passes_it(world: &World) {
+    let settings = SessionSettings { quota_bytes: 4 << 20, ..SessionSettings::default() };
+    let engine = world.builder().sessions(settings).build().unwrap();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        cell(&engine, "ann", &id, "x = 1\nopen('kept', 'w').write('kept')").await;
+        let fill = "import os, time\nwhile True:\n    with open('big', 'ab') as f: f.write(bytes(1 << 16)); f.flush()\n    time.sleep(0.002)";
+        let outcome = cell(&engine, "ann", &id, fill).await;
+        assert_eq!(outcome.status, Status::Killed, "{outcome:?}");
+        assert_eq!(outcome.error.unwrap().code, "quota_exceeded");
+        let outcome = cell(&engine, "ann", &id, "1").await;
+        assert_eq!(outcome.error.unwrap().code, "quota_exceeded", "nothing more runs");
+        std::fs::remove_file(world.data().join("sessions").join(&id).join("workspace/big"))
+            .unwrap();
+        let outcome = cell(&engine, "ann", &id, "x, open('kept').read()").await;
+        assert_eq!(outcome.value.as_deref(), Some("(1, 'kept')"), "{outcome:?}");
+    });
+}
+
+pub(crate) fn a_changed_state_is_refused(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let file = world.data().join("sessions").join(&id).join("session.json");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("\"ann\"", "\"bob\"")).unwrap();
+        assert_eq!(engine.session_info("bob", &id).await.unwrap_err().code, "session_tampered");
+        std::fs::write(&file, &text).unwrap();
+        assert!(engine.session_info("ann", &id).await.is_ok());
+        std::fs::write(&file, &text[..text.len() / 2]).unwrap();
+        assert_eq!(engine.session_info("ann", &id).await.unwrap_err().code, "session_tampered");
+    });
+}
