@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use ringfence_jail::survey::host_facts;
-use ringfence_jail::{Launcher, Registry};
+use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, WORKSPACE, plan_alone,
     plan_code,
@@ -221,14 +221,15 @@ impl AloneFence {
     /// Runs a program that was screened. The calling process must have one thread.
     pub fn run(
         &self,
+        run_id: RunId,
         job: &Job,
         head_start: HeadStart,
+        permit: Permit<'_>,
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
-        let run_id = fresh_id()?;
         let early = head_start.into_early()?;
         let name = run_id.short();
         let registry = Registry::new(&self.ground.state);
-        let alone = run_alone(&self.plan, job, &registry, &name, early)?;
+        let alone = run_alone(&self.plan, job, &registry, &name, early, permit)?;
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }

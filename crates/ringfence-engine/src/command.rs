@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
 use ringfence_jail::{
-    Early, Ending, Fault, Finished, Launcher, Registry, StdioMode, StopReason, Task, Who,
+    Early, Ending, Fault, Finished, Launcher, Permit, Registry, StdioMode, StopReason, Task, Who,
 };
 use ringfence_plan::{HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
@@ -112,7 +112,11 @@ impl<'a> Fence<'a> {
     }
 
     /// Runs it to its end.
-    pub fn run(&self, head_start: HeadStart) -> Result<(Plan, Finished), Problem> {
+    pub fn run(
+        &self,
+        head_start: HeadStart,
+        permit: Permit<'_>,
+    ) -> Result<(Plan, Finished), Problem> {
         self.registry.sweep();
         let mut facts = self.survey()?;
         let early = match head_start.0 {
@@ -127,11 +131,11 @@ impl<'a> Fence<'a> {
         let plan = self.plan(&facts)?;
         self.warn(&plan);
         let result = match early {
-            Some(early) => match self.task(&plan, |task| early.run(task)) {
-                Err(Fault::NotSendable) => self.launch(&plan),
+            Some(early) => match self.task(&plan, permit, |task| early.run(task)) {
+                Err(Fault::NotSendable) => self.launch(&plan, permit),
                 other => other,
             },
-            None => self.launch(&plan),
+            None => self.launch(&plan, permit),
         };
         match result {
             Ok(finished) => Ok((plan, finished)),
@@ -140,7 +144,7 @@ impl<'a> Fence<'a> {
                 facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
                 let plan = self.plan(&facts)?;
                 self.warn(&plan);
-                self.launch(&plan).map(|finished| (plan, finished)).map_err(problem_of)
+                self.launch(&plan, permit).map(|finished| (plan, finished)).map_err(problem_of)
             }
             Err(fault) => Err(problem_of(fault)),
         }
@@ -189,11 +193,11 @@ impl<'a> Fence<'a> {
         }
     }
 
-    fn launch(&self, plan: &Plan) -> Result<Finished, Fault> {
-        self.task(plan, ringfence_jail::run)
+    fn launch(&self, plan: &Plan, permit: Permit<'_>) -> Result<Finished, Fault> {
+        self.task(plan, permit, ringfence_jail::run)
     }
 
-    fn task<T>(&self, plan: &Plan, work: impl FnOnce(&Task<'_>) -> T) -> T {
+    fn task<T>(&self, plan: &Plan, permit: Permit<'_>, work: impl FnOnce(&Task<'_>) -> T) -> T {
         let (mode, terminal) = self.stdio();
         let name = self.run_id.short();
         work(&Task {
@@ -204,6 +208,7 @@ impl<'a> Fence<'a> {
             terminal,
             channel: None,
             cancel: None,
+            permit,
         })
     }
 

@@ -1,6 +1,7 @@
 //! One road for every call: admit, screen, plan, jail, collect, scrub, record.
 
 pub mod admission;
+mod book;
 pub mod cancel;
 pub mod clock;
 mod code;
@@ -13,6 +14,7 @@ mod record;
 mod sessions;
 mod text;
 
+pub use book::Book;
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};
 pub use command::{Fence, HeadStart, Io, outcome};
 pub use engine::{Builder, CodeCall, CommandCall, Engine, Ran};

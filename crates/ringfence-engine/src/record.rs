@@ -1,6 +1,7 @@
 //! What is written down of a call: that it began before it begins, how it ended before its answer leaves.
 //! If the beginning cannot be written, nothing runs.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Instant;
 
@@ -40,6 +41,16 @@ impl Recorder {
         Ok(Begun { recorder: self, entry, began: Instant::now(), open: true })
     }
 
+    /// Writes how a run ended that began with this entry.
+    pub(crate) fn end(&self, start: &Entry, outcome: &mut Outcome) {
+        if let Some(enforcement) = &mut outcome.enforcement {
+            enforcement.audit = self.state();
+        }
+        if let Err(problem) = self.note(&start.ended(outcome)) {
+            not_written(outcome, &problem);
+        }
+    }
+
     /// Writes one row.
     pub fn note(&self, entry: &Entry) -> Result<(), Problem> {
         match &self.ledger {
@@ -47,6 +58,22 @@ impl Recorder {
             None => Ok(()),
         }
     }
+}
+
+/// Takes secrets out of what is written down.
+pub(crate) fn redact(text: &str) -> Cow<'_, str> {
+    Cow::Borrowed(text)
+}
+
+/// An end that could not be written is told in the answer.
+pub(crate) fn not_written(outcome: &mut Outcome, problem: &Problem) {
+    outcome.status = Status::Failed;
+    outcome.error = Some(ErrorInfo {
+        code: problem.code.clone().into_owned(),
+        message: format!("the call could not be written down: {}", problem.message),
+        hint: problem.hint.clone(),
+        retry_after_ms: None,
+    });
 }
 
 /// A call that has begun. One that is dropped without an end was cancelled, and is written down so.
@@ -62,20 +89,7 @@ impl Begun<'_> {
     /// Writes how a run ended. An end that cannot be written is told in the answer: it ran, and it is our failure.
     pub fn end(mut self, outcome: &mut Outcome) {
         self.open = false;
-        if let Some(enforcement) = &mut outcome.enforcement {
-            enforcement.audit = self.recorder.state();
-        }
-        let Err(problem) = self.recorder.note(&self.entry.ended(outcome)) else { return };
-        outcome.status = Status::Failed;
-        outcome.error = Some(ErrorInfo {
-            code: problem.code.clone().into_owned(),
-            message: format!(
-                "the run ended and its end could not be written down: {}",
-                problem.message
-            ),
-            hint: problem.hint,
-            retry_after_ms: None,
-        });
+        self.recorder.end(&self.entry, outcome);
     }
 
     /// Adds to what will be written at the end.

@@ -119,6 +119,23 @@ pub struct Task<'a> {
     pub channel: Option<BorrowedFd<'a>>,
     /// A line whose other end is closed by whoever wants the run ended.
     pub cancel: Option<BorrowedFd<'a>>,
+    /// Must be given before the program can start; asked for while the child builds its fence.
+    pub permit: Permit<'a>,
+}
+
+/// Leave to start a program.
+#[derive(Clone, Copy)]
+pub struct Permit<'a>(pub &'a dyn Fn() -> Result<(), Problem>);
+
+impl Permit<'_> {
+    /// Given already.
+    pub const GIVEN: Permit<'static> = Permit(&|| Ok(()));
+}
+
+impl std::fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Permit")
+    }
 }
 
 /// Runs a plan to its end.
@@ -221,6 +238,7 @@ fn go_on(
     };
     let n_cgroups = fds.len();
     fds.extend(identity::prepare_mounts(plan).map_err(cannot_translate)?);
+    (task.permit.0)()?;
     // A child that failed meanwhile has closed its end; the supervisor hears why.
     let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
     drop(control);

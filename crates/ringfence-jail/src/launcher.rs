@@ -17,7 +17,7 @@ use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{Fault, Task};
+use crate::launch::{Fault, Permit, Task};
 use crate::registry::Registry;
 use crate::stdio::StdioMode;
 use crate::supervise::Finished;
@@ -245,6 +245,7 @@ impl Received {
             terminal: false,
             channel: self.channel.as_ref().map(AsFd::as_fd),
             cancel: Some(self.line.as_fd()),
+            permit: Permit::GIVEN,
         };
         Ok(match crate::launch::run(&task) {
             Ok(finished) => Report::Finished(Box::new(finished)),

@@ -23,7 +23,7 @@ pub mod survey;
 mod terminal;
 mod watchdog;
 
-pub use launch::{Early, Fault, Task, Who, run};
+pub use launch::{Early, Fault, Permit, Task, Who, run};
 pub use launcher::{Errand, Launched, Launcher};
 pub use open::open_beneath;
 pub use registry::Registry;

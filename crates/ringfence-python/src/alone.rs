@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 
-use ringfence_jail::{Early, Fault, Registry, StdioMode, Task};
+use ringfence_jail::{Early, Fault, Permit, Registry, StdioMode, Task};
 use ringfence_plan::{Plan, WORKSPACE};
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Forked, Named as _};
@@ -47,6 +47,7 @@ pub fn run_alone(
     registry: &Registry,
     name: &str,
     early: Option<Early>,
+    permit: Permit<'_>,
 ) -> Result<Alone, Problem> {
     let cannot = |e: CallError| Problem::internal("guest", "cannot talk to the guest").cause(e);
     let (ours, inside) = channel::pair().map_err(cannot)?;
@@ -59,6 +60,7 @@ pub fn run_alone(
         terminal: false,
         channel: Some(inside.as_fd()),
         cancel: None,
+        permit,
     };
     let result = match early {
         Some(early) => match early.run(&task) {

@@ -260,6 +260,9 @@ pub(crate) struct PolicyFlags {
     /// Where Ringfence keeps its state
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
+    /// Whether the call is written to the ledger: on or off
+    #[arg(long, value_name = "SWITCH")]
+    pub(crate) audit: Option<String>,
 }
 
 /// Parses the command line. Help and version go to stdout with exit 0, errors to stderr with exit 2.

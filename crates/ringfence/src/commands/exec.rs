@@ -10,10 +10,12 @@ use ringfence_spec::{Encoding, Outcome, Problem, Status};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
-use ringfence_engine::{self as engine, AloneFence, HeadStart};
+use ringfence_audit::Entry;
+use ringfence_engine::{self as engine, AloneFence, Book, HeadStart};
+use ringfence_jail::Permit;
 
 use crate::present;
-use crate::settings::{Surroundings, effective_code};
+use crate::settings::{Surroundings, effective_code, ledger};
 
 /// A file that is copied in is at most this large: the run's own disk is 100 MB by default.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -50,9 +52,14 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
     }
     let fence = AloneFence::new(&effective.policy, &effective.place)?;
+    let run_id = engine::fresh_id()?;
+    let entry = Entry::run_start(run_id).client(super::run::LOCAL).tool("exec").code(&code);
+    let book = Book::new(ledger(&effective.place, effective.audit), entry);
     let verdict = fence.ground().screen(&code);
     if !verdict.safe {
-        return Ok(fence.blocked(engine::fresh_id()?, &verdict));
+        let mut outcome = fence.blocked(run_id, &verdict);
+        book.end(&mut outcome);
+        return Ok(outcome);
     }
     let job = Job {
         files: args.files.iter().map(|spec| host_file(spec)).collect::<Result<_, _>>()?,
@@ -60,10 +67,20 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
         value: true,
         ..fence.ground().job(code)
     };
-    let (mut outcome, files) = fence.run(&job, head_start)?;
+    let (mut outcome, files) = match fence.run(run_id, &job, head_start, Permit(&|| book.begin())) {
+        Ok(ran) => ran,
+        Err(problem) => {
+            if book.has_begun() {
+                let status = super::run::status_of(problem.kind);
+                book.end(&mut Outcome::not_started(run_id, status, &problem));
+            }
+            return Err(problem);
+        }
+    };
     if let (Some(dir), Some(files)) = (&args.artifacts, files) {
         engine::copy_out(&mut outcome, &files, dir, fence.ground().disk_bytes_max());
     }
+    book.end(&mut outcome);
     Ok(outcome)
 }
 

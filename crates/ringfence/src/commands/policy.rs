@@ -87,6 +87,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Fallback => json!(fallback),
         Key::Proc => json!(proc),
         Key::DataDir => json!(effective.place.state),
+        Key::Audit => json!(effective.audit.to_string()),
         Key::CodePreset => json!(effective.code.preset.name()),
         Key::AllowImport => json!(effective.code.extra_imports),
         Key::Python => return None,

@@ -8,8 +8,10 @@ use rustix::process::Signal;
 
 use crate::cli::RunArgs;
 use crate::present;
-use crate::settings::{Surroundings, effective};
-use ringfence_engine::{self as engine, Fence, HeadStart, Io};
+use crate::settings::{Surroundings, effective, ledger};
+use ringfence_audit::Entry;
+use ringfence_engine::{self as engine, Book, Fence, HeadStart, Io};
+use ringfence_jail::Permit;
 
 /// Runs the command; the exit code is the program's own unless the fence ended it.
 pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
@@ -42,11 +44,34 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     let terminal = io == Io::Passthrough { terminal: true };
     let around = Surroundings::real(terminal).map_err(unnamed)?;
     let effective = effective(&args.policy, &around).map_err(unnamed)?;
+    let ledger = ledger(&effective.place, effective.audit);
+    let summary = summary(&args.argv);
     let fence = Fence::new(&effective.policy, &effective.place, args.argv, io).map_err(unnamed)?;
     let run_id = fence.run_id();
-    let (plan, finished) = fence.run(head_start).map_err(|problem| (run_id, problem))?;
-    // Commands see the host's own paths, so there is none to hide.
-    Ok(engine::outcome(run_id, &plan, finished, &Scrub::default()))
+    let book =
+        Book::new(ledger, Entry::run_start(run_id).client(LOCAL).tool("run").arguments(summary));
+    let mut outcome = match fence.run(head_start, Permit(&|| book.begin())) {
+        // Commands see the host's own paths, so there is none to hide.
+        Ok((plan, finished)) => engine::outcome(run_id, &plan, finished, &Scrub::default()),
+        Err(problem) => {
+            if book.has_begun() {
+                let mut outcome = Outcome::not_started(run_id, status_of(problem.kind), &problem);
+                book.end(&mut outcome);
+            }
+            return Err((run_id, problem));
+        }
+    };
+    book.end(&mut outcome);
+    Ok(outcome)
+}
+
+/// Who asks on the command line.
+pub(crate) const LOCAL: &str = "local";
+
+/// A command in one line, for the ledger.
+fn summary(argv: &[std::ffi::OsString]) -> String {
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
 }
 
 /// The status of a run that did not start.

@@ -27,11 +27,12 @@ pub(crate) enum Key {
     Fallback,
     Proc,
     DataDir,
+    Audit,
 }
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::Timeout,
@@ -54,6 +55,7 @@ impl Key {
         Self::Fallback,
         Self::Proc,
         Self::DataDir,
+        Self::Audit,
     ];
 
     /// The name in files; upper-cased after `RINGFENCE_` it is the variable, with dashes the flag.
@@ -81,6 +83,7 @@ impl Key {
             Self::Fallback => "fallback",
             Self::Proc => "proc",
             Self::DataDir => "data_dir",
+            Self::Audit => "audit",
         }
     }
 
@@ -100,7 +103,7 @@ impl Key {
 
     /// What the system's file may set.
     pub(crate) const fn is_ceiling(self) -> bool {
-        self.is_limit() || matches!(self, Self::Require | Self::Fallback | Self::Hide)
+        self.is_limit() || matches!(self, Self::Require | Self::Fallback | Self::Hide | Self::Audit)
     }
 
     /// What a workspace's own file may set: only what makes the run smaller.

@@ -23,6 +23,32 @@ const POLICY_VARIABLE: &str = "RINGFENCE_POLICY";
 /// Variables of the test suite.
 const TEST_PREFIX: &str = "RINGFENCE_TEST_";
 
+/// Whether calls are written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum AuditSwitch {
+    #[default]
+    On,
+    Off,
+}
+
+impl fmt::Display for AuditSwitch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::On { "on" } else { "off" })
+    }
+}
+
+impl FromStr for AuditSwitch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Ok(Self::On),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("`{text}` is neither on nor off")),
+        }
+    }
+}
+
 /// A parsed value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
@@ -38,6 +64,7 @@ pub(super) enum Value {
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
+    Audit(AuditSwitch),
     Modules(Vec<String>),
 }
 
@@ -48,6 +75,7 @@ impl fmt::Display for Value {
             Self::Size(v) => v.fmt(f),
             Self::Count(v) => v.fmt(f),
             Self::Tier(v) => v.fmt(f),
+            Self::Audit(v) => v.fmt(f),
             Self::Fallback(Fallback::Error) => f.write_str("error"),
             Self::Fallback(Fallback::Warn) => f.write_str("warn"),
             other => write!(f, "{other:?}"),
@@ -99,6 +127,7 @@ impl Layer {
             (Key::Fallback, &flags.fallback),
             (Key::Proc, &flags.proc),
             (Key::DataDir, &flags.data_dir),
+            (Key::Audit, &flags.audit),
         ];
         let lists = [
             (Key::Rw, &flags.rw),
@@ -279,6 +308,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Require => one(texts, Value::Tier),
         Key::Fallback => one(texts, Value::Fallback),
         Key::Proc => one(texts, Value::Proc),
+        Key::Audit => one(texts, Value::Audit),
         Key::Cwd | Key::DataDir => match texts {
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),

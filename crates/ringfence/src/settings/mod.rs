@@ -15,6 +15,7 @@ use ringfence_spec::{
 
 use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
+pub(crate) use layer::AuditSwitch;
 use layer::{Layer, Value};
 
 macro_rules! pick {
@@ -73,6 +74,8 @@ pub(crate) struct Effective {
     pub(crate) code: CodeRules,
     /// Where the run starts.
     pub(crate) place: Place,
+    /// Whether calls are written down.
+    pub(crate) audit: AuditSwitch,
     /// Where each key's value came from.
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
@@ -84,6 +87,13 @@ pub(crate) struct EffectiveCode {
     pub(crate) policy: CodePolicy,
     /// Where runs start from.
     pub(crate) place: Place,
+    /// Whether calls are written down.
+    pub(crate) audit: AuditSwitch,
+}
+
+/// Where the ledger of a data directory is; nowhere if there is to be none.
+pub(crate) fn ledger(place: &Place, audit: AuditSwitch) -> Option<PathBuf> {
+    (audit == AuditSwitch::On).then(|| place.state.join("ledger"))
 }
 
 /// What settings are read for.
@@ -184,9 +194,10 @@ pub(crate) fn effective_code(
         place: Place {
             environment: around.environment.clone(),
             state: state_dir(chosen, around),
-            cwd: sources.cwd,
-            config: sources.config,
+            cwd: sources.cwd.clone(),
+            config: sources.config.clone(),
         },
+        audit: pick!(chosen, Audit, Audit).unwrap_or_default(),
     })
 }
 
@@ -381,6 +392,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             state: state_dir(chosen, around),
             config: config.clone(),
         },
+        audit: pick!(chosen, Audit, Audit).unwrap_or_default(),
         origins,
     })
 }
@@ -417,7 +429,8 @@ fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
             (Value::Span(v), Value::Span(max)) => v > max,
             (Value::Size(v), Value::Size(max)) => v > max,
             (Value::Count(v), Value::Count(max)) => v > max,
-            (Value::Fallback(Fallback::Warn), Value::Fallback(Fallback::Error)) => true,
+            (Value::Fallback(Fallback::Warn), Value::Fallback(Fallback::Error))
+            | (Value::Audit(AuditSwitch::Off), Value::Audit(AuditSwitch::On)) => true,
             (Value::Tier(v), Value::Tier(min)) => !v.satisfies(*min),
             _ => false,
         };

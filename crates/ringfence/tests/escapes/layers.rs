@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use ringfence_jail::{Fault, Registry, StdioMode, Task};
+use ringfence_jail::{Fault, Permit, Registry, StdioMode, Task};
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{Outcome, Problem, Status};
@@ -184,6 +184,7 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
         terminal: false,
         channel: None,
         cancel: None,
+        permit: Permit::GIVEN,
     };
     match ringfence_jail::run(&task) {
         Ok(finished) => Ok(engine::outcome(run_id, &plan, finished, &Scrub::default())),
