@@ -46,10 +46,12 @@ fn many() {
         let output = Command::new(&own).arg(arg).arg(&dir).output().unwrap();
         (String::from_utf8(output.stdout).unwrap(), began.elapsed().as_micros())
     };
-    let mut inside: Vec<u128> =
-        (0..400).map(|_| run("once").0.trim().parse().unwrap()).collect();
+    let mut inside: Vec<u128> = (0..400).map(|_| run("once").0.trim().parse().unwrap()).collect();
     let mean = inside.iter().sum::<u128>() / 400;
     inside.sort_unstable();
-    println!("open, two rows, close: p50 {} us, p99 {} us, mean {mean} us", inside[200], inside[396]);
+    println!(
+        "open, two rows, close: p50 {} us, p99 {} us, mean {mean} us",
+        inside[200], inside[396]
+    );
     let _ = std::fs::remove_dir_all(dir);
 }

@@ -82,7 +82,8 @@ impl<F: FnMut(&str) -> std::io::Result<()>> Sink for F {
 impl Ledger {
     /// Where the chain stands, signed.
     pub fn anchor(&self) -> Result<Anchor, Problem> {
-        let lost = || Problem::cannot_build("ledger_corrupt", "the ledger's first key is not there");
+        let lost =
+            || Problem::cannot_build("ledger_corrupt", "the ledger's first key is not there");
         let root = self.root_key().ok_or_else(lost)?;
         let mut store = self.store();
         let (place, epoch) = store.settled()?;
@@ -115,7 +116,8 @@ impl Anchor {
     /// Reads a file of anchors, one a line.
     pub fn read_file(path: &Path) -> Result<Vec<Self>, Problem> {
         let wrong = |cause: String| {
-            Problem::usage("anchor_invalid", format!("cannot read anchors from {path:?}")).cause(cause)
+            Problem::usage("anchor_invalid", format!("cannot read anchors from {path:?}"))
+                .cause(cause)
         };
         let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());

@@ -75,11 +75,8 @@ pub(crate) fn write(
     let draft = format!("{name}.new");
     let file = home.draft(&draft)?;
     let written = write_rows(store, &file, seqs, reason).and_then(|sha256| {
-        let footer = Footer {
-            sha256,
-            epoch,
-            signature: secret.sign(Purpose::Archive, &[sha256.bytes()]),
-        };
+        let footer =
+            Footer { sha256, epoch, signature: secret.sign(Purpose::Archive, &[sha256.bytes()]) };
         let line = serde_json::to_string(&footer).unwrap_or_default();
         writeln!(&file, "{line}").map_err(|e| fault::from_io(&home.join(&name), "write", &e))?;
         home.publish(&file, &draft, &name)?;
@@ -152,7 +149,8 @@ impl Hashed<'_> {
 /// be the one given; without, compare the answer's with the one you kept.
 pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveCheck, Problem> {
     let unreadable = |cause: &dyn std::fmt::Display| {
-        Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}")).cause(cause)
+        Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}"))
+            .cause(cause)
     };
     let file = File::open(path).map_err(|e| unreadable(&e))?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -207,6 +205,27 @@ impl Checking {
         }
     }
 
+    /// The footer by its key, and every key by the one before.
+    fn signatures(&mut self, footer: &Footer, keys: &[KeyBody]) {
+        let by = keys.iter().find(|key| key.epoch == footer.epoch);
+        let signed = by.is_some_and(|key| {
+            let content: [&[u8]; 1] = [footer.sha256.bytes()];
+            key.public.has_signed(&footer.signature, Purpose::Archive, footer.epoch, &content)
+        });
+        if !signed {
+            self.wrong(0, Fault::BadSignature, "the last line is not signed by its key");
+        }
+        let mut signer = keys.first().map(|key| key.public);
+        for (n, key) in (1..).zip(keys) {
+            let good = key.epoch == n && signer.is_some_and(|signer| key.is_signed_by(&signer));
+            if !good {
+                let text = format!("the key of epoch {n} is not signed by the one before it");
+                self.wrong(key.after.seq + 1, Fault::BadKey, &text);
+            }
+            signer = Some(key.public);
+        }
+    }
+
     fn wrong(&mut self, seq: i64, fault: Fault, text: &str) {
         // The first few say enough.
         if self.findings.len() < 100 {
@@ -230,28 +249,10 @@ impl Checking {
             Some(footer) if footer.sha256 != digest => {
                 self.wrong(0, Fault::Edited, "the content is not what was signed");
             }
-            Some(footer) => {
-                let signer = keys.iter().find(|key| key.epoch == footer.epoch);
-                let signed = signer.is_some_and(|key| {
-                    let content: [&[u8]; 1] = [digest.bytes()];
-                    key.public.has_signed(&footer.signature, Purpose::Archive, footer.epoch, &content)
-                });
-                if !signed {
-                    self.wrong(0, Fault::BadSignature, "the last line is not signed by its key");
-                }
-            }
+            Some(footer) => self.signatures(footer, keys),
         }
         if header.as_ref().is_some_and(|header| header.rows != self.rows) {
             self.wrong(0, Fault::Missing, "there are not as many rows as the first line says");
-        }
-        let mut signer = first;
-        for (n, key) in (1..).zip(keys) {
-            let good = key.epoch == n && signer.is_some_and(|signer| key.is_signed_by(&signer));
-            if !good {
-                let text = format!("the key of epoch {n} is not signed by the one before it");
-                self.wrong(key.after.seq + 1, Fault::BadKey, &text);
-            }
-            signer = Some(key.public);
         }
         if root.is_some() && root != first {
             self.wrong(0, Fault::BadKey, "the first key is not the one that was kept");

@@ -58,15 +58,8 @@ pub(crate) fn chain(previous: &Digest, row: &Columns<'_>, body: &Digest) -> Dige
     for number in [row.seq, row.at_ms, row.epoch, row.writer] {
         packed.put(&number.to_be_bytes());
     }
-    let texts = [
-        Some(row.kind),
-        row.run_id,
-        row.session,
-        row.client,
-        row.tool,
-        row.status,
-        row.risk,
-    ];
+    let texts =
+        [Some(row.kind), row.run_id, row.session, row.client, row.tool, row.status, row.risk];
     for text in texts {
         // The length before the text, so that no two rows have the same bytes; no text is that long.
         let len = text.map_or(u32::MAX, |t| u32::try_from(t.len()).unwrap_or(u32::MAX - 1));

@@ -85,7 +85,5 @@ pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Problem {
 fn is_about_room(error: &rusqlite::Error) -> bool {
     const WRITE: i32 = rusqlite::ffi::SQLITE_IOERR_WRITE;
     const SHM_SIZE: i32 = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
-    error
-        .sqlite_error()
-        .is_some_and(|e| e.extended_code == WRITE || e.extended_code == SHM_SIZE)
+    error.sqlite_error().is_some_and(|e| e.extended_code == WRITE || e.extended_code == SHM_SIZE)
 }

@@ -142,10 +142,8 @@ mod tests {
 
     #[test]
     fn the_longest_head_fits() {
-        let far = Mark {
-            place: Place { seq: i64::MAX, chain: Digest::of(b"") },
-            intake_bytes: u64::MAX,
-        };
+        let far =
+            Mark { place: Place { seq: i64::MAX, chain: Digest::of(b"") }, intake_bytes: u64::MAX };
         let head = Head::new(far, i64::MAX, i64::MAX, &"x".repeat(36), &[1; 32]);
         let head = head.on_the_way(far, &[1; 32]);
         assert!(serde_json::to_vec(&head).unwrap().len() < BYTES);

@@ -173,7 +173,9 @@ pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
 
 /// Forgets the index and makes it again.
 pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch("BEGIN IMMEDIATE; DELETE FROM marks; DELETE FROM spans; DELETE FROM runs; COMMIT")?;
+    db.execute_batch(
+        "BEGIN IMMEDIATE; DELETE FROM marks; DELETE FROM spans; DELETE FROM runs; COMMIT",
+    )?;
     loop {
         let before = closed_blocks(db)?;
         close_blocks(db)?;

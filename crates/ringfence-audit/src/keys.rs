@@ -218,8 +218,9 @@ pub(crate) fn destroy_others(home: &Home, epoch: i64) -> Result<(), Problem> {
 pub(crate) fn random_bytes(bytes: &mut [u8]) -> Result<(), Problem> {
     let mut filled = 0;
     while filled < bytes.len() {
-        let n = rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
-            .map_err(|e| Problem::internal("no_randomness", "cannot make a key").cause(e))?;
+        let n =
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+                .map_err(|e| Problem::internal("no_randomness", "cannot make a key").cause(e))?;
         filled += n;
     }
     Ok(())

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use ringfence_spec::Problem;
 
 use crate::entry::{Entry, stored_name};
-use crate::home::Home;
+use crate::home::{Home, Turn};
+use crate::index;
 use crate::keys::{PublicKey, random_bytes, root_on_disk};
 use crate::redact::Redactor;
 use crate::seal::SealKey;
@@ -140,6 +141,16 @@ impl Ledger {
     /// an append that finds the intake long does it instead, and waits for the disk.
     pub fn tidy(&self) -> Result<(), Problem> {
         self.store().fold_now()
+    }
+
+    /// Makes anew what is used for looking rows up, from the rows.
+    pub fn reindex(&self) -> Result<(), Problem> {
+        let mut store = self.store();
+        store.fold_now()?;
+        let lock = Arc::clone(&store.lock);
+        let _turn = Turn::wait(&lock, store.home.path())?;
+        let Some(db) = &store.db else { return Ok(()) };
+        store.sql(index::rebuild(db))
     }
 
     /// The public half of the first key. Who keeps it elsewhere can tell this ledger from one made anew.

@@ -78,9 +78,8 @@ impl Filter {
 
     /// Whether a row with this status is let through, whichever of a run's rows it is.
     pub(crate) fn matches(&self, line: &Line, status: Option<RunStatus>) -> bool {
-        let same = |wanted: &Option<String>, found: &Option<String>| {
-            wanted.is_none() || wanted == found
-        };
+        let same =
+            |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let word = |wanted: Option<&str>, found: Option<&str>| wanted.is_none() || wanted == found;
         let run = self.run.as_deref().map(str::to_ascii_lowercase);
         run.is_none_or(|prefix| line.run_id.as_ref().is_some_and(|id| id.starts_with(&prefix)))

@@ -57,11 +57,17 @@ impl Reader {
         let (run_id, start, end) = match &found[..] {
             [one] => one.clone(),
             [] => {
-                return Err(Problem::usage("run_unknown", format!("the ledger knows no run {run}")));
+                return Err(Problem::usage(
+                    "run_unknown",
+                    format!("the ledger knows no run {run}"),
+                ));
             }
             _ => {
-                return Err(Problem::usage("run_ambiguous", format!("several runs begin with {run}"))
-                    .hint("give more digits of the id"));
+                return Err(Problem::usage(
+                    "run_ambiguous",
+                    format!("several runs begin with {run}"),
+                )
+                .hint("give more digits of the id"));
             }
         };
         let record = |seq: Option<i64>| seq.map_or(Ok(None), |seq| self.line(seq));
@@ -80,11 +86,13 @@ impl Reader {
     pub fn after(&self, seq: i64, limit: usize) -> Result<Vec<Record>, Problem> {
         let limit = limit_of(limit)?;
         let _turn = Turn::wait_to_read(&self.lock, self.home.path())?;
-        let query = format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq > ?1 ORDER BY seq LIMIT {limit}");
+        let query =
+            format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq > ?1 ORDER BY seq LIMIT {limit}");
         let mut found = self.lines(&query, [seq])?;
         let last = found.last().map_or(seq, |line| line.seq);
         if let Some(intake) = self.home.find(INTAKE)? {
-            let text = read_all(&intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))?;
+            let text =
+                read_all(&intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))?;
             found.extend(lines(&text).flatten().filter(|line| line.seq > last));
             found.truncate(limit);
         }
@@ -159,7 +167,11 @@ impl Reader {
             )?;
             // `g` follows the last digit.
             let rows = statement.query_map(
-                rusqlite::params![prefix, format!("{prefix}g"), i64::try_from(max).unwrap_or(i64::MAX)],
+                rusqlite::params![
+                    prefix,
+                    format!("{prefix}g"),
+                    i64::try_from(max).unwrap_or(i64::MAX)
+                ],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )?;
             rows.collect::<rusqlite::Result<Vec<FoundRun>>>()

@@ -107,8 +107,6 @@ fn clear_some(store: &mut Store, body: &ExpireBody) -> Result<(), Problem> {
     store.append_in_turn(&[Draft::own(Kind::Expire, body)])?;
     let Some(db) = &store.db else { return Ok(()) };
     let clear = || {
-        // What is cleared must not stay in free pages.
-        db.execute_batch("PRAGMA secure_delete = ON")?;
         let tx = db.unchecked_transaction()?;
         let statement =
             format!("UPDATE entries SET body = NULL WHERE seq BETWEEN ?1 AND ?2 AND {CLEARABLE}");

@@ -73,7 +73,8 @@ pub(crate) fn range(
         // The range before this one says that the row is missing.
         return Ok(scanned);
     };
-    let query = format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq");
+    let query =
+        format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq");
     let mut statement = db.prepare(&query)?;
     let mut rows = statement.query([first, last])?;
     let mut expected = first;
@@ -165,7 +166,8 @@ fn explain(db: &Connection, seq: i64, previous: &Digest, what: Misfit) -> Findin
         Misfit::Chain => {}
     }
     let neighbours = || -> rusqlite::Result<Vec<Line>> {
-        let query = format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq");
+        let query =
+            format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq BETWEEN ?1 AND ?2 ORDER BY seq");
         let mut statement = db.prepare(&query)?;
         let lines = statement.query_map([seq, seq + NEIGHBOURS], line_of)?;
         // A neighbour that cannot be read explains nothing.

@@ -57,8 +57,11 @@ pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.set_prepared_statement_cache_capacity(32);
-        // Every fold empties the log, and rows leave the intake only when the disk has them.
-        db.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL")
+        // Every fold empties the log, and rows leave the intake only when the disk has them. What is cleared, or moved
+        // from one page to another, must not stay readable in the file.
+        db.execute_batch(
+            "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON",
+        )
     };
     configure().map_err(|e| problem(&e))?;
     Ok(db)

@@ -34,9 +34,10 @@ impl SealKey {
     pub(crate) fn seal(&self, body: &[u8]) -> Result<Vec<u8>, Problem> {
         let mut nonce = [0; NONCE_BYTES];
         random_bytes(&mut nonce)?;
-        let sealed = self.0.encrypt(&XNonce::from(nonce), body).map_err(|_| {
-            Problem::internal("ledger_seal", "cannot encrypt a body of the ledger")
-        })?;
+        let sealed = self
+            .0
+            .encrypt(&XNonce::from(nonce), body)
+            .map_err(|_| Problem::internal("ledger_seal", "cannot encrypt a body of the ledger"))?;
         Ok([&[SEALED][..], &nonce, &sealed].concat())
     }
 

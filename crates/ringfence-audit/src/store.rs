@@ -96,7 +96,11 @@ impl Store {
     }
 
     /// Opens a ledger that is there.
-    pub(crate) fn open_existing(home: Home, lock: Arc<File>, rules: Rules) -> Result<Self, Problem> {
+    pub(crate) fn open_existing(
+        home: Home,
+        lock: Arc<File>,
+        rules: Rules,
+    ) -> Result<Self, Problem> {
         let head = home.find_or_make(HEAD)?;
         let intake = home.find_or_make(INTAKE)?;
         let folded = Head::read(&head).map_or(0, |head| head.folded);

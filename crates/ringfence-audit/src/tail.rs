@@ -102,9 +102,10 @@ impl Store {
         self.cut_intake(whole)?;
         let in_database = self.database_tail()?;
         let folded = in_database.map_or(0, |(place, _)| place.seq);
-        let last = self.intake_lines()?.last().map(|line| {
-            (Place { seq: line.seq, chain: line.chain }, line.epoch)
-        });
+        let last = self
+            .intake_lines()?
+            .last()
+            .map(|line| (Place { seq: line.seq, chain: line.chain }, line.epoch));
         let gone = || fault::corrupt(self.home.path(), "all rows are gone");
         let (place, epoch) = last.or(in_database).ok_or_else(gone)?;
         self.refuse_foreign_key(epoch)?;
