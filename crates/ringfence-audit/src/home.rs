@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::fault;
 
 pub(crate) const DATABASE: &str = "ledger.db";
+pub(crate) const LOG: &str = "ledger.db-wal";
 pub(crate) const INTAKE: &str = "ledger.intake";
 pub(crate) const HEAD: &str = "ledger.head";
 pub(crate) const LOCK: &str = "ledger.lock";

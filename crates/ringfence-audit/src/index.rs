@@ -16,7 +16,7 @@ pub(crate) const BLOCK_ROWS: i64 = CHECKPOINT_ROWS;
 const WORDS: usize = 16;
 /// At so many rows of 1024 a list of two bytes each is as long as a bit for every row.
 const LIST_MAX: usize = 63;
-/// Blocks that one append closes at most, should earlier ones have failed.
+/// Blocks that one fold closes at most.
 const CLOSE_MAX: i64 = 16;
 
 /// Some rows of a block, one bit each.
@@ -141,16 +141,15 @@ pub(crate) fn closed_blocks(db: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-/// Closes the blocks that are full, in a transaction of its own.
+/// Closes the blocks that are full, inside the caller's transaction.
 pub(crate) fn close_blocks(db: &Connection) -> rusqlite::Result<()> {
     let last: i64 = db.query_row("SELECT coalesce(max(seq), 0) FROM entries", [], |r| r.get(0))?;
     let first = closed_blocks(db)?;
     let full = last / BLOCK_ROWS;
-    let tx = db.unchecked_transaction()?;
     for block in first..full.min(first + CLOSE_MAX) {
         Block::read(db, block)?.write(db)?;
     }
-    tx.commit()
+    Ok(())
 }
 
 /// Starts without an end, in closed blocks and after them.
@@ -173,14 +172,13 @@ pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
 
 /// Forgets the index and makes it again.
 pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(
-        "BEGIN IMMEDIATE; DELETE FROM marks; DELETE FROM spans; DELETE FROM runs; COMMIT",
-    )?;
+    let tx = db.unchecked_transaction()?;
+    db.execute_batch("DELETE FROM marks; DELETE FROM spans; DELETE FROM runs")?;
     loop {
         let before = closed_blocks(db)?;
         close_blocks(db)?;
         if closed_blocks(db)? == before {
-            return Ok(());
+            return tx.commit();
         }
     }
 }

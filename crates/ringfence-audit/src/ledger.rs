@@ -169,14 +169,9 @@ impl Ledger {
         let mut rest: &[i64] = result.as_deref().unwrap_or(&[]);
         let mut answers = Vec::with_capacity(sizes.len());
         for (ticket, n) in sizes {
-            let answer = match &result {
-                Err(problem) => Err(problem.clone()),
-                Ok(_) => {
-                    let (own, others) = rest.split_at(n.min(rest.len()));
-                    rest = others;
-                    Ok(own.to_vec())
-                }
-            };
+            let (own, others) = rest.split_at(n.min(rest.len()));
+            rest = others;
+            let answer = result.as_ref().map(|_| own.to_vec()).map_err(Problem::clone);
             answers.push((ticket, answer));
         }
         answers

@@ -116,8 +116,7 @@ fn clear_some(store: &mut Store, body: &ExpireBody) -> Result<(), Problem> {
         tx.commit()
     };
     store.sql(clear())?;
-    store.shorten_log();
-    Ok(())
+    store.shorten_log()
 }
 
 /// Ascending numbers as ranges with both ends.

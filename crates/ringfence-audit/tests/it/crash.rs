@@ -55,7 +55,9 @@ fn killed_writers_lose_nothing_that_was_acknowledged() {
             .collect();
         // Not to wait for something, but to strike at many different moments.
         std::thread::sleep(Duration::from_millis(40 + round * 13));
-        children.iter_mut().for_each(|child| child.kill().unwrap());
+        for child in &mut children {
+            child.kill().unwrap();
+        }
         for mut child in children {
             child.wait().unwrap();
             all.extend(acknowledged(child));

@@ -1,4 +1,4 @@
-//! The ledger from outside: its files are taken apart with SQLite and by hand, its processes are killed.
+//! The ledger from outside: its files are taken apart by SQL and by hand, its processes are killed.
 
 mod crash;
 mod harness;
