@@ -22,14 +22,16 @@ pub(crate) const LINE_COLUMNS: &str = "seq, at_ms, epoch, writer, kind, run_id, 
                                        risk, body_hash, chain, body";
 
 impl Store {
-    /// Takes the turn and folds what is in the intake.
+    /// Takes the turn and folds what is in the intake. The database is there and connected after it.
     pub(crate) fn fold_now(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = Turn::wait(&lock, self.home.path())?;
         // What is wrong goes into the chain before it could be covered up.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
-        self.fold(tail)
+        self.fold(tail)?;
+        // There may have been nothing to fold, and callers go on with the database.
+        self.make_database()
     }
 
     /// Moves every row of the intake into the database. The caller has the turn.

@@ -164,6 +164,12 @@ impl Home {
             .unwrap_or(0)
     }
 
+    /// Which file a name is, by device and inode; a link is itself.
+    pub(crate) fn identity(&self, name: &str) -> Option<(u64, u64)> {
+        let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    }
+
     /// Names in it.
     pub(crate) fn names(&self) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };

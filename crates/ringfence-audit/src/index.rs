@@ -152,6 +152,30 @@ pub(crate) fn close_blocks(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// The first block with a row that is not before `at_ms`; the one after the closed ones when there is none.
+pub(crate) fn first_block_since(db: &Connection, at_ms: i64) -> rusqlite::Result<i64> {
+    let found: Option<i64> =
+        db.query_row("SELECT min(block) FROM spans WHERE at_max >= ?1", [at_ms], |row| row.get(0))?;
+    found.map_or_else(|| closed_blocks(db), Ok)
+}
+
+/// Ranges of rows, both ends included, outside of which no row carries the word.
+pub(crate) fn ranges_with(
+    db: &Connection,
+    column: Column,
+    word: &str,
+) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut statement = db.prepare("SELECT block FROM marks WHERE term = ?1 ORDER BY block")?;
+    let blocks = statement.query_map([column.term(word)], |row| row.get::<_, i64>(0))?;
+    let mut ranges = Vec::new();
+    for block in blocks {
+        let block = block?;
+        ranges.push((first_of(block), first_of(block + 1) - 1));
+    }
+    ranges.push((first_of(closed_blocks(db)?), i64::MAX));
+    Ok(ranges)
+}
+
 /// Starts without an end, in closed blocks and after them.
 pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
     let tail = first_of(closed_blocks(db)?);

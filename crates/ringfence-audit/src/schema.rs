@@ -1,6 +1,9 @@
 //! The database: its tables, its numbered migrations, and how a connection is opened.
 
-use std::os::unix::fs::FileExt;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_spec::Problem;
@@ -70,9 +73,9 @@ pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
 /// Looks at the file without opening a database: false when there is none yet. What is no database, or one of a newer
 /// program, is refused before a row is written for it.
 pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
-    let Some(file) = home.find(DATABASE)? else { return Ok(false) };
     let mut header = [0; 100];
-    let n = file.read_at(&mut header, 0).map_err(|e| fault::from_io(home.path(), "read", &e))?;
+    let Some(read) = read_kept(home, &mut header)? else { return Ok(false) };
+    let n = read.map_err(|e| fault::from_io(home.path(), "read", &e))?;
     if n == 0 {
         return Ok(false);
     }
@@ -83,6 +86,22 @@ pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
     let version = i64::from(i32::from_be_bytes([header[60], header[61], header[62], header[63]]));
     known(home, version)?;
     Ok(true)
+}
+
+/// Databases that were looked at, by device and inode, open for as long as the process lives. To close one would let go of
+/// every lock that connections of this process hold on it: <https://www.sqlite.org/howtocorrupt.html>, 2.2.
+static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+
+/// Reads the beginning of the database; `None` when there is none.
+fn read_kept(home: &Home, bytes: &mut [u8]) -> Result<Option<std::io::Result<usize>>, Problem> {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = home.identity(DATABASE).and_then(|id| kept.get(&id)) {
+        return Ok(Some(file.read_at(bytes, 0)));
+    }
+    let Some(file) = home.find(DATABASE)? else { return Ok(None) };
+    let meta = file.metadata().map_err(|e| fault::from_io(home.path(), "fstat", &e))?;
+    let file = kept.entry((meta.dev(), meta.ino())).or_insert(file);
+    Ok(Some(file.read_at(bytes, 0)))
 }
 
 /// The number of the schema: 0 for an empty database. A newer one than we know is refused.
