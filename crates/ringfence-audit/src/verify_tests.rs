@@ -10,7 +10,9 @@ use ringfence_spec::RunId;
 /// Who steals today's key can write a consistent chain and a genuine head, but not yesterday's signatures.
 #[test]
 fn todays_key_cannot_rewrite_what_yesterdays_signed() {
-    for (rewrite_from, found) in [(3, Some(8)), (10, Some(12)), (13, None)] {
+    for (rewrite_from, found) in
+        [(3, Some((8, Fault::BadKey))), (10, Some((12, Fault::BadSignature))), (13, None)]
+    {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         let ledger = Ledger::open(&path, Settings::new(KeepAll)).unwrap();
@@ -29,7 +31,7 @@ fn todays_key_cannot_rewrite_what_yesterdays_signed() {
         assert_eq!(verify(&path, &Expectations::default()).unwrap().rows, 15);
         rewrite(&ledger, rewrite_from);
         let check = verify(&path, &Expectations::default()).unwrap();
-        let first = check.findings.first().map(|finding| finding.seq);
+        let first = check.findings.first().map(|finding| (finding.seq, finding.fault));
         assert_eq!(first, found, "from row {rewrite_from}: {:?}", check.findings);
     }
 }
