@@ -17,6 +17,13 @@ impl Scene {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
+    /// The same files once more.
+    pub(crate) fn copy(&self) -> Self {
+        let other = Self::new();
+        copy_dir(&self.path(), &other.path());
+        other
+    }
+
     /// A directory of the ledger's, made by it.
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("ledger")

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
 
 use ringfence_audit::{Anchor, Expectations, Fault, FileSink, verify};
 
@@ -9,24 +10,40 @@ use crate::harness::{Scene, copy_dir, runs};
 
 /// A ledger of 41 rows with two epochs: key 1, runs 2..=21, key 22, runs 23..=40, checkpoint 41; all in the database.
 fn folded() -> Scene {
+    static MADE: LazyLock<Scene> = LazyLock::new(|| {
+        let scene = Scene::new();
+        make(&scene);
+        assert_eq!(scene.assert_intact().rows, 41);
+        scene
+    });
+    MADE.copy()
+}
+
+/// The same with two more runs that are still in the intake: rows 42..=45.
+fn half_folded() -> Scene {
+    static MADE: LazyLock<Scene> = LazyLock::new(|| {
+        let scene = folded();
+        runs(&scene.open(), 19..21);
+        assert_eq!(scene.assert_intact().rows, 45);
+        scene
+    });
+    MADE.copy()
+}
+
+/// The first of these, and not a copy of it: another ledger with the same rows.
+fn another() -> Scene {
     let scene = Scene::new();
+    make(&scene);
+    scene
+}
+
+fn make(scene: &Scene) {
     let ledger = scene.open();
     runs(&ledger, 0..10);
     ledger.rotate().unwrap();
     runs(&ledger, 10..19);
     ledger.checkpoint().unwrap();
     ledger.tidy().unwrap();
-    drop(ledger);
-    assert_eq!(scene.assert_intact().rows, 41);
-    scene
-}
-
-/// The same with two more runs that are still in the intake: rows 42..=45.
-fn half_folded() -> Scene {
-    let scene = folded();
-    runs(&scene.open(), 19..21);
-    assert_eq!(scene.assert_intact().rows, 45);
-    scene
 }
 
 fn by_sql(statement: &str, seq: i64, fault: Fault) {
@@ -191,7 +208,7 @@ fn a_missing_or_forged_head_is_found_and_stays_noted() {
 
 #[test]
 fn a_swapped_key_is_found_and_not_signed_with() {
-    let (scene, other) = (half_folded(), half_folded());
+    let (scene, other) = (half_folded(), another());
     let key = |scene: &Scene| scene.path().join("keys/epoch-2.key");
     fs::copy(key(&other), key(&scene)).unwrap();
     assert_eq!(scene.first_fault(), (45, Fault::BadKey));
@@ -201,7 +218,7 @@ fn a_swapped_key_is_found_and_not_signed_with() {
 
 #[test]
 fn another_root_is_found() {
-    let (scene, other) = (half_folded(), half_folded());
+    let (scene, other) = (half_folded(), another());
     let root = other.open().root_key();
     let expected = Expectations { root, ..Expectations::default() };
     let check = verify(&scene.path(), &expected).unwrap();
