@@ -21,18 +21,14 @@ fn once(dir: &Path) -> u128 {
     rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).unwrap();
     let began = Instant::now();
     let ledger = Ledger::open(dir, Settings::new(KeepAll)).unwrap();
-    let opened = began.elapsed();
     let start = Entry::run_start(RunId::from_random(id))
         .client("cli")
         .tool("run")
         .arguments("make -j8 test")
         .verdict("allowed");
     ledger.append(&start).unwrap();
-    let one = began.elapsed();
     ledger.append(&start.ended_with(RunStatus::Ok, 12.5)).unwrap();
-    let two = began.elapsed();
     drop(ledger);
-    eprintln!("{opened:?} {one:?} {two:?} {:?}", began.elapsed());
     began.elapsed().as_micros()
 }
 

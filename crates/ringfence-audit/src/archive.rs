@@ -205,6 +205,27 @@ impl Checking {
         }
     }
 
+    /// The footer by its key, and every key by the one before.
+    fn signatures(&mut self, footer: &Footer, keys: &[KeyBody]) {
+        let by = keys.iter().find(|key| key.epoch == footer.epoch);
+        let signed = by.is_some_and(|key| {
+            let content: [&[u8]; 1] = [footer.sha256.bytes()];
+            key.public.has_signed(&footer.signature, Purpose::Archive, footer.epoch, &content)
+        });
+        if !signed {
+            self.wrong(0, Fault::BadSignature, "the last line is not signed by its key");
+        }
+        let mut signer = keys.first().map(|key| key.public);
+        for (n, key) in (1..).zip(keys) {
+            let good = key.epoch == n && signer.is_some_and(|signer| key.is_signed_by(&signer));
+            if !good {
+                let text = format!("the key of epoch {n} is not signed by the one before it");
+                self.wrong(key.after.seq + 1, Fault::BadKey, &text);
+            }
+            signer = Some(key.public);
+        }
+    }
+
     fn wrong(&mut self, seq: i64, fault: Fault, text: &str) {
         // The first few say enough.
         if self.findings.len() < 100 {
@@ -228,33 +249,10 @@ impl Checking {
             Some(footer) if footer.sha256 != digest => {
                 self.wrong(0, Fault::Edited, "the content is not what was signed");
             }
-            Some(footer) => {
-                let signer = keys.iter().find(|key| key.epoch == footer.epoch);
-                let signed = signer.is_some_and(|key| {
-                    let content: [&[u8]; 1] = [digest.bytes()];
-                    key.public.has_signed(
-                        &footer.signature,
-                        Purpose::Archive,
-                        footer.epoch,
-                        &content,
-                    )
-                });
-                if !signed {
-                    self.wrong(0, Fault::BadSignature, "the last line is not signed by its key");
-                }
-            }
+            Some(footer) => self.signatures(footer, keys),
         }
         if header.as_ref().is_some_and(|header| header.rows != self.rows) {
             self.wrong(0, Fault::Missing, "there are not as many rows as the first line says");
-        }
-        let mut signer = first;
-        for (n, key) in (1..).zip(keys) {
-            let good = key.epoch == n && signer.is_some_and(|signer| key.is_signed_by(&signer));
-            if !good {
-                let text = format!("the key of epoch {n} is not signed by the one before it");
-                self.wrong(key.after.seq + 1, Fault::BadKey, &text);
-            }
-            signer = Some(key.public);
         }
         if root.is_some() && root != first {
             self.wrong(0, Fault::BadKey, "the first key is not the one that was kept");

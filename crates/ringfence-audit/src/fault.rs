@@ -69,16 +69,16 @@ pub(crate) fn from_io(path: &Path, call: &str, error: &std::io::Error) -> Proble
     }
 }
 
-/// A failed statement, by SQLite's code.
+/// A failed statement, by the database's code.
 pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Problem {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => full(path, error),
         // ENOSPC and EFBIG while the shared memory or the log grows come as I/O errors of these kinds.
         Some(ErrorCode::SystemIoFailure) if is_about_room(error) => full(path, error),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => busy(path, error),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(path, error),
+        // Without a code it is a value of a type that we never wrote.
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => corrupt(path, error),
         Some(_) => unwritable(path, error),
-        None => corrupt(path, error),
     }
 }
 

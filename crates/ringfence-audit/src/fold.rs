@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::digest::Digest;
 use crate::head::{Head, Mark, Place};
-use crate::home::{DATABASE, Turn};
+use crate::home::{DATABASE, LOG, Turn};
 use crate::keys::{KeyBody, PublicKey};
 use crate::line::{Line, Stored};
 use crate::store::{Store, Tail};
@@ -22,14 +22,16 @@ pub(crate) const LINE_COLUMNS: &str = "seq, at_ms, epoch, writer, kind, run_id, 
                                        risk, body_hash, chain, body";
 
 impl Store {
-    /// Takes the turn and folds what is in the intake.
+    /// Takes the turn and folds what is in the intake. The database is there and connected after it.
     pub(crate) fn fold_now(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = Turn::wait(&lock, self.home.path())?;
         // What is wrong goes into the chain before it could be covered up.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
-        self.fold(tail)
+        self.fold(tail)?;
+        // There may have been nothing to fold, and callers go on with the database.
+        self.make_database()
     }
 
     /// Moves every row of the intake into the database. The caller has the turn.
@@ -45,15 +47,13 @@ impl Store {
         self.make_database()?;
         let Some(db) = &self.db else { return Ok(()) };
         self.sql(insert_all(db, &text))?;
-        // Looking up is slower without it, and nothing else; the next block tries again.
-        let _ = index::close_blocks(db);
         let path = self.home.path().to_owned();
         let key = *self.secret_of(tail.epoch)?.mac_key();
+        // From here on the disk has the rows, in the database or in its log; so they can leave the intake.
+        self.shorten_log()?;
         self.intake.set_len(0).map_err(|e| fault::from_io(&path, "ftruncate", &e))?;
         let mark = Mark { intake_bytes: 0, ..tail.mark };
-        self.write_head(&Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))?;
-        self.shorten_log();
-        Ok(())
+        self.write_head(&Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))
     }
 
     /// Where the rows in the database end, and in which epoch.
@@ -103,13 +103,22 @@ impl Store {
         self.sql(migrate())
     }
 
-    /// Brings SQLite's log into its file and empties it, so that the next to open it has nothing to read. A reader may
-    /// keep that from happening; the next fold does it.
-    pub(crate) fn shorten_log(&self) {
-        let Some(db) = &self.db else { return };
+    /// Brings the database's log into its file, waits for the disk, and empties it, so that the next to open it has
+    /// nothing to read. A reader may keep that from happening; then the log at least is on disk, and the next fold
+    /// empties it.
+    pub(crate) fn shorten_log(&self) -> Result<(), Problem> {
+        let Some(db) = &self.db else { return Ok(()) };
         let _ = db.busy_timeout(Duration::ZERO);
-        let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let result = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
         let _ = db.busy_timeout(schema::BUSY);
+        let emptied: i64 = self.sql(result)?;
+        if emptied == 0 {
+            return Ok(());
+        }
+        match self.home.find(LOG)? {
+            Some(log) => log.sync_data().map_err(|e| fault::from_io(self.home.path(), "fsync", &e)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -207,5 +216,6 @@ fn insert_all(db: &Connection, text: &[u8]) -> rusqlite::Result<()> {
             ])?;
         }
     }
+    index::close_blocks(db)?;
     tx.commit()
 }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::fault;
 
 pub(crate) const DATABASE: &str = "ledger.db";
+pub(crate) const LOG: &str = "ledger.db-wal";
 pub(crate) const INTAKE: &str = "ledger.intake";
 pub(crate) const HEAD: &str = "ledger.head";
 pub(crate) const LOCK: &str = "ledger.lock";
@@ -161,6 +162,12 @@ impl Home {
             .ok()
             .and_then(|stat| u64::try_from(stat.st_size).ok())
             .unwrap_or(0)
+    }
+
+    /// Which file a name is, by device and inode; a link is itself.
+    pub(crate) fn identity(&self, name: &str) -> Option<(u64, u64)> {
+        let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some((stat.st_dev, stat.st_ino))
     }
 
     /// Names in it.

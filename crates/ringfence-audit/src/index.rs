@@ -16,7 +16,7 @@ pub(crate) const BLOCK_ROWS: i64 = CHECKPOINT_ROWS;
 const WORDS: usize = 16;
 /// At so many rows of 1024 a list of two bytes each is as long as a bit for every row.
 const LIST_MAX: usize = 63;
-/// Blocks that one append closes at most, should earlier ones have failed.
+/// Blocks that one fold closes at most.
 const CLOSE_MAX: i64 = 16;
 
 /// Some rows of a block, one bit each.
@@ -141,16 +141,39 @@ pub(crate) fn closed_blocks(db: &Connection) -> rusqlite::Result<i64> {
         .query_row([], |row| row.get(0))
 }
 
-/// Closes the blocks that are full, in a transaction of its own.
+/// Closes the blocks that are full, inside the caller's transaction.
 pub(crate) fn close_blocks(db: &Connection) -> rusqlite::Result<()> {
     let last: i64 = db.query_row("SELECT coalesce(max(seq), 0) FROM entries", [], |r| r.get(0))?;
     let first = closed_blocks(db)?;
     let full = last / BLOCK_ROWS;
-    let tx = db.unchecked_transaction()?;
     for block in first..full.min(first + CLOSE_MAX) {
         Block::read(db, block)?.write(db)?;
     }
-    tx.commit()
+    Ok(())
+}
+
+/// The first block with a row that is not before `at_ms`; the one after the closed ones when there is none.
+pub(crate) fn first_block_since(db: &Connection, at_ms: i64) -> rusqlite::Result<i64> {
+    let found: Option<i64> =
+        db.query_row("SELECT min(block) FROM spans WHERE at_max >= ?1", [at_ms], |row| row.get(0))?;
+    found.map_or_else(|| closed_blocks(db), Ok)
+}
+
+/// Ranges of rows, both ends included, outside of which no row carries the word.
+pub(crate) fn ranges_with(
+    db: &Connection,
+    column: Column,
+    word: &str,
+) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut statement = db.prepare("SELECT block FROM marks WHERE term = ?1 ORDER BY block")?;
+    let blocks = statement.query_map([column.term(word)], |row| row.get::<_, i64>(0))?;
+    let mut ranges = Vec::new();
+    for block in blocks {
+        let block = block?;
+        ranges.push((first_of(block), first_of(block + 1) - 1));
+    }
+    ranges.push((first_of(closed_blocks(db)?), i64::MAX));
+    Ok(ranges)
 }
 
 /// Starts without an end, in closed blocks and after them.
@@ -173,14 +196,13 @@ pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
 
 /// Forgets the index and makes it again.
 pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
-    db.execute_batch(
-        "BEGIN IMMEDIATE; DELETE FROM marks; DELETE FROM spans; DELETE FROM runs; COMMIT",
-    )?;
+    let tx = db.unchecked_transaction()?;
+    db.execute_batch("DELETE FROM marks; DELETE FROM spans; DELETE FROM runs")?;
     loop {
         let before = closed_blocks(db)?;
         close_blocks(db)?;
         if closed_blocks(db)? == before {
-            return Ok(());
+            return tx.commit();
         }
     }
 }

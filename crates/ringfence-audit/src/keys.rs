@@ -245,7 +245,7 @@ fn message(purpose: Purpose, epoch: i64, content: &[&[u8]]) -> Vec<u8> {
     };
     let mut message = word.to_vec();
     message.extend(epoch.to_be_bytes());
-    content.iter().for_each(|piece| message.extend_from_slice(piece));
+    message.extend(content.iter().copied().flatten());
     message
 }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use ringfence_spec::Problem;
 
 use crate::entry::{Entry, stored_name};
-use crate::home::Home;
+use crate::home::{Home, LOCK, Turn};
+use crate::index;
 use crate::keys::{PublicKey, random_bytes, root_on_disk};
 use crate::redact::Redactor;
 use crate::seal::SealKey;
@@ -54,6 +55,16 @@ impl Settings {
     }
 }
 
+impl Settings {
+    fn rules(&self) -> Rules {
+        Rules {
+            epoch_ms_max: self.epoch_ms_max,
+            epoch_rows_max: self.epoch_rows_max,
+            durability: self.durability,
+        }
+    }
+}
+
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings").field("durability", &self.durability).finish_non_exhaustive()
@@ -83,12 +94,7 @@ struct Queue {
 impl Ledger {
     /// Opens the ledger in `dir`, or makes it.
     pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
-        let rules = Rules {
-            epoch_ms_max: settings.epoch_ms_max,
-            epoch_rows_max: settings.epoch_rows_max,
-            durability: settings.durability,
-        };
-        let store = Store::open(Home::create(dir)?, rules)?;
+        let store = Store::open(Home::create(dir)?, settings.rules())?;
         let writer = hold_name(&store)?;
         let queue = Mutex::default();
         Ok(Self { store: Mutex::new(store), queue, answered: Condvar::new(), writer, settings })
@@ -142,9 +148,26 @@ impl Ledger {
         self.store().fold_now()
     }
 
+    /// Makes anew what is used for looking rows up, from the rows.
+    pub fn reindex(&self) -> Result<(), Problem> {
+        let mut store = self.store();
+        store.fold_now()?;
+        let lock = Arc::clone(&store.lock);
+        let _turn = Turn::wait(&lock, store.home.path())?;
+        let Some(db) = &store.db else { return Ok(()) };
+        store.sql(index::rebuild(db))
+    }
+
     /// The public half of the first key. Who keeps it elsewhere can tell this ledger from one made anew.
     pub fn root_key(&self) -> Option<PublicKey> {
         root_on_disk(&self.store().home)
+    }
+
+    /// The same ledger once more, for work that takes long.
+    pub(crate) fn another_store(&self) -> Result<Store, Problem> {
+        let home = Home::open(self.store().home.path())?;
+        let lock = Arc::new(home.find_or_make(LOCK)?);
+        Store::open_existing(home, lock, self.settings.rules())
     }
 
     pub(crate) fn store(&self) -> std::sync::MutexGuard<'_, Store> {
@@ -158,14 +181,9 @@ impl Ledger {
         let mut rest: &[i64] = result.as_deref().unwrap_or(&[]);
         let mut answers = Vec::with_capacity(sizes.len());
         for (ticket, n) in sizes {
-            let answer = match &result {
-                Err(problem) => Err(problem.clone()),
-                Ok(_) => {
-                    let (own, others) = rest.split_at(n.min(rest.len()));
-                    rest = others;
-                    Ok(own.to_vec())
-                }
-            };
+            let (own, others) = rest.split_at(n.min(rest.len()));
+            rest = others;
+            let answer = result.as_ref().map(|_| own.to_vec()).map_err(Problem::clone);
             answers.push((ticket, answer));
         }
         answers

@@ -25,6 +25,7 @@ mod retention;
 mod scan;
 mod schema;
 mod seal;
+mod snapshot;
 mod store;
 mod sum;
 mod tail;

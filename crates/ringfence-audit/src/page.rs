@@ -138,7 +138,7 @@ impl Reader {
             if is_start && has_end && filter.view == View::Runs {
                 continue;
             }
-            if found.add(line.clone())? {
+            if found.add(line.clone()) {
                 return Ok(found.page());
             }
         }
@@ -170,7 +170,7 @@ impl Reader {
         seqs.sort_unstable_by(|a, b| b.cmp(a));
         for seq in seqs {
             let Some(line) = self.line(seq)? else { continue };
-            if found.add(line)? {
+            if found.add(line) {
                 break;
             }
         }
@@ -197,7 +197,7 @@ impl Reader {
                         continue;
                     }
                     let Some(line) = self.line(seq)? else { continue };
-                    if found.add(line)? {
+                    if found.add(line) {
                         return Ok(());
                     }
                 }
@@ -318,7 +318,7 @@ struct Found<'a> {
 
 impl Found<'_> {
     /// Adds the row if it matches; true when there are enough.
-    fn add(&mut self, line: Line) -> Result<bool, Problem> {
+    fn add(&mut self, line: Line) -> bool {
         let stored = line.status.as_deref().and_then(|word| word.parse().ok());
         let is_start = line.kind.parse().is_ok_and(Kind::is_start);
         let status = match stored {
@@ -332,7 +332,7 @@ impl Found<'_> {
             self.records.push(record);
         }
         // One more than asked for, to know whether there is a next page.
-        Ok(self.records.len() > self.limit)
+        self.records.len() > self.limit
     }
 
     fn page(mut self) -> Page {

@@ -50,6 +50,12 @@ impl Reader {
         Ok(Self { home: store.home, db, lock, seal })
     }
 
+    /// Brings in what was appended since the reader was opened.
+    pub fn refresh(&self) -> Result<(), Problem> {
+        let home = Home::open(self.home.path())?;
+        Store::open_existing(home, Arc::clone(&self.lock), Rules::READING)?.fold_now()
+    }
+
     /// One run or call, by its id or the beginning of it.
     pub fn show(&self, run: &str) -> Result<Run, Problem> {
         let prefix = run_prefix(run)?;
@@ -182,14 +188,11 @@ impl Reader {
             if !id.starts_with(prefix) || !(kind.is_start() || kind.is_end()) {
                 continue;
             }
-            let run = match found.iter_mut().find(|run| run.0 == *id) {
-                Some(run) => run,
-                None => {
-                    found.push((id.clone(), None, None));
-                    let Some(last) = found.last_mut() else { continue };
-                    last
-                }
-            };
+            let at = found.iter().position(|run| run.0 == *id).unwrap_or_else(|| {
+                found.push((id.clone(), None, None));
+                found.len() - 1
+            });
+            let run = &mut found[at];
             if kind.is_start() {
                 run.1 = Some(line.seq);
             } else {

@@ -12,6 +12,7 @@ use crate::archive;
 use crate::digest::Digest;
 use crate::entry::stored_name;
 use crate::home::Turn;
+use crate::index::{self, Column};
 use crate::ledger::Ledger;
 use crate::store::{Draft, Store};
 use crate::words::Kind;
@@ -50,10 +51,11 @@ impl Ledger {
     /// Archives and clears the bodies of all rows up to the first that is not before `before_ms`.
     pub fn expire(&self, before_ms: i64) -> Result<Expired, Problem> {
         self.clear("expired", |db| {
+            let first = index::first_of(index::first_block_since(db, before_ms)?);
             // A prefix of the chain, not every row with an old time: clocks go back, rows do not.
             let kept: i64 = db.query_row(
-                "SELECT coalesce((SELECT seq FROM entries WHERE at_ms >= ?1 ORDER BY seq LIMIT 1), 1 << 62)",
-                [before_ms],
+                "SELECT coalesce((SELECT seq FROM entries WHERE seq >= ?1 AND at_ms >= ?2 ORDER BY seq LIMIT 1), 1 << 62)",
+                [first, before_ms],
                 |row| row.get(0),
             )?;
             let query = format!("SELECT seq FROM entries WHERE seq < ?1 AND {CLEARABLE} ORDER BY seq");
@@ -66,10 +68,16 @@ impl Ledger {
     pub fn archive_session(&self, session: &str) -> Result<Expired, Problem> {
         let stored = stored_name(&*self.settings.redactor, session);
         self.clear("session deleted", |db| {
-            let query =
-                format!("SELECT seq FROM entries WHERE session = ?1 AND {CLEARABLE} ORDER BY seq");
+            let query = format!(
+                "SELECT seq FROM entries WHERE seq BETWEEN ?1 AND ?2 AND session = ?3 AND {CLEARABLE} ORDER BY seq"
+            );
             let mut statement = db.prepare(&query)?;
-            statement.query_map(params![stored], |row| row.get(0))?.collect()
+            let mut seqs = Vec::new();
+            for (first, last) in index::ranges_with(db, Column::Session, &stored)? {
+                let found = statement.query_map(params![first, last, stored], |row| row.get(0))?;
+                seqs.extend(found.collect::<rusqlite::Result<Vec<i64>>>()?);
+            }
+            Ok(seqs)
         })
     }
 
@@ -78,7 +86,8 @@ impl Ledger {
         reason: &str,
         choose: impl FnOnce(&Connection) -> rusqlite::Result<Vec<i64>>,
     ) -> Result<Expired, Problem> {
-        let mut store = self.store();
+        // Not the store that appends go through, which would wait for all of this.
+        let mut store = self.another_store()?;
         store.fold_now()?;
         let Some(db) = &store.db else { return Ok(Expired { rows: 0, archive: None }) };
         let seqs = store.sql(choose(db))?;
@@ -107,8 +116,6 @@ fn clear_some(store: &mut Store, body: &ExpireBody) -> Result<(), Problem> {
     store.append_in_turn(&[Draft::own(Kind::Expire, body)])?;
     let Some(db) = &store.db else { return Ok(()) };
     let clear = || {
-        // What is cleared must not stay in free pages.
-        db.execute_batch("PRAGMA secure_delete = ON")?;
         let tx = db.unchecked_transaction()?;
         let statement =
             format!("UPDATE entries SET body = NULL WHERE seq BETWEEN ?1 AND ?2 AND {CLEARABLE}");
@@ -118,8 +125,7 @@ fn clear_some(store: &mut Store, body: &ExpireBody) -> Result<(), Problem> {
         tx.commit()
     };
     store.sql(clear())?;
-    store.shorten_log();
-    Ok(())
+    store.shorten_log()
 }
 
 /// Ascending numbers as ranges with both ends.

@@ -118,6 +118,7 @@ struct Checked {
 }
 
 /// What does not fit.
+#[derive(Clone, Copy)]
 enum Misfit {
     /// A column is of a type that the ledger never wrote.
     Type,

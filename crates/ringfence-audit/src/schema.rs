@@ -1,6 +1,9 @@
 //! The database: its tables, its numbered migrations, and how a connection is opened.
 
-use std::os::unix::fs::FileExt;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_spec::Problem;
@@ -39,8 +42,8 @@ const MIGRATIONS: &[&str] = &["
     CREATE INDEX open_runs ON runs (start_seq) WHERE end_seq IS NULL;
 "];
 
-/// The schema this program writes.
-const NEWEST: i64 = MIGRATIONS.len() as i64;
+/// The schema this program writes: how many migrations there are.
+const NEWEST: i64 = 1;
 
 /// A connection to an existing database, which may be empty.
 pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
@@ -57,8 +60,11 @@ pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.set_prepared_statement_cache_capacity(32);
-        // Every fold empties the log, and rows leave the intake only when the disk has them.
-        db.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = FULL")
+        // A fold waits for the disk once, by `Store::shorten_log`, and not at each commit too. What is cleared, or moved
+        // from one page to another, must not stay readable in the file.
+        db.execute_batch(
+            "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON",
+        )
     };
     configure().map_err(|e| problem(&e))?;
     Ok(db)
@@ -67,9 +73,9 @@ pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
 /// Looks at the file without opening a database: false when there is none yet. What is no database, or one of a newer
 /// program, is refused before a row is written for it.
 pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
-    let Some(file) = home.find(DATABASE)? else { return Ok(false) };
     let mut header = [0; 100];
-    let n = file.read_at(&mut header, 0).map_err(|e| fault::from_io(home.path(), "read", &e))?;
+    let Some(read) = read_kept(home, &mut header)? else { return Ok(false) };
+    let n = read.map_err(|e| fault::from_io(home.path(), "read", &e))?;
     if n == 0 {
         return Ok(false);
     }
@@ -80,6 +86,22 @@ pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
     let version = i64::from(i32::from_be_bytes([header[60], header[61], header[62], header[63]]));
     known(home, version)?;
     Ok(true)
+}
+
+/// Databases that were looked at, by device and inode, open for as long as the process lives. To close one would let go of
+/// every lock that connections of this process hold on it: <https://www.sqlite.org/howtocorrupt.html>, 2.2.
+static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
+
+/// Reads the beginning of the database; `None` when there is none.
+fn read_kept(home: &Home, bytes: &mut [u8]) -> Result<Option<std::io::Result<usize>>, Problem> {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(file) = home.identity(DATABASE).and_then(|id| kept.get(&id)) {
+        return Ok(Some(file.read_at(bytes, 0)));
+    }
+    let Some(file) = home.find(DATABASE)? else { return Ok(None) };
+    let meta = file.metadata().map_err(|e| fault::from_io(home.path(), "fstat", &e))?;
+    let file = kept.entry((meta.dev(), meta.ino())).or_insert(file);
+    Ok(Some(file.read_at(bytes, 0)))
 }
 
 /// The number of the schema: 0 for an empty database. A newer one than we know is refused.
@@ -115,4 +137,14 @@ pub(crate) fn migrate(db: &Connection, from: i64) -> rusqlite::Result<()> {
         db.execute_batch(step)?;
     }
     db.pragma_update(None, "user_version", NEWEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_schema_is_the_last_migrations() {
+        assert_eq!(usize::try_from(NEWEST), Ok(MIGRATIONS.len()));
+    }
 }

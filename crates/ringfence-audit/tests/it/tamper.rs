@@ -1,0 +1,279 @@
+//! Whatever is done to the files is found, with the first bad row named.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::LazyLock;
+
+use ringfence_audit::{Anchor, Expectations, Fault, FileSink, verify};
+
+use crate::harness::{Scene, copy_dir, runs};
+
+/// A ledger of 41 rows with two epochs: key 1, runs 2..=21, key 22, runs 23..=40, checkpoint 41; all in the database.
+fn folded() -> Scene {
+    static MADE: LazyLock<Scene> = LazyLock::new(|| {
+        let scene = Scene::new();
+        make(&scene);
+        assert_eq!(scene.assert_intact().rows, 41);
+        scene
+    });
+    MADE.copy()
+}
+
+/// The same with two more runs that are still in the intake: rows 42..=45.
+fn half_folded() -> Scene {
+    static MADE: LazyLock<Scene> = LazyLock::new(|| {
+        let scene = folded();
+        runs(&scene.open(), 19..21);
+        assert_eq!(scene.assert_intact().rows, 45);
+        scene
+    });
+    MADE.copy()
+}
+
+/// The first of these, and not a copy of it: another ledger with the same rows.
+fn another() -> Scene {
+    let scene = Scene::new();
+    make(&scene);
+    scene
+}
+
+fn make(scene: &Scene) {
+    let ledger = scene.open();
+    runs(&ledger, 0..10);
+    ledger.rotate().unwrap();
+    runs(&ledger, 10..19);
+    ledger.checkpoint().unwrap();
+    ledger.tidy().unwrap();
+}
+
+fn by_sql(statement: &str, seq: i64, fault: Fault) {
+    for scene in [folded(), half_folded()] {
+        scene.sqlite().execute_batch(statement).unwrap();
+        assert_eq!(scene.first_fault(), (seq, fault), "{statement}");
+    }
+}
+
+#[test]
+fn an_edit_of_any_column_is_found() {
+    let edits = [
+        "at_ms = at_ms + 1",
+        "epoch = 2",
+        "writer = writer + 1",
+        "kind = 'call_start'",
+        "run_id = 'ffffffffffffffffffffffffffffffff'",
+        "run_id = NULL",
+        "session = 'another'",
+        "session = NULL",
+        "client = 'another'",
+        "tool = 'another'",
+        "status = 'error'",
+        "risk = 'high'",
+        "body_hash = randomblob(32)",
+        "body_hash = x'00'",
+        "chain = randomblob(32)",
+        "body = CAST('{}' AS BLOB)",
+        "body = x''",
+    ];
+    for edit in edits {
+        let found = if edit == "status = 'error'" { 7 } else { 8 };
+        by_sql(&format!("UPDATE entries SET {edit} WHERE seq = {found}"), found, Fault::Edited);
+    }
+}
+
+#[test]
+fn a_deleted_row_is_found() {
+    by_sql("DELETE FROM entries WHERE seq = 8", 8, Fault::Missing);
+    by_sql("DELETE FROM entries WHERE seq = 1", 1, Fault::Missing);
+    by_sql("DELETE FROM entries WHERE seq BETWEEN 8 AND 30", 8, Fault::Missing);
+}
+
+#[test]
+fn a_deleted_row_whose_place_was_filled_is_found() {
+    by_sql(
+        "DELETE FROM entries WHERE seq = 8; UPDATE entries SET seq = seq - 1 WHERE seq > 8",
+        8,
+        Fault::Edited,
+    );
+}
+
+#[test]
+fn an_inserted_row_is_found() {
+    by_sql(
+        "UPDATE entries SET seq = -seq - 1 WHERE seq >= 8; UPDATE entries SET seq = -seq WHERE seq < 0;
+         INSERT INTO entries SELECT 8, at_ms, epoch, writer, kind, run_id, 'planted', client, tool, status, risk,
+         body_hash, chain, body FROM entries WHERE seq = 7",
+        8,
+        Fault::Inserted,
+    );
+}
+
+#[test]
+fn reordered_rows_are_found() {
+    for (a, b) in [(8, 9), (8, 12)] {
+        by_sql(
+            &format!(
+                "UPDATE entries SET seq = -1 WHERE seq = {a}; UPDATE entries SET seq = {a} WHERE seq = {b};
+                 UPDATE entries SET seq = {b} WHERE seq = -1"
+            ),
+            a,
+            Fault::Reordered,
+        );
+    }
+}
+
+#[test]
+fn a_truncated_tail_is_found() {
+    let scene = folded();
+    scene.sqlite().execute_batch("DELETE FROM entries WHERE seq > 35").unwrap();
+    assert_eq!(scene.first_fault(), (36, Fault::Truncated));
+    // With rows behind them in the intake, they are a hole.
+    let scene = half_folded();
+    scene.sqlite().execute_batch("DELETE FROM entries WHERE seq > 35").unwrap();
+    assert_eq!(scene.first_fault(), (36, Fault::Missing));
+}
+
+#[test]
+fn no_rows_at_all_are_found() {
+    let scene = folded();
+    scene.sqlite().execute_batch("DELETE FROM entries").unwrap();
+    assert_eq!(scene.first_fault(), (1, Fault::Truncated));
+    let scene = half_folded();
+    fs::remove_file(scene.path().join("ledger.db")).unwrap();
+    assert_eq!(scene.first_fault(), (1, Fault::Missing));
+}
+
+#[test]
+fn a_cleared_body_is_found_when_no_row_speaks_of_it() {
+    by_sql("UPDATE entries SET body = NULL WHERE seq = 8", 8, Fault::Cleared);
+}
+
+#[test]
+fn every_byte_of_the_intake_counts() {
+    let scene = half_folded();
+    let path = scene.path().join("ledger.intake");
+    let text = fs::read(&path).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    for at in (0..text.len()).step_by(37) {
+        file.write_all_at(&[text[at] ^ 1], at as u64).unwrap();
+        assert!(!scene.verify().intact, "byte {at}");
+        file.write_all_at(&text[at..=at], at as u64).unwrap();
+    }
+    scene.assert_intact();
+}
+
+#[test]
+fn a_shortened_intake_is_found_and_the_next_writer_does_not_cover_it_up() {
+    let scene = half_folded();
+    let path = scene.path().join("ledger.intake");
+    let text = fs::read_to_string(&path).unwrap();
+    let kept: String = text.split_inclusive('\n').take(2).collect();
+    fs::write(&path, kept).unwrap();
+    assert_eq!(scene.first_fault(), (44, Fault::Truncated));
+    runs(&scene.open(), 30..31);
+    assert_eq!(scene.first_fault(), (44, Fault::Missing));
+    scene.open().tidy().unwrap();
+    assert_eq!(scene.first_fault(), (44, Fault::Missing));
+}
+
+#[test]
+fn rows_added_without_the_key_are_found_and_stay_noted() {
+    let scene = half_folded();
+    let path = scene.path().join("ledger.intake");
+    let mut text = fs::read_to_string(&path).unwrap();
+    let last = text.lines().last().unwrap().to_owned();
+    text.push_str(&last.replace("\"seq\":45", "\"seq\":46"));
+    text.push('\n');
+    fs::write(&path, text).unwrap();
+    assert_eq!(scene.first_fault(), (46, Fault::Edited));
+    runs(&scene.open(), 30..31);
+    assert_eq!(scene.first_fault(), (46, Fault::Noted));
+}
+
+#[test]
+fn a_missing_or_forged_head_is_found_and_stays_noted() {
+    for forge in [true, false] {
+        let scene = half_folded();
+        let path = scene.path().join("ledger.head");
+        if forge {
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, text.replacen("\"seq\":45", "\"seq\":44", 1)).unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(scene.first_fault(), (45, Fault::BadHead));
+        runs(&scene.open(), 30..31);
+        assert_eq!(scene.first_fault(), (46, Fault::Noted));
+    }
+}
+
+#[test]
+fn a_swapped_key_is_found_and_not_signed_with() {
+    let (scene, other) = (half_folded(), another());
+    let key = |scene: &Scene| scene.path().join("keys/epoch-2.key");
+    fs::copy(key(&other), key(&scene)).unwrap();
+    assert_eq!(scene.first_fault(), (45, Fault::BadKey));
+    let problem = scene.open().append(&crate::harness::start(99)).unwrap_err();
+    assert_eq!(problem.code, "ledger_corrupt");
+}
+
+#[test]
+fn another_root_is_found() {
+    let (scene, other) = (half_folded(), another());
+    let root = other.open().root_key();
+    let expected = Expectations { root, ..Expectations::default() };
+    let check = verify(&scene.path(), &expected).unwrap();
+    assert_eq!(check.findings[0].fault, Fault::BadKey);
+    fs::copy(other.path().join("keys/root.pub"), scene.path().join("keys/root.pub")).unwrap();
+    assert_eq!(scene.first_fault(), (1, Fault::BadKey));
+}
+
+#[test]
+fn old_keys_are_gone() {
+    let scene = folded();
+    assert!(!scene.path().join("keys/epoch-1.key").exists());
+    assert!(scene.path().join("keys/epoch-2.key").exists());
+}
+
+#[test]
+fn an_older_copy_is_found_by_an_anchor_and_only_by_one() {
+    let scene = half_folded();
+    let (copy, anchors) = (scene.dir.path().join("copy"), scene.dir.path().join("anchors"));
+    copy_dir(&scene.path(), &copy);
+    let ledger = scene.open();
+    ledger.anchor_to(&mut FileSink(anchors.clone())).unwrap();
+    runs(&ledger, 40..42);
+    ledger.anchor_to(&mut FileSink(anchors.clone())).unwrap();
+    drop(ledger);
+    let expected =
+        Expectations { anchors: Anchor::read_file(&anchors).unwrap(), ..Expectations::default() };
+    let check = verify(&scene.path(), &expected).unwrap();
+    assert!(check.intact, "{:?}", check.findings);
+    // The copy is whole by itself: nothing beside it can tell.
+    assert!(verify(&copy, &Expectations::default()).unwrap().intact);
+    let findings = verify(&copy, &expected).unwrap().findings;
+    assert_eq!((findings[0].seq, findings[0].fault), (49, Fault::OlderThanAnchor));
+    // Nor does another history of the same length pass.
+    runs(&ringfence_audit::Ledger::open(&copy, crate::harness::settings()).unwrap(), 50..52);
+    let findings = verify(&copy, &expected).unwrap().findings;
+    assert_eq!((findings[0].seq, findings[0].fault), (49, Fault::OlderThanAnchor));
+}
+
+#[test]
+fn an_index_that_lies_is_found_and_can_be_made_anew() {
+    let scene = Scene::new();
+    let ledger = scene.open();
+    runs(&ledger, 0..600);
+    ledger.tidy().unwrap();
+    scene.assert_intact();
+    let lies = [
+        "DELETE FROM marks WHERE term = 'session:session-1'",
+        "UPDATE marks SET bits = x'0100' WHERE term = 'client:client-1'",
+        "UPDATE spans SET at_max = 0",
+    ];
+    for lie in lies {
+        scene.sqlite().execute_batch(lie).unwrap();
+        assert_eq!(scene.first_fault().1, Fault::BadIndex, "{lie}");
+        ledger.reindex().unwrap();
+        scene.assert_intact();
+    }
+}
