@@ -93,6 +93,23 @@ impl Filter {
             && self.status.is_none_or(|wanted| status == Some(wanted))
     }
 
+    /// Whether a row that was read passes.
+    pub fn lets(&self, record: &Record) -> bool {
+        fn same<T: PartialEq>(wanted: Option<&T>, found: Option<&T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        let run = self.run.as_deref().map(str::to_ascii_lowercase);
+        run.is_none_or(|prefix| record.run_id.as_ref().is_some_and(|id| id.starts_with(&prefix)))
+            && same(self.session.as_ref(), record.session.as_ref())
+            && same(self.client.as_ref(), record.client.as_ref())
+            && same(self.tool.as_ref(), record.tool.as_ref())
+            && same(self.risk.as_ref(), record.risk.as_ref())
+            && same(self.kind.as_ref(), record.kind.as_ref())
+            && same(self.status.as_ref(), record.status.as_ref())
+            && self.since_ms.is_none_or(|since| record.at_ms >= since)
+            && self.until_ms.is_none_or(|until| record.at_ms < until)
+    }
+
     /// The words a row must carry, but for its status.
     fn terms(&self) -> Vec<String> {
         let text = |column: Column, word: Option<&str>| word.map(|word| column.term(word));

@@ -20,7 +20,7 @@ pub use command::{Fence, HeadStart, Io, outcome};
 pub use engine::{Builder, CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};
 pub use place::Place;
-pub use record::{Begun, Recorder};
+pub use record::{Begun, Recorder, redact};
 pub use sessions::{
     Daily, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions, Swept, Today,
 };

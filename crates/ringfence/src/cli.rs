@@ -39,6 +39,10 @@ pub(crate) enum Command {
     Doctor(JsonArgs),
     /// Show presets, the effective policy and where each value came from, or check a file
     Policy(PolicyArgs),
+    /// Workspaces that outlive a command: new, ls, show, fork, rm, gc
+    Session(SessionArgs),
+    /// What was written down of every run: ls, show, tail, verify, export, report
+    Audit(AuditArgs),
     /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
     Bench(BenchArgs),
 }
@@ -165,6 +169,173 @@ pub(crate) enum PolicyAction {
     Check {
         /// The file
         file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: SessionCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Make a session and print its id
+    New {
+        /// Its files cannot be changed by the file tools
+        #[arg(long)]
+        read_only: bool,
+    },
+    /// Your sessions, the oldest first
+    Ls,
+    /// What is known of a session, and where its files are
+    Show {
+        /// The session
+        id: String,
+    },
+    /// A copy of a session's files as a new session
+    Fork {
+        /// The session
+        id: String,
+    },
+    /// End sessions and remove their files; their rows in the ledger are archived
+    Rm {
+        /// The sessions
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+    /// End sessions that have expired
+    Gc,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: AuditCommand,
+}
+
+/// Which rows.
+#[derive(Debug, Args)]
+pub(crate) struct AuditFilter {
+    /// Runs whose id begins so
+    #[arg(long, value_name = "ID")]
+    pub(crate) run: Option<String>,
+    /// One session's
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// One client's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client: Option<String>,
+    /// One tool's
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// ok, error, blocked, timeout, memory, killed, rejected, failed, running or interrupted
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// low, medium or high
+    #[arg(long)]
+    pub(crate) risk: Option<String>,
+    /// Not before: so long ago (`2h`), or milliseconds since 1970
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Before: the same
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Runs and calls, the newest first
+    Ls {
+        #[command(flatten)]
+        filter: AuditFilter,
+        /// How many
+        #[arg(long, default_value_t = 50)]
+        limit: usize,
+        /// Where the page before ended
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+        /// Every row, starts and the ledger's own among them
+        #[arg(long)]
+        rows: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// One run or call, by its id or the beginning of it
+    Show {
+        /// The run
+        run: String,
+        /// Print JSON on one line
+        #[arg(long)]
+        json: bool,
+    },
+    /// The newest rows, and with -f those to come
+    Tail {
+        #[command(flatten)]
+        filter: AuditFilter,
+        /// Go on as rows come
+        #[arg(short, long)]
+        follow: bool,
+        /// How many to begin with
+        #[arg(long, default_value_t = 10)]
+        limit: usize,
+    },
+    /// Find what was changed: 0 intact, 1 tampered
+    Verify {
+        /// Anchors that were kept elsewhere
+        #[arg(long, value_name = "FILE")]
+        anchor: Option<PathBuf>,
+        /// Verify this archive instead
+        #[arg(long, value_name = "FILE", conflicts_with = "anchor")]
+        archive: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Every row, as JSON lines or CSV
+    Export {
+        #[command(flatten)]
+        filter: AuditFilter,
+        /// jsonl or csv
+        #[arg(long, default_value = "jsonl")]
+        format: crate::commands::FormatName,
+        /// A new file, instead of stdout
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// A period in numbers
+    Report {
+        /// Not before
+        #[arg(long, value_name = "WHEN")]
+        since: Option<String>,
+        /// Before
+        #[arg(long, value_name = "WHEN")]
+        until: Option<String>,
+        /// Print JSON on one line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print where the ledger stands, signed, to keep elsewhere
+    Anchor {
+        /// Append it to this file
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Archive and clear what is older than 90 days
+    Expire {
+        /// Older than this instead
+        #[arg(long, value_name = "WHEN")]
+        before: Option<String>,
     },
 }
 

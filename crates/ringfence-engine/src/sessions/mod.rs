@@ -142,6 +142,11 @@ impl Sessions {
         Ok(SessionInfo { state, repl, checkpoints })
     }
 
+    /// Where an owner's session has its files.
+    pub fn workspace(&self, owner: &str, id: &str) -> Result<PathBuf, Problem> {
+        Ok(self.find(owner, id)?.workspace.clone())
+    }
+
     /// An owner's sessions, the oldest first.
     pub fn list(&self, owner: &str) -> Vec<SessionState> {
         let now = self.clock.now_ms();

@@ -1,5 +1,6 @@
 //! One module for each subcommand.
 
+mod audit;
 mod batch;
 mod bench;
 mod check;
@@ -9,11 +10,13 @@ mod explain;
 mod policy;
 mod repl;
 mod run;
+mod session;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::cli::Command;
+pub(crate) use audit::FormatName;
 use ringfence_engine::HeadStart;
 use ringfence_jail::Who;
 
@@ -42,6 +45,8 @@ pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitC
         Command::Explain(args) => explain::explain(args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(args) => policy::policy(args),
+        Command::Session(args) => session::session(&args),
+        Command::Audit(args) => audit::audit(&args),
         Command::Bench(args) => bench::bench(&args),
     }
 }

@@ -406,6 +406,13 @@ fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
     limits
 }
 
+/// The data directory by flag, variable, file or habit.
+pub(crate) fn data_dir(flag: Option<&str>, around: &Surroundings) -> Result<PathBuf, Problem> {
+    let flags = PolicyFlags { data_dir: flag.map(str::to_owned), ..PolicyFlags::default() };
+    let sources = Sources::gather(&flags, around, Subject::Code)?;
+    Ok(state_dir(&sources.chosen, around))
+}
+
 fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {
     if let Some(Value::Path(path)) = chosen.get(Key::DataDir) {
         return path.clone();

@@ -1,0 +1,309 @@
+//! `ringfence audit`: what was written down, and whether it still is what was written.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ringfence_audit::{
+    Anchor, Expectations, FileSink, Filter, Format, Ledger, Reader, Record, Report, Settings,
+    Verification, View, verify, verify_archive,
+};
+use ringfence_spec::Problem;
+
+use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
+use crate::present;
+use crate::settings::{Surroundings, data_dir};
+
+/// How often `tail -f` looks.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Does it; `verify` exits 1 when something was changed.
+pub(crate) fn audit(args: &AuditArgs) -> ExitCode {
+    match attempt(args) {
+        Ok(code) => code,
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
+    let around = Surroundings::real(false)?;
+    let ledger = data_dir(args.data_dir.as_deref(), &around)?.join("ledger");
+    match &args.command {
+        AuditCommand::Ls { filter, limit, after, rows, json } => {
+            let filter = parse(filter, *rows)?;
+            let page = Reader::open(&ledger, None)?.page(&filter, after.as_deref(), *limit)?;
+            if *json {
+                present::json(&page);
+            } else {
+                let lines: Vec<String> = page.records.iter().map(line).collect();
+                present::text(&lines.concat());
+                if let Some(next) = page.next {
+                    eprintln!("more: --after {next}");
+                }
+            }
+        }
+        AuditCommand::Show { run, json } => {
+            let run = Reader::open(&ledger, None)?.show(run)?;
+            if *json {
+                present::json(&run);
+            } else {
+                present::text(&pretty(&run));
+            }
+        }
+        AuditCommand::Tail { filter, follow, limit } => {
+            tail(&ledger, &parse(filter, true)?, *follow, *limit)?;
+        }
+        AuditCommand::Export { filter, format, out } => {
+            export(&ledger, &parse(filter, true)?, format.0, out.as_deref())?;
+        }
+        AuditCommand::Report { since, until, json } => {
+            let at = |text: &Option<String>| text.as_deref().map(moment).transpose();
+            let report = Reader::open(&ledger, None)?.report(at(since)?, at(until)?)?;
+            if *json {
+                present::json(&report);
+            } else {
+                present::text(&report_text(&report));
+            }
+        }
+        AuditCommand::Verify { anchor, archive, json } => {
+            return match archive {
+                Some(archive) => {
+                    let check = verify_archive(archive, None)?;
+                    present::json(&check);
+                    Ok(ExitCode::from(u8::from(!check.intact)))
+                }
+                None => verified(&ledger, anchor.as_deref(), *json),
+            };
+        }
+        AuditCommand::Anchor { to } => {
+            let ledger = Ledger::open(&ledger, Settings::new(ringfence_engine::redact))?;
+            let anchor = match to {
+                Some(path) => ledger.anchor_to(&mut FileSink(path.clone()))?,
+                None => ledger.anchor()?,
+            };
+            present::json(&anchor);
+        }
+        AuditCommand::Expire { before } => {
+            let before = before.as_deref().map(moment).transpose()?;
+            let before =
+                before.unwrap_or_else(|| ringfence_audit::now_ms() - ringfence_audit::RETENTION_MS);
+            let ledger = Ledger::open(&ledger, Settings::new(ringfence_engine::redact))?;
+            present::json(&ledger.expire(before)?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verified(ledger: &Path, anchor: Option<&Path>, json: bool) -> Result<ExitCode, Problem> {
+    let anchors = anchor.map(Anchor::read_file).transpose()?.unwrap_or_default();
+    let found = verify(ledger, &Expectations { anchors, root: None })?;
+    if found.intact {
+        // What is whole is brought into the database, where other tools look for it.
+        drop(Reader::open(ledger, None)?);
+    }
+    if json {
+        present::json(&found);
+    } else {
+        present::text(&verification(&found));
+    }
+    Ok(ExitCode::from(u8::from(!found.intact)))
+}
+
+fn verification(found: &Verification) -> String {
+    let mut out = String::new();
+    for finding in &found.findings {
+        let _ = writeln!(out, "row {}: {}", finding.seq, finding.text);
+    }
+    let verdict = if found.intact { "intact" } else { "TAMPERED" };
+    let _ = writeln!(
+        out,
+        "{verdict}: {} rows, {} signatures, {} epochs",
+        found.rows, found.signatures, found.epochs
+    );
+    out
+}
+
+fn tail(ledger: &Path, filter: &Filter, follow: bool, limit: usize) -> Result<(), Problem> {
+    let reader = Reader::open(ledger, None)?;
+    let mut seq = reader.last_seq()?;
+    let mut newest = reader.page(filter, None, limit)?.records;
+    newest.reverse();
+    let mut out = std::io::stdout().lock();
+    for record in &newest {
+        if out.write_all(line(record).as_bytes()).is_err() {
+            return Ok(());
+        }
+    }
+    while follow {
+        let rows = reader.after(seq, ringfence_audit::LIMIT_MAX)?;
+        for record in &rows {
+            seq = record.seq;
+            if filter.lets(record) && out.write_all(line(record).as_bytes()).is_err() {
+                return Ok(());
+            }
+        }
+        let _ = out.flush();
+        if rows.is_empty() {
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+    Ok(())
+}
+
+fn export(
+    ledger: &Path,
+    filter: &Filter,
+    format: Format,
+    out: Option<&Path>,
+) -> Result<(), Problem> {
+    let reader = Reader::open(ledger, None)?;
+    let n = match out {
+        None => reader.export(filter, format, &mut std::io::stdout().lock())?,
+        Some(path) => {
+            let cannot = |e: std::io::Error| {
+                Problem::cannot_build("export_failed", format!("cannot write `{}`", path.display()))
+                    .cause(e)
+            };
+            let file = std::fs::File::create_new(path).map_err(cannot)?;
+            let mut file = std::io::BufWriter::new(file);
+            let n = reader.export(filter, format, &mut file)?;
+            file.flush().map_err(cannot)?;
+            n
+        }
+    };
+    eprintln!("ringfence: {n} rows");
+    Ok(())
+}
+
+/// The filter of the command line.
+fn parse(filter: &AuditFilter, rows: bool) -> Result<Filter, Problem> {
+    fn word<T: std::str::FromStr<Err = String>>(
+        text: &Option<String>,
+    ) -> Result<Option<T>, Problem> {
+        let wrong = |e| Problem::usage("bad_filter", e);
+        text.as_deref().map(str::parse).transpose().map_err(wrong)
+    }
+    Ok(Filter {
+        run: filter.run.clone(),
+        session: filter.session.clone(),
+        client: filter.client.clone(),
+        tool: filter.tool.clone(),
+        status: word(&filter.status)?,
+        risk: word(&filter.risk)?,
+        kind: None,
+        since_ms: filter.since.as_deref().map(moment).transpose()?,
+        until_ms: filter.until.as_deref().map(moment).transpose()?,
+        view: if rows { View::Rows } else { View::Runs },
+    })
+}
+
+/// A moment: so long ago (`2h`), or milliseconds since 1970.
+fn moment(text: &str) -> Result<i64, Problem> {
+    if let Ok(ms) = text.parse::<i64>() {
+        return Ok(ms);
+    }
+    let ago = |span: ringfence_spec::Span| i64::try_from(span.millis()).unwrap_or(i64::MAX);
+    let units = [('d', 24), ('h', 1)];
+    let hours = units.iter().find_map(|(unit, hours)| {
+        text.strip_suffix(*unit)?.parse::<i64>().ok()?.checked_mul(*hours)
+    });
+    let ago = match hours {
+        Some(hours) => hours.saturating_mul(3_600_000),
+        None => text.parse().map(ago).map_err(|_| {
+            Problem::usage("bad_moment", format!("`{text}` is not a moment"))
+                .hint("say how long ago, such as `90m`, `2h` or `7d`, or milliseconds since 1970")
+        })?,
+    };
+    Ok(ringfence_audit::now_ms().saturating_sub(ago))
+}
+
+/// One row for people.
+fn line(record: &Record) -> String {
+    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let detail = |key: &str| {
+        let value = record.details.as_ref()?.get(key)?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    };
+    let what = detail("arguments").or_else(|| detail("reason")).or_else(|| detail("code_sha256"));
+    let what: String =
+        what.unwrap_or_default().chars().filter(|c| !c.is_control()).take(60).collect();
+    format!(
+        "{:>8}  {}  {:<10}  {:<11}  {:<12}  {:<16}  {what}\n",
+        record.seq,
+        utc(record.at_ms),
+        or_dash(record.kind.map(ringfence_audit::Kind::word)),
+        or_dash(record.status.map(ringfence_audit::RunStatus::word)),
+        or_dash(record.tool.as_deref()),
+        or_dash(record.client.as_deref()).chars().take(16).collect::<String>(),
+    )
+}
+
+fn pretty(run: &ringfence_audit::Run) -> String {
+    let mut text = serde_json::to_string_pretty(run).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn report_text(report: &Report) -> String {
+    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// A moment as ISO 8601, in UTC. Days by the civil calendar's own arithmetic: eras of 400 years, years from March.
+fn utc(at_ms: i64) -> String {
+    let (secs, ms) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
+    let (days, second) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
+    let z = days + 719_468;
+    let era = z.div_euclid(146_097);
+    let of_era = z.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
+}
+
+/// A format by its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FormatName(pub(crate) Format);
+
+impl std::str::FromStr for FormatName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "jsonl" => Ok(Self(Format::Jsonl)),
+            "csv" => Ok(Self(Format::Csv)),
+            _ => Err(format!("`{text}` is not a format; choose jsonl or csv")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_shown_in_utc() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(utc(951_782_400_123), "2000-02-29T00:00:00.123Z");
+        assert_eq!(utc(1_794_700_799_999), "2026-11-14T23:59:59.999Z");
+        assert_eq!(utc(-1), "1969-12-31T23:59:59.999Z");
+    }
+
+    #[test]
+    fn a_moment_is_a_while_ago_or_a_number() {
+        assert_eq!(moment("1234").unwrap(), 1234);
+        let now = ringfence_audit::now_ms();
+        for (text, ago) in [("2h", 7_200_000), ("7d", 604_800_000), ("90s", 90_000)] {
+            assert!((now - moment(text).unwrap() - ago).abs() < 1000, "{text}");
+        }
+        assert!(moment("yesterday").is_err());
+    }
+}
