@@ -2,6 +2,7 @@
 
 mod code;
 mod command;
+pub mod files;
 mod ids;
 mod place;
 mod text;
