@@ -1,6 +1,7 @@
 //! Deletes a file, a link, or a directory with all that is in it, by descriptor. A link goes; what it points to stays.
 
 use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use ringfence_spec::Problem;
@@ -8,8 +9,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::path::GuestPath;
-use super::walk::{ENTRIES_MAX, names_in};
-use super::write::fresh_name;
+use super::walk::{ENTRIES_MAX, names_in, walk};
+use super::write::{fresh_name, is_draft};
 use super::{Workspace, problems};
 
 /// Directories held open below each other; what is deeper is first moved up to the directory that is deleted.
@@ -72,6 +73,32 @@ impl Workspace {
             .and_then(|top| self.empty_out(&top, &mut n_gone))
             .map_err(|errno| problems::refused_by_kernel("clear", ".", errno))?;
         Ok(Deleted { n_entries: n_gone })
+    }
+
+    /// Deletes what writes left that were killed in the middle. Not while another process may write here.
+    pub fn remove_drafts(&self) -> Result<Deleted, Problem> {
+        let fail = |errno| problems::refused_by_kernel("tidy", ".", errno);
+        let mut meter = self.changing();
+        meter.forget();
+        let top = self.root.directory(&[]).map_err(fail)?;
+        let mut drafts = Vec::new();
+        let walked = walk(&self.root, &top, |names, stat| {
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            if is_file && names.last().is_some_and(|name| is_draft(name)) {
+                drafts.push(names.to_vec());
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        walked.map_err(fail)?;
+        let mut n_entries = 0;
+        for names in drafts {
+            let Some((name, parents)) = names.split_last() else { continue };
+            let Ok(dir) = self.root.directory(parents) else { continue };
+            if rustix::fs::unlinkat(&dir, name, AtFlags::empty()).is_ok() {
+                n_entries += 1;
+            }
+        }
+        Ok(Deleted { n_entries })
     }
 
     fn empty_out(&self, top: &OwnedFd, n_gone: &mut u64) -> Result<(), Errno> {

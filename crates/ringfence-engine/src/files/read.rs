@@ -11,6 +11,9 @@ use super::{Workspace, problems};
 /// What one call asks the kernel for.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// Offsets behind this read nothing.
+const OFFSET_MAX: u64 = 1 << 62;
+
 /// A range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
@@ -54,9 +57,9 @@ impl Workspace {
         let expected = limit.min(size.saturating_sub(offset));
         let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
         let mut chunk = vec![0; CHUNK_BYTES];
-        let mut ended = false;
-        // pread(2) refuses offsets that are negative as a signed number.
-        while i64::try_from(offset).is_ok() && (bytes.len() as u64) < limit && !ended {
+        // No file reaches this far, and pread(2) refuses ranges that end past the largest signed number.
+        let mut ended = offset > OFFSET_MAX;
+        while (bytes.len() as u64) < limit && !ended {
             let left = usize::try_from(limit - bytes.len() as u64).unwrap_or(usize::MAX);
             let ask = left.min(CHUNK_BYTES);
             match rustix::io::pread(&fd, &mut chunk[..ask], offset + bytes.len() as u64) {

@@ -261,8 +261,14 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// What drafts and directories on their way out are called.
-pub(super) const DRAFT_PREFIX: &str = ".ringfence-draft-";
+/// What drafts and directories on their way out are called, before 32 random digits.
+const DRAFT_PREFIX: &str = ".ringfence-draft-";
+
+/// Whether a name is one that [`fresh_name`] gives.
+pub(super) fn is_draft(name: &OsStr) -> bool {
+    let digits = name.to_str().and_then(|name| name.strip_prefix(DRAFT_PREFIX));
+    digits.is_some_and(|d| d.len() == 32 && d.bytes().all(|b| b.is_ascii_hexdigit()))
+}
 
 /// A name nobody can guess.
 pub(super) fn fresh_name() -> Result<String, Errno> {

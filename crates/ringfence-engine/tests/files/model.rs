@@ -15,7 +15,7 @@ type Model = BTreeMap<String, Option<Vec<u8>>>;
 #[derive(Clone, Debug)]
 enum Op {
     Write(String, Vec<u8>, WriteMode, Parents),
-    Read(String, u64, u64),
+    Read(String, usize, usize),
     Rename(String, String, OnConflict, Parents),
     Delete(String, Depth),
     List(String),
@@ -34,7 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
     let bytes = prop::collection::vec(any::<u8>(), 0..20);
     prop_oneof![
         4 => (path(), bytes, mode, parents()).prop_map(|(p, b, m, c)| Op::Write(p, b, m, c)),
-        2 => (path(), 0..25u64, 0..25u64).prop_map(|(p, o, l)| Op::Read(p, o, l)),
+        2 => (path(), 0..25usize, 0..25usize).prop_map(|(p, o, l)| Op::Read(p, o, l)),
         3 => (path(), path(), conflict, parents()).prop_map(|(f, t, c, p)| Op::Rename(f, t, c, p)),
         2 => (path(), depth).prop_map(|(p, d)| Op::Delete(p, d)),
         1 => path().prop_map(Op::List),
@@ -88,7 +88,7 @@ fn expected(model: &mut Model, op: &Op) -> (&'static str, Option<Vec<u8>>) {
             (_, None) => Err("not_found"),
             (_, Some(None)) => Err("not_a_file"),
             (_, Some(Some(bytes))) => {
-                let range = bytes.iter().skip(*offset as usize).take(*limit as usize);
+                let range = bytes.iter().skip(*offset).take(*limit);
                 return ("ok", Some(range.copied().collect()));
             }
         },
@@ -185,7 +185,7 @@ fn actual(workspace: &Workspace, op: &Op) -> (&'static str, Option<Vec<u8>>) {
             (code(&workspace.write(path, bytes, options)), None)
         }
         Op::Read(path, offset, limit) => {
-            let answer = workspace.read(path, *offset, Some(*limit));
+            let answer = workspace.read(path, *offset as u64, Some(*limit as u64));
             (code(&answer), answer.ok().map(|c| c.bytes))
         }
         Op::Rename(from, to, conflict, parents) => {

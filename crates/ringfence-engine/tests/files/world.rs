@@ -13,7 +13,7 @@ use ringfence_spec::Problem;
 
 pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::Kernel, Lookup::ByHand];
 
-/// What is outside begins with this; nothing that an operation returns may hold it.
+/// What files outside hold, and what one is called; nothing that an operation returns may hold it.
 pub(crate) const CANARY: &str = "canary-e1f7";
 
 pub(crate) const REPLACE: WriteOptions = WriteOptions {
@@ -35,6 +35,7 @@ impl World {
         std::fs::create_dir_all(dir.path().join("outside/sub")).unwrap();
         std::fs::write(dir.path().join("outside/secret.txt"), CANARY).unwrap();
         std::fs::write(dir.path().join("outside/sub/secret.txt"), CANARY).unwrap();
+        std::fs::write(dir.path().join("outside").join(CANARY), CANARY).unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         std::fs::create_dir(dir.path().join("ws2")).unwrap();
         std::fs::write(dir.path().join("ws2/secret.txt"), CANARY).unwrap();
