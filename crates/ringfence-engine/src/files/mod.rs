@@ -10,6 +10,22 @@
 //!
 //! Never waits for the guest (FIFOs, devices and leased files are refused at once), never shows a host path, never
 //! touches what is mounted inside the workspace. Holds the thread: callers that must not wait call from another one.
+//!
+//! ```
+//! use ringfence_engine::files::{FileRules, Workspace, WriteOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let workspace = Workspace::open(dir.path(), FileRules::default())?;
+//! workspace.write("notes.md", b"# Notes", WriteOptions::default())?;
+//! assert_eq!(workspace.read("/workspace/notes.md", 2, None)?.bytes, b"Notes");
+//!
+//! let refused = workspace.write(".git/config", b"", WriteOptions::default()).unwrap_err();
+//! assert_eq!(refused.code, "path_forbidden");
+//! assert_eq!(workspace.read("../../etc/passwd", 0, None).unwrap_err().code, "path_outside");
+//! # Ok(())
+//! # }
+//! ```
 
 mod delete;
 mod entry;
@@ -125,10 +141,12 @@ impl Workspace {
         if !matches!(errno, Errno::NOTDIR | Errno::LOOP | Errno::XDEV) {
             return problems::refused_by_kernel(act, &path, errno);
         }
-        for n in 0..names.len() {
-            let Ok(dir) = self.root.directory(&names[..n]) else { break };
+        let Ok(mut dir) = self.root.directory(&[]) else {
+            return problems::refused_by_kernel(act, &path, errno);
+        };
+        for (n, name) in names.iter().enumerate() {
             let here = path::shown(&names[..=n]);
-            match self.root.look(&dir, &names[n]) {
+            match self.root.look(&dir, name) {
                 Ok(seen) if seen.file_type() == FileType::Symlink => {
                     return self.link_problem(act, names, n, &seen);
                 }
@@ -136,11 +154,12 @@ impl Workspace {
                     return problems::refused_by_kernel(act, &path, Errno::NOTDIR)
                         .cause(format!("`{here}` is {}", entry::a_kind(seen.file_type())));
                 }
+                Ok(seen) => dir = seen.fd,
                 Err(Errno::XDEV) => {
                     return problems::refused_by_kernel(act, &path, Errno::XDEV)
                         .cause(format!("something is mounted at `{here}`"));
                 }
-                _ => {}
+                Err(_) => break,
             }
         }
         problems::refused_by_kernel(act, &path, errno)

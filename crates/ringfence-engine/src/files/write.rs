@@ -122,7 +122,9 @@ impl Workspace {
         let head_bytes = head.as_ref().map_or(0, |(_, s)| u64::try_from(s.st_size).unwrap_or(0));
         let total_bytes = head_bytes.saturating_add(content.len() as u64);
         self.check_size(act, &shown, total_bytes)?;
-        let freed = old.as_ref().map_or(0, |seen| disk_bytes(&seen.stat));
+        // A file with other names stays on disk under those.
+        let only_name = |seen: &&Seen| seen.stat.st_nlink == 1;
+        let freed = old.as_ref().filter(only_name).map_or(0, |seen| disk_bytes(&seen.stat));
         self.make_room(&mut meter, act, &shown, freed, total_bytes)?;
 
         let draft = Draft::new(&dir).map_err(fail)?;

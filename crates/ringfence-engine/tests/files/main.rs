@@ -5,6 +5,7 @@ mod bounds;
 mod hostile;
 mod model;
 mod race;
+mod rows;
 mod rules;
 mod strange;
 mod world;

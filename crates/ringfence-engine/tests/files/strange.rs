@@ -225,3 +225,21 @@ fn names_that_are_no_text_can_be_listed_read_moved_and_deleted() {
     assert_eq!(code(&workspace.read("line\nbreak", 0, None)), "ok");
     assert_eq!(code(&workspace.delete("line\nbreak", Depth::One)), "ok");
 }
+
+#[test]
+fn a_directory_closed_to_its_owner_is_cleared_and_hides_nothing_from_the_quota() {
+    let world = World::new();
+    world.put("closed/below/f", [b'x'; 8192]);
+    let closed = std::fs::Permissions::from_mode(0o000);
+    std::fs::set_permissions(world.inside("closed"), closed).unwrap();
+    for lookup in LOOKUPS {
+        let workspace = world.open(lookup);
+        // Root reads it; anybody else says that it cannot be counted, and writes no more.
+        let root = rustix::process::geteuid().is_root();
+        assert_eq!(workspace.usage().unwrap().complete, root);
+        let expected = if root { "ok" } else { "quota_unknown" };
+        assert_eq!(code(&workspace.write("new", b"x", REPLACE)), expected);
+    }
+    assert!(world.open(LOOKUPS[0]).clear().unwrap().n_entries >= 3);
+    assert!(world.names(".").is_empty());
+}
