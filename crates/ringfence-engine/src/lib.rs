@@ -7,6 +7,7 @@ pub mod clock;
 mod code;
 mod command;
 mod engine;
+pub mod files;
 mod ids;
 mod launched;
 mod place;

@@ -1,0 +1,174 @@
+//! Deletes a file, a link, or a directory with all that is in it, by descriptor. A link goes; what it points to stays.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use ringfence_spec::Problem;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::path::GuestPath;
+use super::walk::{ENTRIES_MAX, names_in, walk};
+use super::write::{fresh_name, is_draft};
+use super::{Workspace, problems};
+
+/// Directories held open below each other; what is deeper is first moved up to the directory that is deleted.
+const HELD_MAX: usize = 64;
+
+/// How much goes with a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// A directory must be empty.
+    One,
+    /// All that is in it.
+    All,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// Names that are gone.
+    pub n_entries: u64,
+}
+
+impl Workspace {
+    /// Deletes what a path names. A directory that holds a protected name is refused as a whole, before anything is gone.
+    pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Deleted, Problem> {
+        let act = "delete";
+        let path = GuestPath::parse(act, path.as_ref())?;
+        self.check_may_change(act, &path)?;
+        let mut meter = self.changing();
+        let found = self.find(act, &path)?;
+        meter.forget();
+        let fail = |errno| self.explain(act, path.names(), errno);
+        if found.seen.file_type() != FileType::Directory {
+            rustix::fs::unlinkat(&found.dir, found.name, AtFlags::empty()).map_err(fail)?;
+            return Ok(Deleted { n_entries: 1 });
+        }
+        let mut n_gone = 0;
+        if depth == Depth::All {
+            self.check_holds_nothing_protected(act, &path, None, &found)?;
+            let emptied = self
+                .enter(&found.dir, found.name)
+                .and_then(|top| self.empty_out(&top, &mut n_gone));
+            emptied.map_err(|errno| {
+                let problem = fail(errno);
+                let state = format!("{n_gone} of its entries are deleted, the rest is there");
+                if n_gone == 0 { problem } else { problem.hint(state) }
+            })?;
+        }
+        rustix::fs::unlinkat(&found.dir, found.name, AtFlags::REMOVEDIR).map_err(fail)?;
+        Ok(Deleted { n_entries: n_gone + 1 })
+    }
+
+    /// Deletes everything in the workspace, whatever the rules say: for the end of a session. The directory stays.
+    pub fn clear(&self) -> Result<Deleted, Problem> {
+        let mut meter = self.changing();
+        meter.forget();
+        let mut n_gone = 0;
+        self.root
+            .directory(&[])
+            .and_then(|top| super::walk::reading(&self.root, &top))
+            .and_then(|top| self.empty_out(&top, &mut n_gone))
+            .map_err(|errno| problems::refused_by_kernel("clear", ".", errno))?;
+        Ok(Deleted { n_entries: n_gone })
+    }
+
+    /// Deletes what writes left that were killed in the middle. Not while another process may write here.
+    pub fn remove_drafts(&self) -> Result<Deleted, Problem> {
+        let fail = |errno| problems::refused_by_kernel("tidy", ".", errno);
+        let mut meter = self.changing();
+        meter.forget();
+        let top = self.root.directory(&[]).map_err(fail)?;
+        let mut drafts = Vec::new();
+        let walked = walk(&self.root, &top, |names, stat| {
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            if is_file && names.last().is_some_and(|name| is_draft(name)) {
+                drafts.push(names.to_vec());
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        walked.map_err(fail)?;
+        let mut n_entries = 0;
+        for names in drafts {
+            let Some((name, parents)) = names.split_last() else { continue };
+            let Ok(dir) = self.root.directory(parents) else { continue };
+            if rustix::fs::unlinkat(&dir, name, AtFlags::empty()).is_ok() {
+                n_entries += 1;
+            }
+        }
+        Ok(Deleted { n_entries })
+    }
+
+    fn empty_out(&self, top: &OwnedFd, n_gone: &mut u64) -> Result<(), Errno> {
+        // Each round takes the upper levels of what the round before moved up.
+        while self.empty_levels(top, top, 0, n_gone)? == Round::MovedUp {}
+        Ok(())
+    }
+
+    fn empty_levels(
+        &self,
+        top: &OwnedFd,
+        dir: &OwnedFd,
+        level: usize,
+        n_gone: &mut u64,
+    ) -> Result<Round, Errno> {
+        let mut round = Round::Done;
+        let names = names_in(dir, ENTRIES_MAX)?.ok_or(Errno::OVERFLOW)?;
+        for name in names {
+            match rustix::fs::unlinkat(dir, &name, AtFlags::empty()) {
+                Ok(()) => {
+                    *n_gone += 1;
+                    continue;
+                }
+                Err(Errno::NOENT) => continue,
+                // A directory: EISDIR on Linux, EPERM by POSIX.
+                Err(Errno::ISDIR | Errno::PERM) => {}
+                Err(errno) => return Err(errno),
+            }
+            if level == HELD_MAX {
+                rustix::fs::renameat(dir, &name, top, fresh_name()?)?;
+                round = Round::MovedUp;
+                continue;
+            }
+            let below = match self.enter(dir, &name) {
+                Err(Errno::NOENT) => continue,
+                other => other?,
+            };
+            if self.empty_levels(top, &below, level + 1, n_gone)? == Round::MovedUp {
+                round = Round::MovedUp;
+            }
+            match rustix::fs::unlinkat(dir, &name, AtFlags::REMOVEDIR) {
+                Ok(()) => *n_gone += 1,
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(round)
+    }
+
+    /// Opens a directory whose content is about to go, also one that its owner closed to itself (mode 000).
+    fn enter(&self, dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        match self.root.open_in(dir, name, flags) {
+            Err(Errno::ACCESS) => {
+                let seen = self.root.look(dir, name)?;
+                if seen.file_type() != FileType::Directory {
+                    return Err(Errno::NOTDIR);
+                }
+                // chmod by name would follow a link that is put there now; this follows only the descriptor.
+                let path = format!("/proc/self/fd/{}", seen.fd.as_raw_fd());
+                rustix::fs::chmod(path, Mode::RWXU)?;
+                self.root.open_in(dir, name, flags)
+            }
+            other => other,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    Done,
+    MovedUp,
+}

@@ -1,0 +1,182 @@
+//! What is told of a file without opening it. Reads no content and follows no link.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+
+use base64::Engine as _;
+use ringfence_spec::Problem;
+use rustix::fs::{FileType, OFlags, Stat};
+use serde::Serialize;
+
+use super::handle::Seen;
+use super::path::GuestPath;
+use super::{Workspace, path, problems};
+
+/// One name in a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its path from the workspace down, as text; what is no text is replaced by `�`.
+    pub path: String,
+    /// The same path as it is, in base64, where it is no text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its length; for a link, that of the name it holds.
+    pub bytes: u64,
+    /// Its permission bits, as `chmod` takes them.
+    pub mode: u32,
+    /// When it was last changed, in milliseconds since 1970.
+    pub modified_ms: i64,
+    /// How many names it has.
+    pub n_links: u64,
+    /// What a link holds, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_target: Option<String>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A plain file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, which is never followed.
+    Link,
+    /// A FIFO, socket or device: never opened.
+    Special,
+    /// Something that is mounted there: never entered.
+    Mount,
+}
+
+impl Workspace {
+    /// What a path names. A link is told of as itself.
+    pub fn stat(&self, path: impl AsRef<OsStr>) -> Result<Entry, Problem> {
+        let act = "look at";
+        let path = GuestPath::parse(act, path.as_ref())?;
+        self.check_may_read(act, &path)?;
+        if path.split().is_none() {
+            let fail = |errno| problems::refused_by_kernel(act, ".", errno);
+            let stat = self.root.stat().map_err(fail)?;
+            return Ok(Entry::new(b".", &stat, EntryKind::Directory, None));
+        }
+        let found = self.find(act, &path)?;
+        Ok(Entry::seen(&path::joined(path.names()), &found.seen))
+    }
+
+    /// The plain file a path names, opened to be read.
+    pub(super) fn open_file(
+        &self,
+        act: &str,
+        path: &GuestPath,
+    ) -> Result<(OwnedFd, Stat), Problem> {
+        let shown = path.to_string();
+        if path.split().is_none() {
+            return Err(problems::not_a_file(act, &shown, "a directory"));
+        }
+        let found = self.find(act, path)?;
+        self.check_plain(act, path, &found.seen)?;
+        let fail = |errno| self.explain(act, path.names(), errno);
+        // Looked at first, so that a device is not opened at all; looked at again, because it may be another one now.
+        let fd = self.root.open_in(&found.dir, found.name, OFlags::RDONLY).map_err(fail)?;
+        let stat = rustix::fs::fstat(&fd).map_err(fail)?;
+        let seen = Seen { fd, stat };
+        self.check_plain(act, path, &seen)?;
+        Ok((seen.fd, seen.stat))
+    }
+
+    /// Refuses what is no plain file, and a file that may be somebody else's under another name.
+    pub(super) fn check_plain(
+        &self,
+        act: &str,
+        path: &GuestPath,
+        seen: &Seen,
+    ) -> Result<(), Problem> {
+        match seen.file_type() {
+            FileType::RegularFile => {}
+            FileType::Symlink => {
+                return Err(self.explain(act, path.names(), rustix::io::Errno::LOOP));
+            }
+            other => return Err(problems::not_a_file(act, &path.to_string(), a_kind(other))),
+        }
+        let owner = self.root.stat().map_or(u32::MAX, |stat| stat.st_uid);
+        if seen.stat.st_nlink > 1 && seen.stat.st_uid != owner {
+            let shown = path.to_string();
+            return Err(Problem::refused("path_shared", problems::cannot(act, &shown)).cause(
+                "it has several names and another owner than the workspace: it may be a file from outside",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    pub(super) fn seen(path: &[u8], seen: &Seen) -> Self {
+        let link = || rustix::fs::readlinkat(&seen.fd, "", Vec::new()).ok();
+        match seen.file_type() {
+            FileType::RegularFile => Self::new(path, &seen.stat, EntryKind::File, None),
+            FileType::Directory => Self::new(path, &seen.stat, EntryKind::Directory, None),
+            FileType::Symlink => {
+                let target = link().map(|t| t.to_string_lossy().into_owned());
+                Self::new(path, &seen.stat, EntryKind::Link, target)
+            }
+            _ => Self::new(path, &seen.stat, EntryKind::Special, None),
+        }
+    }
+
+    /// A name where something is mounted: that is all that is told.
+    pub(super) fn mount(path: &[u8]) -> Self {
+        let (text, base64) = names_of(path);
+        Self {
+            path: text,
+            path_base64: base64,
+            kind: EntryKind::Mount,
+            bytes: 0,
+            mode: 0,
+            modified_ms: 0,
+            n_links: 0,
+            link_target: None,
+        }
+    }
+
+    fn new(path: &[u8], stat: &Stat, kind: EntryKind, link_target: Option<String>) -> Self {
+        let (text, base64) = names_of(path);
+        let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or(0);
+        Self {
+            path: text,
+            path_base64: base64,
+            kind,
+            bytes: u64::try_from(stat.st_size).unwrap_or(0),
+            mode: stat.st_mode & 0o7777,
+            modified_ms: stat.st_mtime.saturating_mul(1000).saturating_add(nanos / 1_000_000),
+            n_links: stat.st_nlink,
+            link_target,
+        }
+    }
+}
+
+fn names_of(path: &[u8]) -> (String, Option<String>) {
+    match std::str::from_utf8(path) {
+        Ok(text) => (text.to_owned(), None),
+        Err(_) => (
+            OsStr::from_bytes(path).to_string_lossy().into_owned(),
+            Some(base64::engine::general_purpose::STANDARD.encode(path)),
+        ),
+    }
+}
+
+/// What a kind of file is called in a sentence.
+pub(super) fn a_kind(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "a plain file",
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "something unknown",
+    }
+}

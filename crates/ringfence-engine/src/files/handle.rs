@@ -1,0 +1,143 @@
+//! From names to descriptors, starting at the workspace's own: no link is followed, no mount entered, nothing above reached.
+//! The descriptor is the proof; what the name means a moment later is of no interest.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, StatxFlags};
+use rustix::io::Errno;
+
+use super::path::joined;
+
+/// How names are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// By `openat2`, and by hand where the kernel or a filter does not have it.
+    Kernel,
+    /// One name at a time, as on kernels before 5.6.
+    ByHand,
+}
+
+/// The directory everything is below.
+#[derive(Debug)]
+pub(super) struct Root {
+    dir: OwnedFd,
+    lookup: Lookup,
+    mount: MountId,
+}
+
+/// Which mount a descriptor is on; by device alone where the kernel does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MountId {
+    Mount(u64),
+    Device(u64),
+}
+
+/// An entry of a directory, seen by descriptor.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// An `O_PATH` descriptor for it; for a link, for the link itself.
+    pub(super) fd: OwnedFd,
+    /// What it is.
+    pub(super) stat: Stat,
+}
+
+impl Seen {
+    pub(super) fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+}
+
+impl Root {
+    pub(super) fn new(dir: OwnedFd, lookup: Lookup) -> Result<Self, Errno> {
+        let mount = mount_of(&dir)?;
+        Ok(Self { dir, lookup, mount })
+    }
+
+    /// The directory that `names` lead to, as `O_PATH`.
+    pub(super) fn directory(&self, names: &[OsString]) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        if names.is_empty() {
+            return rustix::fs::openat(&self.dir, ".", flags | OFlags::CLOEXEC, Mode::empty());
+        }
+        if self.lookup == Lookup::Kernel {
+            match by_kernel(&self.dir, OsStr::from_bytes(&joined(names)), flags) {
+                Err(errno) if needs_hand(errno) => {}
+                other => return other,
+            }
+        }
+        let (first, rest) = (&names[0], &names[1..]);
+        let mut at = self.by_hand(&self.dir, first, flags)?;
+        for name in rest {
+            at = self.by_hand(&at, name, flags)?;
+        }
+        Ok(at)
+    }
+
+    /// Opens one entry of a directory that was reached from here. Waits for nobody: a FIFO or a leased file answers at once.
+    pub(super) fn open_in(
+        &self,
+        dir: impl AsFd,
+        name: &OsStr,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // O_PATH refuses its company on some kernels' openat2: with it, only these three mean anything.
+        let flags = if flags.contains(OFlags::PATH) {
+            flags & (OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)
+        } else {
+            flags
+        };
+        if self.lookup == Lookup::Kernel {
+            match by_kernel(dir.as_fd(), name, flags) {
+                Err(errno) if needs_hand(errno) => {}
+                other => return other,
+            }
+        }
+        self.by_hand(dir, name, flags)
+    }
+
+    /// What an entry is, without opening what it stands for.
+    pub(super) fn look(&self, dir: impl AsFd, name: &OsStr) -> Result<Seen, Errno> {
+        let fd = self.open_in(dir, name, OFlags::PATH)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Seen { fd, stat })
+    }
+
+    /// Who the workspace belongs to.
+    pub(super) fn stat(&self) -> Result<Stat, Errno> {
+        rustix::fs::fstat(&self.dir)
+    }
+
+    fn by_hand(&self, dir: impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+        if mount_of(&fd)? == self.mount { Ok(fd) } else { Err(Errno::XDEV) }
+    }
+}
+
+fn by_kernel(dir: impl AsFd, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve)
+}
+
+/// Old kernels say ENOSYS, old container filters EPERM; neither is an answer about the file, since what is opened here is
+/// only looked at or read. EAGAIN is openat2's word for a race it could not judge, and a lease's: by hand tells them apart.
+fn needs_hand(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSYS | Errno::PERM | Errno::AGAIN)
+}
+
+fn mount_of(fd: impl AsFd) -> Result<MountId, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT;
+    if let Ok(statx) = rustix::fs::statx(&fd, "", flags, StatxFlags::MNT_ID)
+        && statx.stx_mask & StatxFlags::MNT_ID.bits() != 0
+    {
+        return Ok(MountId::Mount(statx.stx_mnt_id));
+    }
+    Ok(MountId::Device(rustix::fs::fstat(fd)?.st_dev))
+}

@@ -1,0 +1,114 @@
+//! Lists a directory, in order and within bounds. Opens directories only, and none that is a link or a mount.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+
+use ringfence_spec::Problem;
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+
+use super::entry::Entry;
+use super::path::{GuestPath, joined};
+use super::walk::{names_in, reading};
+use super::{Workspace, problems};
+
+/// More entries than this are not returned, whatever is asked for.
+pub const LIST_ENTRIES_MAX: usize = 10_000;
+
+/// Deeper than this is not listed, whatever is asked for.
+pub const LIST_DEPTH_MAX: usize = 32;
+
+/// Names read in one listing; a directory with more is refused, since its first entries in order could not be told.
+const NAMES_MAX: usize = 500_000;
+
+/// What is in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Entries, each directory's by name, and what is in a directory behind it.
+    pub entries: Vec<Entry>,
+    /// Whether there are more that a bound left out.
+    pub truncated: bool,
+}
+
+impl Workspace {
+    /// Lists `depth` levels below a directory: 1 is what is in it. Returns `entries_max` entries at most.
+    pub fn list(
+        &self,
+        path: impl AsRef<OsStr>,
+        depth: usize,
+        entries_max: usize,
+    ) -> Result<Listing, Problem> {
+        let act = "list";
+        let path = GuestPath::parse(act, path.as_ref())?;
+        self.check_may_read(act, &path)?;
+        let fail = |errno| self.explain(act, path.names(), errno);
+        let dir = self.root.directory(path.names()).map_err(fail)?;
+        let dir = reading(&self.root, &dir).map_err(fail)?;
+        let mut lister = Lister {
+            workspace: self,
+            names: path.names().to_vec(),
+            n_names_left: NAMES_MAX,
+            entries_max: entries_max.min(LIST_ENTRIES_MAX),
+            listing: Listing { entries: Vec::new(), truncated: false },
+        };
+        let depth = depth.clamp(1, LIST_DEPTH_MAX);
+        match lister.list(&dir, depth) {
+            Ok(()) => Ok(lister.listing),
+            Err(Errno::OVERFLOW) => {
+                let why = format!("it holds more than {NAMES_MAX} names");
+                Err(problems::too_large(act, &path.to_string(), why))
+            }
+            Err(errno) => Err(fail(errno)),
+        }
+    }
+}
+
+struct Lister<'a> {
+    workspace: &'a Workspace,
+    names: Vec<OsString>,
+    n_names_left: usize,
+    entries_max: usize,
+    listing: Listing,
+}
+
+impl Lister<'_> {
+    fn list(&mut self, dir: &OwnedFd, depth: usize) -> Result<(), Errno> {
+        let mut names = names_in(dir, self.n_names_left)?.ok_or(Errno::OVERFLOW)?;
+        self.n_names_left -= names.len();
+        names.sort_unstable();
+        for name in names {
+            if self.listing.entries.len() >= self.entries_max {
+                self.listing.truncated = true;
+                return Ok(());
+            }
+            self.names.push(name);
+            self.one(dir, depth);
+            self.names.pop();
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, dir: &OwnedFd, depth: usize) {
+        let root = &self.workspace.root;
+        let Some(name) = self.names.last() else { return };
+        let path = joined(&self.names);
+        let seen = match root.look(dir, name) {
+            Ok(seen) => seen,
+            Err(Errno::XDEV) => return self.listing.entries.push(Entry::mount(&path)),
+            // Gone since the directory was read.
+            Err(_) => return,
+        };
+        self.listing.entries.push(Entry::seen(&path, &seen));
+        if seen.file_type() != FileType::Directory || depth == 1 {
+            return;
+        }
+        if self.workspace.rules.read_forbidden.matches(&self.names) {
+            return;
+        }
+        let opened = root.open_in(dir, name, OFlags::RDONLY | OFlags::DIRECTORY);
+        // A subdirectory that cannot be read, or has too many names, is named and left out.
+        if opened.and_then(|below| self.list(&below, depth - 1)).is_err() {
+            self.listing.truncated = true;
+        }
+    }
+}

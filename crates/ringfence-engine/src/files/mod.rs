@@ -1,0 +1,212 @@
+//! The files of a session's workspace: read, write, list, move, delete, stat.
+//!
+//! Every path is looked up by descriptor from the workspace down. A link is never followed, wherever it points: what it
+//! stands for is refused with `path_link`, and the answer names the target where that is a file in the workspace. So a
+//! path has one meaning, `a/../b` is `b`, and the name that the rules judge is the name of the file that is touched. The
+//! link itself can be listed, moved and deleted.
+//!
+//! Writing replaces: a new file takes the old one's name, so a file with several hard links is never changed under its
+//! other names. A file with several that belongs to somebody else than the workspace's owner is not read either.
+//!
+//! Never waits for the guest (FIFOs, devices and leased files are refused at once), never shows a host path, never
+//! touches what is mounted inside the workspace. Holds the thread: callers that must not wait call from another one.
+//!
+//! ```
+//! use ringfence_engine::files::{FileRules, Workspace, WriteOptions};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let dir = tempfile::tempdir()?;
+//! let workspace = Workspace::open(dir.path(), FileRules::default())?;
+//! workspace.write("notes.md", b"# Notes", WriteOptions::default())?;
+//! assert_eq!(workspace.read("/workspace/notes.md", 2, None)?.bytes, b"Notes");
+//!
+//! let refused = workspace.write(".git/config", b"", WriteOptions::default()).unwrap_err();
+//! assert_eq!(refused.code, "path_forbidden");
+//! assert_eq!(workspace.read("../../etc/passwd", 0, None).unwrap_err().code, "path_outside");
+//! # Ok(())
+//! # }
+//! ```
+
+mod delete;
+mod entry;
+mod handle;
+mod list;
+mod path;
+mod problems;
+mod read;
+mod relocate;
+mod rules;
+mod usage;
+mod walk;
+mod write;
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ringfence_spec::Problem;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+pub use delete::{Deleted, Depth};
+pub use entry::{Entry, EntryKind};
+pub use handle::Lookup;
+pub use list::{LIST_DEPTH_MAX, LIST_ENTRIES_MAX, Listing};
+pub use read::{ContentKind, Contents};
+pub use relocate::OnConflict;
+pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
+pub use usage::Usage;
+pub use write::{Durability, Parents, WriteMode, WriteOptions, Written};
+
+use handle::{Root, Seen};
+use path::GuestPath;
+use usage::Meter;
+
+/// One session's files. Operations that change something wait for each other.
+#[derive(Debug)]
+pub struct Workspace {
+    root: Root,
+    rules: FileRules,
+    meter: Mutex<Meter>,
+}
+
+impl Workspace {
+    /// Takes hold of a directory of the host's; later renames of it change nothing.
+    pub fn open(dir: &Path, rules: FileRules) -> Result<Self, Problem> {
+        Self::open_with(dir, rules, Lookup::Kernel)
+    }
+
+    /// The same, saying how names are looked up.
+    pub fn open_with(dir: &Path, rules: FileRules, lookup: Lookup) -> Result<Self, Problem> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(CWD, dir, flags, Mode::empty())
+            .and_then(|dir| Root::new(dir, lookup))
+            .map_err(|errno| {
+                Problem::internal("workspace_missing", "cannot open the session's workspace")
+                    .cause(errno)
+            })?;
+        Ok(Self { root, rules, meter: Mutex::default() })
+    }
+
+    /// The rules it keeps.
+    pub fn rules(&self) -> &FileRules {
+        &self.rules
+    }
+
+    /// Held while something is changed: a check of what a directory holds is still true when it is moved, as far as these
+    /// operations go, and two writes cannot both take the last of the quota.
+    fn changing(&self) -> MutexGuard<'_, Meter> {
+        // The meter is a cache that is counted again; a panic elsewhere cannot have made it wrong for good.
+        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_may_change(&self, act: &str, path: &GuestPath) -> Result<(), Problem> {
+        if self.rules.access == FileAccess::ReadOnly {
+            return Err(problems::read_only(act, &path.to_string()));
+        }
+        if self.rules.write_forbidden.matches(path.names()) {
+            let why = "the policy protects this name from being changed";
+            return Err(problems::forbidden(act, path.names(), why));
+        }
+        Ok(())
+    }
+
+    fn check_may_read(&self, act: &str, path: &GuestPath) -> Result<(), Problem> {
+        if self.rules.read_forbidden.matches(path.names()) {
+            let why = "the policy does not let this name be read";
+            return Err(problems::forbidden(act, path.names(), why));
+        }
+        Ok(())
+    }
+
+    /// The directory a path is in, its name there, and what it is.
+    fn find<'a>(&self, act: &str, path: &'a GuestPath) -> Result<Found<'a>, Problem> {
+        let Some((parents, name)) = path.split() else {
+            let why = "it is the workspace itself";
+            return Err(problems::invalid(act, b".", why));
+        };
+        let fail = |errno| self.explain(act, path.names(), errno);
+        let dir = self.root.directory(parents).map_err(fail)?;
+        let seen = self.root.look(&dir, name).map_err(fail)?;
+        if path.names_a_directory() && seen.file_type() != FileType::Directory {
+            return Err(self.explain(act, path.names(), Errno::NOTDIR));
+        }
+        Ok(Found { dir, name, seen })
+    }
+
+    /// What the kernel's answer means for this path: which link, which file that is no directory, which mount.
+    fn explain(&self, act: &str, names: &[OsString], errno: Errno) -> Problem {
+        let path = path::shown(names);
+        if !matches!(errno, Errno::NOTDIR | Errno::LOOP | Errno::XDEV) {
+            return problems::refused_by_kernel(act, &path, errno);
+        }
+        let Ok(mut dir) = self.root.directory(&[]) else {
+            return problems::refused_by_kernel(act, &path, errno);
+        };
+        for (n, name) in names.iter().enumerate() {
+            let here = path::shown(&names[..=n]);
+            match self.root.look(&dir, name) {
+                Ok(seen) if seen.file_type() == FileType::Symlink => {
+                    return self.link_problem(act, names, n, &seen);
+                }
+                Ok(seen) if seen.file_type() != FileType::Directory => {
+                    return problems::refused_by_kernel(act, &path, Errno::NOTDIR)
+                        .cause(format!("`{here}` is {}", entry::a_kind(seen.file_type())));
+                }
+                Ok(seen) => dir = seen.fd,
+                Err(Errno::XDEV) => {
+                    return problems::refused_by_kernel(act, &path, Errno::XDEV)
+                        .cause(format!("something is mounted at `{here}`"));
+                }
+                Err(_) => break,
+            }
+        }
+        problems::refused_by_kernel(act, &path, errno)
+    }
+
+    /// Says that `names[n]` is a link, and what to ask for instead when that is a file or directory in the workspace.
+    fn link_problem(&self, act: &str, names: &[OsString], n: usize, link: &Seen) -> Problem {
+        let here = path::shown(&names[..=n]);
+        let problem = problems::refused_by_kernel(act, &path::shown(names), Errno::LOOP)
+            .cause(format!("`{here}` is a link, and links are not followed"));
+        let Ok(target) = rustix::fs::readlinkat(&link.fd, "", Vec::new()) else { return problem };
+        match self.behind_link(act, &names[..n], target.as_bytes(), &names[n + 1..]) {
+            Some(path) => problem.hint(format!("name what it points to: `{path}`")),
+            None => problem,
+        }
+    }
+
+    /// Where a link in the directory `dir` leads with `rest` behind it, if that is in the workspace and may be read.
+    fn behind_link(
+        &self,
+        act: &str,
+        dir: &[OsString],
+        target: &[u8],
+        rest: &[OsString],
+    ) -> Option<GuestPath> {
+        let mut text = if target.starts_with(b"/") { Vec::new() } else { path::joined(dir) };
+        if !text.is_empty() {
+            text.push(b'/');
+        }
+        text.extend_from_slice(target);
+        for name in rest {
+            text.push(b'/');
+            text.extend_from_slice(name.as_encoded_bytes());
+        }
+        let text: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(text.as_slice());
+        let path = GuestPath::parse(act, text).ok()?;
+        self.check_may_read(act, &path).ok()?;
+        let (parents, name) = path.split()?;
+        let dir = self.root.directory(parents).ok()?;
+        let kind = self.root.look(&dir, name).ok()?.file_type();
+        matches!(kind, FileType::RegularFile | FileType::Directory).then_some(path)
+    }
+}
+
+/// An entry that exists, by descriptor.
+struct Found<'a> {
+    dir: OwnedFd,
+    name: &'a OsStr,
+    seen: Seen,
+}

@@ -1,0 +1,122 @@
+//! What can go wrong with a file of a workspace, in the guest's words: its path, never the host's.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use ringfence_spec::{Problem, ProblemKind};
+use rustix::io::Errno;
+
+use super::path::shown;
+
+/// More characters of a path than this are not repeated in an answer.
+const SHOWN_CHARS_MAX: usize = 200;
+
+/// The path leads out of the workspace.
+pub(super) fn outside(act: &str, path: &[u8]) -> Problem {
+    Problem::refused("path_outside", cannot(act, &shown_bytes(path)))
+        .cause("the path leads out of the workspace")
+        .hint("name it relative to the workspace, or below `/workspace`")
+}
+
+/// The path is no path, or no name for a new file.
+pub(super) fn invalid(act: &str, path: &[u8], why: &str) -> Problem {
+    Problem::usage("name_invalid", cannot(act, &shown_bytes(path))).cause(why)
+}
+
+/// A rule of the policy forbids it.
+pub(super) fn forbidden(act: &str, names: &[OsString], why: impl Into<String>) -> Problem {
+    Problem::refused("path_forbidden", cannot(act, &shown(names))).cause(why.into())
+}
+
+/// The session may only read.
+pub(super) fn read_only(act: &str, path: &str) -> Problem {
+    Problem::refused("read_only", cannot(act, path)).cause("this session may only read its files")
+}
+
+/// It is something else than a plain file.
+pub(super) fn not_a_file(act: &str, path: &str, what: &str) -> Problem {
+    Problem::usage("not_a_file", cannot(act, path)).cause(format!("it is {what}, not a plain file"))
+}
+
+/// More than a bound allows.
+pub(super) fn too_large(act: &str, path: &str, why: impl Into<String>) -> Problem {
+    Problem::refused("too_large", cannot(act, path)).cause(why.into())
+}
+
+/// It is there already.
+pub(super) fn exists(act: &str, path: &str) -> Problem {
+    Problem::usage("exists", cannot(act, path)).cause("it exists already")
+}
+
+/// What the kernel answered to one call.
+pub(super) fn refused_by_kernel(act: &str, path: &str, errno: Errno) -> Problem {
+    let (kind, code) = match errno {
+        Errno::NOENT => (ProblemKind::Usage, "not_found"),
+        Errno::EXIST => (ProblemKind::Usage, "exists"),
+        Errno::NOTEMPTY => (ProblemKind::Usage, "not_empty"),
+        Errno::NOTDIR => (ProblemKind::Usage, "not_a_directory"),
+        Errno::ISDIR => (ProblemKind::Usage, "not_a_file"),
+        Errno::LOOP => (ProblemKind::Refused, "path_link"),
+        Errno::XDEV => (ProblemKind::Refused, "path_mount"),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => (ProblemKind::Refused, "no_permission"),
+        Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => (ProblemKind::Usage, "name_invalid"),
+        Errno::NOSPC | Errno::DQUOT => (ProblemKind::CannotBuild, "disk_full"),
+        Errno::FBIG => (ProblemKind::Refused, "too_large"),
+        // Opening a file that somebody holds a lease on: the open would wait for them.
+        Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => (ProblemKind::Refused, "busy"),
+        _ => (ProblemKind::Internal, "file_failed"),
+    };
+    Problem::new(kind, code, cannot(act, path)).cause(errno)
+}
+
+/// The first line of every problem here.
+pub(super) fn cannot(act: &str, path: &str) -> String {
+    format!("cannot {act} `{path}`")
+}
+
+/// A path as text that is safe to print and not too long: what is not text or not seen is written as an escape.
+pub(super) fn shown_bytes(path: &[u8]) -> String {
+    let mut text = String::new();
+    let mut n_chars = 0;
+    for chunk in path.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            n_chars += 1;
+            if n_chars > SHOWN_CHARS_MAX {
+                text.push('…');
+                return text;
+            }
+            // A backtick would end the quotation; what `escape_debug` escapes is not drawn as it is written.
+            match c {
+                '\\' | '\'' | '"' => text.push(c),
+                '`' => text.push_str("\\u{60}"),
+                _ => text.extend(c.escape_debug()),
+            }
+        }
+        for byte in chunk.invalid() {
+            n_chars += 1;
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown_bytes;
+
+    #[test]
+    fn what_is_shown_cannot_draw_over_what_is_around_it() {
+        let rows: &[(&[u8], &str)] = &[
+            (b"a/b.txt", "a/b.txt"),
+            ("grün/日本".as_bytes(), "grün/日本"),
+            (b"a\nb\x1b[2J", "a\\nb\\u{1b}[2J"),
+            (b"a\xffb", "a\\xffb"),
+            ("a\u{202e}b\u{200b}".as_bytes(), "a\\u{202e}b\\u{200b}"),
+            (b"a`b", "a\\u{60}b"),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(shown_bytes(path), *expected);
+        }
+        assert_eq!(shown_bytes(&[b'a'; 5000]).chars().count(), 201);
+    }
+}

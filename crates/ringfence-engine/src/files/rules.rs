@@ -1,0 +1,260 @@
+//! What the file operations of a workspace may touch, as data: quota, bounds, names that are not written or not read.
+//! Judges names only and never touches the disk. Names are compared as the least distinguishing file system would.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use ringfence_plan::catalogue;
+use ringfence_spec::Problem;
+
+use super::path::joined;
+
+/// Names that file operations do not write unless the policy says otherwise.
+pub const WRITE_FORBIDDEN: &[&str] = &[".env*", ".git/", "config.json"];
+
+/// The rules of one workspace.
+#[derive(Clone, Debug)]
+pub struct FileRules {
+    /// Disk that everything in it may use; `None` is without bound.
+    pub quota_bytes: Option<u64>,
+    /// Whether files may be changed at all.
+    pub access: FileAccess,
+    /// What is never created, changed, moved, replaced or deleted.
+    pub write_forbidden: Patterns,
+    /// What is never read, nor moved to where it could be.
+    pub read_forbidden: Patterns,
+    /// The largest file that is written.
+    pub file_bytes_max: u64,
+    /// The most that one read returns.
+    pub read_bytes_max: u64,
+}
+
+/// Whether files may be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileAccess {
+    /// Read and change.
+    ReadWrite,
+    /// Every operation that would change something is refused.
+    ReadOnly,
+}
+
+impl Default for FileRules {
+    /// 10 GB of disk, 100 MB a file, 10 MB a read; [`WRITE_FORBIDDEN`] and the names that runs may not write either.
+    fn default() -> Self {
+        let names = WRITE_FORBIDDEN.iter().chain(catalogue::PROTECTED);
+        Self {
+            quota_bytes: Some(10 << 30),
+            access: FileAccess::ReadWrite,
+            // Falling back to no patterns would fail open.
+            write_forbidden: Patterns::parse(names.chain(catalogue::PROTECTED_WHEN_PRESENT))
+                .expect("these patterns are constants, and a test reads them"),
+            read_forbidden: Patterns::default(),
+            file_bytes_max: 100 << 20,
+            read_bytes_max: 10 << 20,
+        }
+    }
+}
+
+/// Patterns of names, as `.gitignore` has them: without a slash inside, a pattern is for a name at any depth; with one, for
+/// a path from the workspace down. What is below a match is matched too. Case is not looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns {
+    names: GlobSet,
+    paths: GlobSet,
+}
+
+impl Patterns {
+    /// Reads patterns; `*` stays within a name, `**` does not.
+    pub fn parse<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, Problem> {
+        let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
+        for pattern in patterns {
+            let pattern = pattern.as_ref();
+            let wrong = |why: String| {
+                Problem::usage("pattern_invalid", format!("cannot use the pattern `{pattern}`"))
+                    .cause(why)
+            };
+            // The directory is covered as well as what is in it: else it could be moved away, and its files with it.
+            let mut text = pattern;
+            while let Some(shorter) = text.strip_suffix('/').or_else(|| text.strip_suffix("/**")) {
+                text = shorter;
+            }
+            let folded = String::from_utf8(fold(text.as_bytes())).unwrap_or_default();
+            let anchored = folded.contains('/');
+            let folded = folded.trim_start_matches('/');
+            if folded.is_empty() {
+                return Err(wrong("it names nothing".to_owned()));
+            }
+            let glob = GlobBuilder::new(folded)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .build()
+                .map_err(|e| wrong(e.to_string()))?;
+            if anchored {
+                paths.add(glob)
+            } else {
+                names.add(glob)
+            };
+        }
+        let build = |set: &GlobSetBuilder| {
+            set.build().map_err(|e| {
+                Problem::usage("pattern_invalid", "cannot use these patterns").cause(e)
+            })
+        };
+        Ok(Self { names: build(&names)?, paths: build(&paths)? })
+    }
+
+    /// Whether a path, or a directory it is in, is matched.
+    pub(super) fn matches(&self, names: &[OsString]) -> bool {
+        (1..=names.len()).any(|n| self.matches_last(&names[..n]))
+    }
+
+    /// The same where the directories above are known not to be.
+    pub(super) fn matches_last(&self, names: &[OsString]) -> bool {
+        let Some(last) = names.last() else { return false };
+        if !self.names.is_empty() && either_form(&self.names, last.as_bytes()) {
+            return true;
+        }
+        !self.paths.is_empty() && either_form(&self.paths, &joined(names))
+    }
+
+    /// Whether there is nothing to match.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.paths.is_empty()
+    }
+}
+
+/// Some file systems drop dots and spaces at the end of a name, so `.git.` is looked at as `.git` too.
+fn either_form(set: &GlobSet, path: &[u8]) -> bool {
+    let folded = fold(path);
+    let is_match = |path: &[u8]| set.is_match(Path::new(OsStr::from_bytes(path)));
+    if is_match(&folded) {
+        return true;
+    }
+    let trimmed: Vec<&[u8]> = folded.split(|b| *b == b'/').map(trim_end).collect();
+    let trimmed = OsString::from_vec(trimmed.join(&b'/'));
+    trimmed.as_bytes() != folded && is_match(trimmed.as_bytes())
+}
+
+fn trim_end(name: &[u8]) -> &[u8] {
+    let n_kept = name.iter().rposition(|b| !matches!(b, b'.' | b' ')).map_or(0, |at| at + 1);
+    &name[..n_kept]
+}
+
+/// Letters without case, nothing that is not drawn; bytes that are no text stay as they are.
+fn fold(name: &[u8]) -> Vec<u8> {
+    let mut folded = Vec::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        let seen = chunk.valid().chars().filter(|c| !is_ignored(*c));
+        // Up, then down: `ſ` and `K` (Kelvin) have a capital in common with `s` and `k`, but are no capitals of them.
+        for c in seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase) {
+            folded.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        folded.extend_from_slice(chunk.invalid());
+    }
+    folded
+}
+
+/// Characters that file systems which fold names leave out: Unicode's default-ignorable ones.
+fn is_ignored(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fff8}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(path: &[u8]) -> Vec<OsString> {
+        path.split(|b| *b == b'/').map(|n| OsString::from_vec(n.to_vec())).collect()
+    }
+
+    #[test]
+    fn the_default_patterns_match_these_and_not_those() {
+        let patterns = FileRules::default().write_forbidden;
+        let forbidden: &[&[u8]] = &[
+            b".env",
+            b".env.local",
+            b".envrc",
+            b"a/b/.env",
+            b".ENV",
+            b".Env.Production",
+            b".env\xff",
+            b".git",
+            b".git/config",
+            b"sub/.git/hooks/pre-commit",
+            b".GIT/config",
+            b".git./config",
+            b".git /config",
+            b".git. ./config",
+            ".g\u{200c}it/config".as_bytes(),
+            ".gıt/x".as_bytes(),
+            b"config.json",
+            b"deep/CONFIG.JSON",
+            "config.jſon".as_bytes(),
+            b"config.json/below",
+            b".mcp.json",
+            b".claude/settings.json",
+            b"ringfence.toml",
+        ];
+        let free: &[&[u8]] = &[
+            b"env",
+            b"a.env",
+            b".gitignore",
+            b".github/workflows/ci.yml",
+            b"git/config",
+            b"config.json5",
+            b"myconfig.json",
+            b"...",
+            b" ",
+            "．git/config".as_bytes(),
+        ];
+        for path in forbidden {
+            assert!(patterns.matches(&names(path)), "{}", path.escape_ascii());
+        }
+        for path in free {
+            assert!(!patterns.matches(&names(path)), "{}", path.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_pattern_with_a_slash_is_for_a_path_from_the_top() {
+        let patterns = Patterns::parse(["secrets/*.pem", "**/.ssh/**", "/top.txt"]).unwrap();
+        for path in ["secrets/a.pem", "Secrets/A.PEM", "x/.ssh/id", ".ssh", "top.txt"] {
+            assert!(patterns.matches(&names(path.as_bytes())), "{path}");
+        }
+        for path in ["x/secrets/a.pem", "secrets/a/b.pem", "secrets", ".sshfoo", "a/top.txt"] {
+            assert!(!patterns.matches(&names(path.as_bytes())), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_says_nothing_is_refused() {
+        for pattern in ["", "/", "//", "/**", "a[", "\u{200b}"] {
+            assert_eq!(
+                Patterns::parse([pattern]).unwrap_err().code,
+                "pattern_invalid",
+                "{pattern:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! How much disk a workspace uses, counted by descriptor, and whether a write still fits.
+//! Counts what runs leave as well as what is written here; changes nothing.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use ringfence_spec::Problem;
+use rustix::fs::{FileType, Stat};
+
+use super::walk::{ENTRIES_MAX, Walked, walk};
+use super::{Workspace, problems};
+
+/// What file systems give a file at least; what a new file will take is not known before it is written.
+const BLOCK_BYTES: u64 = 4096;
+
+/// A count is believed for this many times as long as it took: at most a twentieth of the time is spent counting.
+const BELIEVED_TIMES: u32 = 20;
+
+/// And at least this long.
+const BELIEVED_AT_LEAST: Duration = Duration::from_millis(250);
+
+/// What a workspace holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Disk used, holes in files not counted; a file with several names counts once.
+    pub bytes: u64,
+    /// Files, directories and whatever else has a name.
+    pub n_entries: u64,
+    /// Whether everything could be counted: not with a million entries and more, or a directory that may not be read.
+    pub complete: bool,
+}
+
+/// The last count, kept up to date by the writes since.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    counted: Option<Counted>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    usage: Usage,
+    at: Instant,
+    took: Duration,
+}
+
+impl Meter {
+    /// A file that used `freed` was replaced by one of `total_bytes`.
+    pub(super) fn changed(&mut self, freed: u64, total_bytes: u64) {
+        if let Some(counted) = &mut self.counted {
+            let bytes = counted.usage.bytes.saturating_sub(freed);
+            counted.usage.bytes = bytes.saturating_add(blocks(total_bytes));
+        }
+    }
+
+    /// The next write counts again.
+    pub(super) fn forget(&mut self) {
+        self.counted = None;
+    }
+}
+
+impl Workspace {
+    /// Counts the disk that everything in the workspace uses. Call it after a run, which may have written too.
+    pub fn usage(&self) -> Result<Usage, Problem> {
+        let mut meter = self.changing();
+        self.count(&mut meter)
+    }
+
+    /// Refuses a write that would pass the quota. One that makes a file smaller is let through, also when others have
+    /// passed the quota already.
+    pub(super) fn make_room(
+        &self,
+        meter: &mut Meter,
+        act: &str,
+        shown: &str,
+        freed: u64,
+        total_bytes: u64,
+    ) -> Result<(), Problem> {
+        let needed = blocks(total_bytes);
+        let Some(quota) = self.rules.quota_bytes else { return Ok(()) };
+        if needed <= freed {
+            return Ok(());
+        }
+        let after = |usage: Usage| usage.bytes.saturating_sub(freed).saturating_add(needed);
+        let fresh = |c: &Counted| c.at.elapsed() < (c.took * BELIEVED_TIMES).max(BELIEVED_AT_LEAST);
+        let fits = |usage: Usage| usage.complete && after(usage) <= quota;
+        if meter.counted.as_ref().is_some_and(|c| fresh(c) && fits(c.usage)) {
+            return Ok(());
+        }
+        // A count that says no may be old: files may have been deleted by a run since.
+        let usage = self.count(meter)?;
+        if fits(usage) {
+            return Ok(());
+        }
+        if !usage.complete {
+            let why = format!(
+                "how much the workspace uses cannot be counted: it has {ENTRIES_MAX} entries or more, or a directory that may not be read"
+            );
+            return Err(Problem::refused("quota_unknown", problems::cannot(act, shown)).cause(why));
+        }
+        let why = format!(
+            "the workspace may use {quota} bytes of disk; it uses {}, and this needs {} more",
+            usage.bytes,
+            needed - freed
+        );
+        Err(Problem::refused("quota_exceeded", problems::cannot(act, shown))
+            .cause(why)
+            .hint("nothing was changed; delete what is no longer needed"))
+    }
+
+    fn count(&self, meter: &mut Meter) -> Result<Usage, Problem> {
+        let fail = |errno| problems::refused_by_kernel("count", ".", errno);
+        let start = Instant::now();
+        let top = self.root.directory(&[]).map_err(fail)?;
+        let (mut bytes, mut n_entries) = (0u64, 0);
+        let mut several_names = HashSet::new();
+        let walked = walk(&self.root, &top, |_, stat| {
+            n_entries += 1;
+            let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            // A directory's links are its subdirectories, no other names.
+            let shared = !directory && stat.st_nlink > 1;
+            if !shared || several_names.insert((stat.st_dev, stat.st_ino)) {
+                bytes = bytes.saturating_add(disk_bytes(stat));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        let complete = walked.map_err(fail)? == Walked::All;
+        let usage = Usage { bytes, n_entries, complete };
+        meter.counted = Some(Counted { usage, at: Instant::now(), took: start.elapsed() });
+        Ok(usage)
+    }
+}
+
+/// The disk a file uses; `st_blocks` counts units of 512 bytes whatever the file system's own are (stat(2)).
+pub(super) fn disk_bytes(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
+}
+
+fn blocks(bytes: u64) -> u64 {
+    bytes.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)
+}

@@ -1,0 +1,139 @@
+//! Visits everything below a directory by descriptor, however deep, with a bounded number of them open.
+//! Follows no link, enters no mount, and stops at a bound that it names.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::handle::Root;
+
+/// Entries visited in one walk. A workspace with more is refused writes: it cannot be counted in reasonable time.
+pub(super) const ENTRIES_MAX: usize = 1_000_000;
+
+/// Directories opened in one walk: a comb of deep branches costs its depth for each branch.
+const OPENS_MAX: usize = 2_000_000;
+
+/// Directories held open at once; above them only names are kept.
+const HELD_MAX: usize = 64;
+
+/// How a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Walked<T> {
+    /// Everything was visited.
+    All,
+    /// Something could not be visited: too much of it, or a directory that may not be read.
+    NotAll,
+    /// The visitor had seen enough.
+    Stopped(T),
+}
+
+/// Visits what is below `top`. The visitor gets the names from `top` to the entry, and what it is.
+pub(super) fn walk<T>(
+    root: &Root,
+    top: &OwnedFd,
+    mut visit: impl FnMut(&[OsString], &Stat) -> ControlFlow<T>,
+) -> Result<Walked<T>, Errno> {
+    let mut names: Vec<OsString> = Vec::new();
+    let mut levels: Vec<Level> = Vec::new();
+    let (mut n_entries, mut n_opens, mut all) = (0, 0, true);
+    let mut next = Some(reading(root, top)?);
+    loop {
+        if let Some(dir) = next.take() {
+            let Some(entries) = names_in(&dir, ENTRIES_MAX - n_entries)? else {
+                return Ok(Walked::NotAll);
+            };
+            n_entries += entries.len();
+            let mut pending = Vec::new();
+            for name in entries {
+                let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+                // Gone since the directory was read.
+                let Ok(stat) = rustix::fs::statat(&dir, &name, flags) else { continue };
+                let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+                names.push(name);
+                let flow = visit(&names, &stat);
+                let name = names.pop().unwrap_or_default();
+                if let ControlFlow::Break(found) = flow {
+                    return Ok(Walked::Stopped(found));
+                }
+                if is_directory {
+                    pending.push(name);
+                }
+            }
+            levels.push(Level { dir: Some(dir), pending });
+            if levels.len() > HELD_MAX {
+                let at = levels.len() - 1 - HELD_MAX;
+                levels[at].dir = None;
+            }
+        }
+        let Some(level) = levels.last_mut() else { break };
+        let Some(name) = level.pending.pop() else {
+            levels.pop();
+            names.pop();
+            continue;
+        };
+        if level.dir.is_none() {
+            n_opens += names.len();
+            level.dir = reopen(root, top, &names);
+        }
+        n_opens += 1;
+        if n_opens > OPENS_MAX {
+            return Ok(Walked::NotAll);
+        }
+        let Some(dir) = &level.dir else {
+            // Moved away while it was walked.
+            level.pending.clear();
+            all = false;
+            continue;
+        };
+        match root.open_in(dir, &name, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Ok(dir) => {
+                names.push(name);
+                next = Some(dir);
+            }
+            // Gone, or something else by now, or a mount: not ours to walk.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {}
+            Err(_) => all = false,
+        }
+    }
+    Ok(if all { Walked::All } else { Walked::NotAll })
+}
+
+/// The names in a directory, or `None` when there are more than `max`.
+pub(super) fn names_in(dir: &OwnedFd, max: usize) -> Result<Option<Vec<OsString>>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        if names.len() == max {
+            return Ok(None);
+        }
+        names.push(OsStr::from_bytes(name).to_owned());
+    }
+    Ok(Some(names))
+}
+
+/// The same directory, opened so that its names can be read.
+pub(super) fn reading(root: &Root, dir: &impl AsFd) -> Result<OwnedFd, Errno> {
+    root.open_in(dir, OsStr::new("."), OFlags::RDONLY | OFlags::DIRECTORY)
+}
+
+struct Level {
+    dir: Option<OwnedFd>,
+    pending: Vec<OsString>,
+}
+
+/// Goes down again, one name at a time: together they may be longer than any path can be.
+fn reopen(root: &Root, top: &OwnedFd, names: &[OsString]) -> Option<OwnedFd> {
+    let mut at = reading(root, top).ok()?;
+    for name in names {
+        at = root.open_in(&at, name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+    }
+    Some(at)
+}

@@ -1,0 +1,11 @@
+//! The files of a workspace, seen from outside: hostile paths, races, a model, interrupted writes, strange files.
+
+mod atomic;
+mod bounds;
+mod hostile;
+mod model;
+mod race;
+mod rows;
+mod rules;
+mod strange;
+mod world;
