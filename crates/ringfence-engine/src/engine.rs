@@ -2,7 +2,7 @@
 //! this file and nowhere else, whatever face it came from.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,9 +21,13 @@ use crate::cancel::{self, Cancel};
 use crate::clock::{Clock, HostClock};
 use crate::code::{CodeFence, CodePolicy, Use};
 use crate::command::{self, Fence, Io};
+use crate::files::{
+    Contents, Deleted, Depth, Entry as FileEntry, Listing, OnConflict, Parents, Workspace,
+    WriteOptions, Written,
+};
 use crate::ids::fresh_id;
 use crate::place::Place;
-use crate::record::Recorder;
+use crate::record::{self, Recorder};
 use crate::sessions::{
     Live, Quota, Session, SessionInfo, SessionSettings, SessionState, Sessions, Swept,
     host_workspace,
@@ -178,6 +182,10 @@ impl Builder {
     /// Makes it. Workers are started with the first program that needs one.
     pub fn build(self) -> Result<Engine, Problem> {
         let sessions = Sessions::open(&self.place.state, self.sessions, Arc::clone(&self.clock))?;
+        if let Some(ledger) = self.recorder.ledger() {
+            // Runs of a service that was killed are shown as interrupted from here on, not as running.
+            ledger.recover()?;
+        }
         Ok(Engine {
             inner: Arc::new(Inner {
                 sessions,
@@ -339,6 +347,111 @@ impl Engine {
         .await
     }
 
+    /// Reads a part of a session's file.
+    pub async fn file_read(
+        &self,
+        owner: &str,
+        id: &str,
+        path: OsString,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<Contents, Problem> {
+        self.file("read_file", owner, id, path, move |files, path, _| {
+            files.read(path, offset, limit)
+        })
+        .await
+    }
+
+    /// Writes a session's file, all of it or nothing.
+    pub async fn file_write(
+        &self,
+        owner: &str,
+        id: &str,
+        path: OsString,
+        content: Vec<u8>,
+        options: WriteOptions,
+    ) -> Result<Written, Problem> {
+        self.file("write_file", owner, id, path, move |files, path, begun| {
+            let written = files.write(path, &content, options)?;
+            let shown = path.to_string_lossy().into_owned();
+            begun.detail(|entry| entry.wrote(shown, &content));
+            Ok(written)
+        })
+        .await
+    }
+
+    /// What is in a session's directory.
+    pub async fn file_list(
+        &self,
+        owner: &str,
+        id: &str,
+        path: OsString,
+        depth: usize,
+        entries_max: usize,
+    ) -> Result<Listing, Problem> {
+        self.file("list_dir", owner, id, path, move |files, path, _| {
+            files.list(path, depth, entries_max)
+        })
+        .await
+    }
+
+    /// What a name in a session is.
+    pub async fn file_stat(
+        &self,
+        owner: &str,
+        id: &str,
+        path: OsString,
+    ) -> Result<FileEntry, Problem> {
+        self.file("stat_file", owner, id, path, move |files, path, _| files.stat(path)).await
+    }
+
+    /// Gives a session's file another name.
+    pub async fn file_move(
+        &self,
+        owner: &str,
+        id: &str,
+        from: OsString,
+        to: OsString,
+        conflict: OnConflict,
+    ) -> Result<(), Problem> {
+        self.file("move_file", owner, id, from, move |files, from, _| {
+            files.rename(from, &to, conflict, Parents::MustExist)
+        })
+        .await
+    }
+
+    /// Deletes a session's file, or a directory with all that is in it.
+    pub async fn file_delete(
+        &self,
+        owner: &str,
+        id: &str,
+        path: OsString,
+        depth: Depth,
+    ) -> Result<Deleted, Problem> {
+        self.file("delete_file", owner, id, path, move |files, path, _| files.delete(path, depth))
+            .await
+    }
+
+    /// One operation on one file of a session, on the same road as every call.
+    async fn file<T: Send + 'static>(
+        &self,
+        tool: &'static str,
+        owner: &str,
+        id: &str,
+        path: OsString,
+        work: impl FnOnce(&Workspace, &OsStr, &mut record::Begun<'_>) -> Result<T, Problem>
+        + Send
+        + 'static,
+    ) -> Result<T, Problem> {
+        let (name, session) = (owner.to_owned(), id.to_owned());
+        let summary = path.to_string_lossy().into_owned();
+        self.call_with(tool, owner, Some(id.to_owned()), Some(summary), move |inner, begun| {
+            let session = inner.sessions.find(&name, &session)?;
+            work(session.files()?, &path, begun)
+        })
+        .await
+    }
+
     /// Ends sessions that have expired, puts idle ones to rest.
     pub async fn sweep(&self) -> Result<Swept, Problem> {
         let inner = Arc::clone(&self.inner);
@@ -431,6 +544,17 @@ impl Engine {
         session: Option<String>,
         work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        self.call_with(tool, client, session, None, move |inner, _| work(inner)).await
+    }
+
+    async fn call_with<T: Send + 'static>(
+        &self,
+        tool: &'static str,
+        client: &str,
+        session: Option<String>,
+        summary: Option<String>,
+        work: impl FnOnce(&Inner, &mut record::Begun<'_>) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let mut permit = self.inner.admission.admit(client).await.map_err(|r| r.problem())?;
         let inner = Arc::clone(&self.inner);
         let client = client.to_owned();
@@ -439,8 +563,11 @@ impl Engine {
             if let Some(session) = session {
                 entry = entry.session(session);
             }
-            let begun = inner.recorder.begin(entry)?;
-            let done = work(&inner);
+            if let Some(summary) = summary {
+                entry = entry.arguments(summary);
+            }
+            let mut begun = inner.recorder.begin(entry)?;
+            let done = work(&inner, &mut begun);
             let status = match &done {
                 Ok(_) => RunStatus::Ok,
                 Err(problem) if problem.kind == ProblemKind::Internal => RunStatus::Failed,
@@ -530,12 +657,19 @@ impl Inner {
             let state = session.state();
             (state.n_cells, state.quota_bytes)
         };
-        let quota = Quota { workspace: &session.workspace, bytes_max };
+        let quota = Quota { files: session.files()?, bytes_max };
         let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
         let woke = live.is_none() && n_cells > 0;
         if live.is_none() {
             let (id, workspace) = (&session.id, &session.workspace);
-            *live = Some(Live::start(&self.launcher, &self.code, &self.place, id, workspace)?);
+            *live = Some(Live::start(
+                &self.launcher,
+                &self.code,
+                &self.place,
+                id,
+                workspace,
+                session.access(),
+            )?);
         }
         let Some(repl) = &mut *live else {
             return Err(Problem::internal("repl", "the session has no REPL"));
@@ -584,7 +718,11 @@ impl Inner {
         }
         let mut fence = Fence::new(&policy, &self.place, call.argv.clone(), Io::Capture)?;
         if let Some(session) = &session {
-            fence = fence.in_session(host_workspace(&session.id, &session.workspace)?);
+            fence = fence.in_session(host_workspace(
+                &session.id,
+                &session.workspace,
+                session.access(),
+            )?);
         }
         let (plan, finished) =
             fence.run_by(&self.launcher, &call.stdin, std::os::fd::AsFd::as_fd(cancel))?;

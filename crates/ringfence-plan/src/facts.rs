@@ -245,6 +245,8 @@ pub struct HostWorkspace {
     pub owner: (u32, u32),
     /// What the session is called, inside too.
     pub session: String,
+    /// Whether its files may be changed.
+    pub access: Access,
 }
 
 impl HostWorkspace {
@@ -261,7 +263,7 @@ impl HostWorkspace {
         Mount::Bind {
             source: BindSource::Host { path: path.clone(), id: *id, idmapped },
             at: crate::view::WORKSPACE.into(),
-            access: Access::ReadWrite,
+            access: self.access,
         }
     }
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use ringfence_jail::Launcher;
 use ringfence_jail::survey::found;
-use ringfence_plan::HostWorkspace;
+use ringfence_plan::{Access, HostWorkspace};
 use ringfence_python::{Job, Repl};
 use ringfence_spec::{ErrorInfo, Outcome, Problem, Status};
 
 use crate::cancel;
 use crate::code::{CodeFence, CodePolicy, Use};
+use crate::files::Workspace;
 use crate::place::Place;
 use crate::sessions::SessionId;
 
@@ -35,8 +36,9 @@ impl Live {
         place: &Place,
         id: &SessionId,
         workspace: &Path,
+        access: Access,
     ) -> Result<Self, Problem> {
-        let workspace = host_workspace(id, workspace)?;
+        let workspace = host_workspace(id, workspace, access)?;
         let fence = CodeFence::with_workspace(policy, place, Use::Session, Some(workspace))?;
         let repl = fence.repl(launcher)?;
         Ok(Self { fence, repl })
@@ -103,7 +105,11 @@ impl Live {
 }
 
 /// A session's directory, for a plan.
-pub(crate) fn host_workspace(id: &SessionId, path: &Path) -> Result<HostWorkspace, Problem> {
+pub(crate) fn host_workspace(
+    id: &SessionId,
+    path: &Path,
+    access: Access,
+) -> Result<HostWorkspace, Problem> {
     use std::os::unix::fs::MetadataExt as _;
     let missing = || Problem::internal("workspace", "the session's directory is not there");
     let meta = std::fs::symlink_metadata(path).map_err(|e| missing().cause(e))?;
@@ -111,19 +117,21 @@ pub(crate) fn host_workspace(id: &SessionId, path: &Path) -> Result<HostWorkspac
         found: found(path).ok_or_else(missing)?,
         owner: (meta.uid(), meta.gid()),
         session: id.to_string(),
+        access,
     })
 }
 
 /// What a session's files may take.
 pub(crate) struct Quota<'a> {
-    pub(crate) workspace: &'a Path,
+    pub(crate) files: &'a Workspace,
     pub(crate) bytes_max: u64,
 }
 
 impl Quota<'_> {
     /// Whether they take more.
     pub(crate) fn is_passed(&self) -> bool {
-        crate::sessions::usage_bytes(self.workspace, self.bytes_max) > self.bytes_max
+        // What cannot be counted does not pass for little.
+        self.files.usage().map_or(true, |usage| usage.bytes > self.bytes_max)
     }
 }
 

@@ -8,9 +8,10 @@ mod store;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_plan::Access;
 use ringfence_spec::{ByteSize, Problem};
 use serde::Serialize;
 
@@ -18,6 +19,7 @@ pub(crate) use live::{Live, Quota, host_workspace};
 pub use state::{Daily, SessionId, SessionSettings, SessionState, Today};
 
 use crate::clock::Clock;
+use crate::files::{FileAccess, FileRules, Workspace};
 use store::Store;
 
 /// Every answer about a session that is not the caller's comes this long after the question.
@@ -38,6 +40,7 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) workspace: PathBuf,
     state: Mutex<SessionState>,
+    files: OnceLock<Workspace>,
     /// One cell at a time.
     pub(crate) live: Mutex<Option<Live>>,
 }
@@ -247,6 +250,7 @@ impl Sessions {
                     workspace: self.store.workspace(&id),
                     id,
                     state: Mutex::new(on_disk),
+                    files: OnceLock::new(),
                     live: Mutex::new(None),
                 })
             });
@@ -287,10 +291,30 @@ impl Sessions {
 }
 
 impl Session {
+    /// What its runs may do with its files.
+    pub(crate) fn access(&self) -> Access {
+        if self.state().read_only { Access::ReadOnly } else { Access::ReadWrite }
+    }
+
+    /// Its files, by handle.
+    pub(crate) fn files(&self) -> Result<&Workspace, Problem> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let rules = {
+            let state = self.state();
+            let access = if state.read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite };
+            FileRules { quota_bytes: Some(state.quota_bytes), access, ..FileRules::default() }
+        };
+        let files = Workspace::open(&self.workspace, rules)?;
+        files.remove_drafts()?;
+        Ok(self.files.get_or_init(|| files))
+    }
+
     /// What its files may still take; nothing runs in a session that is full.
     pub(crate) fn bytes_left(&self) -> Result<ByteSize, Problem> {
         let bytes_max = self.state().quota_bytes;
-        let used = usage_bytes(&self.workspace, bytes_max);
+        let used = self.files()?.usage()?.bytes;
         ByteSize::new(bytes_max.saturating_sub(used)).ok_or_else(|| {
             Problem::refused(
                 "quota_exceeded",
@@ -310,27 +334,4 @@ fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let differs = a.iter().zip(b).fold(a.len() ^ b.len(), |all, (x, y)| all | usize::from(x ^ y));
     differs == 0
-}
-
-/// Bytes that the files below a directory take on disk; it stops to count when it has passed `enough`. Links are not
-/// followed.
-pub(crate) fn usage_bytes(dir: &Path, enough: u64) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    let mut total = 0_u64;
-    let mut pending = vec![dir.to_owned()];
-    while let Some(dir) = pending.pop() {
-        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
-        for entry in entries.flatten() {
-            // Of the entry itself, never of what it links to.
-            let Ok(meta) = entry.metadata() else { continue };
-            total = total.saturating_add(meta.blocks().saturating_mul(512));
-            if total > enough {
-                return total;
-            }
-            if meta.is_dir() {
-                pending.push(entry.path());
-            }
-        }
-    }
-    total
 }

@@ -25,6 +25,7 @@ const TESTS: &[(&str, Test)] = &[
     ("rollback_takes_variables_back", sessions::rollback_takes_variables_back),
     ("sessions_live_and_die_to_the_second", sessions::sessions_live_and_die_to_the_second),
     ("a_quota_ends_the_cell_that_passes_it", sessions::a_quota_ends_the_cell_that_passes_it),
+    ("files_of_a_session_are_its_owners", sessions::files_of_a_session_are_its_owners),
     ("a_changed_state_is_refused", sessions::a_changed_state_is_refused),
 ];
 

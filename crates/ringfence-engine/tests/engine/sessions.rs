@@ -161,3 +161,50 @@ pub(crate) fn a_changed_state_is_refused(world: &World) {
         assert_eq!(engine.session_info("ann", &id).await.unwrap_err().code, "session_tampered");
     });
 }
+
+pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
+    use ringfence_engine::files::{Depth, OnConflict, WriteOptions};
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let write = |owner: &'static str, path: &'static str| {
+            let content = b"print('from a file')".to_vec();
+            engine.file_write(owner, &id, path.into(), content, WriteOptions::default())
+        };
+        write("ann", "a.py").await.unwrap();
+        assert_eq!(write("bob", "b.py").await.unwrap_err().code, "session_unknown");
+        assert_eq!(write("ann", "../b.py").await.unwrap_err().code, "path_outside");
+        assert_eq!(write("ann", ".env").await.unwrap_err().code, "path_forbidden");
+        let outcome = cell(&engine, "ann", &id, "exec(open('a.py').read())").await;
+        assert_eq!(outcome.stdout, "from a file\n", "{outcome:?}");
+        let read =
+            engine.file_read("ann", &id, "/workspace/a.py".into(), 7, Some(4)).await.unwrap();
+        assert_eq!(read.bytes, b"from");
+        // A link that a run leaves leads nobody out.
+        cell(&engine, "ann", &id, "import os\nos.symlink('/etc/passwd', 'link')").await;
+        let through = engine.file_read("ann", &id, "link".into(), 0, None).await;
+        assert_eq!(through.unwrap_err().code, "path_link");
+        engine.file_move("ann", &id, "a.py".into(), "c.py".into(), OnConflict::Fail).await.unwrap();
+        let names = engine.file_list("ann", &id, ".".into(), 1, 100).await.unwrap();
+        assert!(names.entries.iter().any(|entry| entry.path == "c.py"), "{names:?}");
+        engine.file_delete("ann", &id, "c.py".into(), Depth::One).await.unwrap();
+        assert_eq!(
+            engine.file_stat("ann", &id, "c.py".into()).await.unwrap_err().code,
+            "not_found"
+        );
+        let frozen = engine.session_create("ann", true).await.unwrap().id.to_string();
+        let refused = engine
+            .file_write("ann", &frozen, "x".into(), Vec::new(), WriteOptions::default())
+            .await;
+        assert_eq!(refused.unwrap_err().code, "read_only");
+        let outcome = cell(&engine, "ann", &frozen, "open('x', 'w')").await;
+        let raised = outcome.exception.as_ref().map(|e| e.message.as_str());
+        assert_eq!(raised, Some("[Errno 30] Read-only file system: 'x'"), "{outcome:?}");
+    });
+    let rows = world.rows();
+    let wrote = rows.iter().find(|row| {
+        row.tool.as_deref() == Some("write_file")
+            && row.details.as_ref().is_some_and(|d| d["writes"][0]["sha256"].is_string())
+    });
+    assert!(wrote.is_some(), "a write's content hash is written down");
+}
