@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use std::sync::Arc;
 
+use ringfence_audit::Entry;
 use ringfence_jail::survey::host_facts;
 use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
@@ -27,6 +28,7 @@ use ringfence_spec::{
 use crate::command::{self, HeadStart};
 use crate::ids::{fresh_id, some_id};
 use crate::place::Place;
+use crate::record::Recorder;
 use crate::text::{encode, millis};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
@@ -327,14 +329,27 @@ impl CodeFence {
         modules.into_iter().map(str::to_owned).collect()
     }
 
-    /// Screens and runs one program.
-    pub fn run(&self, pool: &Pool, job: &Job) -> (Outcome, Option<Artifacts>) {
+    /// Screens and runs one program, written down.
+    pub fn run_recorded(
+        &self,
+        pool: &Pool,
+        job: &Job,
+        recorder: &Recorder,
+        entry: impl FnOnce(RunId) -> Entry,
+    ) -> (Outcome, Option<Artifacts>) {
         let run_id = some_id();
+        let begun = match recorder.begin(entry(run_id).code(&job.code)) {
+            Ok(begun) => begun,
+            Err(problem) => return (Outcome::not_started(run_id, Status::Failed, &problem), None),
+        };
         let verdict = self.ground.screen(&job.code);
-        if !verdict.safe {
-            return (self.blocked(run_id, &verdict), None);
-        }
-        self.run_screened(run_id, pool, job, None)
+        let (mut outcome, files) = if verdict.safe {
+            self.run_screened(run_id, pool, job, None)
+        } else {
+            (self.blocked(run_id, &verdict), None)
+        };
+        begun.end(&mut outcome);
+        (outcome, files)
     }
 
     /// Runs one program that was screened, until `cancel` has something to read or is closed.

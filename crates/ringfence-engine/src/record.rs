@@ -69,7 +69,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
 pub(crate) fn not_written(outcome: &mut Outcome, problem: &Problem) {
     outcome.status = Status::Failed;
     outcome.error = Some(ErrorInfo {
-        code: problem.code.clone().into_owned(),
+        code: problem.code.to_owned(),
         message: format!("the call could not be written down: {}", problem.message),
         hint: problem.hint.clone(),
         retry_after_ms: None,

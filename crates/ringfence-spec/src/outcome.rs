@@ -193,7 +193,7 @@ pub struct ErrorInfo {
 impl From<&Problem> for ErrorInfo {
     fn from(problem: &Problem) -> Self {
         Self {
-            code: problem.code.clone().into_owned(),
+            code: problem.code.to_owned(),
             message: match &problem.cause {
                 Some(cause) => format!("{}: {cause}", problem.message),
                 None => problem.message.clone(),

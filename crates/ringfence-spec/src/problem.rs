@@ -1,9 +1,10 @@
 //! An error a person or an agent can act on: the act, the object, the cause, the way out.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Which exit code a problem leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,12 +37,12 @@ impl ProblemKind {
 }
 
 /// One thing that went wrong. Printed as three lines: error, cause, hint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Which exit code it leads to.
     pub kind: ProblemKind,
     /// Stable, `snake_case`.
-    pub code: Cow<'static, str>,
+    pub code: &'static str,
     /// The act and its object.
     pub message: String,
     /// What the kernel or parser answered.
@@ -50,10 +51,42 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+impl<'de> Deserialize<'de> for Problem {
+    /// Reads what another process of ours wrote.
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            kind: ProblemKind,
+            code: String,
+            message: String,
+            cause: Option<String>,
+            hint: Option<String>,
+        }
+        let Written { kind, code, message, cause, hint } = Written::deserialize(d)?;
+        Ok(Self { kind, code: kept(code), message, cause, hint })
+    }
+}
+
+/// Codes are few and of our own making, so each is kept once for ever.
+fn kept(code: String) -> &'static str {
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    const KNOWN_MAX: usize = 1000;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(code) = known.get(code.as_str()) {
+        return code;
+    }
+    if known.len() >= KNOWN_MAX {
+        return "other";
+    }
+    let code: &'static str = Box::leak(code.into_boxed_str());
+    known.insert(code);
+    code
+}
+
 impl Problem {
     /// A problem without cause or hint yet.
     pub fn new(kind: ProblemKind, code: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, code: Cow::Borrowed(code), message: message.into(), cause: None, hint: None }
+        Self { kind, code, message: message.into(), cause: None, hint: None }
     }
 
     /// Bad usage.

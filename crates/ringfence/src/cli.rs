@@ -131,6 +131,9 @@ pub(crate) struct BatchArgs {
 pub(crate) struct ReplArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+    /// Work on this session's files
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
     /// Read each cell as a JSON string on a line, print each outcome as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -308,7 +311,7 @@ pub(crate) enum AuditCommand {
         filter: AuditFilter,
         /// jsonl or csv
         #[arg(long, default_value = "jsonl")]
-        format: crate::commands::FormatName,
+        format: String,
         /// A new file, instead of stdout
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::Access;
+use ringfence_plan::{Access, HostWorkspace};
 use ringfence_spec::{ByteSize, Problem};
 use serde::Serialize;
 
@@ -148,6 +148,12 @@ impl Sessions {
     /// Where an owner's session has its files.
     pub fn workspace(&self, owner: &str, id: &str) -> Result<PathBuf, Problem> {
         Ok(self.find(owner, id)?.workspace.clone())
+    }
+
+    /// The same, for the plan of runs in it.
+    pub fn host_workspace(&self, owner: &str, id: &str) -> Result<HostWorkspace, Problem> {
+        let session = self.find(owner, id)?;
+        host_workspace(&session.id, &session.workspace, session.access())
     }
 
     /// An owner's sessions, the oldest first.

@@ -56,7 +56,8 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
             tail(&ledger, &parse(filter, true)?, *follow, *limit)?;
         }
         AuditCommand::Export { filter, format, out } => {
-            export(&ledger, &parse(filter, true)?, format.0, out.as_deref())?;
+            let format = format_of(format)?;
+            export(&ledger, &parse(filter, true)?, format, out.as_deref())?;
         }
         AuditCommand::Report { since, until, json } => {
             let at = |text: &Option<String>| text.as_deref().map(moment).transpose();
@@ -136,7 +137,10 @@ fn tail(ledger: &Path, filter: &Filter, follow: bool, limit: usize) -> Result<()
             return Ok(());
         }
     }
-    while follow {
+    if !follow {
+        return Ok(());
+    }
+    loop {
         let rows = reader.after(seq, ringfence_audit::LIMIT_MAX)?;
         for record in &rows {
             seq = record.seq;
@@ -149,7 +153,6 @@ fn tail(ledger: &Path, filter: &Filter, follow: bool, limit: usize) -> Result<()
             std::thread::sleep(LOOK_EVERY);
         }
     }
-    Ok(())
 }
 
 fn export(
@@ -179,19 +182,17 @@ fn export(
 
 /// The filter of the command line.
 fn parse(filter: &AuditFilter, rows: bool) -> Result<Filter, Problem> {
-    fn word<T: std::str::FromStr<Err = String>>(
-        text: &Option<String>,
-    ) -> Result<Option<T>, Problem> {
+    fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
         let wrong = |e| Problem::usage("bad_filter", e);
-        text.as_deref().map(str::parse).transpose().map_err(wrong)
+        text.map(str::parse).transpose().map_err(wrong)
     }
     Ok(Filter {
         run: filter.run.clone(),
         session: filter.session.clone(),
         client: filter.client.clone(),
         tool: filter.tool.clone(),
-        status: word(&filter.status)?,
-        risk: word(&filter.risk)?,
+        status: word(filter.status.as_deref())?,
+        risk: word(filter.risk.as_deref())?,
         kind: None,
         since_ms: filter.since.as_deref().map(moment).transpose()?,
         until_ms: filter.until.as_deref().map(moment).transpose()?,
@@ -270,18 +271,12 @@ fn utc(at_ms: i64) -> String {
 }
 
 /// A format by its name.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FormatName(pub(crate) Format);
-
-impl std::str::FromStr for FormatName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "jsonl" => Ok(Self(Format::Jsonl)),
-            "csv" => Ok(Self(Format::Csv)),
-            _ => Err(format!("`{text}` is not a format; choose jsonl or csv")),
-        }
+fn format_of(name: &str) -> Result<Format, Problem> {
+    match name {
+        "jsonl" => Ok(Format::Jsonl),
+        "csv" => Ok(Format::Csv),
+        _ => Err(Problem::usage("bad_format", format!("`{name}` is not a format"))
+            .hint("choose jsonl or csv")),
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ringfence_audit::Entry;
+use ringfence_engine::Recorder;
 use ringfence_jail::Launcher;
 use ringfence_python::{Artifacts, Job, Pool};
 use ringfence_spec::{Outcome, Problem, Status};
@@ -15,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::BatchArgs;
+use crate::commands::run::{LOCAL, recorder};
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
 use ringfence_engine as engine;
@@ -99,10 +102,11 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         bar: progress(),
         done,
     };
-    let policy = &args.policy;
+    let recorder = recorder(&effective.place, effective.audit)?;
+    let station = Station { fence: &fence, pool: &pool, recorder: &recorder, policy: &args.policy };
     std::thread::scope(|scope| {
         for _ in 0..n_parallel {
-            scope.spawn(|| shared.work(&fence, &pool, policy));
+            scope.spawn(|| shared.work(&station));
         }
     });
     shared.bar.finish_and_clear();
@@ -122,7 +126,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn work(&self, fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags) {
+    fn work(&self, station: &Station<'_>) {
         while let Some((number, line)) = self.next() {
             let answer = match line {
                 Ok(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
@@ -131,7 +135,7 @@ impl Shared {
                         self.output.lock().unwrap_or_else(PoisonError::into_inner).n_skipped += 1;
                         continue;
                     }
-                    Ok(item) => answer(fence, pool, policy, &item),
+                    Ok(item) => station.answer(&item),
                     Err(error) => refused(&line, number, &error.to_string()),
                 },
                 Err(why) => refused(b"", number, &why),
@@ -183,35 +187,51 @@ impl Shared {
     }
 }
 
-fn answer(fence: &CodeFence, pool: &Pool, policy: &crate::cli::PolicyFlags, item: &Item) -> Value {
-    if item.timeout_ms == Some(0) {
-        return problem(&item.id, "`timeout_ms` is 0");
-    }
-    match (&item.code, &item.command) {
-        (Some(code), None) => {
-            if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name)) {
-                return problem(&item.id, &format!("`{name}` is no name for a file of the run"));
-            }
-            let mut job = Job {
-                stdin: item.stdin.clone().into_bytes(),
-                files: item
-                    .files
-                    .iter()
-                    .map(|(name, text)| (name.clone(), text.clone().into_bytes()))
-                    .collect(),
-                value: true,
-                ..fence.ground().job(code.clone().into_bytes())
-            };
-            if let Some(ms) = item.timeout_ms {
-                // An item can ask for less, never for more.
-                let asked = Duration::from_millis(ms);
-                job.timeout = Some(job.timeout.map_or(asked, |most| most.min(asked)));
-            }
-            let (outcome, files) = fence.run(pool, &job);
-            with_id(&item.id, &outcome, files.filter(|_| item.collect).as_ref())
+/// Where items are run.
+struct Station<'a> {
+    fence: &'a CodeFence,
+    pool: &'a Pool,
+    recorder: &'a Recorder,
+    policy: &'a crate::cli::PolicyFlags,
+}
+
+impl Station<'_> {
+    fn answer(&self, item: &Item) -> Value {
+        let Self { fence, pool, policy, .. } = *self;
+        if item.timeout_ms == Some(0) {
+            return problem(&item.id, "`timeout_ms` is 0");
         }
-        (None, Some(command)) => run_command(&item.id, command, item, policy),
-        _ => problem(&item.id, "an item has either `code` or `command`"),
+        match (&item.code, &item.command) {
+            (Some(code), None) => {
+                if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name))
+                {
+                    return problem(
+                        &item.id,
+                        &format!("`{name}` is no name for a file of the run"),
+                    );
+                }
+                let mut job = Job {
+                    stdin: item.stdin.clone().into_bytes(),
+                    files: item
+                        .files
+                        .iter()
+                        .map(|(name, text)| (name.clone(), text.clone().into_bytes()))
+                        .collect(),
+                    value: true,
+                    ..fence.ground().job(code.clone().into_bytes())
+                };
+                if let Some(ms) = item.timeout_ms {
+                    // An item can ask for less, never for more.
+                    let asked = Duration::from_millis(ms);
+                    job.timeout = Some(job.timeout.map_or(asked, |most| most.min(asked)));
+                }
+                let entry = |run_id| Entry::run_start(run_id).client(LOCAL).tool("batch");
+                let (outcome, files) = fence.run_recorded(pool, &job, self.recorder, entry);
+                with_id(&item.id, &outcome, files.filter(|_| item.collect).as_ref())
+            }
+            (None, Some(command)) => run_command(&item.id, command, item, policy),
+            _ => problem(&item.id, "an item has either `code` or `command`"),
+        }
     }
 }
 

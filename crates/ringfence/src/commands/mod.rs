@@ -16,7 +16,6 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::cli::Command;
-pub(crate) use audit::FormatName;
 use ringfence_engine::HeadStart;
 use ringfence_jail::Who;
 

@@ -17,10 +17,13 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Helper, Highlighter, Hinter};
 
 use crate::cli::ReplArgs;
+use crate::commands::run::{LOCAL, recorder};
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
+use ringfence_audit::Entry;
 use ringfence_engine as engine;
-use ringfence_engine::{CodeFence, Use};
+use ringfence_engine::clock::HostClock;
+use ringfence_engine::{CodeFence, Recorder, SessionSettings, Sessions, Use};
 use ringfence_jail::Launcher;
 
 /// Completions that are offered.
@@ -49,12 +52,27 @@ pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
 fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
-    let fence = CodeFence::new(&effective.policy, &effective.place, Use::Session)?;
+    let workspace = args.session.as_deref().map(|id| {
+        let settings = SessionSettings::default();
+        let sessions = Sessions::open(&effective.place.state, settings, Arc::new(HostClock))?;
+        sessions.host_workspace(LOCAL, id)
+    });
+    let (policy, place) = (&effective.policy, &effective.place);
+    let fence = CodeFence::with_workspace(policy, place, Use::Session, workspace.transpose()?)?;
+    let recorder = recorder(place, effective.audit)?;
     // Before any thread: a signal goes to whichever thread takes it, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
     let launcher = Arc::new(Launcher::start()?);
     let repl = fence.repl(&launcher)?;
-    let session = Session { fence, branches: vec![repl], current: 0, json: args.json, interrupt };
+    let session = Session {
+        fence,
+        branches: vec![repl],
+        current: 0,
+        json: args.json,
+        interrupt,
+        recorder,
+        id: args.session.clone(),
+    };
     if std::io::stdin().is_terminal() && !args.json {
         converse(&Rc::new(RefCell::new(session)), &effective.place.state)
     } else {
@@ -68,6 +86,9 @@ struct Session {
     current: usize,
     json: bool,
     interrupt: Interrupt,
+    recorder: Recorder,
+    /// The session whose files it works on.
+    id: Option<String>,
 }
 
 /// With a person: editing, completion, history, several lines.
@@ -221,9 +242,16 @@ impl Session {
     }
 
     fn cell(&mut self, code: &str) -> Result<(), Problem> {
+        let run_id = engine::fresh_id()?;
+        let mut entry = Entry::run_start(run_id).client(LOCAL).tool("repl").code(code.as_bytes());
+        if let Some(id) = &self.id {
+            entry = entry.session(id);
+        }
+        let begun = self.recorder.begin(entry)?;
         let verdict = self.fence.ground().screen(code.as_bytes());
         if !verdict.safe {
-            let outcome = self.fence.blocked(engine::fresh_id()?, &verdict);
+            let mut outcome = self.fence.blocked(run_id, &verdict);
+            begun.end(&mut outcome);
             self.show(&outcome);
             return Ok(());
         }
@@ -232,7 +260,10 @@ impl Session {
         self.interrupt.forget()?;
         let cancel = self.interrupt.signals.as_fd();
         let cell = self.branches[self.current].cell(&job, Some(cancel))?;
-        let outcome = self.fence.cell_outcome(cell, timeout);
+        let mut outcome = self.fence.cell_outcome(cell, timeout);
+        outcome.run_id = run_id;
+        outcome.session_id.clone_from(&self.id);
+        begun.end(&mut outcome);
         self.show(&outcome);
         Ok(())
     }

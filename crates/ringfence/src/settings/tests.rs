@@ -122,7 +122,7 @@ fn nobody_passes_a_ceiling() {
     assert_eq!(e.policy.require, Some(Tier::Namespaces));
     assert_eq!(e.origins[&Key::Memory], Origin::Ceiling);
     let p = w.error(&memory("2G"));
-    assert_eq!((&*p.code, p.kind.exit_code()), ("ceiling", 126), "what somebody wrote is refused");
+    assert_eq!((p.code, p.kind.exit_code()), ("ceiling", 126), "what somebody wrote is refused");
     let warn = PolicyFlags { fallback: Some("warn".into()), ..PolicyFlags::default() };
     assert_eq!(w.error(&warn).code, "ceiling");
     let weaker = PolicyFlags { require: Some("landlock".into()), ..PolicyFlags::default() };

@@ -9,6 +9,7 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "ringfence",
         &[
+            "ringfence-audit",
             "ringfence-engine",
             "ringfence-jail",
             "ringfence-plan",
@@ -20,6 +21,7 @@ const MAP: &[(&str, &[&str])] = &[
     (
         "ringfence-engine",
         &[
+            "ringfence-audit",
             "ringfence-jail",
             "ringfence-plan",
             "ringfence-python",

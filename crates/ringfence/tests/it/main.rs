@@ -12,6 +12,7 @@ mod files;
 mod git;
 mod honesty;
 mod house;
+mod ledger;
 mod nested;
 mod outcome;
 mod protected;

@@ -51,7 +51,7 @@ fn the_receipt_says_what_was_built() {
     assert_eq!(e["syscalls"], "command");
     assert_eq!(e["network"], "none");
     assert_eq!(e["filesystem"], "pivot_root+landlock");
-    assert_eq!(e["audit"], "off");
+    assert_eq!(e["audit"], "on");
     assert_eq!(e["screen"], serde_json::Value::Null);
     assert_eq!(e["policy_sha256"].as_str().unwrap().len(), 64);
     if !is_root() {

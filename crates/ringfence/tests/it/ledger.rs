@@ -1,0 +1,162 @@
+//! What is written down of commands, and the commands that read it.
+
+use serde_json::Value;
+
+use crate::support::{Ran, World};
+
+fn ringfence(world: &World, args: &[&str]) -> Ran {
+    Ran::from(&world.command(args).output().unwrap())
+}
+
+fn ledger(world: &World) -> std::path::PathBuf {
+    world.root().join("state/ringfence/ledger")
+}
+
+fn runs(world: &World, filter: &[&str]) -> Vec<Value> {
+    let mut args = vec!["audit", "ls", "--json"];
+    args.extend(filter);
+    let ran = ringfence(world, &args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ran.json()["records"].as_array().unwrap().clone()
+}
+
+#[test]
+fn every_kind_of_run_is_written_down() {
+    let world = World::new();
+    assert_eq!(ringfence(&world, &["run", "--", "sh", "-c", "exit 3"]).code, 3);
+    assert_eq!(ringfence(&world, &["exec", "-c", "print(1)"]).code, 0);
+    assert_eq!(ringfence(&world, &["exec", "-c", "import os"]).code, 126);
+    world.write(
+        "work/items.jsonl",
+        "{\"id\": 1, \"code\": \"1\"}\n{\"id\": 2, \"command\": \"true\"}\n",
+    );
+    assert_eq!(ringfence(&world, &["batch", "items.jsonl"]).code, 0);
+    world.write("work/cells", "x = 1\n\nx\n\n");
+    let cells = std::fs::File::open(world.work().join("cells")).unwrap();
+    assert!(world.command(&["repl"]).stdin(cells).output().unwrap().status.success());
+    let count = |filter: &[&str]| runs(&world, filter).len();
+    assert_eq!(count(&["--tool", "run"]), 2, "one of its own, one of the batch's");
+    assert_eq!(count(&["--tool", "exec"]), 2);
+    assert_eq!(count(&["--tool", "batch"]), 1);
+    assert_eq!(count(&["--tool", "repl"]), 2);
+    assert_eq!(count(&["--status", "blocked"]), 1);
+    let failed = &runs(&world, &["--status", "error"])[0];
+    assert_eq!(failed["details"]["exit_code"], 3);
+    assert_eq!(failed["details"]["arguments"], "sh -c exit 3");
+    let shown = ringfence(&world, &["audit", "show", failed["run_id"].as_str().unwrap(), "--json"]);
+    assert!(shown.json()["start"].is_object() && shown.json()["end"].is_object());
+    assert_eq!(ringfence(&world, &["audit", "verify"]).code, 0);
+    let report = ringfence(&world, &["audit", "report", "--json"]).json();
+    assert_eq!(report["by_status"]["blocked"], 1);
+    let export = ringfence(&world, &["audit", "export", "--format", "csv"]);
+    assert!(export.stdout.starts_with("seq,at_ms,kind"), "{}", export.stdout);
+}
+
+#[test]
+fn a_changed_ledger_is_found() {
+    let world = World::new();
+    for word in ["one", "two", "three"] {
+        ringfence(&world, &["run", "--", "echo", word]);
+    }
+    assert_eq!(ringfence(&world, &["audit", "verify"]).code, 0);
+    // After a whole verification the rows are in the database.
+    let db = ledger(&world).join("ledger.db");
+    let bytes = std::fs::read(&db).unwrap();
+    let at = bytes.windows(8).position(|w| w == b"echo two");
+    let wal = ledger(&world).join("ledger.db-wal");
+    let (file, mut bytes, at) = match at {
+        Some(at) => (db, bytes, at),
+        None => {
+            let bytes = std::fs::read(&wal).unwrap();
+            let at = bytes.windows(8).position(|w| w == b"echo two").unwrap();
+            (wal, bytes, at)
+        }
+    };
+    bytes[at + 5] = b'T';
+    std::fs::write(&file, &bytes).unwrap();
+    let verified = ringfence(&world, &["audit", "verify"]);
+    assert_ne!(verified.code, 0, "{}", verified.stdout);
+}
+
+#[test]
+fn an_older_copy_is_found_by_an_anchor() {
+    let world = World::new();
+    ringfence(&world, &["run", "--", "true"]);
+    let copy = world.root().join("copy");
+    let copied = std::process::Command::new("cp").arg("-a").arg(ledger(&world)).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    ringfence(&world, &["run", "--", "true"]);
+    let anchor = world.root().join("anchor");
+    let anchor = anchor.to_str().unwrap();
+    assert_eq!(ringfence(&world, &["audit", "anchor", "--to", anchor]).code, 0);
+    assert_eq!(ringfence(&world, &["audit", "verify", "--anchor", anchor]).code, 0);
+    std::fs::remove_dir_all(ledger(&world)).unwrap();
+    std::fs::rename(&copy, ledger(&world)).unwrap();
+    let verified = ringfence(&world, &["audit", "verify", "--anchor", anchor]);
+    assert_eq!(verified.code, 1, "{}", verified.stdout);
+}
+
+#[test]
+fn a_run_whose_beginning_cannot_be_written_does_not_begin() {
+    let world = World::new();
+    world.write("state/ringfence/ledger", "no directory");
+    let ran = ringfence(&world, &["run", "--", "touch", "ran"]);
+    assert_eq!(ran.code, 125, "{}", ran.stderr);
+    assert!(!world.work().join("ran").exists());
+    let ran = ringfence(&world, &["exec", "--json", "-c", "print(1)"]);
+    assert_eq!((ran.code, &ran.json()["ran"]), (125, &Value::from("no")));
+    let ran = ringfence(&world, &["run", "--audit", "off", "--json", "--", "touch", "ran"]);
+    assert_eq!((ran.code, &ran.json()["enforcement"]["audit"]), (0, &Value::from("off")));
+    assert!(world.work().join("ran").exists());
+}
+
+#[test]
+fn bad_questions_get_clear_answers() {
+    let world = World::new();
+    ringfence(&world, &["run", "--", "true"]);
+    for (args, code) in [
+        (&["audit", "ls", "--status", "weird"][..], 2),
+        (&["audit", "ls", "--since", "yesterday"], 2),
+        (&["audit", "ls", "--limit", "0"], 2),
+        (&["audit", "ls", "--after", "nonsense"], 2),
+        (&["audit", "show", "zzzz"], 2),
+        (&["audit", "export", "--format", "xml"], 2),
+        (&["audit", "--data-dir", "/proc/nowhere", "ls"], 125),
+        (&["session", "show", "../../etc"], 127),
+        (&["session", "rm", "0123456789abcdef0123456789abcdef"], 127),
+    ] {
+        let ran = ringfence(&world, args);
+        assert_eq!(ran.code, code, "{args:?}: {} {}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.starts_with("error: "), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_session_outlives_the_command_that_made_it() {
+    let world = World::new();
+    let id = ringfence(&world, &["session", "new"]).stdout.trim().to_owned();
+    assert_eq!(id.len(), 32);
+    let repl = |id: &str, cells: &str| {
+        world.write("work/cells", cells);
+        let cells = std::fs::File::open(world.work().join("cells")).unwrap();
+        let output =
+            world.command(&["repl", "--preset", "open", "--session", id]).stdin(cells).output();
+        Ran::from(&output.unwrap())
+    };
+    let ran = repl(&id, "open('note', 'w').write('kept')\n\nx = 1\n\n");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // Files stay; variables were the REPL's, which ended with its command.
+    let ran = repl(&id, "open('note').read(), 'x' in globals()\n\n");
+    assert_eq!(ran.stdout, "('kept', False)\n", "{}", ran.stderr);
+    let shown = ringfence(&world, &["session", "show", &id]).json();
+    let file = std::path::Path::new(shown["workspace"].as_str().unwrap()).join("note");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
+    let copy = ringfence(&world, &["session", "fork", &id]).stdout.trim().to_owned();
+    assert_eq!(repl(&copy, "open('note').read()\n\n").stdout, "'kept'\n");
+    assert_eq!(ringfence(&world, &["session", "ls"]).stdout.lines().count(), 2);
+    assert_eq!(ringfence(&world, &["session", "rm", &id]).code, 0);
+    assert_eq!(ringfence(&world, &["session", "show", &id]).code, 127);
+    assert_eq!(repl(&id, "1\n\n").code, 127);
+    assert_eq!(ringfence(&world, &["session", "gc"]).json()["expired"], serde_json::json!([]));
+    assert_eq!(ringfence(&world, &["audit", "verify"]).code, 0);
+}
