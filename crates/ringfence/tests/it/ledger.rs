@@ -62,16 +62,15 @@ fn a_changed_ledger_is_found() {
     // After a whole verification the rows are in the database.
     let db = ledger(&world).join("ledger.db");
     let bytes = std::fs::read(&db).unwrap();
-    let at = bytes.windows(8).position(|w| w == b"echo two");
-    let wal = ledger(&world).join("ledger.db-wal");
-    let (file, mut bytes, at) = match at {
-        Some(at) => (db, bytes, at),
-        None => {
-            let bytes = std::fs::read(&wal).unwrap();
-            let at = bytes.windows(8).position(|w| w == b"echo two").unwrap();
-            (wal, bytes, at)
-        }
+    let find = |bytes: &[u8]| bytes.windows(8).position(|w| w == b"echo two");
+    let (file, mut bytes) = if find(&bytes).is_some() {
+        (db, bytes)
+    } else {
+        let wal = ledger(&world).join("ledger.db-wal");
+        let bytes = std::fs::read(&wal).unwrap();
+        (wal, bytes)
     };
+    let at = find(&bytes).unwrap();
     bytes[at + 5] = b'T';
     std::fs::write(&file, &bytes).unwrap();
     let verified = ringfence(&world, &["audit", "verify"]);
