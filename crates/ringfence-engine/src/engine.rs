@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_audit::{Entry, RunStatus};
 use ringfence_jail::Launcher;
@@ -26,6 +26,7 @@ use crate::files::{
     WriteOptions, Written,
 };
 use crate::ids::fresh_id;
+use crate::metrics::{Metrics, Now};
 use crate::place::Place;
 use crate::record::{self, Recorder};
 use crate::sessions::{
@@ -93,6 +94,7 @@ struct Inner {
     sessions: Sessions,
     pools: Mutex<HashMap<CodePreset, Arc<Warm>>>,
     recorder: Recorder,
+    metrics: Metrics,
     admission: Admission,
     code: CodePolicy,
     command: Policy,
@@ -191,6 +193,7 @@ impl Builder {
                 sessions,
                 pools: Mutex::default(),
                 recorder: self.recorder,
+                metrics: Metrics::default(),
                 admission: Admission::new(self.admission, self.clock),
                 code: self.code,
                 command: self.command,
@@ -238,7 +241,7 @@ impl Engine {
             Err(outcome) => return Ran { outcome: *outcome, files: None },
         };
         let client = client.to_owned();
-        self.on_thread(begun, move |inner, run_id, cancel| {
+        self.on_thread("execute_code", begun, move |inner, run_id, cancel| {
             inner.code(&client, run_id, &call, cancel)
         })
         .await
@@ -260,7 +263,7 @@ impl Engine {
             Err(outcome) => return Ran { outcome: *outcome, files: None },
         };
         let client = client.to_owned();
-        self.on_thread(begun, move |inner, run_id, cancel| {
+        self.on_thread("run_command", begun, move |inner, run_id, cancel| {
             let outcome = inner.command(&client, run_id, &call, cancel)?;
             Ok(Ran { outcome, files: None })
         })
@@ -468,6 +471,20 @@ impl Engine {
         .await
     }
 
+    /// What happened so far, as Prometheus read it.
+    pub fn metrics(&self) -> String {
+        let pool = {
+            let pools = self.inner.pools.lock().unwrap_or_else(PoisonError::into_inner);
+            pools.values().next().map(|warm| warm.pool.counts()).unwrap_or_default()
+        };
+        self.inner.metrics.text(&Now {
+            gate: self.inner.admission.counts(),
+            own_breaker: Some(self.inner.admission.own_breaker()),
+            pool,
+            sessions_open: self.inner.sessions.n_open(),
+        })
+    }
+
     /// What happened at the gate.
     pub fn admission(&self) -> &Admission {
         &self.inner.admission
@@ -505,6 +522,7 @@ impl Engine {
     /// Takes the road on a thread that may wait; the future's end is the run's.
     async fn on_thread(
         &self,
+        tool: &'static str,
         begun: Begun,
         work: impl FnOnce(&Inner, RunId, &Cancel) -> Result<Ran, Problem> + Send + 'static,
     ) -> Ran {
@@ -515,6 +533,7 @@ impl Engine {
             Err(problem) => return Ran { outcome: *failed(run_id, &problem), files: None },
         };
         let road = move || {
+            let began = Instant::now();
             let begun = match inner.recorder.begin(entry) {
                 Ok(begun) => begun,
                 Err(problem) => {
@@ -525,6 +544,7 @@ impl Engine {
             let mut ran = work(&inner, run_id, &cancel)
                 .unwrap_or_else(|problem| Ran { outcome: *failed(run_id, &problem), files: None });
             begun.end(&mut ran.outcome);
+            inner.metrics.count(tool, ran.outcome.status.name(), began.elapsed());
             permit.judge(ran.outcome.status.into());
             ran
         };
@@ -566,6 +586,7 @@ impl Engine {
             if let Some(summary) = summary {
                 entry = entry.arguments(summary);
             }
+            let began = Instant::now();
             let mut begun = inner.recorder.begin(entry)?;
             let done = work(&inner, &mut begun);
             let status = match &done {
@@ -574,6 +595,7 @@ impl Engine {
                 Err(_) => RunStatus::Error,
             };
             begun.end_with(status)?;
+            inner.metrics.count(tool, status.word(), began.elapsed());
             permit.judge(Verdict::Fine);
             done
         })

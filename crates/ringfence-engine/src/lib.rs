@@ -1,4 +1,20 @@
 //! One road for every call: admit, screen, plan, jail, collect, scrub, record.
+//!
+//! ```no_run
+//! use ringfence_engine::{CodeCall, Engine, Launcher, Place};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // First: runs are launched by a process that is forked before there are threads.
+//! let launcher = Launcher::start()?;
+//! let engine = Engine::builder(launcher).place(Place::here("data".as_ref())?).build()?;
+//! tokio::runtime::Runtime::new()?.block_on(async {
+//!     let code = "print('hello')\n6 * 7".to_owned();
+//!     let ran = engine.execute("me", CodeCall { code, ..CodeCall::default() }).await;
+//!     assert_eq!(ran.outcome.value.as_deref(), Some("42"));
+//! });
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod admission;
 mod book;
@@ -10,6 +26,7 @@ mod engine;
 pub mod files;
 mod ids;
 mod launched;
+mod metrics;
 mod place;
 mod record;
 mod sessions;
@@ -22,6 +39,7 @@ pub use engine::{Builder, CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};
 pub use place::Place;
 pub use record::{Begun, Recorder, redact};
+pub use ringfence_jail::Launcher;
 pub use sessions::{
     Daily, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions, Swept, Today,
 };

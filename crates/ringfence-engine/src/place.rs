@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use ringfence_jail::survey::Caller;
+use ringfence_spec::Problem;
 
 /// A caller's surroundings.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,14 @@ pub struct Place {
 }
 
 impl Place {
+    /// This process's own, with state in `data`.
+    pub fn here(data: &std::path::Path) -> Result<Self, Problem> {
+        let cwd = std::env::current_dir()
+            .map_err(|e| Problem::usage("cwd", "there is no working directory").cause(e))?;
+        let environment = std::env::vars_os().collect();
+        Ok(Self { environment, cwd, state: data.to_owned(), config: None })
+    }
+
     pub(crate) fn caller(&self) -> Caller {
         Caller {
             environment: self.environment.clone(),

@@ -26,6 +26,22 @@ pub enum Status {
     Failed,
 }
 
+impl Status {
+    /// The contract's word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Blocked => "blocked",
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::Killed => "killed",
+            Self::Rejected => "rejected",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Whether any of the program's instructions ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -94,6 +94,11 @@ impl Sessions {
         &self.settings
     }
 
+    /// How many are open in this process.
+    pub(crate) fn n_open(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Makes a session.
     pub fn create(&self, owner: &str, read_only: bool) -> Result<SessionState, Problem> {
         self.create_from(owner, read_only, None)

@@ -28,6 +28,9 @@ pub(crate) fn a_program_runs_and_is_written_down(world: &World) {
     assert_eq!(of_run.len(), 2, "{rows:?}");
     assert!(of_run.iter().all(|row| row.tool.as_deref() == Some("execute_code")));
     assert_eq!(of_run[0].run_id.as_deref(), Some(&*ran.outcome.run_id.to_string()));
+    let metrics = engine.metrics();
+    let counted = "ringfence_calls_total{tool=\"execute_code\",status=\"ok\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
 }
 
 pub(crate) fn a_command_runs_and_is_written_down(world: &World) {
