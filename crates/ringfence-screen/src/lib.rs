@@ -7,6 +7,7 @@
 mod invisible;
 mod mentions;
 mod names;
+pub mod redact;
 mod rules;
 mod screen;
 pub mod scrub;
