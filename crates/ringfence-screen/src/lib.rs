@@ -12,6 +12,7 @@ mod rules;
 mod screen;
 pub mod scrub;
 mod shape;
+pub mod shell;
 mod verdict;
 mod walk;
 
