@@ -4,6 +4,7 @@
 //! Pure: opens no file, reads no environment, calls no clock. Judges text only; what holds a program that slips through is
 //! the jail.
 
+pub mod decide;
 mod invisible;
 mod mentions;
 mod names;
