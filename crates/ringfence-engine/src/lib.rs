@@ -5,6 +5,7 @@ mod command;
 mod ids;
 mod place;
 mod text;
+pub mod watch;
 
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};
 pub use command::{Fence, HeadStart, Io, outcome};

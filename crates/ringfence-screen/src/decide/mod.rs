@@ -6,6 +6,7 @@
 mod command;
 mod glob;
 mod path;
+mod places;
 mod rate;
 mod risks;
 

@@ -2,6 +2,8 @@
 
 use ringfence_spec::Risk;
 
+use super::places::{DISKS, EVERYTHING};
+
 /// What makes a command risky.
 pub(crate) struct Look {
     pub(crate) risk: Risk,
@@ -34,50 +36,6 @@ const fn medium(
 
 const RECURSIVE: &str = "-r|-R|--recursive";
 
-/// Places whose loss is the loss of everything.
-const EVERYTHING: &[&str] = &[
-    "/",
-    "/[*]",
-    "~",
-    "~/",
-    "~/[*]",
-    "[*]",
-    ".",
-    "./",
-    "./[*]",
-    "..",
-    "../*",
-    "/home",
-    "/home/*",
-    "/root",
-    "/etc",
-    "/etc/**",
-    "/usr",
-    "/usr/**",
-    "/var",
-    "/bin",
-    "/lib",
-    "/boot",
-    "/boot/**",
-    "/dev/**",
-    "/sys/**",
-    "/proc/**",
-    "--no-preserve-root",
-];
-
-/// Devices that hold file systems.
-pub(crate) const DISKS: &[&str] = &[
-    "/dev/sd*",
-    "/dev/nvme*",
-    "/dev/vd*",
-    "/dev/hd*",
-    "/dev/mmcblk*",
-    "/dev/mapper/*",
-    "/dev/mem",
-    "/dev/kmem",
-    "of=/dev/[!nz]*",
-];
-
 /// Programs that bring something from elsewhere.
 pub(crate) const FETCHERS: &[&str] =
     &["curl", "wget", "fetch", "aria2c", "nc", "ncat", "ftp", "lynx", "http", "https", "xh"];
@@ -85,72 +43,6 @@ pub(crate) const FETCHERS: &[&str] =
 /// Programs that undo an encoding.
 pub(crate) const DECODERS: &[&str] = &[
     "base64", "base32", "xxd", "openssl", "rev", "tr", "gunzip", "zcat", "gzip", "uudecode", "od",
-];
-
-/// Files that run by themselves, or say who may come in.
-pub(crate) const STARTUP: &[&str] = &[
-    "**/.bashrc",
-    "**/.bash_profile",
-    "**/.bash_login",
-    "**/.bash_logout",
-    "**/.profile",
-    "**/.zshrc",
-    "**/.zshenv",
-    "**/.zprofile",
-    "**/.zlogin",
-    "**/.config/fish/**",
-    "**/.ssh/**",
-    "**/.git/hooks/**",
-    "**/.git/config",
-    "**/.gitconfig",
-    "**/.envrc",
-    "**/.config/autostart/**",
-    "**/.config/systemd/**",
-    "**/.mcp.json",
-    "**/.claude/**",
-    "**/.vscode/tasks.json",
-    "**/.npmrc",
-    "**/.pypirc",
-    "**/.netrc",
-    "**/.pam_environment",
-    "**/.xinitrc",
-    "**/.xsession",
-    "/etc/**",
-    "/usr/**",
-    "/bin/**",
-    "/sbin/**",
-    "/lib/**",
-    "/boot/**",
-    "/var/spool/cron/**",
-    "/proc/sys/**",
-    "/sys/**",
-    "**/.aws/**",
-    "**/.kube/**",
-    "**/.docker/**",
-];
-
-/// Files that hold secrets.
-pub(crate) const SECRETS: &[&str] = &[
-    "**/.ssh/id_*",
-    "**/.ssh/*.pem",
-    "/etc/shadow*",
-    "/etc/gshadow*",
-    "/etc/sudoers*",
-    "**/.aws/credentials",
-    "**/.netrc",
-    "**/.git-credentials",
-    "**/.pgpass",
-    "**/.kube/config",
-    "**/.docker/config.json",
-    "**/.gnupg/**",
-    "**/.npmrc",
-    "**/.pypirc",
-    "**/.config/gcloud/**",
-    "**/.env",
-    "**/.env.*",
-    "**/.vault-token",
-    "/proc/*/environ",
-    "/proc/*/mem",
 ];
 
 /// Variables that change what programs load.

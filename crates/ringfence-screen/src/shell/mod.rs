@@ -6,7 +6,9 @@
 
 mod bounds;
 mod braces;
+mod redirects;
 mod scripts;
+mod shells;
 mod tree;
 mod words;
 mod wrappers;

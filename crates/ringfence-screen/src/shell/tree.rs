@@ -4,7 +4,7 @@ use brush_parser::ast;
 
 use super::bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX};
 use super::words::{self, Word};
-use super::{Assignment, Direction, Reason, Redirect, Shape, Simple, scripts, wrappers};
+use super::{Assignment, Reason, Shape, Simple, scripts, wrappers};
 
 /// Programs in front of a pipe that are remembered, the nearest ones.
 const FEEDERS_MAX: usize = 8;
@@ -304,82 +304,7 @@ impl Found {
         Assignment { name, value }
     }
 
-    fn redirect(&mut self, redirect: &ast::IoRedirect, simple: &mut Simple, place: &mut Place) {
-        match redirect {
-            ast::IoRedirect::File(_, kind, target) => self.file(kind, target, simple, place),
-            ast::IoRedirect::OutputAndError(word, append) => {
-                let direction = if *append { Direction::Append } else { Direction::Write };
-                for path in self.word(word, place) {
-                    simple.redirects.push(Redirect { direction, path });
-                }
-            }
-            ast::IoRedirect::HereString(_, word) => {
-                let words = self.word(word, place);
-                place.input = Some(match words.first().and_then(Word::text) {
-                    Some(text) => Input::Text(text.to_owned()),
-                    None => Input::Hidden("…".into()),
-                });
-            }
-            ast::IoRedirect::HereDocument(_, document) => {
-                if !document.requires_expansion {
-                    place.input = Some(Input::Text(document.doc.value.clone()));
-                    return;
-                }
-                let expanded = words::expand_document(&document.doc.value);
-                self.inner(&expanded.scripts, place);
-                if expanded.broken {
-                    self.opaque(Reason::Syntax { message: "a here-document".into() });
-                }
-                place.input = Some(match expanded.words.first().and_then(Word::text) {
-                    Some(text) if !expanded.broken => Input::Text(text.to_owned()),
-                    _ => Input::Hidden("…".into()),
-                });
-            }
-        }
-    }
-
-    fn file(
-        &mut self,
-        kind: &ast::IoFileRedirectKind,
-        target: &ast::IoFileRedirectTarget,
-        simple: &mut Simple,
-        place: &mut Place,
-    ) {
-        use ast::IoFileRedirectKind as Kind;
-        let direction = match kind {
-            Kind::Read | Kind::DuplicateInput => Direction::Read,
-            Kind::Write | Kind::Clobber | Kind::DuplicateOutput => Direction::Write,
-            Kind::Append => Direction::Append,
-            Kind::ReadAndWrite => Direction::ReadWrite,
-        };
-        match target {
-            ast::IoFileRedirectTarget::Fd(_) => {}
-            ast::IoFileRedirectTarget::ProcessSubstitution(_, subshell) => {
-                self.process_substitution(subshell, place);
-                if direction == Direction::Read {
-                    place.input = Some(Input::Hidden("…".into()));
-                }
-            }
-            ast::IoFileRedirectTarget::Filename(word)
-            | ast::IoFileRedirectTarget::Duplicate(word) => {
-                for path in self.word(word, place) {
-                    // `>&2`, `<&-`: descriptors.
-                    let descriptor = path.text().is_some_and(|t| {
-                        t == "-" || t.trim_end_matches('-').bytes().all(|b| b.is_ascii_digit())
-                    });
-                    if matches!(kind, Kind::DuplicateInput | Kind::DuplicateOutput) && descriptor {
-                        continue;
-                    }
-                    if direction == Direction::Read {
-                        place.input = Some(Input::Hidden(path.shown()));
-                    }
-                    simple.redirects.push(Redirect { direction, path });
-                }
-            }
-        }
-    }
-
-    fn process_substitution(&mut self, subshell: &ast::SubshellCommand, place: &Place) {
+    pub(crate) fn process_substitution(&mut self, subshell: &ast::SubshellCommand, place: &Place) {
         let mut place = place.deeper();
         (place.input, place.fed_by) = (None, Vec::new());
         if place.is_too_deep() {
@@ -389,7 +314,7 @@ impl Found {
     }
 
     /// What a word becomes; the commands inside it are read.
-    fn word(&mut self, word: &ast::Word, place: &Place) -> Vec<Word> {
+    pub(crate) fn word(&mut self, word: &ast::Word, place: &Place) -> Vec<Word> {
         let expanded = words::expand(&word.value);
         self.inner(&expanded.scripts, place);
         if expanded.broken {
@@ -398,7 +323,7 @@ impl Found {
         expanded.words
     }
 
-    fn inner(&mut self, inner: &[String], place: &Place) {
+    pub(crate) fn inner(&mut self, inner: &[String], place: &Place) {
         let mut place = place.deeper();
         (place.input, place.fed_by) = (None, Vec::new());
         for script in inner {
