@@ -31,6 +31,7 @@ mod place;
 mod record;
 mod sessions;
 mod text;
+pub mod watch;
 
 pub use book::Book;
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};

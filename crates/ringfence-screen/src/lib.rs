@@ -4,13 +4,16 @@
 //! Pure: opens no file, reads no environment, calls no clock. Judges text only; what holds a program that slips through is
 //! the jail.
 
+pub mod decide;
 mod invisible;
 mod mentions;
 mod names;
+pub mod redact;
 mod rules;
 mod screen;
 pub mod scrub;
 mod shape;
+pub mod shell;
 mod verdict;
 mod walk;
 

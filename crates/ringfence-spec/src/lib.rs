@@ -8,6 +8,7 @@ mod outcome;
 mod policy;
 mod problem;
 mod quantity;
+mod risk;
 
 pub use enforcement::{
     AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
@@ -22,3 +23,4 @@ pub use outcome::{
 pub use policy::{CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView};
 pub use problem::{Problem, ProblemKind};
 pub use quantity::{ByteSize, Count, QuantityError, Span};
+pub use risk::Risk;

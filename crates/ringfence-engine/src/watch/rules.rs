@@ -1,0 +1,119 @@
+//! The rules. Each is a function from a call and the calls before it to a message, or nothing.
+
+use ringfence_spec::{Risk, Status};
+
+use super::Seen;
+use super::ring::{Ring, tool_hash};
+use super::settings::Settings;
+
+/// One rule.
+pub(crate) struct Rule {
+    /// Stable, `snake_case`.
+    pub(crate) name: &'static str,
+    pub(crate) risk: Risk,
+    /// The call, now, the calls before it, the thresholds.
+    pub(crate) look: fn(&Seen, u64, &Ring, &Settings) -> Option<String>,
+}
+
+/// Every rule.
+pub(crate) static ALL: [Rule; 8] = [
+    Rule { name: "repeated_blocks", risk: Risk::High, look: repeated_blocks },
+    Rule { name: "repeated_failures", risk: Risk::Medium, look: repeated_failures },
+    Rule { name: "outlier_duration", risk: Risk::Low, look: outlier_duration },
+    Rule { name: "duplicate_code", risk: Risk::Medium, look: duplicate_code },
+    Rule { name: "large_read", risk: Risk::Medium, look: large_read },
+    Rule { name: "many_reads", risk: Risk::Medium, look: many_reads },
+    Rule { name: "traversal", risk: Risk::High, look: traversal },
+    Rule { name: "many_violations", risk: Risk::High, look: many_violations },
+];
+
+fn repeated_blocks(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+    if settings.n_blocked == 0 || seen.status != Status::Blocked {
+        return None;
+    }
+    let past = ring.within(now_ms, settings.window_ms);
+    let n = 1 + past.filter(|past| past.status == Status::Blocked).count();
+    (n >= settings.n_blocked)
+        .then(|| format!("{n} blocked calls within {} s", settings.window_ms / 1000))
+}
+
+/// Failures of the caller's own: what admission refused and what was our fault says nothing about the caller.
+fn repeated_failures(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+    let failed = |status| {
+        matches!(status, Status::Error | Status::Timeout | Status::Memory | Status::Killed)
+    };
+    if settings.n_failed == 0 || !failed(seen.status) {
+        return None;
+    }
+    let n = 1 + ring.within(now_ms, settings.window_ms).filter(|past| failed(past.status)).count();
+    (n >= settings.n_failed)
+        .then(|| format!("{n} failed calls within {} s", settings.window_ms / 1000))
+}
+
+/// Compared with calls of the same tool that ran, by this client.
+fn outlier_duration(seen: &Seen, _: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+    let ran = |status| !matches!(status, Status::Blocked | Status::Rejected | Status::Failed);
+    if settings.duration_factor == 0
+        || !ran(seen.status)
+        || seen.duration_ms < settings.duration_ms_min
+    {
+        return None;
+    }
+    let tool = tool_hash(&seen.tool);
+    let same = ring.all().filter(|past| past.tool == tool && ran(past.status));
+    let (mut n, mut sum) = (0_u64, 0_u128);
+    for past in same {
+        n += 1;
+        sum += u128::from(past.duration_ms);
+    }
+    let enough = n >= u64::try_from(settings.n_durations_min.max(1)).unwrap_or(u64::MAX);
+    // duration >= factor * sum / n, without division.
+    let outlier =
+        u128::from(seen.duration_ms) * u128::from(n) >= u128::from(settings.duration_factor) * sum;
+    (enough && outlier).then(|| {
+        format!(
+            "`{}` took {} ms; the mean of {n} before it is {} ms",
+            seen.tool,
+            seen.duration_ms,
+            sum / u128::from(n)
+        )
+    })
+}
+
+fn duplicate_code(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+    let code = seen.code_sha256.filter(|_| settings.n_duplicates > 0)?;
+    let past = ring.within(now_ms, settings.window_ms);
+    let n = 1 + past.filter(|past| past.code_sha256 == Some(code)).count();
+    (n >= settings.n_duplicates)
+        .then(|| format!("the same code ran {n} times within {} s", settings.window_ms / 1000))
+}
+
+fn large_read(seen: &Seen, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+    (settings.bytes_read > 0 && seen.bytes_read >= settings.bytes_read)
+        .then(|| format!("`{}` read {} bytes", seen.tool, seen.bytes_read))
+}
+
+/// Many small reads are a large one.
+fn many_reads(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+    if settings.bytes_read_in_window == 0 || seen.bytes_read == 0 {
+        return None;
+    }
+    let past = ring.within(now_ms, settings.window_ms).map(|past| past.bytes_read);
+    let sum = past.fold(seen.bytes_read, u64::saturating_add);
+    (sum >= settings.bytes_read_in_window)
+        .then(|| format!("{sum} bytes read within {} s", settings.window_ms / 1000))
+}
+
+fn traversal(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+    if settings.n_traversals == 0 || !seen.traversal {
+        return None;
+    }
+    let n = 1 + ring.within(now_ms, settings.window_ms).filter(|past| past.traversal).count();
+    (n >= settings.n_traversals)
+        .then(|| format!("{n} paths that leave their place within {} s", settings.window_ms / 1000))
+}
+
+fn many_violations(seen: &Seen, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+    (settings.n_violations > 0 && seen.n_violations > settings.n_violations)
+        .then(|| format!("{} violations in one run of `{}`", seen.n_violations, seen.tool))
+}

@@ -1,0 +1,59 @@
+//! Thresholds, as data.
+
+use serde::{Deserialize, Serialize};
+
+/// When the ordinary ends. A threshold of 0 turns its rule off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How far back rules about repetition look.
+    pub window_ms: u64,
+    /// How long a rule is silent about a client after an alert.
+    pub quiet_ms: u64,
+    /// Blocked calls in the window.
+    pub n_blocked: usize,
+    /// Calls in the window that ended in an error, by a limit or by a signal.
+    pub n_failed: usize,
+    /// How many times the mean duration of the same tool is an outlier.
+    pub duration_factor: u64,
+    /// Calls of the same tool before a mean means anything.
+    pub n_durations_min: usize,
+    /// Durations below this are never outliers: ten times nothing is nothing.
+    pub duration_ms_min: u64,
+    /// Runs of the same code in the window.
+    pub n_duplicates: usize,
+    /// Bytes read by one call.
+    pub bytes_read: u64,
+    /// Bytes read in the window.
+    pub bytes_read_in_window: u64,
+    /// Calls in the window that tried to leave their place.
+    pub n_traversals: usize,
+    /// Violations in one run; more than this is an alert.
+    pub n_violations: u32,
+    /// Calls remembered of each client.
+    pub n_remembered_max: usize,
+    /// Clients remembered.
+    pub n_clients_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            window_ms: 5 * 60 * 1000,
+            quiet_ms: 10 * 60 * 1000,
+            n_blocked: 5,
+            n_failed: 10,
+            duration_factor: 10,
+            n_durations_min: 20,
+            duration_ms_min: 1000,
+            n_duplicates: 20,
+            bytes_read: 50 << 20,
+            bytes_read_in_window: 500 << 20,
+            n_traversals: 1,
+            n_violations: 3,
+            // 88 bytes each: 22 kB for a client, 22 MB for all.
+            n_remembered_max: 256,
+            n_clients_max: 1024,
+        }
+    }
+}

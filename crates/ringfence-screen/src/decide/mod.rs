@@ -1,0 +1,233 @@
+//! Rules over calls: what a policy allows and refuses by tool, path and command, and how risky a call is.
+//!
+//! Rules are data that came from the operator; nothing here is about one tool. Decides by what can be read before the call
+//! runs, so a rule is advice to an honest agent and a record of a dishonest one: what holds is the jail.
+
+mod command;
+mod glob;
+mod path;
+mod places;
+mod rate;
+mod risks;
+
+use serde::{Deserialize, Serialize};
+
+pub use command::CommandRule;
+pub use glob::{Glob, GlobError};
+pub use rate::{Rated, risk};
+
+use crate::shell::{Shape, Word};
+
+/// What a policy says about calls.
+///
+/// ```
+/// use ringfence_screen::decide::{Call, Rules};
+/// let rules: Rules = serde_json::from_str(
+///     r#"{"deny": [{"name": "no-push", "commands": [{"program": "git", "arguments": ["push"]}]}]}"#,
+/// ).unwrap();
+/// let shape = ringfence_screen::shell::shape("git add . && git push");
+/// let call = Call { tool: "run_command", shape: Some(&shape), ..Call::default() };
+/// assert!(!rules.decide(&call).is_allowed());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rules {
+    /// What happens to a call that no rule speaks of.
+    pub default: Stance,
+    /// Whether what cannot be read counts as matching: `deny` makes every deny rule about commands match an opaque shape, and
+    /// every gap in a word match any pattern.
+    pub opaque: Stance,
+    /// Refused calls. The first that matches names the refusal; deny stands above allow.
+    pub deny: Vec<Rule>,
+    /// Allowed calls, where the default is `deny`.
+    pub allow: Vec<Rule>,
+}
+
+/// Allow or deny.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stance {
+    /// Let it through.
+    #[default]
+    Allow,
+    /// Refuse it.
+    Deny,
+}
+
+/// One rule. Every list that is not empty has to match; within a list one entry is enough. A rule without lists matches every
+/// call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rule {
+    /// Its name in answers and records.
+    pub name: String,
+    /// Names of tools, as patterns.
+    pub tools: Vec<Glob>,
+    /// Paths of the call or of its redirections, as patterns over the path that the run sees.
+    pub paths: Vec<Glob>,
+    /// Commands.
+    pub commands: Vec<CommandRule>,
+    /// Why, for the one who is refused.
+    pub reason: String,
+    /// What to do instead.
+    pub hint: String,
+}
+
+/// A call before it runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Call<'c> {
+    /// The tool.
+    pub tool: &'c str,
+    /// Paths it names, as the run sees them.
+    pub paths: &'c [&'c str],
+    /// What its command line would run.
+    pub shape: Option<&'c Shape>,
+    /// Where relative paths begin. Empty: they stay relative.
+    pub cwd: &'c str,
+    /// What `~` is. Empty: it stays `~`.
+    pub home: &'c str,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum Verdict {
+    /// It may run.
+    Allowed,
+    /// It may not.
+    Denied {
+        /// The name of the rule, or `default`.
+        rule: String,
+        /// Why.
+        reason: String,
+        /// What to do instead. Empty where the policy says nothing.
+        hint: String,
+    },
+}
+
+impl Verdict {
+    /// Whether it may run.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed)
+    }
+}
+
+impl Rules {
+    /// Decides one call.
+    pub fn decide(&self, call: &Call<'_>) -> Verdict {
+        let paths = path::all_of(call);
+        for (at, rule) in self.deny.iter().enumerate() {
+            if let Some(subject) = self.denies(rule, call, &paths) {
+                return rule.refusal(at, &subject);
+            }
+        }
+        match self.default {
+            Stance::Allow => Verdict::Allowed,
+            Stance::Deny => self.decide_by_allow(call, &paths),
+        }
+    }
+
+    /// What of the call a deny rule matches.
+    fn denies(&self, rule: &Rule, call: &Call<'_>, paths: &[Word]) -> Option<String> {
+        let gaps = if self.opaque == Stance::Deny { Gaps::Match } else { Gaps::Differ };
+        let mut subject = format!("the tool `{}`", call.tool);
+        if !rule.tools.is_empty() && !rule.matches_tool(call.tool) {
+            return None;
+        }
+        if !rule.paths.is_empty() {
+            let path = paths
+                .iter()
+                .find(|path| rule.paths.iter().any(|glob| glob.matches_path(path, gaps)))?;
+            subject = format!("the path `{}`", path.shown());
+        }
+        if !rule.commands.is_empty() {
+            let shape = call.shape?;
+            let command = shape
+                .commands
+                .iter()
+                .find(|c| rule.commands.iter().any(|r| r.matches(c, call, gaps)));
+            subject = match (command, gaps, shape.opaque.first()) {
+                (Some(command), ..) => format!("the command `{}`", command::shown(command)),
+                (None, Gaps::Match, Some(_)) => {
+                    "a command that could not be read to the end".into()
+                }
+                _ => return None,
+            };
+        }
+        Some(subject)
+    }
+
+    /// Where the default is deny: the tool, every path and every command need a rule that allows them.
+    fn decide_by_allow(&self, call: &Call<'_>, paths: &[Word]) -> Verdict {
+        let of_tool: Vec<&Rule> = self
+            .allow
+            .iter()
+            .filter(|rule| rule.tools.is_empty() || rule.matches_tool(call.tool))
+            .collect();
+        let refused = |what: String| Verdict::Denied {
+            rule: "default".into(),
+            reason: format!("no rule allows {what}"),
+            hint: String::new(),
+        };
+        if of_tool.is_empty() {
+            return refused(format!("the tool `{}`", call.tool));
+        }
+        let open = |rule: &&&Rule| rule.paths.is_empty() && rule.commands.is_empty();
+        if of_tool.iter().any(|rule| open(&rule)) {
+            return Verdict::Allowed;
+        }
+        for path in paths {
+            let allowed =
+                |rule: &&Rule| rule.paths.iter().any(|glob| glob.matches_path(path, Gaps::Differ));
+            if !of_tool.iter().any(allowed) {
+                return refused(format!("the path `{}`", path.shown()));
+            }
+        }
+        let Some(shape) = call.shape else {
+            // Rules about commands alone allow no call that has none.
+            let some = !paths.is_empty() || of_tool.iter().any(|rule| rule.commands.is_empty());
+            return if some {
+                Verdict::Allowed
+            } else {
+                refused(format!("the tool `{}`", call.tool))
+            };
+        };
+        if self.opaque == Stance::Deny && !shape.opaque.is_empty() {
+            return refused("a command that could not be read to the end".into());
+        }
+        for simple in shape.commands.iter().filter(|simple| !simple.words.is_empty()) {
+            let allowed =
+                |rule: &&Rule| rule.commands.iter().any(|r| r.matches(simple, call, Gaps::Differ));
+            if !of_tool.iter().any(allowed) {
+                return refused(format!("the command `{}`", command::shown(simple)));
+            }
+        }
+        Verdict::Allowed
+    }
+}
+
+impl Rule {
+    fn matches_tool(&self, tool: &str) -> bool {
+        let tool = Word::known(tool);
+        self.tools.iter().any(|glob| glob.matches(&tool, Gaps::Differ))
+    }
+
+    fn refusal(&self, at: usize, subject: &str) -> Verdict {
+        let name = if self.name.is_empty() { format!("deny[{at}]") } else { self.name.clone() };
+        let reason = if self.reason.is_empty() {
+            format!("the policy refuses {subject}")
+        } else {
+            format!("{} ({subject})", self.reason)
+        };
+        Verdict::Denied { rule: name, reason, hint: self.hint.clone() }
+    }
+}
+
+/// What a gap in a word is to a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gaps {
+    /// Any text: a word that could match does.
+    Match,
+    /// No text: only what is known matches.
+    Differ,
+}

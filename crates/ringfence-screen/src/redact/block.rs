@@ -1,0 +1,144 @@
+//! Private keys in armour: PEM, OpenSSH, PGP, `PuTTY`. Also where the text ends before the armour does, and where line ends
+//! are written as `\n`. A mention of the marker without a key behind it is left alone.
+
+/// Where armour begins and ends.
+const BEGIN: &[u8] = b"-----BEGIN ";
+const END: &[u8] = b"-----END ";
+
+/// Longest key in armour that is taken in one piece: an RSA key of 16384 bits is 12.5 kB.
+const BLOCK_BYTES_MAX: usize = 32 << 10;
+
+/// Longest label: `OPENSSH PRIVATE KEY`, `PGP PRIVATE KEY BLOCK` and what may come.
+const LABEL_BYTES_MAX: usize = 64;
+
+/// Fewest characters in a row that make a line a key's and not a sentence's.
+const LINE_BYTES_MIN: usize = 16;
+
+/// Finds ends of armour in one text. Remembers where the next markers are, so that the text is searched once.
+pub(crate) struct Blocks<'t> {
+    text: &'t [u8],
+    next_begin: usize,
+    next_end: usize,
+}
+
+impl<'t> Blocks<'t> {
+    pub(crate) fn new(text: &'t [u8]) -> Self {
+        Self { text, next_begin: 0, next_end: 0 }
+    }
+
+    /// The key whose marker's label begins at `label`.
+    pub(crate) fn block(&mut self, start: usize, label: usize) -> Option<(usize, usize)> {
+        let body = self.after_label(label)?;
+        self.next_begin = next(self.text, BEGIN, self.next_begin, body);
+        self.next_end = next(self.text, END, self.next_end, body);
+        if self.next_end < self.next_begin && self.next_end - body <= BLOCK_BYTES_MAX {
+            let inside = &self.text[body..self.next_end];
+            return has_line(inside).then(|| (start, self.after_end()));
+        }
+        // Cut off: as far as it looks like a key.
+        let stop = lines_end(self.text, body)?;
+        Some((start, stop))
+    }
+
+    /// A `PuTTY` key's private lines: how many, then that many.
+    pub(crate) fn lines(&mut self, at: usize) -> Option<(usize, usize)> {
+        let digits = self.text[at..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();
+        let start = at + digits;
+        let stop = lines_end(self.text, start)?;
+        let skip = self.text[start..stop].iter().take_while(|b| b.is_ascii_whitespace()).count();
+        Some((start + skip, stop))
+    }
+
+    /// The place behind a label that names a private key.
+    fn after_label(&self, at: usize) -> Option<usize> {
+        let rest = &self.text[at..self.text.len().min(at + LABEL_BYTES_MAX)];
+        let n = rest.iter().take_while(|b| **b != b'-').count();
+        let label = &rest[..n];
+        let private = label.ends_with(b"PRIVATE KEY") || label.ends_with(b"PRIVATE KEY BLOCK");
+        (private && rest[n..].starts_with(b"-----")).then_some(at + n + 5)
+    }
+
+    /// The place behind the end marker that was found.
+    fn after_end(&self) -> usize {
+        let label = self.next_end + END.len();
+        let rest = &self.text[label..self.text.len().min(label + LABEL_BYTES_MAX)];
+        let n = rest.iter().take_while(|b| b.is_ascii_uppercase() || **b == b' ').count();
+        let dashes = rest[n..].iter().take(5).take_while(|b| **b == b'-').count();
+        label + n + dashes
+    }
+}
+
+/// Where `what` is next, at or behind `from`; `known` is the answer to an earlier question.
+fn next(text: &[u8], what: &[u8], known: usize, from: usize) -> usize {
+    if known >= from && (known == text.len() || text[known..].starts_with(what)) {
+        return known;
+    }
+    let finder = &text[from..];
+    memchr::memmem::find(finder, what).map_or(text.len(), |n| from + n)
+}
+
+fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
+}
+
+/// Whether somewhere inside there is a line of a key.
+fn has_line(inside: &[u8]) -> bool {
+    let mut n = 0;
+    for byte in inside {
+        n = if is_base64(*byte) { n + 1 } else { 0 };
+        if n >= LINE_BYTES_MIN {
+            return true;
+        }
+    }
+    false
+}
+
+/// The end of a key's lines that begin at `from`: headers, lines of one length, and a last shorter one.
+fn lines_end(text: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    let mut stop = None;
+    let mut width = 0;
+    loop {
+        at += gap(&text[at..]);
+        let line = &text[at..];
+        if width == 0
+            && let Some(n) = header(line)
+        {
+            at += n;
+            continue;
+        }
+        let n = line.iter().take_while(|b| is_base64(**b)).count();
+        if n == 0 || (width == 0 && n < LINE_BYTES_MIN) || (width > 0 && n > width) {
+            return stop;
+        }
+        at += n;
+        stop = Some(at);
+        // Shorter than the others: the last, but for a PGP checksum (`=aB3d`).
+        if width > 0 && n < width && n != 5 {
+            return stop;
+        }
+        width = width.max(n);
+    }
+}
+
+/// What stands between two lines: line ends, also written as `\n`, and what quoting adds.
+fn gap(text: &[u8]) -> usize {
+    let mut at = 0;
+    loop {
+        at += match &text[at..] {
+            [b'\\', b'n' | b'r', ..] => 2,
+            [b' ' | b'\t' | b'\n' | b'\r' | b'"' | b'\'' | b',' | b'>' | b'|' | b'#', ..] => 1,
+            _ => return at,
+        };
+    }
+}
+
+/// The length of a header line such as `DEK-Info: AES-128-CBC,5B01…`.
+fn header(line: &[u8]) -> Option<usize> {
+    const NAMES: &[&[u8]] =
+        &[b"Proc-Type:", b"DEK-Info:", b"Version:", b"Comment:", b"Hash:", b"Charset:"];
+    NAMES.iter().any(|name| line.starts_with(name)).then(|| {
+        let end = line.iter().take(200).position(|b| *b == b'\n' || *b == b'\\');
+        end.unwrap_or(line.len().min(200))
+    })
+}

@@ -1,0 +1,150 @@
+//! Kinds of characters, and where a run of one kind ends. Ends are remembered, so that a text of nothing but prefixes is
+//! still read once.
+
+/// A kind of character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// `A-Z0-9`
+    Upper = 0,
+    /// `a-f0-9`
+    Hex = 1,
+    /// `A-Za-z0-9`
+    Alnum = 2,
+    /// `A-Za-z0-9_`
+    Word = 3,
+    /// `A-Za-z0-9_-`
+    Token = 4,
+    /// `A-Za-z0-9_.-` and `~+/=`: everything that tokens in headers are made of.
+    Header = 5,
+    /// `A-Za-z0-9+/=`
+    Base64 = 6,
+    /// `A-Za-z0-9_/-`: a path with a token in it.
+    Path = 7,
+    /// What a value without quotes goes on with.
+    Bare = 8,
+    /// All but `"` and line ends.
+    InDouble = 9,
+    /// All but `'` and line ends.
+    InSingle = 10,
+    /// All but `` ` `` and line ends.
+    InBack = 11,
+    /// All but `<` and line ends.
+    InElement = 12,
+}
+
+const N_CLASSES: usize = 13;
+
+/// For each byte, the classes it is in.
+static MEMBER: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        // A counter below 256 is a byte.
+        #[allow(clippy::cast_possible_truncation)]
+        let b = byte as u8;
+        let alnum = b.is_ascii_alphanumeric();
+        let word = alnum || b == b'_';
+        let line = b != b'\n' && b != b'\r';
+        let bare = b > b' '
+            && b < 0x7f
+            && !matches!(
+                b,
+                b'"' | b'\''
+                    | b'`'
+                    | b','
+                    | b';'
+                    | b'&'
+                    | b'<'
+                    | b'>'
+                    | b'|'
+                    | b')'
+                    | b']'
+                    | b'}'
+                    | b'\\'
+            );
+        let is = [
+            b.is_ascii_uppercase() || b.is_ascii_digit(),
+            matches!(b, b'a'..=b'f' | b'0'..=b'9'),
+            alnum,
+            word,
+            word || b == b'-',
+            word || matches!(b, b'-' | b'.' | b'~' | b'+' | b'/' | b'='),
+            alnum || matches!(b, b'+' | b'/' | b'='),
+            word || matches!(b, b'-' | b'/'),
+            bare,
+            line && b != b'"',
+            line && b != b'\'',
+            line && b != b'`',
+            line && b != b'<',
+        ];
+        let mut class = 0;
+        while class < N_CLASSES {
+            if is[class] {
+                table[byte] |= 1 << class;
+            }
+            class += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+impl Class {
+    pub(crate) fn has(self, byte: u8) -> bool {
+        MEMBER[usize::from(byte)] & (1 << self as u16) != 0
+    }
+}
+
+/// Ends of runs in one text, the last of each class remembered.
+pub(crate) struct Runs<'t> {
+    text: &'t [u8],
+    last: [(usize, usize); N_CLASSES],
+}
+
+impl<'t> Runs<'t> {
+    pub(crate) fn new(text: &'t [u8]) -> Self {
+        Self { text, last: [(0, 0); N_CLASSES] }
+    }
+
+    /// Where the run that goes on at `at` ends: `at` itself when nothing of the class is there.
+    pub(crate) fn end(&mut self, class: Class, at: usize) -> usize {
+        let (start, end) = self.last[class as usize];
+        if (start..end).contains(&at) {
+            return end;
+        }
+        let mut stop = at;
+        while stop < self.text.len() && class.has(self.text[stop]) {
+            if stop == start && end > start {
+                stop = end;
+                break;
+            }
+            stop += 1;
+        }
+        if stop > at {
+            self.last[class as usize] = (at, stop);
+        }
+        stop
+    }
+}
+
+/// Whether no word goes on at `at`.
+pub(crate) fn ends_word(text: &[u8], at: usize) -> bool {
+    text.get(at).is_none_or(|b| !Class::Word.has(*b))
+}
+
+/// Whether a word can begin at `at`: nothing of a word before it, or the end of an escape (`\n`, `%3D`, a colour).
+pub(crate) fn begins_word(text: &[u8], at: usize) -> bool {
+    let before = &text[..at];
+    match before {
+        [] | [.., b'\\', b'n' | b't' | b'r'] => true,
+        [.., b] if !Class::Word.has(*b) => true,
+        [.., b'%', high, low] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
+        [.., b'm'] => {
+            // A colour: ESC, `[`, digits and semicolons.
+            let digits = before[..at - 1].iter().rev().take(12);
+            let n = digits.take_while(|b| b.is_ascii_digit() || **b == b';').count();
+            before[..at - 1 - n].ends_with(b"\x1b[")
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,103 @@
+//! Whether a string looks made by a generator: bits for each character, kinds of characters, and how often they change.
+//! Looks at no more than the first 64 bytes.
+
+use std::sync::LazyLock;
+
+/// Bytes that are looked at: enough to tell a key from a word.
+const SAMPLE_BYTES: usize = 64;
+
+/// `n * log2(n)` for every count in a sample.
+static N_LOG_N: LazyLock<[f32; SAMPLE_BYTES + 1]> = LazyLock::new(|| {
+    let mut table = [0.0; SAMPLE_BYTES + 1];
+    let mut n = 0.0_f32;
+    for cell in &mut table {
+        *cell = if n > 0.0 { n * n.log2() } else { 0.0 };
+        n += 1.0;
+    }
+    table
+});
+
+/// Shannon entropy in bits for each byte.
+pub(crate) fn bits(value: &[u8]) -> f32 {
+    let sample = &value[..value.len().min(SAMPLE_BYTES)];
+    if sample.is_empty() {
+        return 0.0;
+    }
+    let mut counts = [0_u8; 256];
+    for byte in sample {
+        counts[usize::from(*byte)] += 1;
+    }
+    // Each byte of the sample once, by zeroing its count when it has been added.
+    let mut sum = 0.0;
+    for byte in sample {
+        sum += N_LOG_N[usize::from(std::mem::take(&mut counts[usize::from(*byte)]))];
+    }
+    let n = N_LOG_N[sample.len()];
+    // At most 64, so exact.
+    #[allow(clippy::cast_precision_loss)]
+    let len = sample.len() as f32;
+    (n - sum) / len
+}
+
+/// What a value is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Makeup {
+    /// Whether it has small letters, capitals, digits, signs.
+    has: [bool; 4],
+    /// How often the kind changes from one character to the next.
+    n_changes: usize,
+}
+
+const SMALL: usize = 0;
+const CAPITAL: usize = 1;
+const DIGIT: usize = 2;
+const SIGN: usize = 3;
+
+impl Makeup {
+    fn of(value: &[u8]) -> Self {
+        let mut makeup = Self::default();
+        let mut last = None;
+        for byte in value.iter().take(SAMPLE_BYTES) {
+            let kind = match byte {
+                b'a'..=b'z' => SMALL,
+                b'A'..=b'Z' => CAPITAL,
+                b'0'..=b'9' => DIGIT,
+                _ => SIGN,
+            };
+            makeup.has[kind] = true;
+            // What stands between words of a name is no change.
+            if matches!(byte, b'_' | b'-' | b'.' | b'/') {
+                last = None;
+                continue;
+            }
+            makeup.n_changes += usize::from(last.is_some_and(|last| last != kind));
+            last = Some(kind);
+        }
+        makeup
+    }
+}
+
+/// Whether a value looks made by a generator: letters and digits in turns, and many different ones.
+pub(crate) fn looks_random(value: &[u8], n_min: usize) -> bool {
+    let makeup = Makeup::of(value);
+    let n = value.len().min(SAMPLE_BYTES);
+    let bits_min = match n {
+        0..12 => 2.5,
+        12..20 => 2.9,
+        _ => 3.1,
+    };
+    value.len() >= n_min
+        && makeup.has[DIGIT]
+        && (makeup.has[SMALL] || makeup.has[CAPITAL])
+        && makeup.n_changes * 5 >= n
+        && bits(value) >= bits_min
+}
+
+/// Whether a value could be a password that a person was told to make hard: three kinds of characters.
+pub(crate) fn looks_chosen(value: &[u8]) -> bool {
+    let makeup = Makeup::of(value);
+    value.len() >= 8
+        && makeup.has.iter().filter(|has| **has).count() >= 3
+        && makeup.n_changes >= 3
+        && bits(value) >= 2.5
+}

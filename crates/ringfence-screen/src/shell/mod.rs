@@ -1,0 +1,165 @@
+//! What a shell command line would run: a flat list of simple commands, seen through pipes, lists, subshells, substitutions,
+//! loops, functions, here-documents, and programs that run other programs (`sudo`, `xargs`, `bash -c`).
+//!
+//! Used for rules, risk and records, never as the boundary (the jail is). Never guesses: what cannot be read is listed in
+//! [`Shape::opaque`] with the reason. Runs nothing, expands no variable, looks at no file.
+
+mod bounds;
+mod braces;
+mod redirects;
+mod scripts;
+mod shells;
+mod tree;
+mod words;
+mod wrappers;
+
+use serde::Serialize;
+
+pub use bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX};
+pub use words::{Part, Word};
+
+/// What a command line would run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Every simple command in it, in the order they are written. One that runs another comes before it: `sudo rm x` gives
+    /// `sudo rm x` and `rm x`.
+    pub commands: Vec<Simple>,
+    /// What could not be read, and why.
+    pub opaque: Vec<Reason>,
+}
+
+/// One simple command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Simple {
+    /// The program and its arguments. Empty where there are only assignments or redirections.
+    pub words: Vec<Word>,
+    /// Variables set for it, or for the shell.
+    pub assignments: Vec<Assignment>,
+    /// Files it is connected to.
+    pub redirects: Vec<Redirect>,
+    /// The programs that run it, outermost first: `sudo`, `xargs`, `bash`.
+    pub within: Vec<String>,
+    /// Programs whose output is its input, by the pipe in front of it, the nearest eight, nearest last.
+    pub fed_by: Vec<String>,
+}
+
+/// A variable and its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Assignment {
+    /// The variable.
+    pub name: String,
+    /// Its value.
+    pub value: Word,
+}
+
+/// A redirection from or to a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Redirect {
+    /// Which way.
+    pub direction: Direction,
+    /// The file.
+    pub path: Word,
+}
+
+/// Which way a redirection goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// `<`
+    Read,
+    /// `>`, `>|`, `&>`
+    Write,
+    /// `>>`
+    Append,
+    /// `<>`
+    ReadWrite,
+}
+
+/// Why a part could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "why")]
+pub enum Reason {
+    /// More bytes than are read.
+    TooLong,
+    /// More nesting than is followed.
+    TooDeep,
+    /// More commands than are listed.
+    TooMany,
+    /// Not the grammar of a shell.
+    Syntax {
+        /// What the parser said.
+        message: String,
+    },
+    /// The program is an expansion: `$cmd x`.
+    UnknownProgram {
+        /// What is known of it.
+        program: String,
+    },
+    /// A script is given whose text is an expansion: `eval "$x"`, `bash -c "$x"`.
+    UnknownScript {
+        /// Who would run it.
+        program: String,
+    },
+    /// A shell takes its commands from its input.
+    ShellReadsInput {
+        /// The shell.
+        program: String,
+        /// What feeds it, empty where it is the caller's own input.
+        from: String,
+    },
+    /// A program of another language is given as text: `python -c`.
+    OtherLanguage {
+        /// The interpreter.
+        program: String,
+    },
+    /// A program that is not known as one that runs others is handed a shell with a script.
+    UnknownWrapper {
+        /// The program.
+        program: String,
+    },
+}
+
+/// Reads a command line.
+///
+/// ```
+/// let shape = ringfence_screen::shell::shape("echo hi | sudo tee /etc/motd");
+/// let programs: Vec<_> = shape.commands.iter().filter_map(|c| c.program()).collect();
+/// assert_eq!(programs, ["echo", "sudo", "tee"]);
+/// assert!(shape.opaque.is_empty());
+/// ```
+pub fn shape(command: &str) -> Shape {
+    let mut found = tree::Found::default();
+    scripts::read(command, &tree::Place::default(), &mut found);
+    found.shape
+}
+
+/// Reads a list of words that is executed without a shell: nothing in them is expanded.
+pub fn shape_of_argv(argv: &[String]) -> Shape {
+    let mut found = tree::Found::default();
+    if argv.iter().map(String::len).sum::<usize>() > COMMAND_BYTES_MAX {
+        found.opaque(Reason::TooLong);
+        return found.shape;
+    }
+    let words = argv.iter().map(|word| Word::known(word)).collect();
+    let simple = Simple { words, ..Simple::default() };
+    wrappers::add(simple, &tree::Place::default(), &mut found);
+    found.shape
+}
+
+impl Simple {
+    /// The program's name without its directory, where it is known.
+    pub fn program(&self) -> Option<&str> {
+        let name = self.words.first()?.text()?;
+        Some(name.rsplit('/').next().unwrap_or(name))
+    }
+
+    /// The arguments, without the program.
+    pub fn arguments(&self) -> &[Word] {
+        self.words.get(1..).unwrap_or_default()
+    }
+
+    /// Whether an argument is exactly this.
+    pub fn has_argument(&self, text: &str) -> bool {
+        self.arguments().iter().any(|word| word.text() == Some(text))
+    }
+}

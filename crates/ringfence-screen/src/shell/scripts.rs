@@ -1,0 +1,44 @@
+//! From the text of a script to its tree, within bounds.
+
+use brush_parser::{Parser, ParserOptions, Token, TokenizerOptions, uncached_tokenize_str};
+
+use super::Reason;
+use super::bounds::{self, COMMAND_BYTES_MAX};
+use super::tree::{Found, Place};
+
+/// Characters of a parser's message that are kept.
+const MESSAGE_CHARS_MAX: usize = 120;
+
+/// Reads a script at this place and adds what it would run.
+pub(crate) fn read(script: &str, place: &Place, found: &mut Found) {
+    if place.is_too_deep() {
+        return found.opaque(Reason::TooDeep);
+    }
+    if script.len() > COMMAND_BYTES_MAX || !found.may_read(script.len()) {
+        return found.opaque(Reason::TooLong);
+    }
+    if script.contains('\0') {
+        return found.opaque(Reason::Syntax { message: "a null byte".into() });
+    }
+    let answer = bounds::with_stack(script, || match parse(script) {
+        Ok(program) => found.program(&program, place),
+        Err(reason) => found.opaque(reason),
+    });
+    if answer.is_none() {
+        found.opaque(Reason::TooDeep);
+    }
+}
+
+fn parse(script: &str) -> Result<brush_parser::ast::Program, Reason> {
+    let syntax = |message: String| Reason::Syntax {
+        message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+    };
+    let tokens = uncached_tokenize_str(script, &TokenizerOptions::default())
+        .map_err(|e| syntax(e.to_string()))?;
+    let signs = tokens.iter().map(|token| (matches!(token, Token::Operator(..)), token.to_str()));
+    if bounds::is_script_too_deep(signs) {
+        return Err(Reason::TooDeep);
+    }
+    let options = ParserOptions::default();
+    Parser::new(script.as_bytes(), &options).parse_program().map_err(|e| syntax(e.to_string()))
+}

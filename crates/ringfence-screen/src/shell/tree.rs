@@ -1,0 +1,352 @@
+//! Walks the tree of a script and lists its simple commands.
+
+use brush_parser::ast;
+
+use super::bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX};
+use super::words::{self, Word};
+use super::{Assignment, Reason, Shape, Simple, scripts, wrappers};
+
+/// Programs in front of a pipe that are remembered, the nearest ones.
+const FEEDERS_MAX: usize = 8;
+
+/// Where a command stands.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// How deep in commands of commands.
+    depth: usize,
+    /// The programs that run it, outermost first.
+    pub(crate) within: Vec<String>,
+    /// Programs whose output is its input.
+    pub(crate) fed_by: Vec<String>,
+    /// The text on its input, where it is known: a here-document, or what `echo` in front of it says.
+    pub(crate) input: Option<Input>,
+}
+
+/// What a command reads, where its own line says it.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    /// This text.
+    Text(String),
+    /// A text with gaps, or a file.
+    Hidden(String),
+}
+
+impl Place {
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.depth > DEPTH_MAX
+    }
+
+    /// One level further in; its input stays what it is.
+    pub(crate) fn deeper(&self) -> Self {
+        Self { depth: self.depth + 1, ..self.clone() }
+    }
+
+    /// One level further in, run by a program.
+    pub(crate) fn under(&self, program: &str) -> Self {
+        let mut place = self.deeper();
+        place.within.push(program.to_owned());
+        place
+    }
+}
+
+/// What has been found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) shape: Shape,
+    n_bytes_read: usize,
+}
+
+impl Found {
+    /// Notes a reason once.
+    pub(crate) fn opaque(&mut self, reason: Reason) {
+        if !self.shape.opaque.contains(&reason) && self.shape.opaque.len() < COMMANDS_MAX {
+            self.shape.opaque.push(reason);
+        }
+    }
+
+    /// Whether so many bytes more may be parsed: each level reads its text again, and no more levels than are followed.
+    pub(crate) fn may_read(&mut self, n_bytes: usize) -> bool {
+        self.n_bytes_read += n_bytes;
+        self.n_bytes_read <= COMMAND_BYTES_MAX * DEPTH_MAX
+    }
+
+    /// Lists a command; false when the list is full.
+    pub(crate) fn list(&mut self, simple: Simple) -> bool {
+        let room = self.shape.commands.len() < COMMANDS_MAX;
+        if room {
+            self.shape.commands.push(simple);
+        } else {
+            self.opaque(Reason::TooMany);
+        }
+        room
+    }
+
+    pub(crate) fn program(&mut self, program: &ast::Program, place: &Place) {
+        for list in &program.complete_commands {
+            self.compound_list(list, place);
+        }
+    }
+
+    fn compound_list(&mut self, list: &ast::CompoundList, place: &Place) {
+        for item in &list.0 {
+            for (_, pipeline) in &item.0 {
+                self.pipeline(pipeline, place);
+            }
+        }
+    }
+
+    fn pipeline(&mut self, pipeline: &ast::Pipeline, place: &Place) {
+        let mut place = place.clone();
+        for (at, command) in pipeline.seq.iter().enumerate() {
+            let first = self.shape.commands.len();
+            if first >= COMMANDS_MAX {
+                return self.opaque(Reason::TooMany);
+            }
+            self.command(command, &place);
+            if at + 1 == pipeline.seq.len() {
+                break;
+            }
+            let new = &self.shape.commands[first.min(self.shape.commands.len())..];
+            // What it says is known only of a lone `echo`.
+            place.input = match (command, new) {
+                (ast::Command::Simple(_), [echo]) => Some(said_by(echo)),
+                _ => Some(Input::Hidden(
+                    new.last().and_then(Simple::program).unwrap_or("…").to_owned(),
+                )),
+            };
+            place
+                .fed_by
+                .extend(new.iter().map(|simple| simple.program().unwrap_or("…").to_owned()));
+            let n_old = place.fed_by.len().saturating_sub(FEEDERS_MAX);
+            place.fed_by.drain(..n_old);
+        }
+    }
+
+    fn command(&mut self, command: &ast::Command, place: &Place) {
+        match command {
+            ast::Command::Simple(simple) => self.simple(simple, place),
+            ast::Command::Compound(compound, redirects) => {
+                let place = self.redirected(redirects.as_ref(), place);
+                self.compound(compound, &place);
+            }
+            ast::Command::Function(function) => {
+                // A body that may run, under a name of its own; where it is called the name alone says little.
+                let place = self.redirected(function.body.1.as_ref(), place);
+                self.compound(&function.body.0, &place);
+            }
+            ast::Command::ExtendedTest(test, redirects) => {
+                self.redirected(redirects.as_ref(), place);
+                self.test(&test.expr, place);
+            }
+        }
+    }
+
+    /// The redirections of a group: listed as a command without words, and its input made known to those inside.
+    fn redirected(&mut self, redirects: Option<&ast::RedirectList>, place: &Place) -> Place {
+        let mut place = place.clone();
+        let Some(redirects) = redirects else { return place };
+        let mut simple = Simple { within: place.within.clone(), ..Simple::default() };
+        for redirect in &redirects.0 {
+            self.redirect(redirect, &mut simple, &mut place);
+        }
+        if !simple.redirects.is_empty() {
+            self.list(simple);
+        }
+        place
+    }
+
+    fn compound(&mut self, compound: &ast::CompoundCommand, place: &Place) {
+        use ast::CompoundCommand as C;
+        match compound {
+            C::Arithmetic(arithmetic) => self.arithmetic(&arithmetic.expr, place),
+            C::ArithmeticForClause(clause) => {
+                for part in
+                    [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten()
+                {
+                    self.arithmetic(part, place);
+                }
+                self.compound_list(&clause.body.list, place);
+            }
+            C::BraceGroup(group) => self.compound_list(&group.list, place),
+            C::Subshell(subshell) => self.compound_list(&subshell.list, place),
+            C::ForClause(clause) => {
+                for word in clause.values.iter().flatten() {
+                    self.word(word, place);
+                }
+                self.compound_list(&clause.body.list, place);
+            }
+            C::CaseClause(clause) => {
+                self.word(&clause.value, place);
+                for case in &clause.cases {
+                    for pattern in &case.patterns {
+                        self.word(pattern, place);
+                    }
+                    if let Some(list) = &case.cmd {
+                        self.compound_list(list, place);
+                    }
+                }
+            }
+            C::IfClause(clause) => {
+                self.compound_list(&clause.condition, place);
+                self.compound_list(&clause.then, place);
+                for other in clause.elses.iter().flatten() {
+                    if let Some(condition) = &other.condition {
+                        self.compound_list(condition, place);
+                    }
+                    self.compound_list(&other.body, place);
+                }
+            }
+            C::WhileClause(clause) | C::UntilClause(clause) => {
+                self.compound_list(&clause.0, place);
+                self.compound_list(&clause.1.list, place);
+            }
+            C::Coprocess(coprocess) => self.command(&coprocess.body, place),
+        }
+    }
+
+    fn test(&mut self, test: &ast::ExtendedTestExpr, place: &Place) {
+        use ast::ExtendedTestExpr as T;
+        match test {
+            T::And(left, right) | T::Or(left, right) => {
+                self.test(left, place);
+                self.test(right, place);
+            }
+            T::Not(inner) | T::Parenthesized(inner) => self.test(inner, place),
+            T::UnaryTest(_, word) => drop(self.word(word, place)),
+            T::BinaryTest(_, left, right) => {
+                self.word(left, place);
+                self.word(right, place);
+            }
+        }
+    }
+
+    fn arithmetic(&mut self, expression: &ast::UnexpandedArithmeticExpr, place: &Place) {
+        let mut scripts = Vec::new();
+        words::inner_scripts(&expression.value, &mut scripts);
+        self.inner(&scripts, place);
+    }
+
+    fn simple(&mut self, command: &ast::SimpleCommand, place: &Place) {
+        let mut simple = Simple {
+            within: place.within.clone(),
+            fed_by: place.fed_by.clone(),
+            ..Simple::default()
+        };
+        let mut place = place.clone();
+        for item in command.prefix.iter().flat_map(|prefix| &prefix.0) {
+            self.item(item, &mut simple, &mut place);
+        }
+        if let Some(word) = &command.word_or_name {
+            let words = self.word(word, &place);
+            simple.words.extend(words);
+        }
+        for item in command.suffix.iter().flat_map(|suffix| &suffix.0) {
+            self.item(item, &mut simple, &mut place);
+        }
+        wrappers::add(simple, &place, self);
+    }
+
+    fn item(
+        &mut self,
+        item: &ast::CommandPrefixOrSuffixItem,
+        simple: &mut Simple,
+        place: &mut Place,
+    ) {
+        use ast::CommandPrefixOrSuffixItem as Item;
+        match item {
+            Item::IoRedirect(redirect) => self.redirect(redirect, simple, place),
+            Item::Word(word) => {
+                let words = self.word(word, place);
+                simple.words.extend(words);
+            }
+            Item::AssignmentWord(assignment, word) => {
+                let value = self.assignment(assignment, place);
+                if simple.words.is_empty() {
+                    simple.assignments.push(value);
+                } else {
+                    // Behind a program it is an argument: `export A=b`, `env A=b c`.
+                    let words = words::expand(&word.value).words;
+                    simple.words.extend(words);
+                }
+            }
+            Item::ProcessSubstitution(_, subshell) => {
+                self.process_substitution(subshell, place);
+                simple.words.push(Word::unknown());
+            }
+        }
+    }
+
+    fn assignment(&mut self, assignment: &ast::Assignment, place: &Place) -> Assignment {
+        let name = match &assignment.name {
+            ast::AssignmentName::VariableName(name) => name.clone(),
+            ast::AssignmentName::ArrayElementName(name, index) => {
+                let mut scripts = Vec::new();
+                words::inner_scripts(index, &mut scripts);
+                self.inner(&scripts, place);
+                name.clone()
+            }
+        };
+        let value = match &assignment.value {
+            ast::AssignmentValue::Scalar(word) => {
+                let words = self.word(word, place);
+                words.into_iter().next().unwrap_or_default()
+            }
+            ast::AssignmentValue::Array(items) => {
+                for (key, word) in items {
+                    if let Some(key) = key {
+                        self.word(key, place);
+                    }
+                    self.word(word, place);
+                }
+                Word::unknown()
+            }
+        };
+        Assignment { name, value }
+    }
+
+    pub(crate) fn process_substitution(&mut self, subshell: &ast::SubshellCommand, place: &Place) {
+        let mut place = place.deeper();
+        (place.input, place.fed_by) = (None, Vec::new());
+        if place.is_too_deep() {
+            return self.opaque(Reason::TooDeep);
+        }
+        self.compound_list(&subshell.list, &place);
+    }
+
+    /// What a word becomes; the commands inside it are read.
+    pub(crate) fn word(&mut self, word: &ast::Word, place: &Place) -> Vec<Word> {
+        let expanded = words::expand(&word.value);
+        self.inner(&expanded.scripts, place);
+        if expanded.broken {
+            self.opaque(Reason::TooDeep);
+        }
+        expanded.words
+    }
+
+    pub(crate) fn inner(&mut self, inner: &[String], place: &Place) {
+        let mut place = place.deeper();
+        (place.input, place.fed_by) = (None, Vec::new());
+        for script in inner {
+            scripts::read(script, &place, self);
+        }
+    }
+}
+
+/// What a command says, where it is `echo` or `printf` and all of it is known.
+fn said_by(command: &Simple) -> Input {
+    let program = command.program().unwrap_or("…");
+    let hidden = Input::Hidden(program.to_owned());
+    let words: Option<Vec<&str>> = command.arguments().iter().map(Word::text).collect();
+    match (program, words) {
+        ("echo", Some(words)) if !words.first().is_some_and(|w| w.starts_with('-')) => {
+            Input::Text(words.join(" "))
+        }
+        ("printf", Some(words)) if words.len() == 1 && !words[0].contains(['%', '\\']) => {
+            Input::Text(words[0].to_owned())
+        }
+        ("printf", Some(words)) if words.len() == 2 && matches!(words[0], "%s" | "%s\\n") => {
+            Input::Text(words[1].to_owned())
+        }
+        _ => hidden,
+    }
+}
