@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use ringfence_audit::{Entry, RunStatus};
 use ringfence_jail::Launcher;
 use ringfence_python::{Artifacts, Job, Pool};
+use ringfence_screen::decide::Rules;
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     CodePreset, CommandPreset, ErrorInfo, Outcome, Policy, Problem, ProblemKind, RunId, Span,
@@ -26,6 +27,7 @@ use crate::files::{
     WriteOptions, Written,
 };
 use crate::ids::fresh_id;
+use crate::intercept::{self, About, AlertSink, Interceptor};
 use crate::metrics::{Metrics, Now};
 use crate::place::Place;
 use crate::record::{self, Recorder};
@@ -33,6 +35,7 @@ use crate::sessions::{
     Live, Quota, Session, SessionInfo, SessionSettings, SessionState, Sessions, Swept,
     host_workspace,
 };
+use crate::watch::Seen;
 
 /// Tries of ours when our own side fails: never for what a program did.
 const TRIES_MAX: u32 = 3;
@@ -95,6 +98,9 @@ struct Inner {
     pools: Mutex<HashMap<CodePreset, Arc<Warm>>>,
     recorder: Recorder,
     metrics: Metrics,
+    interceptor: Interceptor,
+    redact_output: bool,
+    clock: Arc<dyn Clock>,
     admission: Admission,
     code: CodePolicy,
     command: Policy,
@@ -111,7 +117,6 @@ struct Warm {
 }
 
 /// How an engine is made.
-#[derive(Debug)]
 pub struct Builder {
     launcher: Launcher,
     place: Place,
@@ -122,6 +127,16 @@ pub struct Builder {
     sessions: SessionSettings,
     clock: Arc<dyn Clock>,
     n_parallel: usize,
+    rules: Rules,
+    watch: crate::watch::Settings,
+    sinks: Vec<AlertSink>,
+    redact_output: bool,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 impl Builder {
@@ -174,6 +189,34 @@ impl Builder {
         self
     }
 
+    /// What the operator allows and refuses, by tool, path and command.
+    #[must_use]
+    pub fn rules(mut self, rules: Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// What counts as out of the ordinary.
+    #[must_use]
+    pub fn watch(mut self, settings: crate::watch::Settings) -> Self {
+        self.watch = settings;
+        self
+    }
+
+    /// Tells this of every alert, besides the ledger and the log. Called on the call's thread: it must not wait for long.
+    #[must_use]
+    pub fn on_alert(mut self, sink: AlertSink) -> Self {
+        self.sinks.push(sink);
+        self
+    }
+
+    /// Takes secrets out of answers too; out of the ledger they are always taken.
+    #[must_use]
+    pub fn redact_output(mut self, redact: bool) -> Self {
+        self.redact_output = redact;
+        self
+    }
+
     /// How many programs at once shall find a warm worker.
     #[must_use]
     pub fn parallel(mut self, n: usize) -> Self {
@@ -194,6 +237,9 @@ impl Builder {
                 pools: Mutex::default(),
                 recorder: self.recorder,
                 metrics: Metrics::default(),
+                interceptor: Interceptor::new(self.rules, self.watch, self.sinks),
+                redact_output: self.redact_output,
+                clock: Arc::clone(&self.clock),
                 admission: Admission::new(self.admission, self.clock),
                 code: self.code,
                 command: self.command,
@@ -223,6 +269,10 @@ impl Engine {
             sessions: SessionSettings::default(),
             clock: Arc::new(HostClock),
             n_parallel: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            rules: Rules::default(),
+            watch: crate::watch::Settings::default(),
+            sinks: Vec::new(),
+            redact_output: false,
         }
     }
 
@@ -241,9 +291,20 @@ impl Engine {
             Err(outcome) => return Ran { outcome: *outcome, files: None },
         };
         let client = client.to_owned();
-        self.on_thread("execute_code", begun, move |inner, run_id, cancel| {
-            inner.code(&client, run_id, &call, cancel)
-        })
+        let look = |inner: &Inner, call: &CodeCall| {
+            let rules = &inner.code.rules;
+            let code = call.code.as_bytes();
+            About::Code(ringfence_screen::screen(code, rules.preset, &rules.extra_imports))
+        };
+        self.on_thread(
+            "execute_code",
+            begun,
+            call,
+            look,
+            move |inner, run_id, call, about, cancel| {
+                inner.code(&client, run_id, call, about, cancel)
+            },
+        )
         .await
     }
 
@@ -263,8 +324,11 @@ impl Engine {
             Err(outcome) => return Ran { outcome: *outcome, files: None },
         };
         let client = client.to_owned();
-        self.on_thread("run_command", begun, move |inner, run_id, cancel| {
-            let outcome = inner.command(&client, run_id, &call, cancel)?;
+        let look = |_: &Inner, call: &CommandCall| {
+            About::Command(call.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect())
+        };
+        self.on_thread("run_command", begun, call, look, move |inner, run_id, call, _, cancel| {
+            let outcome = inner.command(&client, run_id, call, cancel)?;
             Ok(Ran { outcome, files: None })
         })
         .await
@@ -520,11 +584,13 @@ impl Engine {
     }
 
     /// Takes the road on a thread that may wait; the future's end is the run's.
-    async fn on_thread(
+    async fn on_thread<C: Send + 'static>(
         &self,
         tool: &'static str,
         begun: Begun,
-        work: impl FnOnce(&Inner, RunId, &Cancel) -> Result<Ran, Problem> + Send + 'static,
+        call: C,
+        look: impl FnOnce(&Inner, &C) -> About + Send + 'static,
+        work: impl FnOnce(&Inner, RunId, &C, &About, &Cancel) -> Result<Ran, Problem> + Send + 'static,
     ) -> Ran {
         let Begun { run_id, entry, mut permit } = begun;
         let inner = Arc::clone(&self.inner);
@@ -534,6 +600,24 @@ impl Engine {
         };
         let road = move || {
             let began = Instant::now();
+            let about = look(&inner, &call);
+            let judged = inner.interceptor.judge(tool, &about);
+            let mut entry = entry.risk(intercept::word(judged.risk));
+            if !judged.words.is_empty() {
+                entry = entry.verdict(&judged.words);
+            }
+            let seen = Seen {
+                at_ms: 0,
+                client: entry.client.clone().unwrap_or_default(),
+                session: entry.session.clone(),
+                tool: tool.to_owned(),
+                status: Status::Ok,
+                duration_ms: 0,
+                code_sha256: entry.details.code_sha256.map(|digest| *digest.bytes()),
+                bytes_read: 0,
+                n_violations: 0,
+                traversal: judged.traversal,
+            };
             let begun = match inner.recorder.begin(entry) {
                 Ok(begun) => begun,
                 Err(problem) => {
@@ -541,11 +625,25 @@ impl Engine {
                     return Ran { outcome: *failed(run_id, &problem), files: None };
                 }
             };
-            let mut ran = work(&inner, run_id, &cancel)
+            let ran = match judged.refusal {
+                Some(problem) => Err(problem),
+                None => work(&inner, run_id, &call, &about, &cancel),
+            };
+            let mut ran = ran
                 .unwrap_or_else(|problem| Ran { outcome: *failed(run_id, &problem), files: None });
+            if inner.redact_output {
+                record::redact_outcome(&mut ran.outcome);
+            }
             begun.end(&mut ran.outcome);
-            inner.metrics.count(tool, ran.outcome.status.name(), began.elapsed());
+            let took = began.elapsed();
+            inner.metrics.count(tool, ran.outcome.status.name(), took);
             permit.judge(ran.outcome.status.into());
+            inner.notice(Seen {
+                status: ran.outcome.status,
+                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
+                ..seen
+            });
             ran
         };
         let ran = tokio::task::spawn_blocking(road).await;
@@ -583,20 +681,46 @@ impl Engine {
             if let Some(session) = session {
                 entry = entry.session(session);
             }
+            let about = summary.clone().map_or(About::Nothing, |path| About::Paths(vec![path]));
+            let judged = inner.interceptor.judge(tool, &about);
+            entry = entry.risk(intercept::word(judged.risk));
             if let Some(summary) = summary {
                 entry = entry.arguments(summary);
             }
+            let seen = Seen {
+                at_ms: 0,
+                client: entry.client.clone().unwrap_or_default(),
+                session: entry.session.clone(),
+                tool: tool.to_owned(),
+                status: Status::Ok,
+                duration_ms: 0,
+                code_sha256: None,
+                bytes_read: 0,
+                n_violations: 0,
+                traversal: judged.traversal,
+            };
             let began = Instant::now();
             let mut begun = inner.recorder.begin(entry)?;
-            let done = work(&inner, &mut begun);
+            let done = match judged.refusal {
+                Some(problem) => Err(problem),
+                None => work(&inner, &mut begun),
+            };
             let status = match &done {
                 Ok(_) => RunStatus::Ok,
                 Err(problem) if problem.kind == ProblemKind::Internal => RunStatus::Failed,
                 Err(_) => RunStatus::Error,
             };
             begun.end_with(status)?;
-            inner.metrics.count(tool, status.word(), began.elapsed());
+            let took = began.elapsed();
+            inner.metrics.count(tool, status.word(), took);
             permit.judge(Verdict::Fine);
+            inner.notice(Seen {
+                status: intercept::status_of(done.as_ref().map(|_| ())),
+                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                traversal: seen.traversal
+                    || done.as_ref().is_err_and(|problem| problem.code == "path_outside"),
+                ..seen
+            });
             done
         })
         .await
@@ -624,14 +748,13 @@ impl Inner {
         client: &str,
         run_id: RunId,
         call: &CodeCall,
+        about: &About,
         cancel: &Cancel,
     ) -> Result<Ran, Problem> {
         let policy = &self.code;
-        let verdict = ringfence_screen::screen(
-            call.code.as_bytes(),
-            policy.rules.preset,
-            &policy.rules.extra_imports,
-        );
+        let About::Code(verdict) = about else {
+            return Err(Problem::internal("unscreened", "the program was not screened"));
+        };
         let mut job = Job {
             code: call.code.clone().into_bytes(),
             stdin: call.stdin.clone(),
@@ -650,7 +773,7 @@ impl Inner {
             let mut outcome = if verdict.safe {
                 self.cell(&session, &mut job, cancel)?
             } else {
-                self.warm()?.fence.blocked(run_id, &verdict)
+                self.warm()?.fence.blocked(run_id, verdict)
             };
             outcome.run_id = run_id;
             outcome.session_id = Some(session.id.to_string());
@@ -658,7 +781,7 @@ impl Inner {
         }
         let warm = self.warm()?;
         if !verdict.safe {
-            return Ok(Ran { outcome: warm.fence.blocked(run_id, &verdict), files: None });
+            return Ok(Ran { outcome: warm.fence.blocked(run_id, verdict), files: None });
         }
         let (outcome, files) = self.retried(|| {
             let ran = warm.fence.run_screened(
@@ -762,6 +885,11 @@ impl Inner {
         }
         outcome.session_id = session.map(|session| session.id.to_string());
         Ok(outcome)
+    }
+
+    /// Looks at a call that has ended.
+    fn notice(&self, seen: Seen) {
+        self.interceptor.notice(&self.recorder, &Seen { at_ms: self.clock.now_ms(), ..seen });
     }
 
     /// The workers of the policy, started when they are first needed.

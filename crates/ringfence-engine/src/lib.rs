@@ -25,6 +25,7 @@ mod command;
 mod engine;
 pub mod files;
 mod ids;
+mod intercept;
 mod launched;
 mod metrics;
 mod place;
@@ -38,9 +39,11 @@ pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_o
 pub use command::{Fence, HeadStart, Io, outcome};
 pub use engine::{Builder, CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};
+pub use intercept::AlertSink;
 pub use place::Place;
 pub use record::{Begun, Recorder, redact};
 pub use ringfence_jail::Launcher;
+pub use ringfence_screen::decide::Rules;
 pub use sessions::{
     Daily, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions, Swept, Today,
 };

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use ringfence_audit::{Entry, Ledger, RunStatus, Settings};
+use ringfence_screen::redact::Redactor;
 use ringfence_spec::{AuditState, ErrorInfo, Outcome, Problem, Status};
 
 /// The ledger, or the operator's decision to have none.
@@ -60,9 +61,31 @@ impl Recorder {
     }
 }
 
+/// Shorter than every secret that does not say what it is.
+const SHORT: usize = 16;
+
 /// Takes secrets out of what is written down.
 pub fn redact(text: &str) -> Cow<'_, str> {
-    Cow::Borrowed(text)
+    // The tables take longer to make than a short run may pay; nothing so short and plain is a secret.
+    if text.len() < SHORT && !text.contains([':', '=']) {
+        return Cow::Borrowed(text);
+    }
+    Redactor::new().redact(text).text
+}
+
+/// The same for everything that an answer says.
+pub(crate) fn redact_outcome(outcome: &mut Outcome) {
+    let clean = |text: &mut String| {
+        if let Cow::Owned(clean) = redact(text) {
+            *text = clean;
+        }
+    };
+    clean(&mut outcome.stdout);
+    clean(&mut outcome.stderr);
+    outcome.value.iter_mut().for_each(clean);
+    if let Some(exception) = &mut outcome.exception {
+        clean(&mut exception.message);
+    }
 }
 
 /// An end that could not be written is told in the answer.

@@ -121,3 +121,53 @@ pub(crate) fn without_a_ledger_nothing_runs(world: &World) {
         assert_eq!((outcome.status, outcome.ran), (Status::Failed, Ran::No), "{outcome:?}");
     });
 }
+
+pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let rules = r#"{"deny": [{"name": "no-push", "commands": [{"program": "git", "arguments": ["push"]}]},
+                             {"name": "no-keys", "tools": ["read_file"], "paths": ["**/*.pem"]}]}"#;
+    let n_told = std::sync::Arc::new(AtomicUsize::new(0));
+    let told = std::sync::Arc::clone(&n_told);
+    let sink: ringfence_engine::AlertSink = Box::new(move |_| {
+        told.fetch_add(1, Ordering::SeqCst);
+    });
+    let engine =
+        world.builder().rules(serde_json::from_str(rules).unwrap()).on_alert(sink).build().unwrap();
+    on_runtime(async {
+        let outcome = engine.command("ann", shell("true && git push")).await.outcome;
+        assert_eq!((outcome.status, outcome.ran), (Status::Blocked, Ran::No), "{outcome:?}");
+        assert!(outcome.error.unwrap().message.contains("no-push"));
+        let outcome = engine.command("ann", shell("echo git push")).await.outcome;
+        assert_eq!(outcome.stdout, "git push\n");
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let read = |path: &'static str| engine.file_read("ann", &id, path.into(), 0, None);
+        assert_eq!(read("a/key.pem").await.unwrap_err().code, "rule");
+        assert_eq!(read("../../etc/passwd").await.unwrap_err().code, "path_outside");
+    });
+    assert!(n_told.load(Ordering::SeqCst) > 0, "leaving the workspace is told");
+    let rows = world.rows();
+    let alert = rows.iter().find(|row| row.kind == Some(ringfence_audit::Kind::Alert)).unwrap();
+    assert_eq!(alert.client.as_deref(), Some("ann"));
+    assert!(rows.iter().all(|row| row.run_id.is_none() || row.risk.is_some()), "{rows:#?}");
+}
+
+pub(crate) fn secrets_are_not_written_down(world: &World) {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    let engine = world.builder().redact_output(true).build().unwrap();
+    let ran = on_runtime(engine.command("ann", shell(&format!("echo token {secret}"))));
+    assert_eq!(ran.outcome.status, Status::Ok);
+    assert!(!ran.outcome.stdout.contains(&secret), "{}", ran.outcome.stdout);
+    let ran = on_runtime(engine.execute("ann", code(&format!("print('{secret}')"))));
+    assert!(!ran.outcome.stdout.contains(&secret), "{}", ran.outcome.stdout);
+    drop(engine);
+    let mut pending = vec![world.ledger()];
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            pending.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{path:?} holds the secret");
+        }
+    }
+}

@@ -18,6 +18,8 @@ const TESTS: &[(&str, Test)] = &[
     ("a_client_can_only_narrow_its_time", calls::a_client_can_only_narrow_its_time),
     ("a_dropped_call_ends_its_processes", calls::a_dropped_call_ends_its_processes),
     ("a_rejected_call_says_when_to_come_again", calls::a_rejected_call_says_when_to_come_again),
+    ("rules_refuse_and_alerts_are_raised", calls::rules_refuse_and_alerts_are_raised),
+    ("secrets_are_not_written_down", calls::secrets_are_not_written_down),
     ("without_a_ledger_nothing_runs", calls::without_a_ledger_nothing_runs),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
     ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),

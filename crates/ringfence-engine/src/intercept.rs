@@ -1,0 +1,132 @@
+//! Before a call: what the operator's rules say of it and how risky it is. After it: whether it was out of the ordinary.
+//! Every call of every face passes here; what holds is the jail behind it.
+
+use std::sync::{Mutex, PoisonError};
+
+use ringfence_audit::Entry;
+use ringfence_screen::decide::{self, Call, Rules};
+use ringfence_screen::{Verdict as CodeVerdict, shell};
+use ringfence_spec::{Problem, Risk, Status};
+
+use crate::record::Recorder;
+use crate::watch::{Alert, Seen, Settings, Watch};
+
+/// Where alerts go besides the ledger.
+pub type AlertSink = Box<dyn Fn(&Alert) + Send + Sync>;
+
+/// Rules, risk and watch.
+pub(crate) struct Interceptor {
+    rules: Rules,
+    watch: Mutex<Watch>,
+    sinks: Vec<AlertSink>,
+}
+
+impl std::fmt::Debug for Interceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Interceptor").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// What a call is about.
+#[derive(Clone, Debug)]
+pub(crate) enum About {
+    /// Code, and what screening said of it.
+    Code(CodeVerdict),
+    /// A command.
+    Command(Vec<String>),
+    /// Paths.
+    Paths(Vec<String>),
+    /// Nothing that rules look at.
+    Nothing,
+}
+
+/// What is to be done with a call.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) risk: Risk,
+    /// In words, for the record.
+    pub(crate) words: String,
+    /// Why it must not run.
+    pub(crate) refusal: Option<Problem>,
+    /// Whether a path in it tried to leave its place.
+    pub(crate) traversal: bool,
+}
+
+impl Interceptor {
+    pub(crate) fn new(rules: Rules, watch: Settings, sinks: Vec<AlertSink>) -> Self {
+        Self { rules, watch: Mutex::new(Watch::new(watch)), sinks }
+    }
+
+    /// Decides a call.
+    pub(crate) fn judge(&self, tool: &str, about: &About) -> Judged {
+        let shape = match about {
+            About::Command(argv) => Some(shell::shape_of_argv(argv)),
+            _ => None,
+        };
+        let paths: Vec<&str> = match about {
+            About::Paths(paths) => paths.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let call = Call {
+            tool,
+            paths: &paths,
+            shape: shape.as_ref(),
+            cwd: "/workspace",
+            ..Call::default()
+        };
+        let code = match about {
+            About::Code(verdict) => Some(verdict),
+            _ => None,
+        };
+        let rated = decide::risk(&call, code);
+        let (words, refusal) = match self.rules.decide(&call) {
+            decide::Verdict::Allowed => (rated.why, None),
+            decide::Verdict::Denied { rule, reason, hint } => {
+                let message = format!("the operator's rule `{rule}` refuses this call: {reason}");
+                let problem = Problem::refused("rule", message.clone());
+                let problem = if hint.is_empty() { problem } else { problem.hint(hint) };
+                (message, Some(problem))
+            }
+        };
+        let traversal = paths.iter().any(|path| path.split('/').any(|part| part == ".."));
+        Judged { risk: rated.risk, words, refusal, traversal }
+    }
+
+    /// Looks at a call that has ended; what is out of the ordinary is written down, logged and told.
+    pub(crate) fn notice(&self, recorder: &Recorder, seen: &Seen) {
+        let alerts = self.watch.lock().unwrap_or_else(PoisonError::into_inner).see(seen);
+        for alert in &alerts {
+            tracing::warn!(rule = alert.rule, subject = %alert.subject, "{}", alert.message);
+            let entry = Entry::alert(alert.rule, &alert.message).client(&seen.client);
+            let entry = entry.risk(word(alert.risk));
+            let entry = match &seen.session {
+                Some(session) => entry.session(session),
+                None => entry,
+            };
+            // The call itself is written down already; an alert that cannot be is still told.
+            let _ = recorder.note(&entry);
+            for sink in &self.sinks {
+                sink(alert);
+            }
+        }
+    }
+}
+
+/// The ledger's word for a risk.
+pub(crate) fn word(risk: Risk) -> ringfence_audit::Risk {
+    match risk {
+        Risk::Low => ringfence_audit::Risk::Low,
+        Risk::Medium => ringfence_audit::Risk::Medium,
+        Risk::High => ringfence_audit::Risk::High,
+    }
+}
+
+/// How a call without an outcome ended, for the watch.
+pub(crate) fn status_of(done: Result<(), &Problem>) -> Status {
+    match done {
+        Ok(()) => Status::Ok,
+        Err(problem) if problem.kind == ringfence_spec::ProblemKind::Internal => Status::Failed,
+        Err(problem) if problem.kind == ringfence_spec::ProblemKind::Refused => Status::Blocked,
+        Err(_) => Status::Error,
+    }
+}
