@@ -353,9 +353,16 @@ fn ordinary_code_and_prose_stay() {
     assert!(n_files > 300 && n_bytes > 1 << 20, "{n_files} files, {n_bytes} bytes");
 }
 
+/// What this thread has used of a processor: a busy machine must not look like a slow search.
+fn cpu_ms() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+}
+
 #[test]
 fn a_text_of_nothing_but_beginnings_is_read_once() {
-    let size = if cfg!(debug_assertions) { 1 << 20 } else { 10 << 20 };
+    // Unoptimised code is given less: a quadratic search of this much would still take minutes.
+    let size = if cfg!(debug_assertions) { 128 << 10 } else { 10 << 20 };
     for piece in [
         "sk-",
         "eyJ",
@@ -372,6 +379,8 @@ fn a_text_of_nothing_but_beginnings_is_read_once() {
         "machine a login ",
         "AKIA",
         "Bearer ",
+        "sk_live_",
+        "glpat-",
         "ghp_ghp_",
         "xoxb-",
         "SG.",
@@ -385,11 +394,11 @@ fn a_text_of_nothing_but_beginnings_is_read_once() {
         "\n",
     ] {
         let text = piece.repeat(size / piece.len());
-        let begun = std::time::Instant::now();
+        let begun = cpu_ms();
         let clean = Redactor::new().redact(&text);
-        let took = begun.elapsed();
+        let took_ms = cpu_ms() - begun;
         assert!(clean.text.len() <= text.len() * GROWTH_MAX);
-        assert!(took.as_millis() < 1000, "{piece:?}: {took:?}");
+        assert!(took_ms < 1000, "{piece:?}: {took_ms} ms");
     }
 }
 

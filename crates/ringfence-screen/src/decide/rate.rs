@@ -95,6 +95,13 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
 });
 
 fn of_path(path: &Word, writing: bool) -> Option<(Risk, &'static str)> {
+    // Every pattern begins at the root or names a hidden file: most words need no look.
+    let shown = path.shown();
+    let hidden =
+        shown.split('/').any(|part| part.len() > 2 && part.starts_with('.') && part != "..");
+    if !hidden && !shown.starts_with('/') {
+        return None;
+    }
     let is = |globs: &[Glob]| globs.iter().any(|glob| glob.matches_path(path, Gaps::Differ));
     if writing && is(&PATTERNS.startup) {
         return Some((Risk::High, "runs by itself or says who may come in"));
@@ -102,8 +109,6 @@ fn of_path(path: &Word, writing: bool) -> Option<(Risk, &'static str)> {
     if is(&PATTERNS.secrets) {
         return Some((Risk::High, "holds secrets"));
     }
-    let hidden =
-        path.shown().split('/').any(|part| part.len() > 2 && part.starts_with('.') && part != "..");
     (writing && hidden).then_some((Risk::Medium, "is a hidden file"))
 }
 

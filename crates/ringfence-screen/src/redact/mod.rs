@@ -15,9 +15,9 @@ mod random;
 mod rules;
 
 use std::borrow::Cow;
-
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
 use chars::Runs;
 use rules::{RULES, Rule, Tail};
@@ -122,6 +122,11 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     }
     let automaton = AhoCorasickBuilder::new()
         .ascii_case_insensitive(true)
+        // The kind that is made fastest: a command that runs once makes it for one small text.
+        .kind(Some(AhoCorasickKind::NoncontiguousNFA))
+        // Deeper costs time to make, none costs a list to walk for every byte of text.
+        .dense_depth(1)
+        .prefilter(false)
         .build(prefixes)
         .expect("a few hundred short literals");
     Tables { automaton, owners }
