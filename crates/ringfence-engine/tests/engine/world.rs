@@ -47,7 +47,9 @@ impl World {
         Engine::builder(launcher)
             .place(place)
             .code_policy(policy(CodePreset::Open))
-            .recorder(Recorder::open(&self.ledger(), Settings::new(ringfence_engine::redact)).unwrap())
+            .recorder(
+                Recorder::open(&self.ledger(), Settings::new(ringfence_engine::redact)).unwrap(),
+            )
             .admission(AdmissionSettings::default())
             .clock(Arc::clone(&self.clock) as Arc<dyn ringfence_engine::clock::Clock>)
             .parallel(1)
