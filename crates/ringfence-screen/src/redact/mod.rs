@@ -1,7 +1,7 @@
 //! Takes secrets out of text before it is shown or written down (layers 7 and 8): provider keys, tokens, private keys,
 //! passwords in addresses and assignments. Each becomes `[redacted:RULE]`; what stands around it stays.
 //!
-//! One pass of an automaton finds how secrets begin ([`rules`]), a small matcher looks at what follows. Time is linear in the
+//! One pass of an automaton finds how secrets begin (`rules`), a small matcher looks at what follows. Time is linear in the
 //! text whatever the text is. Never reports a secret, not even in part: a [`Hit`] is a rule and a count.
 //!
 //! Judges text by its look: a secret that looks like a word passes, and a random string behind `token=` does not.
