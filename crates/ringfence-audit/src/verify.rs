@@ -63,6 +63,16 @@ struct Check {
 impl Check {
     /// Every row of the database, in ranges read at once.
     fn database(&mut self, snapshot: &mut Snapshot<'_>) -> Result<(), Problem> {
+        // Numbers begin at 1; what stands before is in no chain, and would be shown all the same.
+        if let Some(db) = snapshot.connections.first() {
+            let found = db.query_row("select min(seq) from entries where seq < 1", [], |row| {
+                row.get::<_, Option<i64>>(0)
+            });
+            if let Some(seq) = snapshot.sql(found)? {
+                let text = format!("row {seq} is there, and the first row is 1");
+                self.findings.push(Finding::new(seq, Fault::Inserted, text));
+            }
+        }
         let n = i64::try_from(snapshot.connections.len()).unwrap_or(1).max(1);
         // Whole blocks, so that one thread has all rows of a block.
         let share = (snapshot.rows / n / BLOCK_ROWS + 1) * BLOCK_ROWS;

@@ -414,6 +414,7 @@ impl CodeFence {
         let run_id = some_id();
         let undone = "the cell was undone; the session keeps the variables it had before";
         let mut judged = match cell.ended {
+            CellEnd::Memory if cell.said.is_none() => memory_passed(&self.ground.limits),
             CellEnd::Kept | CellEnd::Memory => {
                 judge(&self.ground.limits, timeout, Ended::Done, cell.said.as_ref())
             }
@@ -541,6 +542,7 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
             Judged { status, exit_code: Some(code), signal: None, error: None }
         }
         Ended::Cancelled => Judged::killed("cancelled", "the run was cancelled", None),
+        Ended::Memory => memory_passed(limits),
         Ended::Silently(exit) => judge_exit(limits, exit),
         Ended::Refused => Judged::killed("not_given", "the run did not begin", None),
     }
@@ -552,6 +554,19 @@ fn memory_refused(limits: &Limits) -> ErrorInfo {
     let message = format!("the program asked for more than {limit} of memory");
     let hint = "raise it with `--memory`, within the operator's ceiling";
     info("memory_limit", message, Some(hint.to_owned()))
+}
+
+/// A program that had more memory than it may have, and was ended.
+fn memory_passed(limits: &Limits) -> Judged {
+    let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
+    let message = format!("the run used more than {limit} of memory and was killed");
+    let hint = "raise it with `--memory`, within the operator's ceiling";
+    Judged {
+        status: Status::Memory,
+        exit_code: None,
+        signal: Some(9),
+        error: Some(info("memory_limit", message, Some(hint.to_owned()))),
+    }
 }
 
 fn crashed(signal: i32) -> String {

@@ -45,5 +45,6 @@ pub use record::{Begun, Recorder, redact};
 pub use ringfence_jail::Launcher;
 pub use ringfence_screen::decide::Rules;
 pub use sessions::{
-    Daily, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions, Swept, Today,
+    Daily, Quota, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions,
+    Swept, Today,
 };

@@ -317,7 +317,24 @@ impl View {
         self.entries.retain(|at, _| !at.is_below_or_at(&key));
         // Only now: a place that nothing but its own grant showed is not there any more, and a mask could not be put on it.
         if self.shows(&found.path) {
+            self.pin_above(&found.path);
             self.put(Mount::Mask { at: found.path.clone(), kind: MaskKind::over(found.kind) });
+        }
+    }
+
+    /// Makes a mount of each directory between a writable one and `path`: a mount cannot be renamed, so what is masked
+    /// cannot be brought out from under its mask with the directory it is in.
+    fn pin_above(&mut self, path: &Path) {
+        let Some(parent) = path.parent() else { return };
+        let Some(Mount::Bind { at, access: Access::ReadWrite, .. }) = self.shown_at(parent) else {
+            return;
+        };
+        let root = at.clone();
+        for above in parent.ancestors().take_while(|above| **above != root) {
+            let Ok(below) = above.strip_prefix(&root) else { return };
+            if !self.entries.contains_key(&TreePath::new(above)) {
+                self.beneath(&root, below, Access::ReadWrite);
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A program that is started alone: its own interpreter, fenced by the jail before it begins. Nothing is kept warm.
 
 use std::ffi::OsString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use ringfence_jail::{Early, Fault, Permit, Registry, StdioMode, Task};
 use ringfence_plan::{Plan, WORKSPACE};
@@ -83,7 +83,7 @@ pub fn run_alone(
         let problem = Problem::cannot_build("python", "cannot start Python behind the fence");
         let stderr = finished.output.map(|(_, stderr)| stderr.parts().0).unwrap_or_default();
         let stderr = String::from_utf8_lossy(&stderr);
-        return Err(problem.cause(stderr.chars().take(500).collect::<String>()));
+        return Err(problem.cause(crate::worker::shown(stderr.as_bytes())));
     }
     let root = finished.root.take();
     let workspace = root.and_then(|root| {
@@ -98,6 +98,8 @@ pub fn run_alone(
 struct LastWords {
     /// It was there at all.
     ready: bool,
+    /// The program began: nobody can say any more that it did not.
+    begun: bool,
     said: Option<Said>,
     refused: Option<String>,
 }
@@ -109,10 +111,13 @@ impl LastWords {
             match channel::receive(channel, RecvFlags::DONTWAIT) {
                 Ok(Some(frame)) => match frame.kind {
                     b'R' => words.ready = true,
+                    b'G' => words.begun = true,
                     b'D' => words.said = Said::read(&frame.body),
-                    b'E' => words.refused = Some(String::from_utf8_lossy(&frame.body).into_owned()),
+                    b'E' if !words.begun => words.refused = Some(crate::worker::shown(&frame.body)),
                     _ => {}
                 },
+                // It left something unread; what it said is there all the same.
+                Err(error) if error.errno == Errno::CONNRESET => {}
                 _ => break,
             }
         }
@@ -140,9 +145,19 @@ impl Feeder {
         if parts.peek().is_none() {
             return Ok(Self { pid: None });
         }
+        let parent = rustix::process::getpid();
         match ringfence_sys::fork()? {
             Forked::Parent { pid, .. } => Ok(Self { pid: Some(pid) }),
             Forked::Child => {
+                // It ends with us, and holds nothing but its end of the channel: neither the guest's, whose closing it
+                // waits for, nor anything that somebody else waits to be closed.
+                let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+                let only = channel.as_raw_fd();
+                let closed = ringfence_sys::close_range_between(0, only - 1)
+                    .and_then(|()| ringfence_sys::close_range_from(only + 1));
+                if closed.is_err() || rustix::process::getppid() != Some(parent) {
+                    ringfence_sys::exit_now(1)
+                }
                 let waits = rustix::io::ioctl_fionbio(channel, false).is_ok();
                 let sent = parts.try_for_each(|part| part.send(channel));
                 let sent = sent.is_ok() && waits;

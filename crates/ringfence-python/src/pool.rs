@@ -126,7 +126,7 @@ impl Pool {
     ) -> Result<(Finished, Start), Problem> {
         let (worker, start) = self.take()?;
         let mut finished = worker
-            .run(job, cancel)
+            .run(job, self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes), cancel)
             .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
         self.shared.lock().remains.extend(finished.mounts.take());
         self.shared.wanted.notify_one();

@@ -20,6 +20,12 @@ const READ_BYTES: usize = 64 << 10;
 /// A process that said it is done is dead within this time.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
+/// How often the memory of a run is looked at.
+pub(crate) const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What an interpreter has before its program asks for anything.
+const MEMORY_SLACK_BYTES: u64 = 32 << 20;
+
 /// Denials that the guest reports are kept up to this many, whatever it sends.
 const DENIALS_MAX: usize = 50;
 
@@ -105,6 +111,8 @@ pub enum Ended {
     Deadline,
     /// By us, because its caller wanted it.
     Cancelled,
+    /// By us, because it had more memory than it may have.
+    Memory,
     /// Without a word, and how, where the zygote told it.
     Silently(Option<Exit>),
 }
@@ -190,6 +198,7 @@ impl Worker {
     pub(crate) fn run(
         mut self,
         job: &Job,
+        memory_bytes_max: Option<u64>,
         cancel: Option<BorrowedFd<'_>>,
     ) -> Result<Finished, CallError> {
         let began = Instant::now();
@@ -209,6 +218,9 @@ impl Worker {
         let mut cpu = None;
         loop {
             let until = run_until(deadline, &run).filter(|_| killed.is_none());
+            // Some memory no limit of the kernel's counts; so it is looked at.
+            let look_at = Instant::now() + MEMORY_INTERVAL;
+            let until = Some(until.map_or(look_at, |until| until.min(look_at)));
             let heard = self.ends.step(&mut run, until, cancel.filter(|_| killed.is_none()))?;
             if heard.dead {
                 break;
@@ -220,6 +232,14 @@ impl Worker {
             // Whoever says that it is done and goes on has said nothing.
             if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
                 (run.said, run.said_at) = (None, None);
+            }
+            if killed.is_none()
+                && Instant::now() >= look_at
+                && is_past(self.host_pid, memory_bytes_max)
+            {
+                cpu = cpu_so_far(self.host_pid);
+                self.ends.kill();
+                killed = Some(Ended::Memory);
             }
             if killed.is_none() && deadline.is_some_and(|at| Instant::now() >= at) {
                 cpu = cpu_so_far(self.host_pid);
@@ -397,9 +417,14 @@ impl Ends {
     fn hear(&self, run: &mut Run<'_>) {
         let said = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
             Ok(Some(frame)) if frame.kind == b'D' => Said::read(&frame.body),
+            // From here on nobody can say any more that it did not run.
+            Ok(Some(frame)) if frame.kind == b'G' => {
+                run.begun = true;
+                return;
+            }
             // It could not take what it was given, and has run nothing.
-            Ok(Some(frame)) if frame.kind == b'E' => {
-                run.refused = Some(String::from_utf8_lossy(&frame.body).into_owned());
+            Ok(Some(frame)) if frame.kind == b'E' && !run.begun => {
+                run.refused = Some(shown(&frame.body));
                 None
             }
             Err(error) if error.errno == Errno::AGAIN => return,
@@ -438,8 +463,10 @@ impl Ends {
 
     /// What it had written before it died is still in the pipes.
     pub(crate) fn drain(&mut self, run: &mut Run<'_>) {
-        if run.listening {
-            self.hear(run);
+        for _ in 0..2 {
+            if run.listening {
+                self.hear(run);
+            }
         }
         self.drain_streams(run);
     }
@@ -484,6 +511,8 @@ pub(crate) struct Run<'a> {
     pub(crate) said: Option<Said>,
     pub(crate) listening: bool,
     refused: Option<String>,
+    /// The program began.
+    begun: bool,
     said_at: Option<Instant>,
     buffer: Vec<u8>,
     unread: &'a [u8],
@@ -499,6 +528,7 @@ impl<'a> Run<'a> {
             said: None,
             listening: true,
             refused: None,
+            begun: false,
             said_at: None,
             buffer: Vec::new(),
             unread: stdin,
@@ -527,6 +557,27 @@ impl<'a> Run<'a> {
             Err(_) => *stream = None,
         }
     }
+}
+
+/// Words of the guest's, fit to be shown: short, on one line, nothing but text.
+pub(crate) fn shown(words: &[u8]) -> String {
+    const SHOWN_MAX: usize = 300;
+    let text = String::from_utf8_lossy(words);
+    text.chars().take(SHOWN_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Memory that a process has and that nobody else has: what its limits do not count as data among it.
+fn resident_bytes(host_pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{host_pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// Whether a process has more memory than it may have.
+pub(crate) fn is_past(host_pid: u32, memory_bytes_max: Option<u64>) -> bool {
+    memory_bytes_max.is_some_and(|max| {
+        resident_bytes(host_pid).is_some_and(|bytes| bytes > max.saturating_add(MEMORY_SLACK_BYTES))
+    })
 }
 
 /// User and system time of a living process.

@@ -61,49 +61,15 @@ impl Live {
         cancel: BorrowedFd<'_>,
         quota: &Quota<'_>,
     ) -> Result<Outcome, Problem> {
-        let (wish, over) = cancel::pair()?;
-        let passed = AtomicBool::new(false);
         let timeout = job.timeout.unwrap_or_default();
-        let cell = std::thread::scope(|scope| {
-            let (done, finished) = std::sync::mpsc::channel::<()>();
-            let passed = &passed;
-            scope.spawn(move || {
-                // Closing this side ends the cell: when somebody cancels, or the quota is passed.
-                let wish = wish;
-                while finished.recv_timeout(QUOTA_INTERVAL)
-                    == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-                {
-                    if quota.is_passed() {
-                        passed.store(true, Ordering::Relaxed);
-                        break;
-                    }
-                    if is_readable(cancel) {
-                        break;
-                    }
-                }
-                drop(wish);
-            });
-            let cell = self.repl.cell(job, Some(over.as_fd()));
-            drop(done);
-            cell
-        })?;
+        let (cell, passed) = quota.watch(Some(cancel), |over| self.repl.cell(job, Some(over)))?;
         let mut outcome = self.fence.cell_outcome(cell, timeout);
-        if passed.load(Ordering::Relaxed) {
-            outcome.status = Status::Killed;
-            outcome.error = Some(ErrorInfo {
-                code: "quota_exceeded".to_owned(),
-                message: format!(
-                    "the session's files passed their quota of {} bytes",
-                    quota.bytes_max
-                ),
-                hint: Some("delete what is not needed; what was stored is still there".to_owned()),
-                retry_after_ms: None,
-            });
+        if passed {
+            quota.tell(&mut outcome);
         }
         Ok(outcome)
     }
 }
-
 /// A session's directory, for a plan.
 pub(crate) fn host_workspace(
     id: &SessionId,
@@ -122,16 +88,68 @@ pub(crate) fn host_workspace(
 }
 
 /// What a session's files may take.
-pub(crate) struct Quota<'a> {
+#[derive(Debug)]
+pub struct Quota<'a> {
     pub(crate) files: &'a Workspace,
     pub(crate) bytes_max: u64,
 }
 
-impl Quota<'_> {
+impl<'a> Quota<'a> {
+    /// Of these files, so much.
+    pub fn new(files: &'a Workspace, bytes_max: u64) -> Self {
+        Self { files, bytes_max }
+    }
+
     /// Whether they take more.
-    pub(crate) fn is_passed(&self) -> bool {
+    pub fn is_passed(&self) -> bool {
         // What cannot be counted does not pass for little.
         self.files.usage().map_or(true, |usage| usage.bytes > self.bytes_max)
+    }
+
+    /// Does some work that ends when what it is given becomes readable: when `cancel` does, or when the quota is passed,
+    /// which is the second answer.
+    pub fn watch<T>(
+        &self,
+        cancel: Option<BorrowedFd<'_>>,
+        work: impl FnOnce(BorrowedFd<'_>) -> Result<T, Problem>,
+    ) -> Result<(T, bool), Problem> {
+        let (wish, over) = cancel::pair()?;
+        let passed = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            let (done, finished) = std::sync::mpsc::channel::<()>();
+            let passed = &passed;
+            scope.spawn(move || {
+                // Closing this side ends the work.
+                let wish = wish;
+                while finished.recv_timeout(QUOTA_INTERVAL)
+                    == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                {
+                    if self.is_passed() {
+                        passed.store(true, Ordering::Relaxed);
+                        break;
+                    }
+                    if cancel.is_some_and(is_readable) {
+                        break;
+                    }
+                }
+                drop(wish);
+            });
+            let result = work(over.as_fd());
+            drop(done);
+            result
+        })?;
+        Ok((done, passed.load(Ordering::Relaxed)))
+    }
+
+    /// Says in an outcome that it was passed.
+    pub fn tell(&self, outcome: &mut Outcome) {
+        outcome.status = Status::Killed;
+        outcome.error = Some(ErrorInfo {
+            code: "quota_exceeded".to_owned(),
+            message: format!("the session's files passed their quota of {} bytes", self.bytes_max),
+            hint: Some("delete what is not needed; what was stored is still there".to_owned()),
+            retry_after_ms: None,
+        });
     }
 }
 

@@ -15,7 +15,8 @@ use ringfence_plan::{Access, HostWorkspace};
 use ringfence_spec::{ByteSize, Problem};
 use serde::Serialize;
 
-pub(crate) use live::{Live, Quota, host_workspace};
+pub use live::Quota;
+pub(crate) use live::{Live, host_workspace};
 pub use state::{Daily, SessionId, SessionSettings, SessionState, Today};
 
 use crate::clock::Clock;
@@ -155,6 +156,14 @@ impl Sessions {
         Ok(self.find(owner, id)?.workspace.clone())
     }
 
+    /// The same by handle, and what they may take.
+    pub fn files(&self, owner: &str, id: &str) -> Result<(Workspace, u64), Problem> {
+        let session = self.find(owner, id)?;
+        let bytes_max = session.state().quota_bytes;
+        let rules = FileRules { quota_bytes: Some(bytes_max), ..FileRules::default() };
+        Ok((Workspace::open(&session.workspace, rules)?, bytes_max))
+    }
+
     /// The same, for the plan of runs in it.
     pub fn host_workspace(&self, owner: &str, id: &str) -> Result<HostWorkspace, Problem> {
         let session = self.find(owner, id)?;
@@ -292,6 +301,11 @@ impl Sessions {
             // A cell that runs now is ended with its REPL's files; wait for it to let go.
             let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
             *live = None;
+        }
+        // By handle, whatever permissions the session's runs left on its directories.
+        let workspace = self.store.workspace(id);
+        if workspace.exists() {
+            Workspace::open(&workspace, FileRules::default())?.clear()?;
         }
         self.store.remove(id)
     }

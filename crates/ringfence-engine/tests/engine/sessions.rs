@@ -39,6 +39,13 @@ pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
         assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Ok, "kept"), "{outcome:?}");
         let outcome = cell(&engine, "ann", &id, "open('b.txt').read()").await;
         assert_eq!(outcome.value.as_deref(), Some("'more\\n'"), "{outcome:?}");
+        cell(
+            &engine,
+            "ann",
+            &id,
+            "import os\nos.mkdir('r')\nopen('r/x', 'w').close()\nos.chmod('r', 0)",
+        )
+        .await;
         engine.session_close("ann", &id).await.unwrap();
         assert!(!world.data().join("sessions").join(&id).exists());
         let outcome = cell(&engine, "ann", &id, "1").await;

@@ -4,7 +4,7 @@ It holds no policy. What it says on descriptor 3 the host checks and does not be
 host's configuration as JSON. `zygote.py`, when it follows in the same text, makes workers; without it the program is
 the process's only one.
 
-Frames on the channel   host: F file · C code · J go        here: R ready · D done · E failed
+Frames on the channel   host: F file · C code · J go        here: R ready · E failed · G begun · D done
 """
 import atexit
 import builtins
@@ -61,6 +61,8 @@ def serve(channel, namespace, otherwise=None):
                 opened = None
             job = literal(frame[1:].decode())
             source, code = b"".join(code), []
+            # From here on the program runs; whatever is said next may be said by it.
+            channel.send(b"G")
             if not job.get("keep"):
                 sys.argv = [NAME] + job.get("argv", [])
                 done = run(source, namespace, job)

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::cli::BatchArgs;
 use crate::commands::run::{LOCAL, recorder};
 use crate::present;
-use crate::settings::{Surroundings, effective_code};
+use crate::settings::{Surroundings, effective_code, ready};
 use ringfence_engine as engine;
 use ringfence_engine::{CodeFence, Use};
 
@@ -84,7 +84,8 @@ impl std::fmt::Display for Tally {
 
 fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let around = Surroundings::real(false)?;
-    let effective = effective_code(&args.policy, &around)?;
+    let mut effective = effective_code(&args.policy, &around)?;
+    effective.place.state = ready(&effective.place.state)?;
     let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
     let input = open(args.file.as_deref())?;
     let n_parallel = args.jobs.map_or_else(

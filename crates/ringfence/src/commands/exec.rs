@@ -15,7 +15,7 @@ use ringfence_engine::{self as engine, AloneFence, Book, HeadStart};
 use ringfence_jail::Permit;
 
 use crate::present;
-use crate::settings::{Surroundings, effective_code, ledger};
+use crate::settings::{Surroundings, effective_code, ledger, ready};
 
 /// A file that is copied in is at most this large: the run's own disk is 100 MB by default.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -46,7 +46,8 @@ pub(crate) fn exec(args: &ExecArgs, head_start: HeadStart) -> ExitCode {
 
 fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
-    let effective = effective_code(&args.policy, &around)?;
+    let mut effective = effective_code(&args.policy, &around)?;
+    effective.place.state = ready(&effective.place.state)?;
     let code = read(&args.source)?;
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));

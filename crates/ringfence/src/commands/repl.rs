@@ -19,11 +19,12 @@ use rustyline::{Helper, Highlighter, Hinter};
 use crate::cli::ReplArgs;
 use crate::commands::run::{LOCAL, recorder};
 use crate::present;
-use crate::settings::{Surroundings, effective_code};
+use crate::settings::{Surroundings, effective_code, ready};
 use ringfence_audit::Entry;
 use ringfence_engine as engine;
 use ringfence_engine::clock::HostClock;
-use ringfence_engine::{CodeFence, Recorder, SessionSettings, Sessions, Use};
+use ringfence_engine::files::Workspace;
+use ringfence_engine::{CodeFence, Quota, Recorder, SessionSettings, Sessions, Use};
 use ringfence_jail::Launcher;
 
 /// Completions that are offered.
@@ -51,14 +52,16 @@ pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
 
 fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
-    let effective = effective_code(&args.policy, &around)?;
-    let workspace = args.session.as_deref().map(|id| {
+    let mut effective = effective_code(&args.policy, &around)?;
+    effective.place.state = ready(&effective.place.state)?;
+    let session = args.session.as_deref().map(|id| {
         let settings = SessionSettings::default();
         let sessions = Sessions::open(&effective.place.state, settings, Arc::new(HostClock))?;
-        sessions.host_workspace(LOCAL, id)
+        Ok::<_, Problem>((sessions.host_workspace(LOCAL, id)?, sessions.files(LOCAL, id)?))
     });
+    let (workspace, files) = session.transpose()?.unzip();
     let (policy, place) = (&effective.policy, &effective.place);
-    let fence = CodeFence::with_workspace(policy, place, Use::Session, workspace.transpose()?)?;
+    let fence = CodeFence::with_workspace(policy, place, Use::Session, workspace)?;
     let recorder = recorder(place, effective.audit)?;
     // Before any thread: a signal goes to whichever thread takes it, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
@@ -72,6 +75,7 @@ fn attempt(args: &ReplArgs) -> Result<(), Problem> {
         interrupt,
         recorder,
         id: args.session.clone(),
+        files,
     };
     if std::io::stdin().is_terminal() && !args.json {
         converse(&Rc::new(RefCell::new(session)), &effective.place.state)
@@ -89,6 +93,8 @@ struct Session {
     recorder: Recorder,
     /// The session whose files it works on.
     id: Option<String>,
+    /// Those files, and what they may take.
+    files: Option<(Workspace, u64)>,
 }
 
 /// With a person: editing, completion, history, several lines.
@@ -259,8 +265,27 @@ impl Session {
         let timeout = job.timeout.unwrap_or_default();
         self.interrupt.forget()?;
         let cancel = self.interrupt.signals.as_fd();
-        let cell = self.branches[self.current].cell(&job, Some(cancel))?;
-        let mut outcome = self.fence.cell_outcome(cell, timeout);
+        let repl = &mut self.branches[self.current];
+        let mut outcome = match &self.files {
+            None => self.fence.cell_outcome(repl.cell(&job, Some(cancel))?, timeout),
+            Some((files, bytes_max)) => {
+                let quota = Quota::new(files, *bytes_max);
+                if quota.is_passed() {
+                    let problem = Problem::refused("quota_exceeded", "the session is full");
+                    let mut outcome = Outcome::not_started(run_id, Status::Blocked, &problem);
+                    begun.end(&mut outcome);
+                    self.show(&outcome);
+                    return Ok(());
+                }
+                let (cell, passed) =
+                    quota.watch(Some(cancel), |over| repl.cell(&job, Some(over)))?;
+                let mut outcome = self.fence.cell_outcome(cell, timeout);
+                if passed {
+                    quota.tell(&mut outcome);
+                }
+                outcome
+            }
+        };
         outcome.run_id = run_id;
         outcome.session_id.clone_from(&self.id);
         begun.end(&mut outcome);

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::cli::RunArgs;
 use crate::present;
-use crate::settings::{AuditSwitch, Surroundings, effective, ledger};
+use crate::settings::{AuditSwitch, Surroundings, effective, ledger, ready};
 use ringfence_audit::{Entry, Settings};
 use ringfence_engine::{self as engine, Book, Fence, HeadStart, Io, Place, Recorder};
 use ringfence_jail::Permit;
@@ -43,7 +43,8 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     let unnamed = |problem| (engine::some_id(), problem);
     let terminal = io == Io::Passthrough { terminal: true };
     let around = Surroundings::real(terminal).map_err(unnamed)?;
-    let effective = effective(&args.policy, &around).map_err(unnamed)?;
+    let mut effective = effective(&args.policy, &around).map_err(unnamed)?;
+    effective.place.state = ready(&effective.place.state).map_err(unnamed)?;
     let ledger = ledger(&effective.place, effective.audit);
     let summary = summary(&args.argv);
     let fence = Fence::new(&effective.policy, &effective.place, args.argv, io).map_err(unnamed)?;

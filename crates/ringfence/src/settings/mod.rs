@@ -406,6 +406,34 @@ fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
     limits
 }
 
+/// Makes the data directory if it is not there, and returns its one true name: what is hidden from runs is hidden by it.
+/// It must be ours, and nobody else's to write.
+pub(crate) fn ready(data: &Path) -> Result<PathBuf, Problem> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let cannot = |e: &dyn std::fmt::Display| {
+        Problem::cannot_build(
+            "data_dir",
+            format!("cannot use the data directory `{}`", data.display()),
+        )
+        .cause(e)
+        .hint("choose another with `--data-dir`")
+    };
+    let in_tmp = data.parent() == Some(Path::new("/tmp"));
+    if in_tmp && data.is_symlink() {
+        return Err(cannot(&"it is a link, which anybody may have made"));
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|e| cannot(&e))?;
+    let real = data.canonicalize().map_err(|e| cannot(&e))?;
+    let meta = std::fs::symlink_metadata(&real).map_err(|e| cannot(&e))?;
+    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err(cannot(&"it is not a directory of yours"));
+    }
+    if meta.mode() & 0o002 != 0 {
+        return Err(cannot(&"everybody may write to it"));
+    }
+    Ok(real)
+}
+
 /// The data directory by flag, variable, file or habit.
 pub(crate) fn data_dir(flag: Option<&str>, around: &Surroundings) -> Result<PathBuf, Problem> {
     let flags = PolicyFlags { data_dir: flag.map(str::to_owned), ..PolicyFlags::default() };

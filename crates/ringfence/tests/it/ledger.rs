@@ -159,3 +159,27 @@ fn a_session_outlives_the_command_that_made_it() {
     assert_eq!(ringfence(&world, &["session", "gc"]).json()["expired"], serde_json::json!([]));
     assert_eq!(ringfence(&world, &["audit", "verify"]).code, 0);
 }
+
+#[test]
+fn a_run_sees_nothing_of_the_data_directory_wherever_it_is() {
+    let world = World::new();
+    std::fs::create_dir_all(world.work().join("deep")).unwrap();
+    std::os::unix::fs::symlink(world.work(), world.root().join("link")).unwrap();
+    let through = world.root().join("link/linked");
+    for data in ["./st", "./deep/st", through.to_str().unwrap()] {
+        let look = "cat st/ledger/ledger.intake deep/st/ledger/ledger.intake linked/ledger/ledger.intake; \
+                    mv deep deep2; mv st st2; mv linked linked2; ls";
+        // The first run makes it, the second finds it.
+        for _ in 0..2 {
+            let ran = ringfence(&world, &["run", "--data-dir", data, "--", "sh", "-c", look]);
+            assert!(!ran.stdout.contains("run_start"), "{data}: {}", ran.stdout);
+        }
+        let verified =
+            ringfence(&world, &["audit", "--data-dir", data, "ls", "--tool", "run", "--json"]);
+        assert_eq!(verified.json()["records"].as_array().unwrap().len(), 2, "{data}");
+        for name in ["st", "deep", "linked", "st2", "deep2", "linked2"] {
+            let _ = std::fs::remove_dir_all(world.work().join(name));
+        }
+        std::fs::create_dir_all(world.work().join("deep")).unwrap();
+    }
+}

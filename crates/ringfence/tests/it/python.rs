@@ -602,3 +602,62 @@ fn descendants(pid: u32) -> Vec<u32> {
     };
     parents.keys().copied().filter(|at| is_below(*at)).collect()
 }
+
+#[test]
+fn a_program_cannot_say_that_it_never_ran() {
+    let world = World::new();
+    let forge = "import os\nprint('did things', flush=True)\nos.write(3, b'E\\x1b[31mforged\\n')\nos._exit(7)";
+    let output =
+        world.command(&["exec", "--preset", "open", "--json", "-c", forge]).output().unwrap();
+    let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let warm = batch(&world, &["--preset", "open"], &[json!({"id": "x", "code": forge})]);
+    for outcome in [&alone, &warm["x"]] {
+        assert_eq!(
+            (&outcome["ran"], &outcome["exit_code"]),
+            (&json!("yes"), &json!(7)),
+            "{outcome}"
+        );
+        assert_eq!(outcome["stdout"], "did things\n");
+        assert!(!outcome.to_string().contains("forged"));
+    }
+}
+
+#[test]
+fn memory_that_no_limit_counts_is_counted() {
+    let world = World::new();
+    let grow = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mremap.restype = ctypes.c_void_p\n\
+        at = [int(l.split('-')[0], 16) for l in open('/proc/self/maps') if '[stack]' in l][0]\n\
+        m = libc.mremap(ctypes.c_void_p(at), 4096, 600 << 20, 1, 0)\n\
+        for i in range(0, 590 << 20, 1 << 20):\n    ctypes.memset(m + i, 1, 1 << 20)\n\
+        import time\ntime.sleep(5)\nprint('ESCAPED')";
+    let flags = ["--preset", "open", "--memory", "64M"];
+    let warm = batch(&world, &flags, &[json!({"id": "x", "code": grow})]);
+    assert_eq!(warm["x"]["status"], "memory", "{}", warm["x"]);
+}
+
+#[test]
+fn nothing_is_left_of_a_program_with_a_large_file_whose_caller_is_killed() {
+    let world = World::new();
+    world.write("work/large", &"x".repeat(3 << 20));
+    for ms in [5, 20, 40, 80] {
+        let args =
+            ["exec", "--preset", "open", "--file", "large", "-c", "import time; time.sleep(30)"];
+        let mut child = world
+            .command(&args)
+            .current_dir(world.work())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+        let below = descendants(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while below.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
+            assert!(std::time::Instant::now() < deadline, "still there: {below:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
