@@ -49,6 +49,34 @@ fn twenty_hostile_programs_die_in_each_tier_and_twenty_killed_supervisors_leave_
     }
 }
 
+/// An example of the engine: beside ours, where `cargo test` puts it, or built now.
+fn example(name: &str) -> PathBuf {
+    let beside = Path::new(XTASK).with_file_name("examples").join(name);
+    if !beside.exists() {
+        eprintln!("NOTE: no `{}`; building it", beside.display());
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .args(["build", "--package", "ringfence-engine", "--example", name])
+            .status();
+        assert!(built.is_ok_and(|s| s.success()), "the example `{name}` does not build");
+    }
+    beside
+}
+
+#[test]
+fn five_services_killed_under_load_lose_nothing_and_leave_nothing() {
+    let output = Command::new(XTASK)
+        .args(["soak", "--engine", "--json", "--kills", "5", "--binary"])
+        .arg(example("load"))
+        .output()
+        .expect("xtask starts");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!((&report["ok"], &report["runs"]), (&true.into(), &5.into()), "{report}");
+    assert!(report["acknowledged"].as_u64() > Some(0), "nothing ran: {report}");
+    assert!(report["interrupted"].as_u64() > Some(0), "nothing was cut short: {report}");
+}
+
 /// A supervisor that says the right words and leaves a process and a file: the soak believes its eyes.
 const LIAR: &str = r#"#!/bin/sh
 case "$*" in *" true") echo '{"status":"ok","enforcement":{"tier":"namespaces"}}'; exit 0 ;; esac

@@ -132,7 +132,7 @@ struct Client {
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
-    admit: oneshot::Sender<Result<(), Rejection>>,
+    admit: oneshot::Sender<Answer>,
 }
 
 /// The right to run. Dropping it lets the next in.
@@ -153,13 +153,13 @@ impl Admission {
 
     /// Waits until this client may run, or says why not. Dropping the future gives the place in the queue back.
     pub async fn admit(&self, client: &str) -> Result<Permit, Rejection> {
-        let waiter = match self.shared.ask(client) {
+        let (ticket, answer) = match self.shared.ask(client) {
             Ok(None) => return Ok(self.shared.permit(client)),
-            Ok(Some(waiter)) => waiter,
+            Ok(Some(waiting)) => waiting,
             Err(rejection) => return Err(rejection),
         };
-        let mut place = Place { shared: &self.shared, client, ticket: waiter.0, open: true };
-        let answer = waiter.1.await;
+        let mut place = Place { shared: &self.shared, client, ticket, answer, open: true };
+        let answer = (&mut place.answer).await;
         place.open = false;
         drop(place);
         match answer {
@@ -200,6 +200,7 @@ struct Place<'a> {
     shared: &'a Arc<Shared>,
     client: &'a str,
     ticket: u64,
+    answer: oneshot::Receiver<Answer>,
     open: bool,
 }
 
@@ -213,16 +214,24 @@ impl Drop for Place<'_> {
         let before = client.waiting.len();
         client.waiting.retain(|waiter| waiter.ticket != self.ticket);
         if client.waiting.len() < before {
+            let none_left = client.waiting.is_empty();
             state.counts.queued -= 1;
-        } else {
-            // It had been let in the moment it left.
+            if none_left {
+                // Otherwise whoever comes and goes would have many turns.
+                state.turns.retain(|name| name != self.client);
+            }
+        } else if let Ok(Ok(())) = self.answer.try_recv() {
+            // It had been let in the moment it left. Who had been turned away holds nothing.
             state.release(self.client);
             self.shared.let_in(&mut state);
         }
     }
 }
 
-type Waiting = (u64, oneshot::Receiver<Result<(), Rejection>>);
+/// Come in, or why not.
+type Answer = Result<(), Rejection>;
+
+type Waiting = (u64, oneshot::Receiver<Answer>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -520,6 +529,46 @@ mod tests {
         drop(first);
         gate.admit("c").await.unwrap();
         assert_eq!(gate.counts().running, 0);
+    }
+
+    #[tokio::test]
+    async fn who_comes_and_goes_has_one_turn() {
+        let (gate, _) = gate(limits(1, 5));
+        let _first = gate.admit("a").await.unwrap();
+        for _ in 0..100 {
+            let waiting = tokio::spawn({
+                let gate = gate.clone();
+                async move { gate.admit("b").await.map(drop) }
+            });
+            tokio::task::yield_now().await;
+            waiting.abort();
+            let _ = waiting.await;
+        }
+        assert!(gate.shared.lock().turns.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_was_turned_away_and_left_frees_nobodys_place() {
+        let (gate, _) = gate(limits(1, 2));
+        let _first = gate.admit("a").await.unwrap();
+        // Polled once, so that they stand in the queue; not again, so that they never hear the answer.
+        let mut flood = [Box::pin(gate.admit("flood")), Box::pin(gate.admit("flood"))];
+        for waiting in &mut flood {
+            assert!(poll_once(waiting.as_mut()).await.is_none());
+        }
+        let mut honest = Box::pin(gate.admit("honest"));
+        assert!(poll_once(honest.as_mut()).await.is_none());
+        drop(flood);
+        assert_eq!((gate.counts().running, gate.counts().queued), (1, 1));
+    }
+
+    /// Polls once.
+    async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+            std::task::Poll::Ready(done) => std::task::Poll::Ready(Some(done)),
+            std::task::Poll::Pending => std::task::Poll::Ready(None),
+        })
+        .await
     }
 
     #[tokio::test]

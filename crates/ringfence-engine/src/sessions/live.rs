@@ -68,7 +68,7 @@ impl Live {
             let (done, finished) = std::sync::mpsc::channel::<()>();
             let passed = &passed;
             scope.spawn(move || {
-                // Closing this side ends the cell: when somebody cancels, or the quota is passed.
+                // Closing this side ends the cell: when somebody cancels, the quota is passed, or the session is closed.
                 let wish = wish;
                 while finished.recv_timeout(QUOTA_INTERVAL)
                     == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
@@ -77,7 +77,7 @@ impl Live {
                         passed.store(true, Ordering::Relaxed);
                         break;
                     }
-                    if is_readable(cancel) {
+                    if is_readable(cancel) || quota.closed.load(Ordering::SeqCst) {
                         break;
                     }
                 }
@@ -125,6 +125,8 @@ pub(crate) fn host_workspace(
 pub(crate) struct Quota<'a> {
     pub(crate) files: &'a Workspace,
     pub(crate) bytes_max: u64,
+    /// Whether it is a session no more.
+    pub(crate) closed: &'a AtomicBool,
 }
 
 impl Quota<'_> {
