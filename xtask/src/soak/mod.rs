@@ -21,9 +21,9 @@ use world::World;
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct SoakArgs {
-    /// How many runs
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    runs: u32,
+    /// How many runs; 1,000, or 10,000 for `--fair`
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Option<u32>,
     /// The binary to prove; a release build of this workspace when not given
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -51,6 +51,9 @@ pub(crate) struct SoakArgs {
     /// 200 clients of one service, one of them hostile: each gets its share, in time
     #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine"])]
     fair: bool,
+    /// How many clients, for `--fair`
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    clients: u32,
     /// Chooses the moments of `--kill-supervisor` and `--engine`; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -109,17 +112,18 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
         _ => world.check_tier()?,
     }
     let before = Leftovers::count(&world);
+    let n_runs = args.runs.unwrap_or(1000);
     let seed = args.seed.unwrap_or_else(random::seed);
     let mut findings = if args.engine {
         engine::soak(&world, args.kills, seed)?
     } else if args.fair {
-        fair::soak(&world, args.runs)?
+        fair::soak(&world, args.runs.unwrap_or(10_000), args.clients)?
     } else if args.kill_supervisor {
-        supervisor::soak(&world, args.runs, seed)?
+        supervisor::soak(&world, n_runs, seed)?
     } else if args.python {
-        python::soak(&world, args.runs, seed, args.overshoot_p99_max)?
+        python::soak(&world, n_runs, seed, args.overshoot_p99_max)?
     } else {
-        deadline::soak(&world, args.runs, args.overshoot_p99_max)?
+        deadline::soak(&world, n_runs, args.overshoot_p99_max)?
     };
     let left = Leftovers::count(&world).beyond(&before);
     findings.complaints.extend(left.complaints());
