@@ -113,7 +113,7 @@ async fn capacity(engine: &Engine, n: u32) -> f64 {
 async fn share(engine: &Engine, n_runs: u32, n_clients: u32) -> serde_json::Value {
     let stop = Arc::new(AtomicBool::new(false));
     let n_done = Arc::new(AtomicU64::new(0));
-    let hostile = tokio::spawn(hostile(engine.clone(), Arc::clone(&stop)));
+    let hostile = tokio::spawn(hostile(engine.clone(), 0, Arc::clone(&stop)));
     let mut clients = JoinSet::new();
     for n in 1..n_clients {
         let (engine, stop, n_done) = (engine.clone(), Arc::clone(&stop), Arc::clone(&n_done));
@@ -161,7 +161,8 @@ async fn waits(engine: &Engine, n_runs: u32, n_clients: u32, per_s: f64) -> serd
     for slice in 0..SLICES {
         let with = (slice % 2) as usize;
         let stop = Arc::new(AtomicBool::new(false));
-        let other = (with == 1).then(|| tokio::spawn(hostile(engine.clone(), Arc::clone(&stop))));
+        let other =
+            (with == 1).then(|| tokio::spawn(hostile(engine.clone(), slice, Arc::clone(&stop))));
         let mut runs = JoinSet::new();
         let (began, n_slice) = (Instant::now(), n_runs * 2 / SLICES);
         for i in 0..n_slice {
@@ -180,7 +181,7 @@ async fn waits(engine: &Engine, n_runs: u32, n_clients: u32, per_s: f64) -> serd
         }
         stop.store(true, Ordering::SeqCst);
         if let Some(other) = other {
-            seen.add(&other.await.unwrap_or_default());
+            seen.add(other.await.unwrap_or_default());
         }
     }
     let [calm, hostile] = took.map(|mut times| {
@@ -201,7 +202,7 @@ struct Hostilities {
 }
 
 impl Hostilities {
-    fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: Self) {
         self.asked += other.asked;
         self.ran += other.ran;
     }
@@ -211,11 +212,12 @@ impl Hostilities {
     }
 }
 
-/// A hundred calls at once, then five times its rate, whatever it is answered.
-async fn hostile(engine: Engine, stop: Arc<AtomicBool>) -> Hostilities {
+/// A hundred calls at once, then five times its rate, whatever it is answered. Each time under another name, so that
+/// nobody remembers it.
+async fn hostile(engine: Engine, n: u32, stop: Arc<AtomicBool>) -> Hostilities {
     let mut calls = JoinSet::new();
     let mut seen = Hostilities::default();
-    let pause = Duration::from_secs(60) / (5 * RATE);
+    let pause = Duration::from_mins(1) / (5 * RATE);
     while !stop.load(Ordering::SeqCst) {
         let n_now = if seen.asked == 0 { RATE } else { 1 };
         for _ in 0..n_now {
@@ -224,7 +226,8 @@ async fn hostile(engine: Engine, stop: Arc<AtomicBool>) -> Hostilities {
             let (engine, call) =
                 (engine.clone(), CodeCall { code, timeout, ..CodeCall::default() });
             seen.asked += 1;
-            calls.spawn(async move { engine.execute("hostile", call).await.outcome.status });
+            let name = format!("hostile {n}");
+            calls.spawn(async move { engine.execute(&name, call).await.outcome.status });
         }
         tokio::time::sleep(pause).await;
     }

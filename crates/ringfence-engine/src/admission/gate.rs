@@ -25,6 +25,8 @@ pub struct AdmissionSettings {
     pub rate_per_minute: Option<u32>,
     /// Runs at once, of all clients together.
     pub concurrent: Option<usize>,
+    /// Runs at once, of one client. After a run that hit a limit or was refused, one at a time until one goes well.
+    pub concurrent_per_client: Option<usize>,
     /// Calls that may wait, of all clients together.
     pub queue: Option<usize>,
     /// Whether clients whose runs do harm are shut out for a while.
@@ -34,7 +36,13 @@ pub struct AdmissionSettings {
 impl AdmissionSettings {
     /// What a service has unless its operator says otherwise.
     pub fn service() -> Self {
-        Self { rate_per_minute: Some(100), concurrent: Some(10), queue: Some(50), breakers: true }
+        Self {
+            rate_per_minute: Some(100),
+            concurrent: Some(10),
+            concurrent_per_client: Some(4),
+            queue: Some(50),
+            breakers: true,
+        }
     }
 }
 
@@ -258,7 +266,8 @@ impl Shared {
             return Err(rejection);
         }
         let has_room = self.settings.concurrent.is_none_or(|max| state.counts.running < max);
-        if has_room && state.counts.queued == 0 {
+        // Whoever waits although there is room waits for a run of its own to end.
+        if has_room && self.may_start(&state, name) && !state.is_waiting(name) {
             state.start(name);
             return Ok(None);
         }
@@ -302,21 +311,41 @@ impl Shared {
             })?;
         }
         if self.settings.breakers {
-            client.breaker.pass(now).map_err(|retry_after_ms| Rejection {
-                code: "circuit_open",
-                message: "more than half of this client's last runs hit a limit or were refused"
-                    .to_owned(),
-                retry_after_ms,
-            })?;
+            client.breaker.pass(now).map_err(circuit_open)?;
         }
         Ok(())
+    }
+
+    /// Whether this client runs less than it may.
+    fn may_start(&self, state: &State, name: &str) -> bool {
+        let (Some(max), Some(client)) =
+            (self.settings.concurrent_per_client, state.clients.get(name))
+        else {
+            return true;
+        };
+        client.n_running < if client.breaker.is_suspicious() { 1 } else { max }
+    }
+
+    /// Turns away those who wait while their client is shut out.
+    fn shut_out(state: &mut State, name: &str, now: u64) {
+        let Some(client) = state.clients.get_mut(name) else { return };
+        let Some(retry_after_ms) = client.breaker.open_for_ms(now) else { return };
+        let n = client.waiting.len();
+        for waiter in client.waiting.drain(..) {
+            let _ = waiter.admit.send(Err(circuit_open(retry_after_ms)));
+        }
+        state.turns.retain(|turn| turn != name);
+        state.counts.queued -= n;
+        state.counts.rejected += n as u64;
     }
 
     /// Fills free places from the queue: in turn, a client with fewer running before one with more.
     fn let_in(&self, state: &mut State) {
         while self.settings.concurrent.is_none_or(|max| state.counts.running < max) {
             let running = |name: &String| state.clients.get(name).map_or(0, |c| c.n_running);
-            let fewest = state.turns.iter().enumerate().min_by_key(|(i, name)| (running(name), *i));
+            let may_start = |(_, name): &(usize, &String)| self.may_start(state, name);
+            let turns = state.turns.iter().enumerate().filter(may_start);
+            let fewest = turns.min_by_key(|(i, name)| (running(name), *i));
             let Some((at, _)) = fewest else { return };
             let Some(name) = state.turns.remove(at) else { return };
             let Some(client) = state.clients.get_mut(&name) else { continue };
@@ -334,7 +363,19 @@ impl Shared {
     }
 }
 
+fn circuit_open(retry_after_ms: u64) -> Rejection {
+    Rejection {
+        code: "circuit_open",
+        message: "more than half of this client's last runs hit a limit or were refused".to_owned(),
+        retry_after_ms,
+    }
+}
+
 impl State {
+    fn is_waiting(&self, name: &str) -> bool {
+        self.clients.get(name).is_some_and(|client| !client.waiting.is_empty())
+    }
+
     fn start(&mut self, name: &str) {
         self.clients.entry(name.to_owned()).or_default().n_running += 1;
         self.counts.running += 1;
@@ -409,6 +450,7 @@ impl Drop for Permit {
                 && let Some(client) = state.clients.get_mut(client)
             {
                 client.breaker.record(verdict == Verdict::Abusive, now);
+                Shared::shut_out(&mut state, &self.client, now);
             }
         }
         self.shared.let_in(&mut state);
@@ -585,6 +627,51 @@ mod tests {
         clock.advance_ms(10_000);
         gate.admit("bad").await.unwrap().judge(Verdict::Fine);
         assert_eq!(gate.breaker_of("bad"), BreakerState::Closed);
+    }
+
+    #[tokio::test]
+    async fn one_client_cannot_take_all_places() {
+        let settings = AdmissionSettings {
+            concurrent: Some(10),
+            concurrent_per_client: Some(4),
+            queue: Some(50),
+            breakers: true,
+            ..Default::default()
+        };
+        let (gate, _) = gate(settings);
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(gate.admit("flood").await.unwrap());
+        }
+        let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(gate.admit("flood"))).collect();
+        for waiting in &mut waiting {
+            assert!(poll_once(waiting.as_mut()).await.is_none());
+        }
+        gate.admit("honest").await.unwrap().judge(Verdict::Fine);
+        // After one that did harm, the next only when the others are over.
+        held.pop().unwrap().judge(Verdict::Abusive);
+        for left in [3, 2, 1] {
+            assert_eq!((gate.counts().running, gate.counts().queued), (left, 6));
+            held.pop().unwrap().judge(Verdict::Abusive);
+        }
+        assert_eq!((gate.counts().running, gate.counts().queued), (1, 5));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_shut_out_is_shut_out_of_the_queue() {
+        let settings = AdmissionSettings { breakers: true, ..limits(1, 50) };
+        let (gate, _) = gate(settings);
+        for _ in 0..9 {
+            gate.admit("bad").await.unwrap().judge(Verdict::Abusive);
+        }
+        let mut tenth = gate.admit("bad").await.unwrap();
+        let mut waiting = Box::pin(gate.admit("bad"));
+        assert!(poll_once(waiting.as_mut()).await.is_none());
+        tenth.judge(Verdict::Abusive);
+        drop(tenth);
+        let refused = poll_once(waiting.as_mut()).await.unwrap().unwrap_err();
+        assert_eq!((refused.code, refused.retry_after_ms), ("circuit_open", 10_000));
+        assert_eq!((gate.counts().running, gate.counts().queued), (0, 0));
     }
 
     #[tokio::test]

@@ -136,7 +136,7 @@ impl Model {
                 let read = engine.file_read(owner, &session.id, name.into(), 0, None).await;
                 match (session.files.get(name), read) {
                     (None, Err(problem)) if problem.code == "not_found" => {
-                        assert!(session.is(owner))
+                        assert!(session.is(owner));
                     }
                     (expected, read) => {
                         let Some(read) = session.answers(owner, read) else { return };
