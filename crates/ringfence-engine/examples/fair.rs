@@ -25,8 +25,8 @@ use tokio::task::JoinSet;
 /// What the service allows a client in a minute.
 const RATE: u32 = 100;
 
-/// Slices of the third part, with and without the hostile client by turns.
-const SLICES: u32 = 8;
+/// Runs of one slice of the third part, with the hostile client and without by turns; there are two at least.
+const SLICE_RUNS: u32 = 1250;
 
 /// What the hostile client runs: loops, bombs of memory, floods of output.
 const HOSTILE: [&str; 3] = [
@@ -158,13 +158,14 @@ async fn waits(engine: &Engine, n_runs: u32, n_clients: u32, per_s: f64) -> serd
     let mut took = [Vec::new(), Vec::new()];
     let mut n_refused = [0u32; 2];
     let mut seen = Hostilities::default();
-    for slice in 0..SLICES {
+    let n_slices = 2 * n_runs.div_ceil(SLICE_RUNS);
+    for slice in 0..n_slices {
         let with = (slice % 2) as usize;
         let stop = Arc::new(AtomicBool::new(false));
         let other =
             (with == 1).then(|| tokio::spawn(hostile(engine.clone(), slice, Arc::clone(&stop))));
         let mut runs = JoinSet::new();
-        let (began, n_slice) = (Instant::now(), n_runs * 2 / SLICES);
+        let (began, n_slice) = (Instant::now(), n_runs * 2 / n_slices);
         for i in 0..n_slice {
             let due = began + Duration::from_secs_f64(f64::from(i) / per_s);
             tokio::time::sleep_until(due.into()).await;
@@ -222,7 +223,7 @@ async fn hostile(engine: Engine, n: u32, stop: Arc<AtomicBool>) -> Hostilities {
         let n_now = if seen.asked == 0 { RATE } else { 1 };
         for _ in 0..n_now {
             let code = HOSTILE[seen.asked as usize % HOSTILE.len()].to_owned();
-            let timeout = Some(Duration::from_millis(500));
+            let timeout = Some(Duration::from_millis(400));
             let (engine, call) =
                 (engine.clone(), CodeCall { code, timeout, ..CodeCall::default() });
             seen.asked += 1;
