@@ -1,5 +1,5 @@
-//! Proofs that take too long for `cargo test`, one command each. They measure the binary from outside; only `fuzz` links a
-//! crate of it.
+//! Proofs that take too long for `cargo test`, one command each. They measure the binary from outside; only `fuzz` and
+//! the reading of a ledger link a crate of it.
 //!
 //! ```text
 //! cargo xtask soak                       1,000 hostile programs, each dead at its deadline, nothing left
@@ -7,6 +7,8 @@
 //! cargo xtask soak --tier landlock       the same where user namespaces are used up
 //! cargo xtask soak --kill-supervisor     SIGKILL ringfence at 1,000 random moments, then one clean run; nothing left
 //! cargo xtask soak --python              1,000 endless Python programs through one batch, workers killed meanwhile
+//! cargo xtask soak --engine              SIGKILL a service under load at 200 random moments; its ledger has lost nothing
+//! cargo xtask soak --fair                200 clients of one service, one hostile; each gets its share, in time
 //!
 //! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
 //! cargo xtask vm --kernel 6.12           another series that apt knows

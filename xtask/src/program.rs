@@ -12,31 +12,41 @@ pub(crate) fn ringfence(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
         return std::fs::canonicalize(path)
             .map_err(|e| format!("cannot find the binary `{}`: {e}", path.display()));
     }
-    executables(&["build", "--release"])?
+    executables("ringfence", &["build", "--release"])?
         .remove("ringfence")
         .ok_or_else(|| "cargo built no binary named `ringfence`".into())
 }
 
 /// The harness of `escapes/`, and the binary it runs, which it finds by the path cargo gave it.
 pub(crate) fn escapes() -> Result<[PathBuf; 2], CannotTry> {
-    let mut built = executables(&["test", "--no-run", "--test", "escapes"])?;
+    let mut built = executables("ringfence", &["test", "--no-run", "--test", "escapes"])?;
     match (built.remove("escapes"), built.remove("ringfence")) {
         (Some(harness), Some(ringfence)) => Ok([harness, ringfence]),
         _ => Err("cargo built no test named `escapes` with a binary named `ringfence`".into()),
     }
 }
 
-/// What a command of cargo's built of the package `ringfence`, by name.
-fn executables(command: &[&str]) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
+/// An example of the engine: `given`, or a release build of this workspace.
+pub(crate) fn example(name: &str, given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
+    if given.is_some() {
+        return ringfence(given);
+    }
+    executables("ringfence-engine", &["build", "--release", "--example", name])?
+        .remove(name)
+        .ok_or_else(|| format!("cargo built no example named `{name}`"))
+}
+
+/// What a command of cargo's built of a package, by name.
+fn executables(package: &str, command: &[&str]) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
         .args(command)
-        .args(["--package", "ringfence", "--message-format", "json-render-diagnostics"])
+        .args(["--package", package, "--message-format", "json-render-diagnostics"])
         .stderr(std::process::Stdio::inherit())
         .output()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
     if !built.status.success() {
-        return Err(format!("`cargo {} --package ringfence` failed", command.join(" ")));
+        return Err(format!("`cargo {} --package {package}` failed", command.join(" ")));
     }
     let text = String::from_utf8_lossy(&built.stdout);
     let messages = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());

@@ -21,6 +21,12 @@ fn ringfence() -> PathBuf {
     beside
 }
 
+/// Soaks run several programs side by side on two cores, and are not meant to run beside each other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// Twenty runs of an unoptimised binary beside other tests tell nothing about a p99; that they die is what is tested.
 const LATE_MS_MAX: &str = "5000";
 
@@ -41,12 +47,56 @@ fn soak(args: &[&str]) {
     assert_eq!(report["runs"], 20, "{report}");
 }
 
-// One test: soaks run two programs side by side on two cores, and are not meant to run beside each other.
 #[test]
 fn twenty_hostile_programs_die_in_each_tier_and_twenty_killed_supervisors_leave_nothing() {
+    let _alone = alone();
     for args in [&[][..], &["--tier", "landlock"], &["--kill-supervisor"]] {
         soak(args);
     }
+}
+
+/// An example of the engine: beside ours, where `cargo test` puts it, or built now.
+fn example(name: &str) -> PathBuf {
+    let beside = Path::new(XTASK).with_file_name("examples").join(name);
+    if !beside.exists() {
+        eprintln!("NOTE: no `{}`; building it", beside.display());
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo)
+            .args(["build", "--package", "ringfence-engine", "--example", name])
+            .status();
+        assert!(built.is_ok_and(|s| s.success()), "the example `{name}` does not build");
+    }
+    beside
+}
+
+#[test]
+fn five_services_killed_under_load_lose_nothing_and_leave_nothing() {
+    let _alone = alone();
+    let output = Command::new(XTASK)
+        .args(["soak", "--engine", "--json", "--kills", "5", "--binary"])
+        .arg(example("load"))
+        .output()
+        .expect("xtask starts");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!((&report["ok"], &report["runs"]), (&true.into(), &5.into()), "{report}");
+    assert!(report["acknowledged"].as_u64() > Some(0), "nothing ran: {report}");
+    assert!(report["interrupted"].as_u64() > Some(0), "nothing was cut short: {report}");
+}
+
+#[test]
+fn a_dozen_clients_of_which_one_is_hostile_each_get_their_share() {
+    let _alone = alone();
+    let output = Command::new(XTASK)
+        .args(["soak", "--fair", "--json", "--runs", "240", "--clients", "12", "--binary"])
+        .arg(example("fair"))
+        .output()
+        .expect("xtask starts");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+    let hostile = &report["figures"]["waits_ms"]["hostile"];
+    assert!(hostile["ran"].as_u64() > Some(0), "nobody was hostile: {report}");
+    assert!(hostile["ran"].as_u64() < hostile["asked"].as_u64(), "nobody was held: {report}");
 }
 
 /// A supervisor that says the right words and leaves a process and a file: the soak believes its eyes.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ use crate::place::Place;
 use crate::record::{self, Recorder};
 use crate::sessions::{
     Live, Quota, Session, SessionInfo, SessionSettings, SessionState, Sessions, Swept,
-    host_workspace,
+    host_workspace, unknown,
 };
 use crate::watch::Seen;
 
@@ -779,19 +780,14 @@ impl Inner {
             outcome.session_id = Some(session.id.to_string());
             return Ok(Ran { outcome, files: None });
         }
-        let warm = self.warm()?;
         if !verdict.safe {
-            return Ok(Ran { outcome: warm.fence.blocked(run_id, verdict), files: None });
+            return Ok(Ran { outcome: self.warm()?.fence.blocked(run_id, verdict), files: None });
         }
         let (outcome, files) = self.retried(|| {
-            let ran = warm.fence.run_screened(
-                run_id,
-                &warm.pool,
-                &job,
-                Some(std::os::fd::AsFd::as_fd(cancel)),
-            );
-            (ran.0.status == Status::Failed, ran)
-        });
+            let warm = self.warm()?;
+            let cancel = Some(std::os::fd::AsFd::as_fd(cancel));
+            Ok(warm.fence.run_screened(run_id, &warm.pool, &job, cancel))
+        })?;
         Ok(Ran { outcome, files })
     }
 
@@ -802,8 +798,12 @@ impl Inner {
             let state = session.state();
             (state.n_cells, state.quota_bytes)
         };
-        let quota = Quota { files: session.files()?, bytes_max };
+        let quota = Quota { files: session.files()?, bytes_max, closed: Some(session.is_closed()) };
         let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_closed().load(Ordering::SeqCst) {
+            // While this cell waited for its turn.
+            return Err(unknown());
+        }
         let woke = live.is_none() && n_cells > 0;
         if live.is_none() {
             let (id, workspace) = (&session.id, &session.workspace);
@@ -906,20 +906,22 @@ impl Inner {
         Ok(warm)
     }
 
-    /// Tries again what failed on our side.
-    fn retried<T>(&self, mut work: impl FnMut() -> (bool, T)) -> T {
+    /// Tries again what failed on our side, with workers made anew.
+    fn retried<T>(
+        &self,
+        mut work: impl FnMut() -> Result<(Outcome, T), Problem>,
+    ) -> Result<(Outcome, T), Problem> {
         let mut wait = BACK_OFF;
         for _ in 1..TRIES_MAX {
-            let (failed, done) = work();
-            if !failed {
-                return done;
+            let done = work()?;
+            if done.0.status != Status::Failed {
+                return Ok(done);
             }
-            // A pool that gave up is replaced by the next who asks for one.
             self.pools.lock().unwrap_or_else(PoisonError::into_inner).clear();
             std::thread::sleep(wait);
             wait *= 2;
         }
-        work().1
+        work()
     }
 
     /// Writes down that a session ended, and archives its rows.

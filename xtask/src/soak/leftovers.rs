@@ -71,12 +71,18 @@ impl Leftovers {
 /// Reaps what was handed to us and ended, until nothing of the soak runs any more or the time to settle is over.
 /// Says how many it reaped.
 pub(crate) fn settle(world: &World) -> usize {
+    settle_within(world, SETTLE)
+}
+
+/// The same with another time to settle.
+pub(crate) fn settle_within(world: &World, patience: Duration) -> usize {
     let started = Instant::now();
     let mut n_reaped = 0;
     loop {
-        n_reaped += reap();
         let alive = !descendants().0.is_empty() || !marked(world.mark()).is_empty();
-        if !alive || started.elapsed() > SETTLE {
+        // After the look, so that whoever ended meanwhile is no zombie.
+        n_reaped += reap();
+        if !alive || started.elapsed() > patience {
             return n_reaped;
         }
         std::thread::sleep(Duration::from_millis(5));

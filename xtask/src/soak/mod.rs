@@ -1,6 +1,8 @@
 //! Certain death: programs that do not want to die, each dead at its deadline, and afterwards nothing of them anywhere.
 
 mod deadline;
+mod engine;
+mod fair;
 mod hostile;
 mod leftovers;
 mod python;
@@ -17,10 +19,11 @@ use leftovers::Leftovers;
 use world::World;
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct SoakArgs {
-    /// How many runs
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    runs: u32,
+    /// How many runs; 1,000, or 10,000 for `--fair`
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: Option<u32>,
     /// The binary to prove; a release build of this workspace when not given
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
@@ -39,7 +42,19 @@ pub(crate) struct SoakArgs {
     /// Endless Python programs through one batch instead of hostile commands
     #[arg(long, conflicts_with = "kill_supervisor")]
     python: bool,
-    /// Chooses the moments of `--kill-supervisor`; printed, so that a run can be repeated
+    /// Kill a service under load at random moments, on one data directory, and look at its ledger
+    #[arg(long, conflicts_with_all = ["kill_supervisor", "python"])]
+    engine: bool,
+    /// How many times, for `--engine`
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    kills: u32,
+    /// 200 clients of one service, one of them hostile: each gets its share, in time
+    #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine"])]
+    fair: bool,
+    /// How many clients, for `--fair`
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    clients: u32,
+    /// Chooses the moments of `--kill-supervisor` and `--engine`; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Print one JSON object
@@ -81,22 +96,34 @@ struct Findings {
 
 /// Soaks, prints, judges.
 pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
-    let binary = program::ringfence(args.binary.as_ref())?;
+    let binary = match args {
+        SoakArgs { engine: true, .. } => program::example("load", args.binary.as_ref())?,
+        SoakArgs { fair: true, .. } => program::example("fair", args.binary.as_ref())?,
+        _ => program::ringfence(args.binary.as_ref())?,
+    };
     // Whatever a run leaves alive or unreaped comes to us, so counting our descendants finds it and nobody else's.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .map_err(|e| format!("cannot become a subreaper: {e}"))?;
     let user = args.user.or_else(|| args.tier.stand_in());
     let world = World::new(&binary, args.tier, user)?;
-    world.check_tier()?;
+    match args {
+        SoakArgs { engine: true, .. } => engine::begin(&world)?,
+        SoakArgs { fair: true, .. } => {}
+        _ => world.check_tier()?,
+    }
     let before = Leftovers::count(&world);
-    let mut findings = if args.kill_supervisor {
-        let seed = args.seed.unwrap_or_else(random::seed);
-        supervisor::soak(&world, args.runs, seed)?
+    let n_runs = args.runs.unwrap_or(1000);
+    let seed = args.seed.unwrap_or_else(random::seed);
+    let mut findings = if args.engine {
+        engine::soak(&world, args.kills, seed)?
+    } else if args.fair {
+        fair::soak(&world, args.runs.unwrap_or(10_000), args.clients)?
+    } else if args.kill_supervisor {
+        supervisor::soak(&world, n_runs, seed)?
     } else if args.python {
-        let seed = args.seed.unwrap_or_else(random::seed);
-        python::soak(&world, args.runs, seed, args.overshoot_p99_max)?
+        python::soak(&world, n_runs, seed, args.overshoot_p99_max)?
     } else {
-        deadline::soak(&world, args.runs, args.overshoot_p99_max)?
+        deadline::soak(&world, n_runs, args.overshoot_p99_max)?
     };
     let left = Leftovers::count(&world).beyond(&before);
     findings.complaints.extend(left.complaints());

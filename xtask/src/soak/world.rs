@@ -60,6 +60,18 @@ impl World {
         self.dir.path().join("tmp")
     }
 
+    /// Where state is kept.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    /// The program itself, on this data directory.
+    pub(crate) fn service(&self, data: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.arg(data).args(args);
+        self.surround(command)
+    }
+
     /// `ringfence run FLAGS -- ARGV` in the tier and as the user of this soak.
     pub(crate) fn run(&self, flags: &[&str], argv: &[String]) -> Command {
         let mut command = match self.tier {

@@ -99,6 +99,19 @@ impl Breaker {
         }
     }
 
+    /// How long nothing will pass, if nothing does now.
+    pub(super) fn open_for_ms(&self, now_ms: u64) -> Option<u64> {
+        match self.state {
+            State::Open { until_ms } if now_ms < until_ms => Some(until_ms - now_ms),
+            _ => None,
+        }
+    }
+
+    /// Whether the last one was bad.
+    pub(super) fn is_suspicious(&self) -> bool {
+        self.state != State::Closed || self.history & 1 == 1
+    }
+
     /// Whether it would be the same if it were made anew.
     pub(super) fn is_fresh(&self) -> bool {
         self.state == State::Closed && self.history == 0

@@ -25,6 +25,8 @@ pub struct AdmissionSettings {
     pub rate_per_minute: Option<u32>,
     /// Runs at once, of all clients together.
     pub concurrent: Option<usize>,
+    /// Runs at once, of one client. After a run that hit a limit or was refused, one at a time until one goes well.
+    pub concurrent_per_client: Option<usize>,
     /// Calls that may wait, of all clients together.
     pub queue: Option<usize>,
     /// Whether clients whose runs do harm are shut out for a while.
@@ -34,7 +36,13 @@ pub struct AdmissionSettings {
 impl AdmissionSettings {
     /// What a service has unless its operator says otherwise.
     pub fn service() -> Self {
-        Self { rate_per_minute: Some(100), concurrent: Some(10), queue: Some(50), breakers: true }
+        Self {
+            rate_per_minute: Some(100),
+            concurrent: Some(10),
+            concurrent_per_client: Some(4),
+            queue: Some(50),
+            breakers: true,
+        }
     }
 }
 
@@ -132,7 +140,7 @@ struct Client {
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
-    admit: oneshot::Sender<Result<(), Rejection>>,
+    admit: oneshot::Sender<Answer>,
 }
 
 /// The right to run. Dropping it lets the next in.
@@ -153,13 +161,13 @@ impl Admission {
 
     /// Waits until this client may run, or says why not. Dropping the future gives the place in the queue back.
     pub async fn admit(&self, client: &str) -> Result<Permit, Rejection> {
-        let waiter = match self.shared.ask(client) {
+        let (ticket, answer) = match self.shared.ask(client) {
             Ok(None) => return Ok(self.shared.permit(client)),
-            Ok(Some(waiter)) => waiter,
+            Ok(Some(waiting)) => waiting,
             Err(rejection) => return Err(rejection),
         };
-        let mut place = Place { shared: &self.shared, client, ticket: waiter.0, open: true };
-        let answer = waiter.1.await;
+        let mut place = Place { shared: &self.shared, client, ticket, answer, open: true };
+        let answer = (&mut place.answer).await;
         place.open = false;
         drop(place);
         match answer {
@@ -200,6 +208,7 @@ struct Place<'a> {
     shared: &'a Arc<Shared>,
     client: &'a str,
     ticket: u64,
+    answer: oneshot::Receiver<Answer>,
     open: bool,
 }
 
@@ -213,16 +222,24 @@ impl Drop for Place<'_> {
         let before = client.waiting.len();
         client.waiting.retain(|waiter| waiter.ticket != self.ticket);
         if client.waiting.len() < before {
+            let none_left = client.waiting.is_empty();
             state.counts.queued -= 1;
-        } else {
-            // It had been let in the moment it left.
+            if none_left {
+                // Otherwise whoever comes and goes would have many turns.
+                state.turns.retain(|name| name != self.client);
+            }
+        } else if let Ok(Ok(())) = self.answer.try_recv() {
+            // It had been let in the moment it left. Who had been turned away holds nothing.
             state.release(self.client);
             self.shared.let_in(&mut state);
         }
     }
 }
 
-type Waiting = (u64, oneshot::Receiver<Result<(), Rejection>>);
+/// Come in, or why not.
+type Answer = Result<(), Rejection>;
+
+type Waiting = (u64, oneshot::Receiver<Answer>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -249,7 +266,8 @@ impl Shared {
             return Err(rejection);
         }
         let has_room = self.settings.concurrent.is_none_or(|max| state.counts.running < max);
-        if has_room && state.counts.queued == 0 {
+        // Whoever waits although there is room waits for a run of its own to end.
+        if has_room && self.may_start(&state, name) && !state.is_waiting(name) {
             state.start(name);
             return Ok(None);
         }
@@ -293,21 +311,41 @@ impl Shared {
             })?;
         }
         if self.settings.breakers {
-            client.breaker.pass(now).map_err(|retry_after_ms| Rejection {
-                code: "circuit_open",
-                message: "more than half of this client's last runs hit a limit or were refused"
-                    .to_owned(),
-                retry_after_ms,
-            })?;
+            client.breaker.pass(now).map_err(circuit_open)?;
         }
         Ok(())
+    }
+
+    /// Whether this client runs less than it may.
+    fn may_start(&self, state: &State, name: &str) -> bool {
+        let (Some(max), Some(client)) =
+            (self.settings.concurrent_per_client, state.clients.get(name))
+        else {
+            return true;
+        };
+        client.n_running < if client.breaker.is_suspicious() { 1 } else { max }
+    }
+
+    /// Turns away those who wait while their client is shut out.
+    fn shut_out(state: &mut State, name: &str, now: u64) {
+        let Some(client) = state.clients.get_mut(name) else { return };
+        let Some(retry_after_ms) = client.breaker.open_for_ms(now) else { return };
+        let n = client.waiting.len();
+        for waiter in client.waiting.drain(..) {
+            let _ = waiter.admit.send(Err(circuit_open(retry_after_ms)));
+        }
+        state.turns.retain(|turn| turn != name);
+        state.counts.queued -= n;
+        state.counts.rejected += n as u64;
     }
 
     /// Fills free places from the queue: in turn, a client with fewer running before one with more.
     fn let_in(&self, state: &mut State) {
         while self.settings.concurrent.is_none_or(|max| state.counts.running < max) {
             let running = |name: &String| state.clients.get(name).map_or(0, |c| c.n_running);
-            let fewest = state.turns.iter().enumerate().min_by_key(|(i, name)| (running(name), *i));
+            let may_start = |(_, name): &(usize, &String)| self.may_start(state, name);
+            let turns = state.turns.iter().enumerate().filter(may_start);
+            let fewest = turns.min_by_key(|(i, name)| (running(name), *i));
             let Some((at, _)) = fewest else { return };
             let Some(name) = state.turns.remove(at) else { return };
             let Some(client) = state.clients.get_mut(&name) else { continue };
@@ -325,7 +363,19 @@ impl Shared {
     }
 }
 
+fn circuit_open(retry_after_ms: u64) -> Rejection {
+    Rejection {
+        code: "circuit_open",
+        message: "more than half of this client's last runs hit a limit or were refused".to_owned(),
+        retry_after_ms,
+    }
+}
+
 impl State {
+    fn is_waiting(&self, name: &str) -> bool {
+        self.clients.get(name).is_some_and(|client| !client.waiting.is_empty())
+    }
+
     fn start(&mut self, name: &str) {
         self.clients.entry(name.to_owned()).or_default().n_running += 1;
         self.counts.running += 1;
@@ -400,6 +450,7 @@ impl Drop for Permit {
                 && let Some(client) = state.clients.get_mut(client)
             {
                 client.breaker.record(verdict == Verdict::Abusive, now);
+                Shared::shut_out(&mut state, &self.client, now);
             }
         }
         self.shared.let_in(&mut state);
@@ -523,6 +574,46 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_comes_and_goes_has_one_turn() {
+        let (gate, _) = gate(limits(1, 5));
+        let _first = gate.admit("a").await.unwrap();
+        for _ in 0..100 {
+            let waiting = tokio::spawn({
+                let gate = gate.clone();
+                async move { gate.admit("b").await.map(drop) }
+            });
+            tokio::task::yield_now().await;
+            waiting.abort();
+            let _ = waiting.await;
+        }
+        assert!(gate.shared.lock().turns.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_was_turned_away_and_left_frees_nobodys_place() {
+        let (gate, _) = gate(limits(1, 2));
+        let _first = gate.admit("a").await.unwrap();
+        // Polled once, so that they stand in the queue; not again, so that they never hear the answer.
+        let mut flood = [Box::pin(gate.admit("flood")), Box::pin(gate.admit("flood"))];
+        for waiting in &mut flood {
+            assert!(poll_once(waiting.as_mut()).await.is_none());
+        }
+        let mut honest = Box::pin(gate.admit("honest"));
+        assert!(poll_once(honest.as_mut()).await.is_none());
+        drop(flood);
+        assert_eq!((gate.counts().running, gate.counts().queued), (1, 1));
+    }
+
+    /// Polls once.
+    async fn poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+            std::task::Poll::Ready(done) => std::task::Poll::Ready(Some(done)),
+            std::task::Poll::Pending => std::task::Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[tokio::test]
     async fn one_clients_breaker_is_not_anothers() {
         let settings = AdmissionSettings { breakers: true, ..Default::default() };
         let (gate, clock) = gate(settings);
@@ -536,6 +627,51 @@ mod tests {
         clock.advance_ms(10_000);
         gate.admit("bad").await.unwrap().judge(Verdict::Fine);
         assert_eq!(gate.breaker_of("bad"), BreakerState::Closed);
+    }
+
+    #[tokio::test]
+    async fn one_client_cannot_take_all_places() {
+        let settings = AdmissionSettings {
+            concurrent: Some(10),
+            concurrent_per_client: Some(4),
+            queue: Some(50),
+            breakers: true,
+            ..Default::default()
+        };
+        let (gate, _) = gate(settings);
+        let mut held = Vec::new();
+        for _ in 0..4 {
+            held.push(gate.admit("flood").await.unwrap());
+        }
+        let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(gate.admit("flood"))).collect();
+        for waiting in &mut waiting {
+            assert!(poll_once(waiting.as_mut()).await.is_none());
+        }
+        gate.admit("honest").await.unwrap().judge(Verdict::Fine);
+        // After one that did harm, the next only when the others are over.
+        held.pop().unwrap().judge(Verdict::Abusive);
+        for left in [3, 2, 1] {
+            assert_eq!((gate.counts().running, gate.counts().queued), (left, 6));
+            held.pop().unwrap().judge(Verdict::Abusive);
+        }
+        assert_eq!((gate.counts().running, gate.counts().queued), (1, 5));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_shut_out_is_shut_out_of_the_queue() {
+        let settings = AdmissionSettings { breakers: true, ..limits(1, 50) };
+        let (gate, _) = gate(settings);
+        for _ in 0..9 {
+            gate.admit("bad").await.unwrap().judge(Verdict::Abusive);
+        }
+        let mut tenth = gate.admit("bad").await.unwrap();
+        let mut waiting = Box::pin(gate.admit("bad"));
+        assert!(poll_once(waiting.as_mut()).await.is_none());
+        tenth.judge(Verdict::Abusive);
+        drop(tenth);
+        let refused = poll_once(waiting.as_mut()).await.unwrap().unwrap_err();
+        assert_eq!((refused.code, refused.retry_after_ms), ("circuit_open", 10_000));
+        assert_eq!((gate.counts().running, gate.counts().queued), (0, 0));
     }
 
     #[tokio::test]

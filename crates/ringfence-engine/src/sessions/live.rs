@@ -92,12 +92,14 @@ pub(crate) fn host_workspace(
 pub struct Quota<'a> {
     pub(crate) files: &'a Workspace,
     pub(crate) bytes_max: u64,
+    /// Whether it is a session no more.
+    pub(crate) closed: Option<&'a AtomicBool>,
 }
 
 impl<'a> Quota<'a> {
     /// Of these files, so much.
     pub fn new(files: &'a Workspace, bytes_max: u64) -> Self {
-        Self { files, bytes_max }
+        Self { files, bytes_max, closed: None }
     }
 
     /// Whether they take more.
@@ -128,7 +130,8 @@ impl<'a> Quota<'a> {
                         passed.store(true, Ordering::Relaxed);
                         break;
                     }
-                    if cancel.is_some_and(is_readable) {
+                    let closed = self.closed.is_some_and(|closed| closed.load(Ordering::SeqCst));
+                    if closed || cancel.is_some_and(is_readable) {
                         break;
                     }
                 }

@@ -8,6 +8,7 @@ mod store;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub(crate) struct Session {
     files: OnceLock<Workspace>,
     /// One cell at a time.
     pub(crate) live: Mutex<Option<Live>>,
+    /// Set for good, while the state is held: nothing is written of it any more, and a cell that runs is ended.
+    closed: AtomicBool,
 }
 
 /// What a session's owner may know of it.
@@ -87,6 +90,7 @@ impl Sessions {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Problem> {
         let store = Store::open(data)?;
+        store.sweep();
         Ok(Self { store, settings, clock, open: Mutex::default() })
     }
 
@@ -102,7 +106,7 @@ impl Sessions {
 
     /// Makes a session.
     pub fn create(&self, owner: &str, read_only: bool) -> Result<SessionState, Problem> {
-        self.create_from(owner, read_only, None)
+        self.create_from(owner, read_only, None, |_| Ok(()))
     }
 
     fn create_from(
@@ -110,6 +114,7 @@ impl Sessions {
         owner: &str,
         read_only: bool,
         forked_from: Option<SessionId>,
+        fill: impl FnOnce(&Path) -> Result<(), Problem>,
     ) -> Result<SessionState, Problem> {
         if self.list(owner).len() >= self.settings.per_owner_max {
             let message = format!("there are {} sessions already", self.settings.per_owner_max);
@@ -128,10 +133,7 @@ impl Sessions {
             forked_from,
             today: Today::default(),
         };
-        if let Err(problem) = self.store.create(&state) {
-            let _ = self.store.remove(&state.id);
-            return Err(problem);
-        }
+        self.store.create(&state, fill)?;
         Ok(state)
     }
 
@@ -191,14 +193,10 @@ impl Sessions {
             let state = from.state();
             (state.read_only, state.id.clone())
         };
-        let state = self.create_from(owner, read_only, Some(parent))?;
-        let copied =
-            copy::tree(&from.workspace, &self.store.workspace(&state.id), state.quota_bytes);
-        if let Err(problem) = copied {
-            let _ = self.store.remove(&state.id);
-            return Err(problem);
-        }
-        Ok(state)
+        let quota = self.settings.quota_bytes;
+        self.create_from(owner, read_only, Some(parent), |to| {
+            copy::tree(&from.workspace, to, quota)
+        })
     }
 
     /// Ends a session and removes everything of it but its rows in the ledger.
@@ -212,6 +210,7 @@ impl Sessions {
     pub fn sweep(&self) -> Swept {
         let now = self.clock.now_ms();
         let mut swept = Swept::default();
+        self.store.sweep();
         for id in self.store.list() {
             let Ok(Some(state)) = self.store.load(&id) else { continue };
             if now >= state.expires_ms {
@@ -242,29 +241,23 @@ impl Sessions {
         if found.as_ref().is_ok_and(Option::is_none) {
             std::thread::sleep(FOREIGN_ANSWER.saturating_sub(asked.elapsed()));
         }
-        found?.ok_or_else(|| {
-            Problem::new(
-                ringfence_spec::ProblemKind::NotFound,
-                "session_unknown",
-                "there is no such session",
-            )
-            .hint("make one first; a session ends 24 hours after it was made")
-        })
+        found?.ok_or_else(unknown)
     }
 
     fn look_up(&self, owner: &str, id: &str) -> Result<Option<Arc<Session>>, Problem> {
         let Some(id) = SessionId::parse(id) else { return Ok(None) };
         let now = self.clock.now_ms();
-        // Another process may have closed it, or used it: what is on disk is true.
-        let Some(on_disk) = self.store.load(&id)? else {
-            self.lock().remove(&id);
-            return Ok(None);
-        };
-        if !same(&on_disk.owner, owner) || now >= on_disk.expires_ms {
-            return Ok(None);
-        }
         let session = {
+            // Held while the disk is read, so that nobody opens again what is being closed.
             let mut open = self.lock();
+            // Another process may have closed it, or used it: what is on disk is true.
+            let Some(on_disk) = self.store.load(&id)? else {
+                open.remove(&id);
+                return Ok(None);
+            };
+            if !same(&on_disk.owner, owner) || now >= on_disk.expires_ms {
+                return Ok(None);
+            }
             let session = open.entry(id.clone()).or_insert_with(|| {
                 Arc::new(Session {
                     workspace: self.store.workspace(&id),
@@ -272,18 +265,16 @@ impl Sessions {
                     state: Mutex::new(on_disk),
                     files: OnceLock::new(),
                     live: Mutex::new(None),
+                    closed: AtomicBool::new(false),
                 })
             });
             Arc::clone(session)
         };
-        let mut state = session.state();
-        state.used_ms = now;
-        self.store.save(&state)?;
-        drop(state);
-        Ok(Some(session))
+        self.change(&session, |state| state.used_ms = now)?;
+        Ok((!session.is_closed().load(Ordering::SeqCst)).then_some(session))
     }
 
-    /// Changes what is known of a session, and writes it down.
+    /// Changes what is known of a session, and writes it down while it is a session.
     pub(crate) fn change<T>(
         &self,
         session: &Session,
@@ -291,14 +282,26 @@ impl Sessions {
     ) -> Result<T, Problem> {
         let mut state = session.state();
         let answer = change(&mut state);
-        self.store.save(&state)?;
+        if !session.closed.load(Ordering::SeqCst) {
+            self.store.save(&state)?;
+        }
         Ok(answer)
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), Problem> {
-        let open = self.lock().remove(id);
-        if let Some(session) = open {
-            // A cell that runs now is ended with its REPL's files; wait for it to let go.
+        let session = {
+            let mut open = self.lock();
+            let session = open.remove(id);
+            let state = session.as_ref().map(|session| session.state());
+            if let Some(session) = &session {
+                session.closed.store(true, Ordering::SeqCst);
+            }
+            self.store.retire(id)?;
+            drop(state);
+            session
+        };
+        if let Some(session) = session {
+            // A cell that runs now sees that the session is closed; wait for it to let go.
             let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
             *live = None;
         }
@@ -349,9 +352,24 @@ impl Session {
         })
     }
 
+    /// Whether somebody closed it since it was found.
+    pub(crate) fn is_closed(&self) -> &AtomicBool {
+        &self.closed
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The one answer about a session that is not the caller's, or not there.
+pub(crate) fn unknown() -> Problem {
+    Problem::new(
+        ringfence_spec::ProblemKind::NotFound,
+        "session_unknown",
+        "there is no such session",
+    )
+    .hint("make one first; a session ends 24 hours after it was made")
 }
 
 /// Compares in a time that does not depend on where they differ.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ringfence_spec::Problem;
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
@@ -43,7 +44,7 @@ impl Store {
         let dir = data.join("sessions");
         private_dir(data)?;
         private_dir(&dir)?;
-        let key = key(&data.join("sessions.key"))?;
+        let key = key(data)?;
         Ok(Self { dir, key })
     }
 
@@ -52,11 +53,23 @@ impl Store {
         self.dir.join(id.as_str()).join("workspace")
     }
 
-    /// Makes a session's directory and writes down what is known.
-    pub(super) fn create(&self, state: &SessionState) -> Result<(), Problem> {
-        private_dir(&self.dir.join(state.id.as_str()))?;
-        private_dir(&self.workspace(&state.id))?;
-        self.save(state)
+    /// Makes a session's directory, lets `fill` put files in it, and writes down what is known. Last: from then on it is a
+    /// session; whoever dies before leaves a directory that [`Store::sweep`] removes.
+    pub(super) fn create(
+        &self,
+        state: &SessionState,
+        fill: impl FnOnce(&Path) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let _busy = self.lock(FlockOperation::LockShared)?;
+        let workspace = self.workspace(&state.id);
+        let made = private_dir(&self.dir.join(state.id.as_str()))
+            .and_then(|()| private_dir(&workspace))
+            .and_then(|()| fill(&workspace))
+            .and_then(|()| self.save(state));
+        if made.is_err() {
+            let _ = self.remove_files(&state.id);
+        }
+        made
     }
 
     /// Writes down what is known: all of it, or what was there stays.
@@ -121,14 +134,36 @@ impl Store {
         ids
     }
 
-    /// Removes a session with all its files. Links in it are removed, not followed.
+    /// From here on there is no such session, whatever becomes of its files.
+    pub(super) fn retire(&self, id: &SessionId) -> Result<(), Problem> {
+        gone(std::fs::remove_file(self.dir.join(id.as_str()).join("session.json")))
+    }
+
+    /// Removes the files of a session that was retired. Links in it are removed, not followed.
     pub(super) fn remove(&self, id: &SessionId) -> Result<(), Problem> {
-        match std::fs::remove_dir_all(self.dir.join(id.as_str())) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(Problem::internal("session_unremovable", "cannot remove the session").cause(e))
+        let _busy = self.lock(FlockOperation::LockShared)?;
+        self.remove_files(id)
+    }
+
+    fn remove_files(&self, id: &SessionId) -> Result<(), Problem> {
+        gone(std::fs::remove_dir_all(self.dir.join(id.as_str())))
+    }
+
+    /// Removes what those left who were killed while they made or removed a session. Not while somebody does.
+    pub(super) fn sweep(&self) {
+        let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
+        for id in self.list() {
+            if !self.dir.join(id.as_str()).join("session.json").exists() {
+                // What cannot be removed now is tried again by the next sweep.
+                let _ = self.remove_files(&id);
             }
-            _ => Ok(()),
         }
+    }
+
+    /// Held together by those who make and remove sessions, alone by who sweeps.
+    fn lock(&self, how: FlockOperation) -> Result<std::fs::File, Problem> {
+        locked(&self.dir, how)
+            .map_err(|e| Problem::internal("session_lock", "cannot lock the sessions").cause(e))
     }
 
     fn mac(&self, state: &serde_json::Value) -> Hmac<Sha256> {
@@ -138,6 +173,15 @@ impl Store {
         // A map of serde_json is sorted by its keys, so one state has one text.
         mac.update(state.to_string().as_bytes());
         mac
+    }
+}
+
+fn gone(removed: std::io::Result<()>) -> Result<(), Problem> {
+    match removed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(Problem::internal("session_unremovable", "cannot remove the session").cause(e))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -171,42 +215,42 @@ fn private_dir(path: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The key in this file, or a new one that is written there.
-fn key(path: &Path) -> Result<[u8; KEY_BYTES], Problem> {
+/// The key in this file of the data directory, or a new one that is written there.
+fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build("session_key", "cannot use the key that sessions are signed with")
             .cause(e)
     };
-    let mut fresh = [0u8; KEY_BYTES];
-    rustix::rand::getrandom(&mut fresh, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| cannot(&e))?;
+    // One at a time: of two that start at once, the second finds the first one's.
+    let _alone = locked(data, FlockOperation::LockExclusive).map_err(|e| cannot(&e))?;
+    let (path, next) = (data.join("sessions.key"), data.join("sessions.key.next"));
+    let mut key = [0u8; KEY_BYTES];
     let mut options = std::fs::OpenOptions::new();
-    let created = options.write(true).create_new(true).mode(0o600).open(path);
-    match created {
-        Ok(mut file) => {
-            file.write_all(&fresh).map_err(|e| cannot(&e))?;
-            Ok(fresh)
-        }
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            let mut options = std::fs::OpenOptions::new();
-            let mut file = options
-                .read(true)
-                .custom_flags(libc_nofollow())
-                .open(path)
+    match options.read(true).custom_flags(libc_nofollow()).open(&path) {
+        Ok(mut file) => file.read_exact(&mut key).map_err(|e| cannot(&e))?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())
                 .map_err(|e| cannot(&e))?;
-            // Another process may have made it a moment ago and not have written it yet.
-            for _ in 0..100 {
-                let mut key = [0u8; KEY_BYTES];
-                if file.read_exact(&mut key).is_ok() {
-                    return Ok(key);
-                }
-                std::thread::sleep(std::time::Duration::from_millis(10));
-                std::io::Seek::rewind(&mut file).map_err(|e| cannot(&e))?;
-            }
-            Err(cannot(&"it is too short"))
+            // Under another name first: whoever is killed meanwhile leaves no half of a key.
+            let write = || {
+                let mut options = std::fs::OpenOptions::new();
+                let mut file =
+                    options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
+                file.write_all(&key)?;
+                std::fs::rename(&next, &path)
+            };
+            write().map_err(|e| cannot(&e))?;
         }
-        Err(e) => Err(cannot(&e)),
+        Err(e) => return Err(cannot(&e)),
     }
+    Ok(key)
+}
+
+/// Holds a directory's lock until it is dropped. The kernel lets go of it for the dead.
+fn locked(dir: &Path, how: FlockOperation) -> std::io::Result<std::fs::File> {
+    let dir = std::fs::File::open(dir)?;
+    rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, how))?;
+    Ok(dir)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,6 +1,7 @@
 //! The engine from outside: calls, sessions, cancellation, admission, and what is written down of each.
 //! Has a `main` of its own, because the launcher must be started before there are threads.
 
+mod apart;
 mod calls;
 mod sessions;
 mod world;
@@ -28,7 +29,13 @@ const TESTS: &[(&str, Test)] = &[
     ("sessions_live_and_die_to_the_second", sessions::sessions_live_and_die_to_the_second),
     ("a_quota_ends_the_cell_that_passes_it", sessions::a_quota_ends_the_cell_that_passes_it),
     ("files_of_a_session_are_its_owners", sessions::files_of_a_session_are_its_owners),
+    ("closing_ends_the_cell_that_runs", sessions::closing_ends_the_cell_that_runs),
+    (
+        "what_a_killed_maker_left_is_no_session_and_goes",
+        sessions::what_a_killed_maker_left_is_no_session_and_goes,
+    ),
     ("a_changed_state_is_refused", sessions::a_changed_state_is_refused),
+    ("no_read_returns_another_sessions_byte", apart::no_read_returns_another_sessions_byte),
 ];
 
 fn main() -> ExitCode {

@@ -169,6 +169,47 @@ pub(crate) fn a_changed_state_is_refused(world: &World) {
     });
 }
 
+pub(crate) fn closing_ends_the_cell_that_runs(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        assert_eq!(cell(&engine, "ann", &id, "x = 1").await.status, Status::Ok);
+        let run = |code: &'static str| {
+            let (engine, id) = (engine.clone(), id.clone());
+            tokio::spawn(async move { cell(&engine, "ann", &id, code).await })
+        };
+        let endless = run("open('began', 'w').close()\nwhile True: pass");
+        let began = world.data().join("sessions").join(&id).join("workspace/began");
+        while !began.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let waiting = run("x");
+        let asked = Instant::now();
+        engine.session_close("ann", &id).await.unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        let outcome = endless.await.unwrap();
+        assert_eq!(outcome.error.unwrap().code, "cancelled");
+        // It came before the end or behind it, but it does not run in a session that is gone.
+        assert_eq!(waiting.await.unwrap().error.unwrap().code, "session_unknown");
+        assert!(!world.data().join("sessions").join(&id).exists());
+    });
+}
+
+pub(crate) fn what_a_killed_maker_left_is_no_session_and_goes(world: &World) {
+    let half = world.data().join("sessions").join("0123456789abcdef".repeat(2));
+    std::fs::create_dir_all(half.join("workspace/d")).unwrap();
+    std::fs::write(half.join("session.json.next"), "{").unwrap();
+    std::fs::write(world.data().join("sessions.key.next"), "short").unwrap();
+    let engine = world.engine();
+    assert!(!half.exists());
+    assert!(!world.data().join("sessions.key.next").exists());
+    on_runtime(async {
+        let whole = engine.session_create("ann", false).await.unwrap();
+        engine.sweep().await.unwrap();
+        assert_eq!(engine.session_list("ann").await.unwrap(), [whole]);
+    });
+}
+
 pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
     use ringfence_engine::files::{Depth, OnConflict, WriteOptions};
     let engine = world.engine();

@@ -1,0 +1,122 @@
+//! What the ledger costs a warm program: two engines in one process, one that writes everything down and one that writes
+//! nothing, asked in turn, so that whatever else the host does meets both.
+//!
+//! ```text
+//! cargo run --release --package ringfence-engine --example cheap [RUNS]
+//! ```
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ringfence_audit::{KeepAll, Settings};
+use ringfence_engine::{CodeCall, Engine, Place, Recorder};
+use ringfence_jail::Launcher;
+use ringfence_spec::{Problem, Status};
+
+/// Clients at once where throughput is measured.
+const CLIENTS: usize = 4;
+
+/// Turns of each engine there.
+const ROUNDS: usize = 10;
+
+fn main() -> Result<(), Problem> {
+    // First: launchers may only be forked while there is one thread.
+    let launchers = [Launcher::start()?, Launcher::start()?];
+    let n: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(2000);
+    let base = std::env::var_os("RINGFENCE_BENCH_DIR").unwrap_or(".".into());
+    let dir = tempfile::tempdir_in(base)
+        .map_err(|e| Problem::internal("directory", "cannot make a directory").cause(e))?;
+    let [on, off] = launchers;
+    let ledger = dir.path().join("ledger");
+    let engines = [
+        engine(on, &dir.path().join("on"), Recorder::open(&ledger, Settings::new(KeepAll))?)?,
+        engine(off, &dir.path().join("off"), Recorder::off())?,
+    ];
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::internal("threads", "cannot start a runtime").cause(e))?;
+    runtime.block_on(async {
+        for engine in &engines {
+            alone(engine, 50).await;
+        }
+        let mut took = [Vec::with_capacity(n), Vec::with_capacity(n)];
+        for i in 0..n {
+            // First one, then the other goes first, so that neither always follows the other.
+            for at in [i % 2, 1 - i % 2] {
+                took[at].extend(alone(&engines[at], 1).await);
+            }
+        }
+        for times in &mut took {
+            times.sort_unstable();
+        }
+        let at = |which: usize, part: usize| millis(took[which][n * part / 100]);
+        println!("warm print(1), {n} of each, in turn");
+        for part in [50, 99] {
+            let (on, off) = (at(0, part), at(1, part));
+            println!(
+                "  p{part}  ledger on {on:.3} ms  off {off:.3} ms  difference {:+.3} ms",
+                on - off
+            );
+        }
+        let mut rates = [Vec::new(), Vec::new()];
+        for round in 0..ROUNDS {
+            for which in [round % 2, 1 - round % 2] {
+                rates[which].push(rate(&engines[which], n / ROUNDS).await);
+            }
+        }
+        for rates in &mut rates {
+            rates.sort_by(f64::total_cmp);
+        }
+        let [on, off] = rates.map(|rates| rates[ROUNDS / 2]);
+        println!("{CLIENTS} clients at once, the median of {ROUNDS} rounds");
+        println!(
+            "  ledger on {on:.0} runs/s  off {off:.0} runs/s  {:+.1}%",
+            (on / off - 1.0) * 100.0
+        );
+    });
+    Ok(())
+}
+
+fn engine(launcher: Launcher, state: &Path, recorder: Recorder) -> Result<Engine, Problem> {
+    let place = Place {
+        environment: std::env::vars_os().collect(),
+        cwd: std::env::current_dir().unwrap_or_default(),
+        state: state.to_owned(),
+        config: None,
+    };
+    Engine::builder(launcher).place(place).recorder(recorder).parallel(CLIENTS).build()
+}
+
+/// One after the other; how long each took.
+async fn alone(engine: &Engine, n: usize) -> Vec<Duration> {
+    let mut took = Vec::with_capacity(n);
+    for _ in 0..n {
+        let call = CodeCall { code: "print(1)".to_owned(), ..CodeCall::default() };
+        let began = Instant::now();
+        let ran = engine.execute("bench", call).await;
+        took.push(began.elapsed());
+        assert_eq!(ran.outcome.status, Status::Ok, "{:?}", ran.outcome);
+    }
+    took
+}
+
+/// Runs a second, of several clients.
+async fn rate(engine: &Engine, n: usize) -> f64 {
+    let began = Instant::now();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { alone(&engine, n.div_ceil(CLIENTS)).await.len() })
+        })
+        .collect();
+    let mut n_done = 0;
+    for client in clients {
+        n_done += client.await.unwrap_or_default();
+    }
+    f64::from(u32::try_from(n_done).unwrap_or(u32::MAX)) / began.elapsed().as_secs_f64()
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
