@@ -65,7 +65,7 @@ pub(super) struct ListDir {
 /// For `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Session {
+pub(super) struct OneSession {
     pub(super) action: Action,
     pub(super) session: Option<String>,
     pub(super) cell: Option<u64>,

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    self, Action, ExecuteCode, ListDir, ReadFile, RunCommand, Session, Wait, WriteFile,
+    self, Action, ExecuteCode, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
 };
 use super::runs::Cancelled;
 use super::{McpServer, answer, fit};
@@ -248,7 +248,8 @@ impl McpServer {
     }
 
     async fn session(&self, arguments: JsonObject) -> Answered {
-        let Session { action, session, cell, read_only } = arguments::read("session", arguments)?;
+        let OneSession { action, session, cell, read_only } =
+            arguments::read("session", arguments)?;
         if read_only.is_some() && action != Action::Create {
             return Err(misplaced("read_only", "create").into());
         }

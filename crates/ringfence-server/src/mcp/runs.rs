@@ -30,7 +30,7 @@ pub(super) struct Runs {
 /// One run. Dropping the last handle ends it.
 #[derive(Debug)]
 pub(super) struct Run {
-    run_id: RunId,
+    id: RunId,
     client: Arc<str>,
     session: Option<String>,
     began: Instant,
@@ -65,7 +65,7 @@ impl Runs {
             tell.send_replace(Some(Arc::new(answer::of_run(ran))));
         });
         let (client, began) = (Arc::clone(client), Instant::now());
-        let run = Arc::new(Run { run_id, client, session, began, answer, task });
+        let run = Arc::new(Run { id: run_id, client, session, began, answer, task });
         loop {
             if let Some(answer) = run.attend(context).await? {
                 return Ok(answer);
@@ -94,7 +94,7 @@ impl Runs {
             Ok(answer) => Ok(answer.unwrap_or_else(|| run.goes_on())),
             Err(cancelled) => {
                 run.task.abort();
-                self.lock().retain(|kept| kept.run_id != run.run_id);
+                self.lock().retain(|kept| kept.id != run.id);
                 Err(cancelled)
             }
         }
@@ -102,7 +102,7 @@ impl Runs {
 
     fn find(&self, run_id: &str, client: &str) -> Option<Arc<Run>> {
         let kept = self.lock();
-        kept.iter().find(|run| run.run_id.to_string() == run_id && &*run.client == client).cloned()
+        kept.iter().find(|run| run.id.to_string() == run_id && &*run.client == client).cloned()
     }
 
     /// Takes a run in, instead of the oldest that has ended if need be.
@@ -142,15 +142,15 @@ impl Run {
         match answer.wait_for(Option::is_some).await {
             Ok(found) => match &*found {
                 Some(result) => CallToolResult::clone(result),
-                None => answer::ended(self.run_id),
+                None => answer::ended(self.id),
             },
             // Its task was ended before it could tell.
-            Err(_) => answer::ended(self.run_id),
+            Err(_) => answer::ended(self.id),
         }
     }
 
     fn goes_on(&self) -> CallToolResult {
         let seconds = self.began.elapsed().as_secs_f64();
-        answer::running(&self.run_id.to_string(), self.session.as_deref(), seconds)
+        answer::running(&self.id.to_string(), self.session.as_deref(), seconds)
     }
 }

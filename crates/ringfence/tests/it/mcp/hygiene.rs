@@ -42,7 +42,7 @@ fn lines_that_are_no_message_are_answered_and_forgotten() {
             assert_eq!(answer["error"]["code"], *code, "{shown}: {answer}");
             assert!(answer.get("id").is_none_or(serde_json::Value::is_null), "{answer}");
         }
-        let ping = client.request("ping", json!({}));
+        let ping = client.request("ping", &json!({}));
         assert!(ping["result"].is_object(), "after {shown}: {ping}");
     }
     client.send(&json!({"jsonrpc": "2.0", "id": "odd", "method": "tools/call", "params": 3}));
@@ -63,7 +63,7 @@ fn nonsense_before_hello_does_no_harm() {
     assert_eq!(client.message()["error"]["code"], -32700);
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     client.send(&json!({"jsonrpc": "2.0", "id": 5, "result": {}}));
-    let early = client.request("tools/list", json!({}));
+    let early = client.request("tools/list", &json!({}));
     assert_eq!(early["error"]["code"], -32602, "{early}");
     assert!(client.hello("2025-11-25")["result"].is_object());
 }
@@ -96,7 +96,7 @@ fn what_a_guest_writes_is_never_a_message() {
     // `call` reads the next line from the server and refuses any that answers something else.
     let called = client.call("run_command", &json!({"command": script}));
     assert_eq!(called.data["ran"], "yes", "{}", called.text);
-    assert!(client.request("ping", json!({}))["result"].as_object().unwrap().is_empty());
+    assert!(client.request("ping", &json!({}))["result"].as_object().unwrap().is_empty());
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn who_asks_for_progress_hears_of_it() {
     let mut client = Client::new(&world, &[]);
     let id = client.begin(
         "tools/call",
-        json!({"name": "run_command", "arguments": {"command": "sleep 2.5"}, "_meta": {"progressToken": "p"}}),
+        &json!({"name": "run_command", "arguments": {"command": "sleep 2.5"}, "_meta": {"progressToken": "p"}}),
     );
     client.answer(id);
     let told: Vec<f64> = client
@@ -57,7 +57,7 @@ fn a_call_that_is_cancelled_ends_its_run_within_a_second() {
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     gone_within(&marker, Duration::from_secs(1));
     // `request` refuses any other answer, so none came for the cancelled call.
-    assert!(client.request("ping", json!({}))["result"].is_object());
+    assert!(client.request("ping", &json!({}))["result"].is_object());
     recorded_as_killed(&world);
 
     let code = client.begin_call("execute_code", &json!({"code": "while True: pass"}));
