@@ -12,7 +12,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// A line longer than this is refused, unread.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
@@ -23,6 +23,9 @@ const LINE_BYTES_KEPT: usize = 1 << 20;
 /// Requests of one client that have no answer yet.
 const IN_FLIGHT_MAX: usize = 256;
 
+/// Answers to lines that were no message, on their way. Who sends more of those and reads nothing is told nothing.
+const REFUSALS_MAX: usize = 64;
+
 /// Messages from a reader, answers to a writer.
 #[derive(Debug)]
 pub(super) struct Lines<R, W> {
@@ -32,6 +35,7 @@ pub(super) struct Lines<R, W> {
     skipping: bool,
     begun: bool,
     in_flight: InFlight,
+    refusals: Arc<Semaphore>,
     write: Arc<tokio::sync::Mutex<W>>,
     ending: Ending,
 }
@@ -80,6 +84,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
             skipping: false,
             begun: false,
             in_flight: InFlight::default(),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             write: Arc::new(tokio::sync::Mutex::new(write)),
             ending,
         }
@@ -191,9 +196,16 @@ where
                 Taken::Message(message) => return Some(*message),
                 Taken::Nothing => {}
                 Taken::Answer(error, id) => {
+                    let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else {
+                        continue;
+                    };
                     let answer = ServerJsonRpcMessage::error(error, id);
+                    let writing = write(Arc::clone(&self.write), answer, self.ending.clone());
                     // On its own, because this future may be dropped halfway and the answer must not be.
-                    tokio::spawn(write(Arc::clone(&self.write), answer, self.ending.clone()));
+                    tokio::spawn(async move {
+                        let _ = writing.await;
+                        drop(permit);
+                    });
                 }
             }
         }
@@ -264,5 +276,102 @@ impl InFlight {
 
     fn lock(&self) -> MutexGuard<'_, HashSet<RequestId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Everything a client sent, read in pieces of some size: what came through, and what was said.
+    fn through(sent: &[u8], piece: usize) -> (Vec<RxJsonRpcMessage<RoleServer>>, Vec<Value>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (ending, mut end) = ended();
+            let (mut client, input) = tokio::io::duplex(piece);
+            let (output, mut said) = tokio::io::duplex(32 << 20);
+            let mut lines = Lines::new(input, output, ending);
+            let sent = sent.to_vec();
+            let sending = tokio::spawn(async move {
+                client.write_all(&sent).await.unwrap();
+            });
+            let mut messages = Vec::new();
+            while let Some(message) = lines.receive().await {
+                messages.push(message);
+            }
+            sending.await.unwrap();
+            end.wait().await;
+            // Answers are written by tasks of their own, which run whenever this one waits.
+            tokio::task::yield_now().await;
+            drop(lines);
+            let mut text = String::new();
+            tokio::io::AsyncReadExt::read_to_string(&mut said, &mut text).await.unwrap();
+            let said = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            (messages, said)
+        })
+    }
+
+    fn ping(id: u32) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_and_the_next_one_read() {
+        let mut sent = vec![b'x'; LINE_BYTES_MAX + 1];
+        sent.extend(format!("\n{}\n", ping(1)).as_bytes());
+        let (messages, said) = through(&sent, 1 << 16);
+        assert_eq!(messages.len(), 1);
+        assert_eq!(said.len(), 1);
+        assert_eq!(said[0]["error"]["code"], -32600);
+    }
+
+    #[test]
+    fn a_last_line_without_its_newline_is_read() {
+        assert_eq!(through(ping(1).as_bytes(), 7).0.len(), 1);
+        assert_eq!(through(&ping(1).as_bytes()[..20], 7).1[0]["error"]["code"], -32700);
+    }
+
+    #[test]
+    fn requests_in_flight_are_bounded_and_each_has_its_own_id() {
+        let all: Vec<String> = (0..300).map(ping).collect();
+        let (messages, said) = through(all.join("\n").as_bytes(), 1 << 16);
+        assert_eq!((messages.len(), said.len()), (IN_FLIGHT_MAX, 300 - IN_FLIGHT_MAX));
+        assert!(said.iter().all(|answer| answer["error"]["code"] == -32000));
+        let twice = format!("{}\n{}\n", ping(1), ping(1));
+        let (messages, said) = through(twice.as_bytes(), 64);
+        assert_eq!((messages.len(), said.len()), (1, 1));
+        let cancel =
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        let (messages, said) =
+            through(format!("{}\n{cancel}\n{}\n", ping(1), ping(1)).as_bytes(), 64);
+        assert_eq!((messages.len(), said.len()), (3, 0), "a cancelled request gives its id back");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_around_it_a_request_comes_through(
+            garbage in proptest::collection::vec(
+                prop_oneof![
+                    proptest::collection::vec(any::<u8>().prop_filter("one line", |b| *b != b'\n'), 0..80),
+                    "[\\[\\]{}\":,a-z0-9 ]{0,40}".prop_map(String::into_bytes),
+                    Just(br#"{"jsonrpc":"2.0","method":"notifications/x","params":[]}"#.to_vec()),
+                    Just(br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#.to_vec()),
+                ],
+                0..12,
+            ),
+            piece in 1usize..200,
+        ) {
+            let mut sent = Vec::new();
+            for (n, line) in garbage.iter().enumerate() {
+                sent.extend_from_slice(line);
+                sent.extend(format!("\n{}\n", ping(u32::try_from(n).unwrap())).as_bytes());
+            }
+            let (messages, said) = through(&sent, piece);
+            let requests = messages.iter().filter(|m| matches!(m, JsonRpcMessage::Request(_))).count();
+            prop_assert_eq!(requests, garbage.len());
+            prop_assert!(said.len() <= garbage.len());
+            prop_assert!(said.iter().all(|answer| answer["error"]["code"].is_i64()));
+        }
     }
 }

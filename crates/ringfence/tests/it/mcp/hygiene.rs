@@ -106,7 +106,7 @@ fn the_end_of_input_ends_everything_within_a_second() {
     assert!(status.success() && took < Duration::from_secs(1), "{status} after {took:?}");
 
     let mut client = Client::new(&world, &[]);
-    let marker = running(&world, &mut client);
+    let marker = running(&mut client);
     let (status, took) = client.leave();
     assert!(status.success() && took < Duration::from_secs(1), "{status} after {took:?}");
     gone_within(&marker, Duration::from_millis(300));
@@ -128,7 +128,7 @@ fn a_signal_ends_everything_within_a_second() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let world = World::new();
         let mut client = Client::new(&world, &[]);
-        let marker = running(&world, &mut client);
+        let marker = running(&mut client);
         rustix::process::kill_process(client.pid(), signal).unwrap();
         let (status, took) = client.end();
         assert_eq!(status.code(), Some(code));
@@ -141,7 +141,7 @@ fn a_signal_ends_everything_within_a_second() {
 fn a_server_that_is_killed_leaves_no_run() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
-    let marker = running(&world, &mut client);
+    let marker = running(&mut client);
     rustix::process::kill_process(client.pid(), rustix::process::Signal::KILL).unwrap();
     gone_within(&marker, Duration::from_secs(1));
 }
@@ -163,6 +163,26 @@ fn a_client_that_stops_listening_is_left() {
     server.wait().unwrap();
     assert!(began.elapsed() < Duration::from_secs(2));
     drop(stdin);
+}
+
+#[test]
+fn a_flood_that_nobody_reads_the_answers_of_takes_no_memory() {
+    let world = World::new();
+    let mut server = world
+        .command(&["mcp"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    let garbage = "garbage\n".repeat(100_000);
+    for _ in 0..10 {
+        std::io::Write::write_all(&mut stdin, garbage.as_bytes()).unwrap();
+    }
+    let pid = rustix::process::Pid::from_child(&server);
+    assert!(resident_bytes(pid) < 100 << 20, "{}", resident_bytes(pid));
+    drop(stdin);
+    assert!(server.wait().unwrap().success());
 }
 
 fn resident_bytes(pid: rustix::process::Pid) -> u64 {

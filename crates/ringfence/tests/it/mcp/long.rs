@@ -52,7 +52,7 @@ fn who_asks_for_progress_hears_of_it() {
 fn a_call_that_is_cancelled_ends_its_run_within_a_second() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
-    let marker = running(&world, &mut client);
+    let marker = running(&mut client);
     let id = client.last_id();
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     gone_within(&marker, Duration::from_secs(1));
@@ -70,7 +70,7 @@ fn a_call_that_is_cancelled_ends_its_run_within_a_second() {
 fn a_wait_that_is_cancelled_ends_its_run_within_a_second() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
-    let marker = running(&world, &mut client);
+    let marker = running(&mut client);
     let id = client.last_id();
     let run_id = client.answer(id)["result"]["structuredContent"]["run_id"].clone();
     let wait = client.begin_call("wait", &json!({"run_id": run_id}));
@@ -119,13 +119,12 @@ fn images_are_shown_and_what_only_looks_like_one_is_not() {
 }
 
 /// Starts a command that would go on for long, waits until it runs, and returns what it is known by.
-pub(super) fn running(world: &World, client: &mut Client) -> String {
+pub(super) fn running(client: &mut Client) -> String {
     let marker = format!("1000.{:06}{}", std::process::id(), fresh());
     // `setsid` and the pipe: a tree, not a process.
-    let command = format!("(setsid sleep {marker} | sleep {marker}) & touch up; sleep {marker}");
+    let command = format!("(setsid sleep {marker} | sleep {marker}) & sleep {marker}");
     client.begin_call("run_command", &json!({"command": command}));
-    up(world);
-    assert!(!processes(&marker).is_empty());
+    until(Duration::from_secs(30), || processes(&marker).len() == 3);
     marker
 }
 

@@ -25,6 +25,11 @@ fn clients_of_every_revision_are_served() {
         assert_eq!(hello["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
         assert!(hello["instructions"].as_str().unwrap().len() < 2048);
         assert!(client.request("ping", &json!({}))["result"].is_object());
+        // What is not declared is not there.
+        assert_eq!(hello["capabilities"], json!({"tools": {}}));
+        for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+            assert_eq!(client.request(method, &json!({}))["error"]["code"], -32601, "{method}");
+        }
     }
 }
 
