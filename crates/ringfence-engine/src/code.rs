@@ -22,7 +22,8 @@ use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, ErrorInfo, Exception, Layer, Limits,
-    Outcome, Problem, ProblemKind, Ran, RunId, Start, Status, Truncated, Usage, WorkspaceChanges,
+    Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Truncated, Usage,
+    WorkspaceChanges,
 };
 
 use crate::command::{self, HeadStart};
@@ -246,6 +247,7 @@ impl AloneFence {
         if outcome.status == Status::Error && raised == Some("MemoryError") {
             outcome.status = Status::Memory;
             outcome.error = Some(memory_refused(&self.ground.limits));
+            outcome.denials.extend(command::limit_denial(outcome.status, outcome.error.as_ref()));
         }
         if let (Some(signal), Some(error)) = (outcome.signal, &mut outcome.error)
             && error.code == "signal"
@@ -442,7 +444,7 @@ impl CodeFence {
         let mut outcome = self.base(run_id, judged, cell.stdout, cell.stderr);
         outcome.value.clone_from(&said.value);
         outcome.exception = said.exception.as_ref().map(exception);
-        outcome.denials = cell.denials;
+        outcome.denials.extend(cell.denials);
         outcome.denials.extend(said.denials.iter().map(denial));
         outcome.usage.wall_ms = millis(cell.wall);
         outcome.usage.cpu_ms = millis(cell.cpu);
@@ -463,6 +465,7 @@ impl CodeFence {
             ..Usage::default()
         };
         let (stdout, stderr, encoding) = encode(stdout, stderr, &self.ground.scrub());
+        let denials = command::limit_denial(judged.status, judged.error.as_ref());
         let mut enforcement = self.plan.worker.enforcement.clone();
         enforcement.policy_sha256 = Some(self.plan.zygote.sha256());
         Outcome {
@@ -480,7 +483,7 @@ impl CodeFence {
             encoding,
             artifacts: Vec::new(),
             workspace: WorkspaceChanges::default(),
-            denials: Vec::new(),
+            denials: denials.into_iter().collect(),
             unobserved: self.plan.worker.unobserved.clone(),
             enforcement: Some(enforcement),
             usage,
@@ -518,7 +521,9 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
         |flag: &str| Some(format!("raise it with `--{flag}`, within the operator's ceiling"));
     match ended {
         Ended::Deadline => {
-            let message = format!("the run was still going after {timeout:?} and was killed");
+            let given = u64::try_from(timeout.as_millis()).ok().and_then(Span::from_millis);
+            let given = given.map(|span| span.to_string()).unwrap_or_default();
+            let message = format!("the run was still going after {given} and was killed");
             Judged {
                 status: Status::Timeout,
                 exit_code: None,

@@ -375,7 +375,30 @@ fn limit_denials(
     error: Option<&ErrorInfo>,
     forks_refused: u64,
 ) -> Vec<Denial> {
-    let denial = |rule: &str, subject: String, hint: String, count| Denial {
+    let mut list = Vec::new();
+    if let Some(pids) = plan.limits.pids.filter(|_| forks_refused > 0) {
+        list.push(resource_denial(
+            "pids_limit",
+            format!("more than {pids} processes and threads at once"),
+            "start fewer processes at once, or raise `--pids`".to_owned(),
+            forks_refused,
+        ));
+    }
+    list.extend(limit_denial(status, error));
+    list
+}
+
+/// The limit that ended a run, as a denial.
+pub(crate) fn limit_denial(status: Status, error: Option<&ErrorInfo>) -> Option<Denial> {
+    let limit = matches!(status, Status::Timeout | Status::Memory | Status::Killed);
+    let error =
+        error.filter(|e| limit && e.code.ends_with("limit") || e.code == "wall_deadline")?;
+    let hint = error.hint.clone().unwrap_or_default();
+    Some(resource_denial(&error.code, error.message.clone(), hint, 1))
+}
+
+fn resource_denial(rule: &str, subject: String, hint: String, count: u64) -> Denial {
+    Denial {
         layer: Layer::Resources,
         rule: rule.to_owned(),
         subject,
@@ -388,22 +411,5 @@ fn limit_denials(
         pid: None,
         program: None,
         count,
-    };
-    let mut list = Vec::new();
-    if let Some(pids) = plan.limits.pids.filter(|_| forks_refused > 0) {
-        list.push(denial(
-            "pids_limit",
-            format!("more than {pids} processes and threads at once"),
-            "start fewer processes at once, or raise `--pids`".to_owned(),
-            forks_refused,
-        ));
     }
-    let limit = matches!(status, Status::Timeout | Status::Memory | Status::Killed);
-    if let Some(error) =
-        error.filter(|e| limit && e.code.ends_with("limit") || e.code == "wall_deadline")
-    {
-        let hint = error.hint.clone().unwrap_or_default();
-        list.push(denial(&error.code, error.message.clone(), hint, 1));
-    }
-    list
 }

@@ -62,6 +62,8 @@ pub struct CodeCall {
     pub argv: Vec<String>,
     /// Less time than the policy gives.
     pub timeout: Option<Duration>,
+    /// What the run is to be called, for callers who name it before it ends; fresh, from [`crate::fresh_id`].
+    pub run_id: Option<RunId>,
 }
 
 /// A command of a client's.
@@ -75,6 +77,8 @@ pub struct CommandCall {
     pub stdin: Vec<u8>,
     /// Less time than the policy gives.
     pub timeout: Option<Duration>,
+    /// What the run is to be called; see [`CodeCall::run_id`].
+    pub run_id: Option<RunId>,
 }
 
 /// What came of a program.
@@ -287,7 +291,7 @@ impl Engine {
                 None => entry,
             }
         };
-        let begun = match self.admit(client, entry).await {
+        let begun = match self.admit(client, call.run_id, entry).await {
             Ok(begun) => begun,
             Err(outcome) => return Ran { outcome: *outcome, files: None },
         };
@@ -320,7 +324,7 @@ impl Engine {
                 None => entry,
             }
         };
-        let begun = match self.admit(client, entry).await {
+        let begun = match self.admit(client, call.run_id, entry).await {
             Ok(begun) => begun,
             Err(outcome) => return Ran { outcome: *outcome, files: None },
         };
@@ -520,6 +524,12 @@ impl Engine {
         .await
     }
 
+    /// Starts the workers that the first program would start, so that it does not wait for them.
+    pub async fn warm_up(&self) -> Result<(), Problem> {
+        let inner = Arc::clone(&self.inner);
+        blocking(move || inner.warm().map(drop)).await
+    }
+
     /// Ends sessions that have expired, puts idle ones to rest.
     pub async fn sweep(&self) -> Result<Swept, Problem> {
         let inner = Arc::clone(&self.inner);
@@ -564,9 +574,12 @@ impl Engine {
     async fn admit(
         &self,
         client: &str,
+        run_id: Option<RunId>,
         entry: impl Fn(RunId) -> Entry,
     ) -> Result<Begun, Box<Outcome>> {
-        let run_id = fresh_id().map_err(|problem| failed(crate::ids::some_id(), &problem))?;
+        let run_id = run_id
+            .map_or_else(fresh_id, Ok)
+            .map_err(|problem| failed(crate::ids::some_id(), &problem))?;
         let entry = entry(run_id);
         let permit = match self.inner.admission.admit(client).await {
             Ok(permit) => permit,

@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Session(SessionArgs),
     /// What was written down of every run: ls, show, tail, verify, export, report
     Audit(AuditArgs),
+    /// Offer the fence to an agent: MCP over stdin and stdout
+    Mcp(McpArgs),
     /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
     Bench(BenchArgs),
 }
@@ -340,6 +342,12 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "WHEN")]
         before: Option<String>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod exec;
 mod explain;
+mod mcp;
 mod policy;
 mod repl;
 mod run;
@@ -46,6 +47,7 @@ pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitC
         Command::Policy(args) => policy::policy(args),
         Command::Session(args) => session::session(&args),
         Command::Audit(args) => audit::audit(&args),
+        Command::Mcp(args) => mcp::mcp(&args),
         Command::Bench(args) => bench::bench(&args),
     }
 }

@@ -15,9 +15,11 @@ const MAP: &[(&str, &[&str])] = &[
             "ringfence-plan",
             "ringfence-python",
             "ringfence-screen",
+            "ringfence-server",
             "ringfence-spec",
         ],
     ),
+    ("ringfence-server", &["ringfence-engine", "ringfence-spec"]),
     (
         "ringfence-engine",
         &[

@@ -13,6 +13,7 @@ mod git;
 mod honesty;
 mod house;
 mod ledger;
+mod mcp;
 mod nested;
 mod outcome;
 mod protected;

@@ -1,0 +1,6 @@
+//! The engine for programs that are not ours: agents and their hosts, over MCP.
+//!
+//! Speaks protocols and nothing else: whatever a call does, the engine does, on the one road of every call. Decides no
+//! policy, reads no settings, opens no file of a client's.
+
+pub mod mcp;

@@ -1,0 +1,203 @@
+//! What a call gives back: the data whole, and a short text twin for hosts that show text.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use ringfence_engine::{Ran, some_id};
+use ringfence_spec::{Encoding, ErrorInfo, Outcome, Problem, ProblemKind, RunId, Status};
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::fit;
+
+/// An image larger than this is only named.
+pub(super) const IMAGE_BYTES_MAX: u64 = 1 << 20;
+
+/// Images shown of one run.
+const IMAGES_MAX: usize = 4;
+
+/// Denials told in the text; all of them are in the data.
+const TOLD_MAX: usize = 10;
+
+/// The result of a run that ended.
+pub(super) fn of_run(ran: Ran) -> CallToolResult {
+    let Ran { mut outcome, files } = ran;
+    let mut images = Vec::new();
+    for artifact in &outcome.artifacts {
+        if images.len() == IMAGES_MAX || artifact.bytes > IMAGE_BYTES_MAX {
+            continue;
+        }
+        if !matches!(artifact.media_type.as_str(), "image/png" | "image/jpeg") {
+            continue;
+        }
+        let bytes =
+            files.as_ref().and_then(|f| f.read(Path::new(&artifact.path), IMAGE_BYTES_MAX).ok());
+        images.extend(bytes.as_deref().and_then(image));
+    }
+    fit::outcome(&mut outcome);
+    let mut result = result(outcome.status, twin(&outcome), &outcome);
+    result.content.extend(images);
+    result
+}
+
+/// The result of a run that goes on.
+pub(super) fn running(run_id: &str, session: Option<&str>, seconds: f64) -> CallToolResult {
+    let nothing_yet = Problem::usage("", "");
+    let mut outcome = shape(&Outcome::not_started(some_id(), Status::Ok, &nothing_yet));
+    outcome["run_id"] = run_id.into();
+    outcome["session_id"] = session.into();
+    outcome["status"] = "running".into();
+    outcome["ran"] = "unknown".into();
+    outcome["usage"]["wall_ms"] = (seconds * 1000.0).into();
+    outcome["error"] = Value::Null;
+    let text =
+        format!("still running after {seconds:.0} s\nhint: call wait with run_id `{run_id}`");
+    result(Status::Ok, text, &outcome)
+}
+
+/// The result of a run that did not begin.
+pub(super) fn not_started(problem: &Problem) -> CallToolResult {
+    of_outcome(Outcome::not_started(some_id(), status_of(problem.kind), problem))
+}
+
+/// The result of a run that was named and is not there.
+pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
+    let outcome = Outcome::not_started(some_id(), Status::Error, problem);
+    let mut shaped = shape(&outcome);
+    shaped["run_id"] = run_id.into();
+    shaped["ran"] = "unknown".into();
+    result(Status::Error, twin(&outcome), &shaped)
+}
+
+/// The result of a run that was ended before it could answer.
+pub(super) fn ended(run_id: RunId) -> CallToolResult {
+    let problem = Problem::usage("cancelled", "the run was cancelled");
+    let mut outcome = Outcome::not_started(run_id, Status::Killed, &problem);
+    outcome.ran = ringfence_spec::Ran::Unknown;
+    of_outcome(outcome)
+}
+
+fn of_outcome(outcome: Outcome) -> CallToolResult {
+    of_run(Ran { outcome, files: None })
+}
+
+/// The result of a call that is no run. `own` is an object with the tool's own fields.
+pub(super) fn done(text: String, mut own: Value) -> CallToolResult {
+    own["status"] = "ok".into();
+    own["ran"] = "yes".into();
+    own["error"] = Value::Null;
+    result(Status::Ok, text, &own)
+}
+
+/// The result of a call that is no run and was not done.
+pub(super) fn not_done(problem: &Problem) -> CallToolResult {
+    let status = status_of(problem.kind);
+    let error = ErrorInfo::from(problem);
+    let mut text = String::new();
+    tell(&mut text, &error);
+    result(status, text, &json!({"status": status, "ran": "no", "error": error}))
+}
+
+/// Bytes as an image, if they begin like one; what a guest calls an image need not be.
+pub(super) fn image(bytes: &[u8]) -> Option<ContentBlock> {
+    let media_type = image_type(bytes)?;
+    Some(ContentBlock::image(base64::engine::general_purpose::STANDARD.encode(bytes), media_type))
+}
+
+/// The media type that a file's first bytes tell.
+pub(super) fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if bytes.starts_with(b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else {
+        None
+    }
+}
+
+fn result(status: Status, text: String, data: &impl Serialize) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(shape(data));
+    result.is_error = Some(status != Status::Ok);
+    result
+}
+
+fn shape(data: &impl Serialize) -> Value {
+    serde_json::to_value(data).unwrap_or_default()
+}
+
+/// What a run did, in the order a person would look for it.
+fn twin(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    match outcome.encoding {
+        Encoding::Utf8 => text.push_str(&outcome.stdout),
+        Encoding::Base64 => text.push_str("(the output is no text; `stdout` holds it in base64)"),
+    }
+    if let Some(value) = &outcome.value {
+        line(&mut text, value);
+    }
+    if outcome.encoding == Encoding::Utf8 && !outcome.stderr.is_empty() {
+        line(&mut text, &format!("stderr:\n{}", outcome.stderr));
+    }
+    if let Some(raised) = &outcome.exception
+        && !outcome.stderr.contains(&raised.kind)
+    {
+        let place = raised.line.map(|n| format!(" (line {n})")).unwrap_or_default();
+        line(&mut text, &format!("{}: {}{place}", raised.kind, raised.message));
+    }
+    if outcome.status != Status::Ok {
+        let code = outcome.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+        line(&mut text, &format!("status: {}{code}", outcome.status.name()));
+    }
+    if let Some(error) = &outcome.error {
+        tell(&mut text, error);
+    }
+    for denial in outcome.denials.iter().take(TOLD_MAX) {
+        let place = denial.line.map(|n| format!("line {n}: ")).unwrap_or_default();
+        line(
+            &mut text,
+            &format!("refused: {place}{} `{}`: {}", denial.rule, denial.subject, denial.hint),
+        );
+    }
+    if outcome.denials.len() > TOLD_MAX {
+        line(
+            &mut text,
+            &format!("and {} more refusals, in `denials`", outcome.denials.len() - TOLD_MAX),
+        );
+    }
+    for artifact in outcome.artifacts.iter().take(TOLD_MAX) {
+        line(
+            &mut text,
+            &format!("file: {} ({} bytes, {})", artifact.path, artifact.bytes, artifact.media_type),
+        );
+    }
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    text
+}
+
+fn tell(text: &mut String, error: &ErrorInfo) {
+    line(text, &format!("error: {} ({})", error.message, error.code));
+    if let Some(hint) = &error.hint {
+        line(text, &format!("hint: {hint}"));
+    }
+}
+
+fn line(text: &mut String, more: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let _ = write!(text, "{more}");
+}
+
+fn status_of(kind: ProblemKind) -> Status {
+    match kind {
+        ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
+        ProblemKind::Refused => Status::Blocked,
+        ProblemKind::Interrupted(_) => Status::Killed,
+        ProblemKind::CannotBuild | ProblemKind::Internal => Status::Failed,
+    }
+}

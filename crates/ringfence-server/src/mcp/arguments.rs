@@ -1,0 +1,110 @@
+//! What each tool takes. Names and types are those of the schemas in `tools.rs`, and a test holds them together. What is not
+//! named here is refused: an argument that does nothing would be a promise.
+
+use ringfence_spec::Problem;
+use rmcp::model::JsonObject;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// For `execute_code`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteCode {
+    pub(super) code: String,
+    pub(super) session: Option<String>,
+    pub(super) timeout_s: Option<f64>,
+}
+
+/// For `run_command`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunCommand {
+    pub(super) command: String,
+    pub(super) session: Option<String>,
+    pub(super) cwd: Option<String>,
+    pub(super) stdin: Option<String>,
+    pub(super) timeout_s: Option<f64>,
+}
+
+/// For `wait`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wait {
+    pub(super) run_id: String,
+}
+
+/// For `read_file`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadFile {
+    pub(super) session: String,
+    pub(super) path: String,
+    pub(super) offset: Option<u64>,
+    pub(super) limit: Option<u64>,
+}
+
+/// For `write_file`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteFile {
+    pub(super) session: String,
+    pub(super) path: String,
+    pub(super) content: String,
+}
+
+/// For `list_dir`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListDir {
+    pub(super) session: String,
+    #[serde(default = "workspace")]
+    pub(super) path: String,
+    pub(super) depth: Option<u64>,
+}
+
+/// For `session`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OneSession {
+    pub(super) action: Action,
+    pub(super) session: Option<String>,
+    pub(super) cell: Option<u64>,
+    pub(super) read_only: Option<bool>,
+}
+
+/// What to do with a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Action {
+    Create,
+    Info,
+    Fork,
+    Rollback,
+    Close,
+}
+
+fn workspace() -> String {
+    ".".to_owned()
+}
+
+/// Reads a tool's arguments, or says which one is wrong.
+pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: JsonObject) -> Result<T, Problem> {
+    serde_json::from_value(serde_json::Value::Object(arguments)).map_err(|error| {
+        Problem::usage("bad_arguments", format!("cannot call `{tool}` with these arguments"))
+            .cause(error)
+            .hint(format!("call `{tool}` again with arguments that fit its input schema"))
+    })
+}
+
+/// Seconds as a length of time.
+pub(super) fn seconds(timeout_s: Option<f64>) -> Result<Option<std::time::Duration>, Problem> {
+    let Some(timeout_s) = timeout_s else { return Ok(None) };
+    let wrong = || {
+        Problem::usage("bad_arguments", format!("`timeout_s` is {timeout_s}"))
+            .hint("it is a number of seconds greater than 0; leave it out for the operator's limit")
+    };
+    if timeout_s <= 0.0 {
+        return Err(wrong());
+    }
+    std::time::Duration::try_from_secs_f64(timeout_s).map(Some).map_err(|_| wrong())
+}

@@ -1,0 +1,352 @@
+//! Each tool, done: arguments read, the engine asked, the answer made. Holds no rule of its own about what may be done.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use ringfence_engine::files::{ContentKind, EntryKind, Parents, WriteOptions};
+use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState, fresh_id};
+use ringfence_spec::Problem;
+use rmcp::RoleServer;
+use rmcp::model::{CallToolResult, ErrorData, JsonObject};
+use rmcp::service::RequestContext;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::arguments::{
+    self, Action, ExecuteCode, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
+};
+use super::runs::Cancelled;
+use super::{McpServer, answer, fit};
+
+/// Bytes of a file in one answer, unless asked otherwise.
+const READ_BYTES: u64 = 20_000;
+
+/// And at most.
+const READ_BYTES_MAX: u64 = 60_000;
+
+/// Entries of a directory in one answer.
+const ENTRIES_MAX: usize = 500;
+
+/// Characters of a listing as text; the data has all of it.
+const LISTING_CHARS_MAX: usize = 8_000;
+
+/// Changes to the first argument inside the fence, where it can reach nothing that the run could not, and goes on with the second.
+const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
+
+/// Why there is no answer of the tool's own.
+enum Stop {
+    Problem(Problem),
+    Cancelled,
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Cancelled> for Stop {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
+type Answered = Result<CallToolResult, Stop>;
+
+impl McpServer {
+    /// Calls a tool by name.
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let answered = match name {
+            "execute_code" => self.execute_code(arguments, context).await,
+            "run_command" => self.run_command(arguments, context).await,
+            "wait" => self.wait(arguments, context).await,
+            "read_file" => self.read_file(arguments).await,
+            "write_file" => self.write_file(arguments).await,
+            "list_dir" => self.list_dir(arguments).await,
+            "session" => self.session(arguments).await,
+            _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
+        };
+        match answered {
+            Ok(result) => Ok(result),
+            Err(Stop::Problem(problem)) => Ok(match name {
+                "execute_code" | "run_command" | "wait" => answer::not_started(&problem),
+                _ => answer::not_done(&problem),
+            }),
+            // The protocol sends no answer to a request that was cancelled.
+            Err(Stop::Cancelled) => Err(ErrorData::internal_error("the call was cancelled", None)),
+        }
+    }
+
+    async fn execute_code(
+        &self,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Answered {
+        let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
+        let (run_id, timeout) = (fresh_id()?, arguments::seconds(timeout_s)?);
+        let call = CodeCall {
+            code,
+            session: session.clone(),
+            timeout,
+            run_id: Some(run_id),
+            ..CodeCall::default()
+        };
+        let (engine, client) = (self.engine.clone(), self.client.clone());
+        let work = async move { engine.execute(&client, call).await };
+        Ok(self.runs.start(run_id, &self.client, session, context, work).await?)
+    }
+
+    async fn run_command(
+        &self,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Answered {
+        let RunCommand { command, session, cwd, stdin, timeout_s } =
+            arguments::read("run_command", arguments)?;
+        let (run_id, timeout) = (fresh_id()?, arguments::seconds(timeout_s)?);
+        let argv: Vec<String> = match cwd {
+            None => vec!["sh".into(), "-c".into(), command],
+            Some(cwd) => {
+                vec!["sh".into(), "-c".into(), IN_DIRECTORY.into(), "sh".into(), cwd, command]
+            }
+        };
+        if argv.iter().any(|word| word.contains('\0')) {
+            return Err(Problem::usage("bad_arguments", "a command has no NUL in it").into());
+        }
+        let call = CommandCall {
+            argv: argv.into_iter().map(OsString::from).collect(),
+            session: session.clone(),
+            stdin: stdin.unwrap_or_default().into_bytes(),
+            timeout,
+            run_id: Some(run_id),
+        };
+        let (engine, client) = (self.engine.clone(), self.client.clone());
+        let work = async move { engine.command(&client, call).await };
+        Ok(self.runs.start(run_id, &self.client, session, context, work).await?)
+    }
+
+    async fn wait(&self, arguments: JsonObject, context: &RequestContext<RoleServer>) -> Answered {
+        let Wait { run_id } = arguments::read("wait", arguments)?;
+        Ok(self.runs.wait(&run_id, &self.client, context).await?)
+    }
+
+    async fn read_file(&self, arguments: JsonObject) -> Answered {
+        let ReadFile { session, path, offset, limit } = arguments::read("read_file", arguments)?;
+        let start = offset.unwrap_or(0);
+        let bytes_max = limit.unwrap_or(READ_BYTES).min(READ_BYTES_MAX);
+        let read = |bytes_max| {
+            self.engine.file_read(
+                &self.client,
+                &session,
+                path.clone().into(),
+                start,
+                Some(bytes_max),
+            )
+        };
+        let mut contents = read(bytes_max).await?;
+        let media_type = answer::image_type(&contents.bytes);
+        let whole_image = media_type.is_some()
+            && (offset, limit) == (None, None)
+            && contents.total_bytes <= answer::IMAGE_BYTES_MAX;
+        if whole_image && contents.more {
+            contents = read(answer::IMAGE_BYTES_MAX).await?;
+        }
+        if contents.more && contents.kind == ContentKind::Text {
+            // A character that is cut at the end comes with the next part; a part of nothing else is shown as it is.
+            let kept = contents.bytes.len() - cut_character(&contents.bytes);
+            if kept > 0 {
+                contents.bytes.truncate(kept);
+            }
+        }
+        let end = start.saturating_add(contents.bytes.len() as u64);
+        let next_offset = contents.more.then_some(end);
+        let n_bytes = contents.bytes.len();
+        let image = whole_image.then(|| answer::image(&contents.bytes)).flatten();
+        let (content, encoding) = match contents.kind {
+            _ if image.is_some() => (None, None),
+            ContentKind::Text => {
+                (Some(String::from_utf8_lossy(&contents.bytes).into_owned()), Some("utf-8"))
+            }
+            ContentKind::Binary => {
+                let encoded = base64::engine::general_purpose::STANDARD.encode(&contents.bytes);
+                (Some(encoded), Some("base64"))
+            }
+        };
+        let mut text = match (&content, encoding) {
+            (Some(content), Some("utf-8")) => content.clone(),
+            _ => format!("{path}: {n_bytes} bytes that are no text"),
+        };
+        if let Some(next) = next_offset {
+            let _ = write!(
+                text,
+                "\n[bytes {start} to {end} of {}; the next part begins at offset {next}]",
+                contents.total_bytes
+            );
+        }
+        let mut result = answer::done(
+            text,
+            json!({
+                "path": path, "content": content, "encoding": encoding, "media_type": media_type,
+                "total_bytes": contents.total_bytes, "next_offset": next_offset, "sha256": contents.sha256,
+            }),
+        );
+        result.content.extend(image);
+        Ok(result)
+    }
+
+    async fn write_file(&self, arguments: JsonObject) -> Answered {
+        let WriteFile { session, path, content } = arguments::read("write_file", arguments)?;
+        let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
+        let written = self
+            .engine
+            .file_write(&self.client, &session, path.clone().into(), content.into_bytes(), options)
+            .await?;
+        let verb = if written.created { "created" } else { "replaced" };
+        let text = format!("{verb} {path} ({} bytes)", written.total_bytes);
+        Ok(answer::done(
+            text,
+            json!({
+                "path": path, "created": written.created,
+                "total_bytes": written.total_bytes, "sha256": written.sha256,
+            }),
+        ))
+    }
+
+    async fn list_dir(&self, arguments: JsonObject) -> Answered {
+        let ListDir { session, path, depth } = arguments::read("list_dir", arguments)?;
+        let depth = usize::try_from(depth.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
+        let listing = self
+            .engine
+            .file_list(&self.client, &session, path.clone().into(), depth, ENTRIES_MAX)
+            .await?;
+        let mut text = String::new();
+        for entry in &listing.entries {
+            let _ = match entry.kind {
+                EntryKind::Directory => writeln!(text, "{}/", entry.path),
+                _ => writeln!(text, "{}  {} bytes", entry.path, entry.bytes),
+            };
+        }
+        if listing.truncated {
+            text.push_str("[there are more; list a directory below]\n");
+        }
+        if text.is_empty() {
+            text.push_str("(empty)");
+        }
+        fit::text(&mut text, LISTING_CHARS_MAX);
+        Ok(answer::done(
+            text,
+            json!({
+                "path": path, "entries": listing.entries, "truncated": listing.truncated,
+            }),
+        ))
+    }
+
+    async fn session(&self, arguments: JsonObject) -> Answered {
+        let OneSession { action, session, cell, read_only } =
+            arguments::read("session", arguments)?;
+        if read_only.is_some() && action != Action::Create {
+            return Err(misplaced("read_only", "create").into());
+        }
+        if cell.is_some() && action != Action::Rollback {
+            return Err(misplaced("cell", "rollback").into());
+        }
+        let (engine, client) = (&self.engine, &*self.client);
+        match (action, session) {
+            (Action::Create, None) => {
+                let state = engine.session_create(client, read_only.unwrap_or(false)).await?;
+                Ok(made("created", &state))
+            }
+            (Action::Create, Some(_)) => Err(Problem::usage(
+                "bad_arguments",
+                "`create` takes no `session`: the id is made here and cannot be chosen",
+            )
+            .into()),
+            (Action::Info, None) => {
+                let states = engine.session_list(client).await?;
+                let mut text = format!("{} sessions", states.len());
+                for state in &states {
+                    let _ = write!(text, "\n{}", state.id);
+                }
+                let sessions: Vec<Value> = states.iter().map(shown).collect();
+                Ok(answer::done(
+                    text,
+                    json!({"session_id": null, "info": null, "sessions": sessions}),
+                ))
+            }
+            (Action::Info, Some(id)) => {
+                let info = engine.session_info(client, &id).await?;
+                Ok(told(&info))
+            }
+            (Action::Fork, Some(id)) => {
+                let state = engine.session_fork(client, &id).await?;
+                Ok(made("copied the files to", &state))
+            }
+            (Action::Rollback, Some(id)) => {
+                let Some(cell) = cell else {
+                    return Err(Problem::usage("bad_arguments", "`rollback` needs `cell`")
+                        .hint("`info` lists the cells one can go back to in `checkpoints`")
+                        .into());
+                };
+                let info = engine.session_rollback(client, &id, cell).await?;
+                Ok(told(&info))
+            }
+            (Action::Close, Some(id)) => {
+                engine.session_close(client, &id).await?;
+                let text = format!("closed session {id} and deleted its files");
+                Ok(answer::done(text, json!({"session_id": id, "info": null, "sessions": null})))
+            }
+            (Action::Fork | Action::Rollback | Action::Close, None) => {
+                Err(Problem::usage("bad_arguments", "this action needs `session`")
+                    .hint("pass the id that `create` gave; `info` without `session` lists them")
+                    .into())
+            }
+        }
+    }
+}
+
+fn misplaced(argument: &str, action: &str) -> Problem {
+    Problem::usage("bad_arguments", format!("`{argument}` is for the action `{action}`"))
+        .hint(format!("leave `{argument}` out"))
+}
+
+fn made(verb: &str, state: &SessionState) -> CallToolResult {
+    let text = format!("{verb} session {}", state.id);
+    answer::done(text, json!({"session_id": state.id, "info": shown(state), "sessions": null}))
+}
+
+fn told(info: &SessionInfo) -> CallToolResult {
+    let info_shown = shown(info);
+    let text = format!(
+        "session {}: {} cells run, variables {}, checkpoints {:?}",
+        info.state.id,
+        info.state.n_cells,
+        info_shown["repl"].as_str().unwrap_or_default(),
+        info.checkpoints
+    );
+    answer::done(text, json!({"session_id": info.state.id, "info": info_shown, "sessions": null}))
+}
+
+/// What a model has a use for.
+fn shown(session: &impl Serialize) -> Value {
+    let mut value = serde_json::to_value(session).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        for unneeded in ["owner", "today"] {
+            fields.remove(unneeded);
+        }
+    }
+    value
+}
+
+/// How many bytes at the end belong to a character that goes on behind them.
+fn cut_character(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
+        _ => 0,
+    }
+}

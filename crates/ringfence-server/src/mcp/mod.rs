@@ -1,0 +1,154 @@
+//! MCP: the tools, and the server that offers them. Serves clients of the stateless protocol (2026-07-28) and of those with
+//! a handshake, as the SDK does. Sessions are handles in arguments, so nothing hangs on a connection.
+
+mod answer;
+mod arguments;
+mod calls;
+mod fit;
+mod lines;
+mod progress;
+mod runs;
+mod stdio;
+mod tools;
+
+use std::sync::{Arc, Once};
+
+use ringfence_engine::Engine;
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ErrorData, Implementation, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
+    ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+
+pub use stdio::{End, serve_stdio};
+
+use runs::Runs;
+
+/// What a host tells its model about this server; hosts cut it at 2,048 characters.
+const INSTRUCTIONS: &str = "\
+Ringfence runs code and commands behind a fence: no network, nothing of the user's but what the operator granted, limits \
+on time, memory, processes and disk. Use it for every program you write or do not trust.
+
+- execute_code: Python. Best for computing, parsing, checking an idea. Starts in about a millisecond.
+- run_command: a shell command with the host's tools (git, compilers, test runners).
+- session: make one (action `create`) to keep Python variables and files between calls; pass its id as `session`. Without \
+one every call starts from nothing.
+- read_file, write_file, list_dir: files of a session, below /workspace.
+- wait: a run that takes longer than 5 seconds answers `status: running` with a `run_id`; ask for the rest with it.
+
+Every result has `status`: `ok`; `error` (the program failed: read stderr and exception); `blocked` (refused before it ran: \
+denials name rule, line and a way out); `timeout`, `memory`, `killed` (a limit: do less at once); `rejected` (too busy: try \
+again later); `failed` (not your program's fault). `hint` says what to do next. Do not try to get around a refusal; choose \
+what the hint names, or tell the user.";
+
+/// How long a list of tools may be kept: it changes with the version of this program only.
+const LIST_FRESH_MS: u64 = 3_600_000;
+
+/// The tools of one client, as a handler for the SDK. Cheap to clone; clones share runs that go on.
+#[derive(Clone, Debug)]
+pub struct McpServer {
+    engine: Engine,
+    client: Arc<str>,
+    runs: Arc<Runs>,
+    warm: Arc<Once>,
+}
+
+impl McpServer {
+    /// Offers the engine to a client. Whoever calls this has made sure who the client is.
+    pub fn new(engine: Engine, client: &str) -> Self {
+        Self { engine, client: client.into(), runs: Arc::default(), warm: Arc::new(Once::new()) }
+    }
+
+    /// Every tool, in the order they are listed.
+    pub fn tools() -> Vec<Tool> {
+        tools::all()
+    }
+
+    /// Starts workers as soon as somebody shows interest, so that the first program finds one.
+    fn warm_up(&self) {
+        self.warm.call_once(|| {
+            let engine = self.engine.clone();
+            // What goes wrong here goes wrong again for the first program, which has somebody to tell.
+            tokio::spawn(async move { engine.warm_up().await.ok() });
+        });
+    }
+}
+
+impl ServerHandler for McpServer {
+    fn get_info(&self) -> ServerConfig {
+        let about = Implementation::new("ringfence", env!("CARGO_PKG_VERSION"))
+            .with_title("Ringfence")
+            .with_description("Runs code and commands behind a fence");
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(about)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.warm_up();
+        let list = ListToolsResult::with_all_items(tools::all());
+        Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    // The SDK answers for prompts, resources and completions with empty lists. What is not declared is not there.
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.warm_up();
+        let arguments = request.arguments.unwrap_or_default();
+        self.call(&request.name, arguments, &context).await.map(CallToolResponse::Complete)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_are_not_cut_by_any_host() {
+        assert!(INSTRUCTIONS.len() < 2048, "{}", INSTRUCTIONS.len());
+    }
+}

@@ -1,0 +1,156 @@
+//! Runs and those who wait for them. A run that outlasts its call goes on and can be asked for by name; its result is kept for a
+//! while. Every run is owned: by its call, then by this list; who lets go of it ends it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_engine::Ran;
+use ringfence_spec::{Problem, ProblemKind, RunId};
+use rmcp::RoleServer;
+use rmcp::model::CallToolResult;
+use rmcp::service::RequestContext;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::{answer, progress};
+
+/// How long a call waits before it says that the run goes on. Hosts give up on calls that take longer than some tens of seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs that go on or have a result nobody may have seen. A result has an image or two at most.
+const KEPT_MAX: usize = 64;
+
+/// Runs that outlasted their calls, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    kept: Mutex<VecDeque<Arc<Run>>>,
+}
+
+/// One run. Dropping the last handle ends it.
+#[derive(Debug)]
+pub(super) struct Run {
+    id: RunId,
+    client: Arc<str>,
+    session: Option<String>,
+    began: Instant,
+    answer: watch::Receiver<Option<Arc<CallToolResult>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Drops the engine's future, which kills the tree.
+        self.task.abort();
+    }
+}
+
+/// The call was cancelled: nobody waits for an answer.
+#[derive(Debug)]
+pub(super) struct Cancelled;
+
+impl Runs {
+    /// Starts a run and waits for it for a while.
+    pub(super) async fn start(
+        &self,
+        run_id: RunId,
+        client: &Arc<str>,
+        session: Option<String>,
+        context: &RequestContext<RoleServer>,
+        work: impl Future<Output = Ran> + Send + 'static,
+    ) -> Result<CallToolResult, Cancelled> {
+        let (tell, answer) = watch::channel(None);
+        let task = tokio::spawn(async move {
+            let ran = work.await;
+            tell.send_replace(Some(Arc::new(answer::of_run(ran))));
+        });
+        let (client, began) = (Arc::clone(client), Instant::now());
+        let run = Arc::new(Run { id: run_id, client, session, began, answer, task });
+        loop {
+            if let Some(answer) = run.attend(context).await? {
+                return Ok(answer);
+            }
+            if self.keep(&run) {
+                return Ok(run.goes_on());
+            }
+            // The list is full of runs that go on, so this call waits as long as it takes.
+        }
+    }
+
+    /// Waits for a run that outlasted its call. Who cancels this ends the run.
+    pub(super) async fn wait(
+        &self,
+        run_id: &str,
+        client: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, Cancelled> {
+        let Some(run) = self.find(run_id, client) else {
+            let problem =
+                Problem::new(ProblemKind::NotFound, "run_unknown", "there is no such run")
+                    .hint("its result was kept for a while and is gone; run it again");
+            return Ok(answer::no_such_run(run_id, &problem));
+        };
+        match run.attend(context).await {
+            Ok(answer) => Ok(answer.unwrap_or_else(|| run.goes_on())),
+            Err(cancelled) => {
+                run.task.abort();
+                self.lock().retain(|kept| kept.id != run.id);
+                Err(cancelled)
+            }
+        }
+    }
+
+    fn find(&self, run_id: &str, client: &str) -> Option<Arc<Run>> {
+        let kept = self.lock();
+        kept.iter().find(|run| run.id.to_string() == run_id && &*run.client == client).cloned()
+    }
+
+    /// Takes a run in, instead of the oldest that has ended if need be.
+    fn keep(&self, run: &Arc<Run>) -> bool {
+        let mut kept = self.lock();
+        if kept.len() >= KEPT_MAX {
+            match kept.iter().position(|run| run.task.is_finished()) {
+                Some(ended) => drop(kept.remove(ended)),
+                None => return false,
+            }
+        }
+        kept.push_back(Arc::clone(run));
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Run>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Run {
+    /// Its result, if it comes in time.
+    async fn attend(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Option<CallToolResult>, Cancelled> {
+        tokio::select! {
+            answer = self.result() => Ok(Some(answer)),
+            () = context.ct.cancelled() => Err(Cancelled),
+            () = tokio::time::sleep(PATIENCE) => Ok(None),
+            () = progress::report(context, self.began) => Ok(None),
+        }
+    }
+
+    async fn result(&self) -> CallToolResult {
+        let mut answer = self.answer.clone();
+        match answer.wait_for(Option::is_some).await {
+            Ok(found) => match &*found {
+                Some(result) => CallToolResult::clone(result),
+                None => answer::ended(self.id),
+            },
+            // Its task was ended before it could tell.
+            Err(_) => answer::ended(self.id),
+        }
+    }
+
+    fn goes_on(&self) -> CallToolResult {
+        let seconds = self.began.elapsed().as_secs_f64();
+        answer::running(&self.id.to_string(), self.session.as_deref(), seconds)
+    }
+}

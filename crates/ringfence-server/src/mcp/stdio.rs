@@ -1,0 +1,72 @@
+//! MCP over standard input and output. Nothing but protocol messages is ever written to stdout: guests have pipes of their own,
+//! and talk goes to stderr.
+
+use std::time::Duration;
+
+use ringfence_engine::Engine;
+use ringfence_spec::Problem;
+use rmcp::ServiceExt as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::McpServer;
+use super::lines::{Lines, ended};
+
+/// After the end of input, calls in flight may still be answered for so long.
+const LAST_ANSWERS: Duration = Duration::from_millis(400);
+
+/// Then everything is ended, and the threads that see to it have so long. Together less than a second.
+const LAST_STEPS: Duration = Duration::from_millis(400);
+
+/// Why the server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client closed its side.
+    Closed,
+    /// A signal, by number.
+    Signal(u8),
+}
+
+/// Serves one client until it leaves. The engine's launcher was started before; this starts the first threads.
+pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
+    // One thread speaks; runs have threads of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::internal("runtime", "cannot start the server").cause(e))?;
+    let server = McpServer::new(engine, client);
+    let end = runtime.block_on(serve(server));
+    // Drops every future, and with it every run.
+    runtime.shutdown_timeout(LAST_STEPS);
+    end
+}
+
+async fn serve(server: McpServer) -> Result<End, Problem> {
+    let cannot = |e| Problem::internal("signals", "cannot listen for signals").cause(e);
+    let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
+        .map(|kind| (kind, signal(kind)));
+    let [(_, term), (_, int), (_, hup)] = &mut signals;
+    let (term, int, hup) = match (term, int, hup) {
+        (Ok(term), Ok(int), Ok(hup)) => (term, int, hup),
+        (Err(e), ..) | (_, Err(e), _) | (.., Err(e)) => return Err(cannot(e.kind())),
+    };
+    let (read, write) = rmcp::transport::stdio_pipes();
+    let (ending, mut end) = ended();
+    let lines = Lines::new(read, write, ending);
+    let service = async {
+        // A client that leaves before it said hello is no problem of anybody's.
+        if let Ok(running) = server.serve(lines).await {
+            let _ = running.waiting().await;
+        }
+    };
+    let left = async {
+        end.wait().await;
+        tokio::time::sleep(LAST_ANSWERS).await;
+    };
+    Ok(tokio::select! {
+        () = service => End::Closed,
+        () = left => End::Closed,
+        _ = term.recv() => End::Signal(15),
+        _ = int.recv() => End::Signal(2),
+        _ = hup.recv() => End::Signal(1),
+    })
+}

@@ -1,0 +1,247 @@
+//! The tools as a model sees them for the first time: what for, when not, one example. Every word costs every conversation, so
+//! all of it together stays below 3,500 tokens; a test counts.
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// What a call may do to its surroundings.
+struct Effects {
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+}
+
+/// Looks, and changes nothing.
+const LOOKS: Effects = Effects { read_only: true, destructive: false, idempotent: true };
+
+/// May replace or remove files; a second call does it again.
+const CHANGES: Effects = Effects { read_only: false, destructive: true, idempotent: false };
+
+/// Replaces one file; a second call finds it as it will leave it.
+const REPLACES: Effects = Effects { read_only: false, destructive: true, idempotent: true };
+
+/// Every tool, always in this order.
+pub(super) fn all() -> Vec<Tool> {
+    vec![
+        tool(
+            "execute_code",
+            "Execute Python",
+            "Run Python in a sandbox: no network, no host files, import allowlist (json, math, re, csv, datetime, statistics, \
+             itertools…). Use it to compute, parse or check something. Not for shell commands or the user's files: that is \
+             run_command. The value of a last expression comes back as `value`. With `session`, variables and files in \
+             /workspace stay for the next call.\n\
+             Example: {\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}",
+            &CHANGES,
+            &json!({
+                "code": {"type": "string", "description": "Python source, at most 50 KB"},
+                "session": text("Session id, from the session tool"),
+                "timeout_s": timeout(),
+            }),
+            &["code"],
+            outcome(),
+        ),
+        tool(
+            "run_command",
+            "Run a command",
+            "Run a shell command (`sh -c`) in a sandbox: host tools work, secrets are hidden, no network. Without `session` it \
+             starts in the user's working directory, which it may change as far as the operator allows; with one it sees the \
+             session's /workspace instead. Not for downloads, nor for programs that ask questions. For plain Python prefer \
+             execute_code.\n\
+             Example: {\"command\": \"git diff --stat && cargo test 2>&1 | tail -20\"}",
+            &CHANGES,
+            &json!({
+                "command": {"type": "string", "description": "Text for the shell"},
+                "session": text("Session id, from the session tool"),
+                "cwd": {"type": "string", "description": "Directory to change to first"},
+                "stdin": {"type": "string", "description": "What the command reads; nothing if left out"},
+                "timeout_s": timeout(),
+            }),
+            &["command"],
+            outcome(),
+        ),
+        tool(
+            "wait",
+            "Wait for a run",
+            "Get the result of a run that answered `status: running`. Waits up to 5 seconds; if it is still running, call again. \
+             Cancelling this call ends the run. Not needed for any other status.\n\
+             Example: {\"run_id\": \"0f3c…\"}",
+            &LOOKS,
+            &json!({"run_id": {"type": "string", "description": "The `run_id` of the running result"}}),
+            &["run_id"],
+            outcome(),
+        ),
+        tool(
+            "read_file",
+            "Read a session's file",
+            "Read a file of a session, by bytes: text as text, PNG and JPEG as images, anything else as base64. A long file comes \
+             in parts: pass `next_offset` as `offset` for the next one. Not for the user's own files: use run_command.\n\
+             Example: {\"session\": \"4be1…\", \"path\": \"report.csv\"}",
+            &LOOKS,
+            &json!({
+                "session": text("Session id"),
+                "path": text("Below /workspace"),
+                "offset": {"type": "integer", "minimum": 0, "description": "First byte; default 0"},
+                "limit": {"type": "integer", "minimum": 1, "description": "Bytes at most; default 20000, at most 60000"},
+            }),
+            &["session", "path"],
+            result(&json!({
+                "path": {"type": "string"},
+                "content": {"type": ["string", "null"]},
+                "encoding": {"enum": ["utf-8", "base64", null]},
+                "media_type": {"type": ["string", "null"]},
+                "total_bytes": {"type": ["integer", "null"]},
+                "next_offset": {"type": ["integer", "null"]},
+                "sha256": {"type": ["string", "null"]},
+            })),
+        ),
+        tool(
+            "write_file",
+            "Write a session's file",
+            "Write a text file of a session, whole or not at all: it replaces a file of that name, and missing directories are \
+             made. Names such as .env and .git are protected. Not for the user's own files.\n\
+             Example: {\"session\": \"4be1…\", \"path\": \"data/in.json\", \"content\": \"[1, 2]\"}",
+            &REPLACES,
+            &json!({
+                "session": text("Session id"),
+                "path": text("Below /workspace"),
+                "content": {"type": "string", "description": "All of the file"},
+            }),
+            &["session", "path", "content"],
+            result(&json!({
+                "path": {"type": "string"},
+                "created": {"type": ["boolean", "null"]},
+                "total_bytes": {"type": ["integer", "null"]},
+                "sha256": {"type": ["string", "null"]},
+            })),
+        ),
+        tool(
+            "list_dir",
+            "List a session's files",
+            "List what is in a directory of a session, 500 entries at most. Links are shown and not followed.\n\
+             Example: {\"session\": \"4be1…\", \"path\": \".\", \"depth\": 2}",
+            &LOOKS,
+            &json!({
+                "session": text("Session id"),
+                "path": {"type": "string", "description": "Below /workspace; default `.`"},
+                "depth": {"type": "integer", "minimum": 1, "maximum": 32, "description": "Levels; default 1"},
+            }),
+            &["session"],
+            result(&json!({
+                "path": {"type": "string"},
+                "entries": {"type": "array", "items": {"type": "object"}},
+                "truncated": {"type": "boolean"},
+            })),
+        ),
+        tool(
+            "session",
+            "Manage sessions",
+            "Sessions keep Python variables and files between calls, for at most 24 hours. `create` makes one; `info` tells about \
+             one, or lists all without `session`; `fork` copies its files to a new one; `rollback` takes its variables back to \
+             what they were after `cell` (files stay); `close` deletes it and its files. Not needed for a single calculation.\n\
+             Example: {\"action\": \"create\"}",
+            &CHANGES,
+            &json!({
+                "action": {"enum": ["create", "info", "fork", "rollback", "close"]},
+                "session": {"type": "string", "description": "For all but `create`"},
+                "cell": {"type": "integer", "minimum": 0, "description": "For `rollback`: one of `checkpoints`"},
+                "read_only": {"type": "boolean", "description": "For `create`: files cannot be changed"},
+            }),
+            &["action"],
+            result(&json!({
+                "session_id": {"type": ["string", "null"]},
+                "info": {"type": ["object", "null"]},
+                "sessions": {"type": ["array", "null"]},
+            })),
+        ),
+    ]
+}
+
+fn text(about: &str) -> Value {
+    json!({"type": "string", "description": about})
+}
+
+fn timeout() -> Value {
+    json!({"type": "number", "exclusiveMinimum": 0,
+        "description": "Seconds; can only be less than the operator's limit"})
+}
+
+/// `{code, message, hint}`, or nothing.
+fn problem() -> Value {
+    json!({"type": ["object", "null"], "properties": {
+        "code": {"type": "string"}, "message": {"type": "string"}, "hint": {"type": ["string", "null"]}}})
+}
+
+fn tool(
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    effects: &Effects,
+    properties: &Value,
+    required: &[&str],
+    output: JsonObject,
+) -> Tool {
+    let input = object(json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    }));
+    let annotations = ToolAnnotations::with_title(title)
+        .read_only(effects.read_only)
+        .destructive(effects.destructive)
+        .idempotent(effects.idempotent)
+        // Nothing behind the fence reaches a network.
+        .open_world(false);
+    Tool::new(name, description, input)
+        .with_title(title)
+        .with_annotations(annotations)
+        .with_raw_output_schema(Arc::new(output))
+}
+
+/// The outcome of a run. What a model acts on is described; the rest of it comes too.
+fn outcome() -> JsonObject {
+    object(json!({
+        "type": "object",
+        "properties": {
+            "run_id": {"type": "string"},
+            "session_id": {"type": ["string", "null"]},
+            "status": {"enum": ["ok", "running", "error", "blocked", "timeout", "memory", "killed", "rejected", "failed"]},
+            "ran": {"enum": ["yes", "no", "unknown"]},
+            "exit_code": {"type": ["integer", "null"]},
+            "stdout": {"type": "string"},
+            "stderr": {"type": "string"},
+            "value": {"type": ["string", "null"]},
+            "exception": {"type": ["object", "null"]},
+            "denials": {"type": "array", "items": {"type": "object"}},
+            "artifacts": {"type": "array", "items": {"type": "object"}},
+            "error": problem(),
+        },
+        "required": ["run_id", "status", "ran", "stdout", "stderr", "error"],
+    }))
+}
+
+/// The result of any other call.
+fn result(own: &Value) -> JsonObject {
+    let mut schema = json!({
+        "type": "object",
+        "properties": {
+            "status": {"enum": ["ok", "error", "blocked", "killed", "failed"]},
+            "ran": {"enum": ["yes", "no", "unknown"]},
+            "error": problem(),
+        },
+        "required": ["status", "ran", "error"],
+    });
+    if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own.as_object()) {
+        all.extend(own.clone());
+    }
+    object(schema)
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        _ => JsonObject::new(),
+    }
+}

@@ -1,0 +1,74 @@
+//! `ringfence mcp`: the fence for an agent, over stdin and stdout. One client, who is whoever started it.
+
+use std::process::ExitCode;
+
+use ringfence_engine::{Engine, Launcher};
+use ringfence_server::mcp::{End, serve_stdio};
+use ringfence_spec::{CodePreset, Problem, Span};
+
+use crate::cli::{McpArgs, PolicyFlags};
+use crate::commands::run::{LOCAL, recorder};
+use crate::present;
+use crate::settings::{Key, Origin, Surroundings, effective, effective_code, ready};
+
+/// A command of an agent's, unless the operator says otherwise (R4.1).
+const COMMAND_TIMEOUT: Span = Span::secs(300);
+
+/// Serves until the client leaves.
+pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
+    match attempt(&args.policy) {
+        Ok(End::Closed) => ExitCode::SUCCESS,
+        Ok(End::Signal(number)) => ExitCode::from(128 + number),
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
+    // First: it is a fork of this process, which must not have threads yet.
+    let launcher = Launcher::start()?;
+    let around = Surroundings::real(false)?;
+    let code = effective_code(&for_code(flags), &around)?;
+    let mut command = effective(&for_commands(flags), &around)?;
+    command.place.state = ready(&command.place.state)?;
+    let mut command_policy = command.policy;
+    if command.origins.get(&Key::Timeout) == Some(&Origin::Preset) {
+        command_policy.limits.timeout = Some(COMMAND_TIMEOUT);
+    }
+    let engine = Engine::builder(launcher)
+        .recorder(recorder(&command.place, command.audit)?)
+        .place(command.place)
+        .code_policy(code.policy)
+        .command_policy(command_policy)
+        .build()?;
+    serve_stdio(engine, LOCAL)
+}
+
+/// What the flags say about Python: those of commands alone say nothing.
+fn for_code(flags: &PolicyFlags) -> PolicyFlags {
+    PolicyFlags {
+        preset: flags.preset.clone().filter(|preset| is_for_code(preset)),
+        rw: Vec::new(),
+        ro: Vec::new(),
+        hide: Vec::new(),
+        socket: Vec::new(),
+        env: Vec::new(),
+        cwd: None,
+        proc: None,
+        ..flags.clone()
+    }
+}
+
+/// What the flags say about commands: those of Python alone say nothing.
+fn for_commands(flags: &PolicyFlags) -> PolicyFlags {
+    PolicyFlags {
+        preset: flags.preset.clone().filter(|preset| !is_for_code(preset)),
+        python: None,
+        allow_import: Vec::new(),
+        ..flags.clone()
+    }
+}
+
+/// No preset of one kind has the name of one of the other.
+fn is_for_code(preset: &str) -> bool {
+    preset.parse::<CodePreset>().is_ok()
+}

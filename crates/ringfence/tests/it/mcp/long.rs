@@ -1,0 +1,169 @@
+//! Work that outlasts a call, and work that is called off.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use crate::support::World;
+
+#[test]
+fn a_long_run_yields_and_can_be_waited_for() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let began = Instant::now();
+    let called = client.call("run_command", &json!({"command": "sleep 6; echo done"}));
+    assert_eq!(called.status(), "running", "{}", called.text);
+    assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
+    let run_id = called.data["run_id"].as_str().unwrap().to_owned();
+    assert!(called.text.contains(&run_id), "{}", called.text);
+    // The server does other things meanwhile.
+    assert_eq!(client.call("run_command", &json!({"command": "echo here"})).text, "here\n");
+    let ended = client.call("wait", &json!({"run_id": run_id}));
+    assert_eq!((ended.status(), ended.text.as_str()), ("ok", "done\n"));
+    assert_eq!(ended.data["run_id"], run_id.as_str());
+    let again = client.call("wait", &json!({"run_id": run_id}));
+    assert_eq!(again.data, ended.data, "a result can be asked for twice");
+    let unknown = client.call("wait", &json!({"run_id": "0".repeat(32)}));
+    assert_eq!(unknown.data["error"]["code"], "run_unknown");
+}
+
+#[test]
+fn who_asks_for_progress_hears_of_it() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let id = client.begin(
+        "tools/call",
+        &json!({"name": "run_command", "arguments": {"command": "sleep 2.5"}, "_meta": {"progressToken": "p"}}),
+    );
+    client.answer(id);
+    let told: Vec<f64> = client
+        .notifications
+        .iter()
+        .filter(|n| n["method"] == "notifications/progress" && n["params"]["progressToken"] == "p")
+        .map(|n| n["params"]["progress"].as_f64().unwrap())
+        .collect();
+    assert_eq!(told.len(), 2, "{:?}", client.notifications);
+    assert!(told[0] >= 1.0 && told[1] > told[0], "{told:?}");
+}
+
+#[test]
+fn a_call_that_is_cancelled_ends_its_run_within_a_second() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let marker = running(&mut client);
+    let id = client.last_id();
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    gone_within(&marker, Duration::from_secs(1));
+    // `request` refuses any other answer, so none came for the cancelled call.
+    assert!(client.request("ping", &json!({}))["result"].is_object());
+    recorded_as_killed(&world);
+
+    let code = client.begin_call("execute_code", &json!({"code": "while True: pass"}));
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": code}}));
+    let called = client.call("execute_code", &json!({"code": "'next'"}));
+    assert_eq!(called.text, "'next'");
+}
+
+#[test]
+fn a_wait_that_is_cancelled_ends_its_run_within_a_second() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let marker = running(&mut client);
+    let id = client.last_id();
+    let run_id = client.answer(id)["result"]["structuredContent"]["run_id"].clone();
+    let wait = client.begin_call("wait", &json!({"run_id": run_id}));
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": wait}}));
+    gone_within(&marker, Duration::from_secs(1));
+    let called = client.call("wait", &json!({"run_id": run_id}));
+    assert_eq!(called.data["error"]["code"], "run_unknown", "{}", called.text);
+    recorded_as_killed(&world);
+}
+
+#[test]
+fn much_output_keeps_its_head_and_tail() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let code = "print('head')\nfor n in range(200_000):\n    print('line', n)\nprint('tail')";
+    let called = client.call("execute_code", &json!({"code": code}));
+    let stdout = called.data["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("head\nline 0\n") && stdout.ends_with("line 199999\ntail\n"));
+    assert!(stdout.contains("bytes left out here"), "{stdout}");
+    assert!(called.data.to_string().len() < 30_000);
+    assert_eq!(called.data["truncated"]["stdout"], true);
+    let shown = stdout.len() as u64;
+    let dropped = called.data["truncated"]["dropped_bytes"].as_u64().unwrap();
+    let written = called.data["usage"]["stdout_bytes"].as_u64().unwrap();
+    assert!(
+        shown + dropped >= written && shown + dropped < written + 200,
+        "{shown} {dropped} {written}"
+    );
+}
+
+#[test]
+fn images_are_shown_and_what_only_looks_like_one_is_not() {
+    let world = World::new();
+    let mut client = Client::new(&world, &["--preset", "data"]);
+    let code = "open('plot.png', 'wb').write(bytes([0x89]) + b'PNG\\r\\n\\x1a\\n' + b'x' * 100)\n\
+                open('fake.png', 'wb').write(b'<script>')\n\
+                open('large.png', 'wb').write(bytes([0x89]) + b'PNG\\r\\n\\x1a\\n' + b'x' * 2_000_000)\n\
+                None";
+    let called = client.call("execute_code", &json!({"code": code}));
+    assert_eq!(called.status(), "ok", "{}", called.text);
+    let images: Vec<&Value> = called.content.iter().filter(|c| c["type"] == "image").collect();
+    assert_eq!(images.len(), 1, "{:?}", called.text);
+    assert_eq!(images[0]["mimeType"], "image/png");
+    assert!(images[0]["data"].as_str().unwrap().starts_with("iVBORw0KGgp4"));
+    assert!(called.text.contains("large.png"), "{}", called.text);
+}
+
+/// Starts a command that would go on for long, waits until it runs, and returns what it is known by.
+pub(super) fn running(client: &mut Client) -> String {
+    let marker = format!("1000.{:06}{}", std::process::id(), fresh());
+    // `setsid` and the pipe: a tree, not a process.
+    let command = format!("(setsid sleep {marker} | sleep {marker}) & sleep {marker}");
+    client.begin_call("run_command", &json!({"command": command}));
+    until(Duration::from_secs(30), || processes(&marker).len() == 3);
+    marker
+}
+
+fn fresh() -> usize {
+    static N: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    N.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+/// Waits until a command has made the file `up`.
+pub(super) fn up(world: &World) {
+    let file = world.work().join("up");
+    until(Duration::from_secs(30), || Path::new(&file).exists());
+}
+
+/// Makes sure that nothing is left of a run.
+pub(super) fn gone_within(marker: &str, most: Duration) {
+    until(most, || processes(marker).is_empty());
+}
+
+fn recorded_as_killed(world: &World) {
+    until(Duration::from_secs(5), || {
+        let ran = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]);
+        ran.json()["records"].as_array().unwrap().len() == 1
+    });
+}
+
+fn until(most: Duration, mut true_by_then: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !true_by_then() {
+        assert!(began.elapsed() < most, "not within {most:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes of this host whose command line holds a marker.
+fn processes(marker: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.starts_with("sleep ") && line.contains(marker))
+        .collect()
+}

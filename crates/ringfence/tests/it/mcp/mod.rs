@@ -1,0 +1,284 @@
+//! `ringfence mcp` as an agent's host sees it.
+
+mod client;
+mod hygiene;
+mod long;
+
+use serde_json::{Value, json};
+
+use crate::support::{World, have};
+use client::Client;
+
+#[test]
+fn clients_of_every_revision_are_served() {
+    let world = World::new();
+    for (asked, given) in [
+        ("2025-11-25", "2025-11-25"),
+        ("2025-06-18", "2025-06-18"),
+        ("2024-11-05", "2024-11-05"),
+        ("1999-01-01", "2025-11-25"),
+    ] {
+        let mut client = Client::silent(&world, &[]);
+        let hello = client.hello(asked)["result"].clone();
+        assert_eq!(hello["protocolVersion"], given);
+        assert_eq!(hello["serverInfo"]["name"], "ringfence");
+        assert_eq!(hello["serverInfo"]["version"], env!("CARGO_PKG_VERSION"));
+        assert!(hello["instructions"].as_str().unwrap().len() < 2048);
+        assert!(client.request("ping", &json!({}))["result"].is_object());
+        // What is not declared is not there.
+        assert_eq!(hello["capabilities"], json!({"tools": {}}));
+        for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+            assert_eq!(client.request(method, &json!({}))["error"]["code"], -32601, "{method}");
+        }
+    }
+}
+
+#[test]
+fn a_stateless_client_needs_no_hello() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let mut client = Client::silent(&world, &[]);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let found = client.request("server/discover", &json!({"_meta": meta}))["result"].clone();
+    assert!(
+        found["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")),
+        "{found}"
+    );
+    let list = client.request("tools/list", &json!({"_meta": meta}))["result"].clone();
+    assert_eq!(list["resultType"], "complete");
+    assert!(list["ttlMs"].is_u64() && list["cacheScope"].is_string(), "{list}");
+    let called = client.request(
+        "tools/call",
+        &json!({"name": "execute_code", "arguments": {"code": "6 * 7"}, "_meta": meta}),
+    );
+    assert_eq!(called["result"]["structuredContent"]["value"], "42", "{called}");
+    assert_eq!(called["result"]["resultType"], "complete");
+}
+
+#[test]
+fn the_list_of_tools_is_small_strict_and_always_the_same() {
+    let world = World::new();
+    let mut client = Client::silent(&world, &[]);
+    client.hello("2025-11-25");
+    let list = client.request("tools/list", &json!({}))["result"]["tools"].clone();
+    assert_eq!(list, client.request("tools/list", &json!({}))["result"]["tools"]);
+    let names: Vec<_> =
+        list.as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        ["execute_code", "run_command", "wait", "read_file", "write_file", "list_dir", "session"]
+    );
+    // 3,500 tokens: such text has between 3.5 and 4.5 characters a token.
+    let n_bytes = list.to_string().len();
+    assert!(n_bytes <= 3500 * 3, "{n_bytes}");
+    for tool in list.as_array().unwrap() {
+        let name = &tool["name"];
+        assert!(tool["title"].is_string() && tool["description"].is_string(), "{name}");
+        assert!(tool["description"].as_str().unwrap().contains("Example: "), "{name}");
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(tool["annotations"][hint].is_boolean(), "{name} {hint}");
+        }
+        assert_eq!(tool["inputSchema"]["additionalProperties"], false, "{name}");
+        for schema in ["inputSchema", "outputSchema"] {
+            let schema = &tool[schema];
+            assert_eq!(schema["type"], "object", "{name}");
+            for required in schema["required"].as_array().unwrap() {
+                let property = &schema["properties"][required.as_str().unwrap()];
+                assert!(property.is_object(), "{name} {required}");
+            }
+        }
+        // The example fits the tool's own schema.
+        let (_, example) = tool["description"].as_str().unwrap().split_once("Example: ").unwrap();
+        let example: Value = serde_json::from_str(example).unwrap();
+        for argument in example.as_object().unwrap().keys() {
+            assert!(tool["inputSchema"]["properties"][argument].is_object(), "{name} {argument}");
+        }
+    }
+}
+
+#[test]
+fn every_argument_that_is_announced_is_taken_and_no_other() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let list = client.request("tools/list", &json!({}))["result"]["tools"].clone();
+    for tool in list.as_array().unwrap() {
+        let name = tool["name"].as_str().unwrap();
+        let mut arguments = json!({});
+        for (argument, schema) in tool["inputSchema"]["properties"].as_object().unwrap() {
+            arguments[argument] = match (schema["type"].as_str(), schema["enum"].get(0)) {
+                (_, Some(word)) => word.clone(),
+                (Some("string"), _) => json!("x"),
+                (Some("boolean"), _) => json!(false),
+                (Some("integer" | "number"), _) => json!(1),
+                other => panic!("{name} {argument}: {other:?}"),
+            };
+        }
+        let called = client.call(name, &arguments);
+        let said = called.data["error"]["message"].as_str().unwrap_or_default();
+        assert!(!said.contains("unknown field"), "{name}: {said}");
+        arguments["policy"] = json!("open");
+        let called = client.call(name, &arguments);
+        assert_eq!(called.data["error"]["code"], "bad_arguments", "{name}: {}", called.text);
+        assert!(called.text.contains("`policy`"), "{}", called.text);
+        assert_eq!(called.data["ran"], "no");
+        let called = client.call(name, &json!({}));
+        assert_eq!(called.data["error"]["code"], "bad_arguments", "{name}: {}", called.text);
+    }
+    let unknown = client.request("tools/call", &json!({"name": "rm", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+}
+
+#[test]
+fn a_program_has_the_same_outcome_here_and_on_the_command_line() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let flags = ["--timeout", "1500ms"];
+    let mut client = Client::new(&world, &flags);
+    for code in [
+        "print('hello')",
+        "print('a')\n6 * 7",
+        "None",
+        "import json\njson.dumps({'ä': [1, None]})",
+        "1 / 0",
+        "def f():\n    raise ValueError('no')\nf()",
+        "raise SystemExit(3)",
+        "import os",
+        "import socket, ctypes\neval('1')",
+        "().__class__.__bases__",
+        "x = (",
+        "while True: pass",
+        "print('x' * 100)\nwhile True: pass",
+        "a = bytearray(10 ** 10)",
+        "print('\\x1b[31mred\\u202e')",
+    ] {
+        let here = client.call("execute_code", &json!({"code": code}));
+        let there = world.ringfence(&[&["exec", "--json"], &flags[..], &["-c", code]].concat());
+        let there = there.json();
+        for field in ["status", "ran", "stdout", "exit_code", "value", "denials", "exception"] {
+            assert_eq!(here.data[field], there[field], "{field} of {code}\n{}", here.text);
+        }
+        assert_eq!(here.data["error"]["code"], there["error"]["code"], "{code}");
+    }
+    for command in
+        ["echo out; echo err >&2; exit 3", "exit 0", "no-such-command", "cat", "kill -9 $$"]
+    {
+        let here = client.call("run_command", &json!({"command": command}));
+        let (code, there) = world.sh_json(&flags, command);
+        for field in ["status", "ran", "stdout", "stderr", "exit_code", "signal"] {
+            assert_eq!(here.data[field], there[field], "{field} of {command} ({code})");
+        }
+    }
+}
+
+#[test]
+fn what_went_wrong_is_told_in_the_data_and_in_the_text() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    for (code, status, told) in [
+        ("1 / 0", "error", "ZeroDivisionError: division by zero"),
+        ("import os", "blocked", "line 1: import_not_allowed `os`"),
+        ("while True: pass", "timeout", "status: timeout"),
+    ] {
+        let called = client.call("execute_code", &json!({"code": code, "timeout_s": 0.5}));
+        assert_eq!(called.status(), status, "{code}: {}", called.text);
+        assert!(called.text.contains(told), "{code}: {}", called.text);
+    }
+    let called = client.call("run_command", &json!({"command": "sleep 60", "timeout_s": 0.3}));
+    assert_eq!(called.status(), "timeout", "{}", called.text);
+    for timeout_s in [json!(0), json!(-1), json!(1e300)] {
+        let called = client.call("execute_code", &json!({"code": "1", "timeout_s": timeout_s}));
+        assert_eq!(called.data["error"]["code"], "bad_arguments", "{timeout_s}: {}", called.text);
+    }
+}
+
+#[test]
+fn a_session_keeps_variables_and_files_between_calls() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let made = client.call("session", &json!({"action": "create"}));
+    let id = made.data["session_id"].as_str().unwrap().to_owned();
+    client.call("execute_code", &json!({"session": id, "code": "x = 5"}));
+    let called = client.call("execute_code", &json!({"session": id, "code": "x = x + 1\nx"}));
+    assert_eq!((called.data["value"].as_str(), called.text.as_str()), (Some("6"), "6"));
+    assert_eq!(called.data["session_id"], id.as_str());
+
+    let file = json!({"session": id, "path": "data/ä.txt", "content": "one\nzwei ä\n"});
+    assert_eq!(client.call("write_file", &file).data["created"], true);
+    assert_eq!(client.call("write_file", &file).data["created"], false);
+    let read = client.call("read_file", &json!({"session": id, "path": "data/ä.txt"}));
+    assert_eq!(read.data["content"], "one\nzwei ä\n");
+    let list = client.call("list_dir", &json!({"session": id, "depth": 2}));
+    let entries = list.data["entries"].as_array().unwrap();
+    let paths: Vec<_> = entries.iter().map(|e| e["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["data", "data/ä.txt"]);
+    let command = json!({"session": id, "command": "pwd; cat ä.txt", "cwd": "data"});
+    assert_eq!(client.call("run_command", &command).text, "/workspace/data\none\nzwei ä\n");
+
+    let back = client.call("session", &json!({"action": "rollback", "session": id, "cell": 1}));
+    assert_eq!(back.status(), "ok", "{}", back.text);
+    assert_eq!(client.call("execute_code", &json!({"session": id, "code": "x"})).text, "5");
+    let copy = client.call("session", &json!({"action": "fork", "session": id}));
+    let copy = copy.data["session_id"].as_str().unwrap().to_owned();
+    assert_ne!(copy, id);
+    let read = client.call("read_file", &json!({"session": copy, "path": "data/ä.txt"}));
+    assert_eq!(read.status(), "ok");
+    let all = client.call("session", &json!({"action": "info"}));
+    assert_eq!(all.data["sessions"].as_array().unwrap().len(), 2);
+
+    assert_eq!(client.call("session", &json!({"action": "close", "session": id})).status(), "ok");
+    let gone = client.call("read_file", &json!({"session": id, "path": "data/ä.txt"}));
+    let never = client.call("read_file", &json!({"session": "../../etc", "path": "passwd"}));
+    assert_eq!(
+        gone.data, never.data,
+        "a session that is gone and one that never was look the same"
+    );
+    assert_eq!(gone.data["error"]["code"], "session_unknown");
+}
+
+#[test]
+fn files_come_in_parts_and_stay_in_their_session() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let made = client.call("session", &json!({"action": "create"}));
+    let id = made.data["session_id"].as_str().unwrap().to_owned();
+    let whole = "0123456789ä\n".repeat(10_000);
+    client.call("write_file", &json!({"session": id, "path": "long", "content": whole}));
+    let (mut offset, mut read, mut n_parts) = (json!(0), String::new(), 0);
+    while !offset.is_null() {
+        // An odd number, so that characters are cut.
+        let part = json!({"session": id, "path": "long", "offset": offset, "limit": 33_333});
+        let part = client.call("read_file", &part);
+        read.push_str(part.data["content"].as_str().unwrap());
+        offset = part.data["next_offset"].clone();
+        n_parts += 1;
+    }
+    assert!(read == whole && n_parts > 3, "{n_parts} parts, {} bytes", read.len());
+    for (tool, path, code) in [
+        ("read_file", "../../../etc/passwd", "path_outside"),
+        ("read_file", "none", "not_found"),
+        ("write_file", ".git/config", "path_forbidden"),
+        ("write_file", "/etc/x", "path_outside"),
+        ("list_dir", "..", "path_outside"),
+    ] {
+        let mut arguments = json!({"session": id, "path": path});
+        if tool == "write_file" {
+            arguments["content"] = json!("");
+        }
+        let called = client.call(tool, &arguments);
+        assert_eq!(called.data["error"]["code"], code, "{tool} {path}: {}", called.text);
+    }
+}
