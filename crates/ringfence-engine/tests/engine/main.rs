@@ -19,6 +19,10 @@ const TESTS: &[(&str, Test)] = &[
     ("a_client_can_only_narrow_its_time", calls::a_client_can_only_narrow_its_time),
     ("a_dropped_call_ends_its_processes", calls::a_dropped_call_ends_its_processes),
     ("a_rejected_call_says_when_to_come_again", calls::a_rejected_call_says_when_to_come_again),
+    (
+        "two_engines_of_one_process_end_each_for_itself",
+        calls::two_engines_of_one_process_end_each_for_itself,
+    ),
     ("without_a_ledger_nothing_runs", calls::without_a_ledger_nothing_runs),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
     ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),
