@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::io::{IoSlice, Read as _};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -157,7 +157,7 @@ impl Launched {
 fn serve(socket: &OwnedFd) {
     // A Ctrl-C in the caller's terminal is the caller's to judge.
     let _ = rustix::process::setsid();
-    if detach_stdio().is_err() {
+    if detach_stdio().is_err() || close_all_but(socket).is_err() {
         return;
     }
     let mut supervisors: Vec<i32> = Vec::new();
@@ -258,6 +258,14 @@ impl Received {
             }
         })
     }
+}
+
+/// Nor is anything else that our caller has open: with another launcher's socket in our hands, that one would never learn
+/// that its caller is gone.
+fn close_all_but(socket: &OwnedFd) -> Result<(), CallError> {
+    let own = socket.as_raw_fd();
+    ringfence_sys::close_range_between(3, own - 1)?;
+    ringfence_sys::close_range_from(own + 1)
 }
 
 /// Our caller's stdin, stdout and stderr are not this process's to hold: whoever waits for their end would wait for us.

@@ -18,6 +18,9 @@ const P99_RATIO_MAX: f64 = 2.0;
 /// What the service's memory may differ between the last quarter and the one before it.
 const MEMORY_RATIO_MAX: f64 = 1.05;
 
+/// The part of honest runs at half of the capacity that may be refused, or as many as without the hostile client.
+const REFUSED_MAX: f64 = 0.01;
+
 /// Fewer runs tell nothing of a p99, nor of memory.
 const RUNS_MIN: u32 = 5000;
 
@@ -35,7 +38,7 @@ pub(crate) fn soak(world: &World, n_runs: u32, n_clients: u32) -> Result<Finding
     let jain = number("/share/jain");
     let p99 = [number("/waits_ms/without/p99"), number("/waits_ms/with/p99")];
     let memory = [number("/memory_kib/third"), number("/memory_kib/last")];
-    let refused = number("/waits_ms/refused/1");
+    let refused = [number("/waits_ms/refused/0"), number("/waits_ms/refused/1")];
     let mut complaints = Vec::new();
     let mut demand = |held: bool, what: String| {
         if !held {
@@ -43,7 +46,9 @@ pub(crate) fn soak(world: &World, n_runs: u32, n_clients: u32) -> Result<Finding
         }
     };
     demand(jain >= JAIN_MIN, format!("Jain's index is {jain:.3}, less than {JAIN_MIN}"));
-    demand(refused == 0.0, format!("{refused} honest runs at half of the capacity were refused"));
+    // Where the host itself is too busy, some are refused without anybody's hostility.
+    let bearable = refused[0].max(number("/waits_ms/with/runs") * REFUSED_MAX);
+    demand(refused[1] <= bearable, format!("{} honest runs were refused", refused[1]));
     if n_runs >= RUNS_MIN {
         let ratio = p99[1] / p99[0];
         demand(ratio <= P99_RATIO_MAX, format!("p99 is {ratio:.2} times what it is without"));
@@ -68,6 +73,7 @@ pub(crate) fn soak(world: &World, n_runs: u32, n_clients: u32) -> Result<Finding
         "p50, p99 with the hostile, ms",
         format!("{:.1} {:.1}", number("/waits_ms/with/p50"), p99[1]),
     );
+    row("honest runs refused, without and with", format!("{} {}", refused[0], refused[1]));
     row(
         "calls of the hostile: asked, ran",
         format!("{} {}", number("/waits_ms/hostile/asked"), number("/waits_ms/hostile/ran")),

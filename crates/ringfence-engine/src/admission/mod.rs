@@ -4,6 +4,8 @@
 mod breaker;
 mod gate;
 mod rate;
+mod terms;
 
 pub use breaker::BreakerState;
-pub use gate::{Admission, AdmissionSettings, Counts, Permit, Rejection, Verdict};
+pub use gate::{Admission, Permit};
+pub use terms::{AdmissionSettings, Counts, Rejection, Verdict};

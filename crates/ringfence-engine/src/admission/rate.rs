@@ -30,6 +30,11 @@ impl Rate {
         Ok(())
     }
 
+    /// Gives back a call that was taken and came to nothing through no fault of the client's.
+    pub(super) fn give_back(self, due: &mut Due) {
+        due.0 = due.0.saturating_sub(self.interval_us);
+    }
+
     /// Whether a client that has not asked since is as good as new.
     pub(super) fn is_fresh(due: Due, now_ms: u64) -> bool {
         due.0 <= now_ms.saturating_mul(1000)

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::{CodeCall, CommandCall};
+use ringfence_jail::Launcher;
 use ringfence_spec::{AuditState, CodePreset, Ran, Status};
 
 use crate::world::{World, on_runtime, policy};
@@ -103,6 +104,17 @@ pub(crate) fn a_rejected_call_says_when_to_come_again(world: &World) {
     assert!(
         world.rows().iter().any(|row| row.status == Some(ringfence_audit::RunStatus::Rejected))
     );
+}
+
+pub(crate) fn two_engines_of_one_process_end_each_for_itself(_: &World) {
+    let (first, second) = (Launcher::start().unwrap(), Launcher::start().unwrap());
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(first);
+        let _ = done.send(());
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(5)), Ok(()), "it waits for the other");
+    drop(second);
 }
 
 pub(crate) fn without_a_ledger_nothing_runs(world: &World) {

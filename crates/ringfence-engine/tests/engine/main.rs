@@ -21,6 +21,10 @@ const TESTS: &[(&str, Test)] = &[
     ("a_rejected_call_says_when_to_come_again", calls::a_rejected_call_says_when_to_come_again),
     ("rules_refuse_and_alerts_are_raised", calls::rules_refuse_and_alerts_are_raised),
     ("secrets_are_not_written_down", calls::secrets_are_not_written_down),
+    (
+        "two_engines_of_one_process_end_each_for_itself",
+        calls::two_engines_of_one_process_end_each_for_itself,
+    ),
     ("without_a_ledger_nothing_runs", calls::without_a_ledger_nothing_runs),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
     ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),
