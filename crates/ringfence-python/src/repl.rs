@@ -22,9 +22,7 @@ use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::keeper::Keeper;
 use crate::receipt;
-use crate::worker::{
-    Ends, Fate, Job, MEMORY_INTERVAL, Output, Run, Said, Worker, cpu_so_far, is_past,
-};
+use crate::worker::{Ends, Fate, Job, MemoryWatch, Output, Run, Said, Worker, cpu_so_far};
 use crate::zygote::{Zygote, expect};
 
 /// Checkpoints kept besides the first; the oldest goes when one more is made.
@@ -197,12 +195,12 @@ impl Repl {
         let (mut process, lost) = self.fork_living(self.n_cells + 1).map_err(broken)?;
         let deadline = job.timeout.map(|timeout| began + timeout);
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
+        let mut memory = MemoryWatch::new(process.host_pid, memory);
         let mut run = Run::new(began, &[], job.output_bytes_max);
         let _ = process.ends.give(job, Fate::Kept);
         let mut end = None;
         while run.said.is_none() && end.is_none() {
-            let look_at = Instant::now() + MEMORY_INTERVAL;
-            let until = Some(deadline.map_or(look_at, |deadline| deadline.min(look_at)));
+            let until = Some(deadline.map_or(memory.look_at, |at| at.min(memory.look_at)));
             let heard = process.ends.step(&mut run, until, cancel).map_err(broken)?;
             end = match () {
                 () if run.said.is_some() => None,
@@ -211,9 +209,7 @@ impl Repl {
                 () if heard.dead => Some(CellEnd::Died),
                 () if heard.cancelled => Some(CellEnd::Cancelled),
                 () if deadline.is_some_and(|at| Instant::now() >= at) => Some(CellEnd::Deadline),
-                () if Instant::now() >= look_at && is_past(process.host_pid, memory) => {
-                    Some(CellEnd::Memory)
-                }
+                () if memory.is_past() => Some(CellEnd::Memory),
                 () => None,
             };
         }

@@ -21,7 +21,7 @@ const READ_BYTES: usize = 64 << 10;
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// How often the memory of a run is looked at.
-pub(crate) const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
+const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What an interpreter has before its program asks for anything.
 const MEMORY_SLACK_BYTES: u64 = 32 << 20;
@@ -216,11 +216,10 @@ impl Worker {
         }
         let mut killed = None;
         let mut cpu = None;
+        let mut memory = MemoryWatch::new(self.host_pid, memory_bytes_max);
         loop {
             let until = run_until(deadline, &run).filter(|_| killed.is_none());
-            // Some memory no limit of the kernel's counts; so it is looked at.
-            let look_at = Instant::now() + MEMORY_INTERVAL;
-            let until = Some(until.map_or(look_at, |until| until.min(look_at)));
+            let until = Some(until.map_or(memory.look_at, |until| until.min(memory.look_at)));
             let heard = self.ends.step(&mut run, until, cancel.filter(|_| killed.is_none()))?;
             if heard.dead {
                 break;
@@ -233,10 +232,7 @@ impl Worker {
             if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
                 (run.said, run.said_at) = (None, None);
             }
-            if killed.is_none()
-                && Instant::now() >= look_at
-                && is_past(self.host_pid, memory_bytes_max)
-            {
+            if memory.is_past() && killed.is_none() {
                 cpu = cpu_so_far(self.host_pid);
                 self.ends.kill();
                 killed = Some(Ended::Memory);
@@ -566,18 +562,38 @@ pub(crate) fn shown(words: &[u8]) -> String {
     text.chars().take(SHOWN_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// Looks now and then at memory that no limit of the kernel's counts.
+pub(crate) struct MemoryWatch {
+    host_pid: u32,
+    bytes_max: Option<u64>,
+    /// When to look next, however much else happens before.
+    pub(crate) look_at: Instant,
+}
+
+impl MemoryWatch {
+    pub(crate) fn new(host_pid: u32, bytes_max: Option<u64>) -> Self {
+        Self { host_pid, bytes_max, look_at: Instant::now() + MEMORY_INTERVAL }
+    }
+
+    /// Whether it is time to look, and the process has more than it may have.
+    pub(crate) fn is_past(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.look_at {
+            return false;
+        }
+        self.look_at = now + MEMORY_INTERVAL;
+        self.bytes_max.is_some_and(|max| {
+            let most = max.saturating_add(MEMORY_SLACK_BYTES);
+            resident_bytes(self.host_pid).is_some_and(|bytes| bytes > most)
+        })
+    }
+}
+
 /// Memory that a process has and that nobody else has: what its limits do not count as data among it.
 fn resident_bytes(host_pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{host_pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
-}
-
-/// Whether a process has more memory than it may have.
-pub(crate) fn is_past(host_pid: u32, memory_bytes_max: Option<u64>) -> bool {
-    memory_bytes_max.is_some_and(|max| {
-        resident_bytes(host_pid).is_some_and(|bytes| bytes > max.saturating_add(MEMORY_SLACK_BYTES))
-    })
 }
 
 /// User and system time of a living process.

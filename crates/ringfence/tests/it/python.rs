@@ -628,8 +628,8 @@ fn memory_that_no_limit_counts_is_counted() {
     let grow = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mremap.restype = ctypes.c_void_p\n\
         at = [int(l.split('-')[0], 16) for l in open('/proc/self/maps') if '[stack]' in l][0]\n\
         m = libc.mremap(ctypes.c_void_p(at), 4096, 600 << 20, 1, 0)\n\
-        for i in range(0, 590 << 20, 1 << 20):\n    ctypes.memset(m + i, 1, 1 << 20)\n\
-        import time\ntime.sleep(5)\nprint('ESCAPED')";
+        for i in range(0, 590 << 20, 1 << 20):\n    ctypes.memset(m + i, 1, 1 << 20)\n    print(i, flush=True)\n\
+        import time\nfor _ in range(500):\n    print(end='.', flush=True)\n    time.sleep(0.01)\nprint('ESCAPED')";
     let flags = ["--preset", "open", "--memory", "64M"];
     let warm = batch(&world, &flags, &[json!({"id": "x", "code": grow})]);
     assert_eq!(warm["x"]["status"], "memory", "{}", warm["x"]);
