@@ -103,6 +103,8 @@ pub struct Ground {
 pub struct CodeFence {
     ground: Ground,
     plan: CodePlan,
+    /// The plan's, which every outcome tells.
+    policy_sha256: String,
 }
 
 /// One Python run, in an interpreter of its own.
@@ -282,7 +284,8 @@ impl CodeFence {
         };
         ground.request.workspace = workspace;
         let plan = plan_code(&ground.limits, &ground.request, &ground.facts)?;
-        Ok(Self { ground, plan })
+        let policy_sha256 = plan.zygote.sha256();
+        Ok(Self { ground, plan, policy_sha256 })
     }
 
     /// What it stands on.
@@ -467,7 +470,7 @@ impl CodeFence {
         let (stdout, stderr, encoding) = encode(stdout, stderr, &self.ground.scrub());
         let denials = command::limit_denial(judged.status, judged.error.as_ref());
         let mut enforcement = self.plan.worker.enforcement.clone();
-        enforcement.policy_sha256 = Some(self.plan.zygote.sha256());
+        enforcement.policy_sha256 = Some(self.policy_sha256.clone());
         Outcome {
             run_id,
             session_id: None,
