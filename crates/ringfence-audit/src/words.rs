@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+pub use ringfence_spec::Risk;
 use ringfence_spec::{Outcome, Status};
 use serde::{Deserialize, Serialize};
 
@@ -88,18 +89,6 @@ words! {
         Interrupted = "interrupted",
         /// It has not ended, and its writer lives. Never stored.
         Running = "running",
-    }
-}
-
-words! {
-    /// How much harm it could do.
-    Risk, "a risk" {
-        /// Little.
-        Low = "low",
-        /// Some.
-        Medium = "medium",
-        /// Much.
-        High = "high",
     }
 }
 

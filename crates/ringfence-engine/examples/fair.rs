@@ -42,18 +42,12 @@ fn main() -> Result<(), Problem> {
     let data = PathBuf::from(args.next().unwrap_or_default());
     let mut number = |default: u32| args.next().and_then(|n| n.parse().ok()).unwrap_or(default);
     let (n_runs, n_clients) = (number(10_000), number(200));
-    let place = Place {
-        environment: std::env::vars_os().collect(),
-        cwd: std::env::current_dir().unwrap_or_default(),
-        state: data.clone(),
-        config: None,
-    };
     let mut code = CodePolicy { limits: Limits::for_code(CodePreset::Open), ..Default::default() };
     code.rules.preset = CodePreset::Open;
     let settings =
         AdmissionSettings { rate_per_minute: Some(RATE), ..AdmissionSettings::service() };
     let engine = Engine::builder(launcher)
-        .place(place)
+        .place(Place::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .admission(settings)

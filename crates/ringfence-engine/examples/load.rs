@@ -28,16 +28,10 @@ fn main() -> Result<(), Problem> {
     let mut args = std::env::args_os().skip(1);
     let data = PathBuf::from(args.next().unwrap_or_default());
     let tidy = args.next().is_some();
-    let place = Place {
-        environment: std::env::vars_os().collect(),
-        cwd: std::env::current_dir().unwrap_or_default(),
-        state: data.clone(),
-        config: None,
-    };
     let mut code = CodePolicy { limits: Limits::for_code(CodePreset::Open), ..Default::default() };
     code.rules.preset = CodePreset::Open;
     let engine = Engine::builder(launcher)
-        .place(place)
+        .place(Place::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .parallel(2)

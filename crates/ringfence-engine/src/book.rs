@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use ringfence_audit::{Entry, Settings};
-use ringfence_spec::{Outcome, Problem};
+use ringfence_spec::{Outcome, Problem, RunId};
 
 use crate::record::Recorder;
 
@@ -38,9 +38,11 @@ impl Book {
         Ok(())
     }
 
-    /// Whether its beginning is written.
-    pub fn has_begun(&self) -> bool {
-        self.open.borrow().is_some()
+    /// Writes that it ended without having started, if its beginning is written.
+    pub fn abandon(&self, run_id: RunId, problem: &Problem) {
+        if self.open.borrow().is_some() {
+            self.end(&mut Outcome::not_started(run_id, problem.kind.into(), problem));
+        }
     }
 
     /// Writes how it ended, before its answer leaves. What never began is written as a whole: it was refused.

@@ -22,7 +22,7 @@ use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, ErrorInfo, Exception, Layer, Limits,
-    Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Truncated, Usage,
+    Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
     WorkspaceChanges,
 };
 
@@ -30,7 +30,7 @@ use crate::command::{self, HeadStart};
 use crate::ids::{fresh_id, some_id};
 use crate::place::Place;
 use crate::record::Recorder;
-use crate::text::{encode, millis};
+use crate::text::{encode, info, millis, raise, truncated};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
@@ -457,11 +457,7 @@ impl CodeFence {
     }
 
     fn base(&self, run_id: RunId, judged: Judged, stdout: Output, stderr: Output) -> Outcome {
-        let truncated = Truncated {
-            stdout: stdout.dropped_bytes() > 0,
-            stderr: stderr.dropped_bytes() > 0,
-            dropped_bytes: stdout.dropped_bytes() + stderr.dropped_bytes(),
-        };
+        let truncated = truncated(&stdout, &stderr);
         let usage = Usage {
             stdout_bytes: Some(stdout.total_bytes),
             stderr_bytes: Some(stderr.total_bytes),
@@ -515,13 +511,7 @@ impl Judged {
     }
 }
 
-fn info(code: &str, message: String, hint: Option<String>) -> ErrorInfo {
-    ErrorInfo { code: code.to_owned(), message, hint, retry_after_ms: None }
-}
-
 fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) -> Judged {
-    let raise =
-        |flag: &str| Some(format!("raise it with `--{flag}`, within the operator's ceiling"));
     match ended {
         Ended::Deadline => {
             let given = u64::try_from(timeout.as_millis()).ok().and_then(Span::from_millis);
@@ -531,7 +521,7 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
                 status: Status::Timeout,
                 exit_code: None,
                 signal: Some(9),
-                error: Some(info("wall_deadline", message, raise("timeout"))),
+                error: Some(info("wall_deadline", message, Some(raise("timeout")))),
             }
         }
         Ended::Done => {
@@ -560,20 +550,20 @@ fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) 
 fn memory_refused(limits: &Limits) -> ErrorInfo {
     let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
     let message = format!("the program asked for more than {limit} of memory");
-    let hint = "raise it with `--memory`, within the operator's ceiling";
-    info("memory_limit", message, Some(hint.to_owned()))
+    let hint = Some(raise("memory"));
+    info("memory_limit", message, hint)
 }
 
 /// A program that had more memory than it may have, and was ended.
 fn memory_passed(limits: &Limits) -> Judged {
     let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
     let message = format!("the run used more than {limit} of memory and was killed");
-    let hint = "raise it with `--memory`, within the operator's ceiling";
+    let hint = Some(raise("memory"));
     Judged {
         status: Status::Memory,
         exit_code: None,
         signal: Some(9),
-        error: Some(info("memory_limit", message, Some(hint.to_owned()))),
+        error: Some(info("memory_limit", message, hint)),
     }
 }
 
@@ -601,7 +591,7 @@ fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
     if signal == Some(9) && cpu_limit.is_some_and(near) {
         let limit = limits.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
         let message = format!("the run used more than {limit} of CPU time and was killed");
-        let hint = Some("raise it with `--cpu`, within the operator's ceiling".to_owned());
+        let hint = Some(raise("cpu"));
         return Judged {
             status: Status::Timeout,
             exit_code: None,

@@ -18,7 +18,7 @@ use ringfence_spec::{
 use crate::ids::fresh_id;
 use crate::launched;
 use crate::place::Place;
-use crate::text::{encode, millis};
+use crate::text::{self, encode, millis, raise};
 
 /// How a run's input and output are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,11 +262,7 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
     if let Some((out, err)) = finished.output {
         usage.stdout_bytes = Some(out.total_bytes);
         usage.stderr_bytes = Some(err.total_bytes);
-        truncated = Truncated {
-            stdout: out.dropped_bytes() > 0,
-            stderr: err.dropped_bytes() > 0,
-            dropped_bytes: out.dropped_bytes() + err.dropped_bytes(),
-        };
+        truncated = text::truncated(&out, &err);
         (stdout, stderr, encoding) = encode(out, err, scrub);
     }
     let mut enforcement = plan.enforcement.clone();
@@ -298,28 +294,24 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
 
 fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
     let limits = &plan.limits;
-    let info = |code: &str, message: String, hint: Option<String>| {
-        Some(ErrorInfo { code: code.to_owned(), message, hint, retry_after_ms: None })
-    };
-    let raise =
-        |flag: &str| Some(format!("raise it with `--{flag}`, within the operator's ceiling"));
+    let info = |code: &str, message: String, hint| Some(text::info(code, message, hint));
     let shown = |value: Option<String>| value.unwrap_or_default();
     match finished.stopped {
         Some(StopReason::Wall) => {
             let limit = shown(limits.timeout.map(|v| v.to_string()));
             let message = format!("the run was still going after {limit} and was killed");
-            return (Status::Timeout, info("wall_deadline", message, raise("timeout")));
+            return (Status::Timeout, info("wall_deadline", message, Some(raise("timeout"))));
         }
         Some(StopReason::Cpu) => {
             let limit = shown(limits.cpu.map(|v| v.to_string()));
             let message = format!("the run used more than {limit} of CPU time and was killed");
-            return (Status::Timeout, info("cpu_limit", message, raise("cpu")));
+            return (Status::Timeout, info("cpu_limit", message, Some(raise("cpu"))));
         }
         Some(StopReason::Disk) => {
             let limit = shown(limits.disk.map(|v| v.to_string()));
             let message =
                 format!("the run added more than {limit} to the workspace and was killed");
-            return (Status::Killed, info("disk_limit", message, raise("disk")));
+            return (Status::Killed, info("disk_limit", message, Some(raise("disk"))));
         }
         Some(StopReason::Memory) => return (Status::Memory, Some(memory_error(plan))),
         Some(StopReason::Caller(_)) | None => {}
@@ -333,12 +325,12 @@ fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
         // SIGXCPU: the per-process limit stands one second above the tree's.
         Ending::Signaled(24) if limits.cpu.is_some() => {
             let message = "the program used up its CPU time".to_owned();
-            (Status::Timeout, info("cpu_limit", message, raise("cpu")))
+            (Status::Timeout, info("cpu_limit", message, Some(raise("cpu"))))
         }
         Ending::Signaled(25) => {
             let limit = shown(limits.disk.map(|v| v.to_string()));
             let message = format!("the program wrote a file larger than {limit}");
-            (Status::Killed, info("file_size_limit", message, raise("disk")))
+            (Status::Killed, info("file_size_limit", message, Some(raise("disk"))))
         }
         Ending::Signaled(31) => {
             let message = "the program used a system call entry that the fence refuses".to_owned();

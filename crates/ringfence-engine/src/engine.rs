@@ -1,51 +1,29 @@
-//! The façade: one engine, many clients. Each call is admitted, recorded, decided, run, scrubbed and recorded again, in
-//! this file and nowhere else, whatever face it came from.
+//! The façade: one engine, many clients. Each call is admitted, looked at, recorded, run and recorded again, in this file
+//! and nowhere else, whatever face it came from; how a run is done is the road's.
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_audit::{Entry, RunStatus};
 use ringfence_jail::Launcher;
-use ringfence_python::{Artifacts, Job, Pool};
-use ringfence_screen::decide::Rules;
-use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{
-    CodePreset, CommandPreset, ErrorInfo, Outcome, Policy, Problem, ProblemKind, RunId, Span,
-    Status,
-};
+use ringfence_python::Artifacts;
+use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
 
-use crate::admission::{Admission, AdmissionSettings, Permit, Rejection, Verdict};
+use crate::admission::{Admission, Permit, Rejection, Verdict};
+use crate::builder::Builder;
 use crate::cancel::{self, Cancel};
-use crate::clock::{Clock, HostClock};
-use crate::code::{CodeFence, CodePolicy, Use};
-use crate::command::{self, Fence, Io};
 use crate::files::{
     Contents, Deleted, Depth, Entry as FileEntry, Listing, OnConflict, Parents, Workspace,
     WriteOptions, Written,
 };
 use crate::ids::fresh_id;
-use crate::intercept::{self, About, AlertSink, Interceptor};
-use crate::metrics::{Metrics, Now};
-use crate::place::Place;
+use crate::intercept::{self, About};
+use crate::metrics::Now;
 use crate::record::{self, Recorder};
-use crate::sessions::{
-    Live, Quota, Session, SessionInfo, SessionSettings, SessionState, Sessions, Swept,
-    host_workspace, unknown,
-};
+use crate::road::Inner;
+use crate::sessions::{SessionInfo, SessionState, Swept};
 use crate::watch::Seen;
-
-/// Tries of ours when our own side fails: never for what a program did.
-const TRIES_MAX: u32 = 3;
-
-/// The wait before the second try; each that follows is twice as long.
-const BACK_OFF: Duration = Duration::from_millis(50);
-
-/// No time at all would be read as no limit.
-const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A program of a client's.
 #[derive(Clone, Debug, Default)]
@@ -93,192 +71,13 @@ pub struct Ran {
 /// Runs what clients ask for. Cheap to clone; the last clone ends everything.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    // In this order, so that workers end before the launcher that holds them.
-    sessions: Sessions,
-    pools: Mutex<HashMap<CodePreset, Arc<Warm>>>,
-    recorder: Recorder,
-    metrics: Metrics,
-    interceptor: Interceptor,
-    redact_output: bool,
-    clock: Arc<dyn Clock>,
-    admission: Admission,
-    code: CodePolicy,
-    command: Policy,
-    place: Place,
-    n_parallel: usize,
-    launcher: Arc<Launcher>,
-}
-
-/// Warm workers and what they were made with.
-#[derive(Debug)]
-struct Warm {
-    pool: Pool,
-    fence: CodeFence,
-}
-
-/// How an engine is made.
-pub struct Builder {
-    launcher: Launcher,
-    place: Place,
-    code: CodePolicy,
-    command: Policy,
-    recorder: Recorder,
-    admission: AdmissionSettings,
-    sessions: SessionSettings,
-    clock: Arc<dyn Clock>,
-    n_parallel: usize,
-    rules: Rules,
-    watch: crate::watch::Settings,
-    sinks: Vec<AlertSink>,
-    redact_output: bool,
-}
-
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("place", &self.place).finish_non_exhaustive()
-    }
-}
-
-impl Builder {
-    /// Where calls come from; `place.state` holds sessions.
-    #[must_use]
-    pub fn place(mut self, place: Place) -> Self {
-        self.place = place;
-        self
-    }
-
-    /// What Python may be and use.
-    #[must_use]
-    pub fn code_policy(mut self, policy: CodePolicy) -> Self {
-        self.code = policy;
-        self
-    }
-
-    /// What commands may do.
-    #[must_use]
-    pub fn command_policy(mut self, policy: Policy) -> Self {
-        self.command = policy;
-        self
-    }
-
-    /// Where calls are written down.
-    #[must_use]
-    pub fn recorder(mut self, recorder: Recorder) -> Self {
-        self.recorder = recorder;
-        self
-    }
-
-    /// Limits of a service; without them everybody runs.
-    #[must_use]
-    pub fn admission(mut self, settings: AdmissionSettings) -> Self {
-        self.admission = settings;
-        self
-    }
-
-    /// What sessions are given.
-    #[must_use]
-    pub fn sessions(mut self, settings: SessionSettings) -> Self {
-        self.sessions = settings;
-        self
-    }
-
-    /// Another clock than the host's.
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// What the operator allows and refuses, by tool, path and command.
-    #[must_use]
-    pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
-        self
-    }
-
-    /// What counts as out of the ordinary.
-    #[must_use]
-    pub fn watch(mut self, settings: crate::watch::Settings) -> Self {
-        self.watch = settings;
-        self
-    }
-
-    /// Tells this of every alert, besides the ledger and the log. Called on the call's thread: it must not wait for long.
-    #[must_use]
-    pub fn on_alert(mut self, sink: AlertSink) -> Self {
-        self.sinks.push(sink);
-        self
-    }
-
-    /// Takes secrets out of answers too; out of the ledger they are always taken.
-    #[must_use]
-    pub fn redact_output(mut self, redact: bool) -> Self {
-        self.redact_output = redact;
-        self
-    }
-
-    /// How many programs at once shall find a warm worker.
-    #[must_use]
-    pub fn parallel(mut self, n: usize) -> Self {
-        self.n_parallel = n.max(1);
-        self
-    }
-
-    /// Makes it. Workers are started with the first program that needs one.
-    pub fn build(self) -> Result<Engine, Problem> {
-        let sessions = Sessions::open(&self.place.state, self.sessions, Arc::clone(&self.clock))?;
-        if let Some(ledger) = self.recorder.ledger() {
-            // Runs of a service that was killed are shown as interrupted from here on, not as running.
-            ledger.recover()?;
-        }
-        Ok(Engine {
-            inner: Arc::new(Inner {
-                sessions,
-                pools: Mutex::default(),
-                recorder: self.recorder,
-                metrics: Metrics::default(),
-                interceptor: Interceptor::new(self.rules, self.watch, self.sinks),
-                redact_output: self.redact_output,
-                clock: Arc::clone(&self.clock),
-                admission: Admission::new(self.admission, self.clock),
-                code: self.code,
-                command: self.command,
-                place: self.place,
-                n_parallel: self.n_parallel,
-                launcher: Arc::new(self.launcher),
-            }),
-        })
-    }
+    pub(crate) inner: Arc<Inner>,
 }
 
 impl Engine {
     /// An engine whose runs are launched by `launcher`, which must be started before the process has threads.
     pub fn builder(launcher: Launcher) -> Builder {
-        let place = Place {
-            environment: std::env::vars_os().collect(),
-            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
-            ..Place::default()
-        };
-        Builder {
-            launcher,
-            place,
-            code: CodePolicy::default(),
-            command: Policy::of_preset(CommandPreset::default(), memory_total_bytes()),
-            recorder: Recorder::off(),
-            admission: AdmissionSettings::default(),
-            sessions: SessionSettings::default(),
-            clock: Arc::new(HostClock),
-            n_parallel: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            rules: Rules::default(),
-            watch: crate::watch::Settings::default(),
-            sinks: Vec::new(),
-            redact_output: false,
-        }
+        Builder::new(launcher)
     }
 
     /// Runs a program. Dropping the future ends it, and that is written down too.
@@ -546,11 +345,11 @@ impl Engine {
         .await
     }
 
-    /// What happened so far, as Prometheus read it.
+    /// What happened so far, as Prometheus reads it.
     pub fn metrics(&self) -> String {
         let pool = {
-            let pools = self.inner.pools.lock().unwrap_or_else(PoisonError::into_inner);
-            pools.values().next().map(|warm| warm.pool.counts()).unwrap_or_default()
+            let warm = self.inner.warm.lock().unwrap_or_else(PoisonError::into_inner);
+            warm.as_ref().map(|warm| warm.pool.counts()).unwrap_or_default()
         };
         self.inner.metrics.text(&Now {
             gate: self.inner.admission.counts(),
@@ -616,22 +415,11 @@ impl Engine {
             let began = Instant::now();
             let about = look(&inner, &call);
             let judged = inner.interceptor.judge(tool, &about);
-            let mut entry = entry.risk(intercept::word(judged.risk));
+            let mut entry = entry.risk(judged.risk);
             if !judged.words.is_empty() {
                 entry = entry.verdict(&judged.words);
             }
-            let seen = Seen {
-                at_ms: 0,
-                client: entry.client.clone().unwrap_or_default(),
-                session: entry.session.clone(),
-                tool: tool.to_owned(),
-                status: Status::Ok,
-                duration_ms: 0,
-                code_sha256: entry.details.code_sha256.map(|digest| *digest.bytes()),
-                bytes_read: 0,
-                n_violations: 0,
-                traversal: judged.traversal,
-            };
+            let seen = intercept::seen(tool, &entry, &judged);
             let begun = match inner.recorder.begin(entry) {
                 Ok(begun) => begun,
                 Err(problem) => {
@@ -697,22 +485,11 @@ impl Engine {
             }
             let about = summary.clone().map_or(About::Nothing, |path| About::Paths(vec![path]));
             let judged = inner.interceptor.judge(tool, &about);
-            entry = entry.risk(intercept::word(judged.risk));
+            entry = entry.risk(judged.risk);
             if let Some(summary) = summary {
                 entry = entry.arguments(summary);
             }
-            let seen = Seen {
-                at_ms: 0,
-                client: entry.client.clone().unwrap_or_default(),
-                session: entry.session.clone(),
-                tool: tool.to_owned(),
-                status: Status::Ok,
-                duration_ms: 0,
-                code_sha256: None,
-                bytes_read: 0,
-                n_violations: 0,
-                traversal: judged.traversal,
-            };
+            let seen = intercept::seen(tool, &entry, &judged);
             let began = Instant::now();
             let mut begun = inner.recorder.begin(entry)?;
             let done = match judged.refusal {
@@ -756,219 +533,8 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|e| Err(Problem::internal("panic", "the call's thread ended").cause(e)))
 }
 
-impl Inner {
-    fn code(
-        &self,
-        client: &str,
-        run_id: RunId,
-        call: &CodeCall,
-        about: &About,
-        cancel: &Cancel,
-    ) -> Result<Ran, Problem> {
-        let policy = &self.code;
-        let About::Code(verdict) = about else {
-            return Err(Problem::internal("unscreened", "the program was not screened"));
-        };
-        let mut job = Job {
-            code: call.code.clone().into_bytes(),
-            stdin: call.stdin.clone(),
-            files: call.files.clone(),
-            argv: call.argv.clone(),
-            value: true,
-            timeout: narrowed(policy.limits.timeout, call.timeout),
-            output_bytes_max: policy.limits.output.bytes(),
-            ..Job::default()
-        };
-        if let Some(id) = &call.session {
-            let session = self.sessions.find(client, id)?;
-            if !job.files.is_empty() {
-                return Err(Problem::usage("files_with_session", "a session has files of its own"));
-            }
-            let mut outcome = if verdict.safe {
-                self.cell(&session, &mut job, cancel)?
-            } else {
-                self.warm()?.fence.blocked(run_id, verdict)
-            };
-            outcome.run_id = run_id;
-            outcome.session_id = Some(session.id.to_string());
-            return Ok(Ran { outcome, files: None });
-        }
-        if !verdict.safe {
-            return Ok(Ran { outcome: self.warm()?.fence.blocked(run_id, verdict), files: None });
-        }
-        let (outcome, files) = self.retried(|| {
-            let warm = self.warm()?;
-            let cancel = Some(std::os::fd::AsFd::as_fd(cancel));
-            Ok(warm.fence.run_screened(run_id, &warm.pool, &job, cancel))
-        })?;
-        Ok(Ran { outcome, files })
-    }
-
-    /// A cell of a session, whose REPL is started if it is not there.
-    fn cell(&self, session: &Session, job: &mut Job, cancel: &Cancel) -> Result<Outcome, Problem> {
-        session.bytes_left()?;
-        let (n_cells, bytes_max) = {
-            let state = session.state();
-            (state.n_cells, state.quota_bytes)
-        };
-        let quota = Quota { files: session.files()?, bytes_max, closed: Some(session.is_closed()) };
-        let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if session.is_closed().load(Ordering::SeqCst) {
-            // While this cell waited for its turn.
-            return Err(unknown());
-        }
-        let woke = live.is_none() && n_cells > 0;
-        if live.is_none() {
-            let (id, workspace) = (&session.id, &session.workspace);
-            *live = Some(Live::start(
-                &self.launcher,
-                &self.code,
-                &self.place,
-                id,
-                workspace,
-                session.access(),
-            )?);
-        }
-        let Some(repl) = &mut *live else {
-            return Err(Problem::internal("repl", "the session has no REPL"));
-        };
-        job.name = Some(format!("cell {}", n_cells + 1));
-        let cell = repl.cell(job, std::os::fd::AsFd::as_fd(cancel), &quota);
-        if cell.is_err() {
-            // What cannot be talked to is given up; the next cell starts anew.
-            *live = None;
-        }
-        drop(live);
-        self.sessions.change(session, |state| state.n_cells += 1)?;
-        let mut outcome = cell?;
-        if woke && outcome.error.is_none() {
-            outcome.error = Some(ErrorInfo {
-                code: "session_woke".to_owned(),
-                message: "the session had been at rest: its files are there, the variables of earlier cells are gone"
-                    .to_owned(),
-                hint: Some("define again what this session's code needs".to_owned()),
-                retry_after_ms: None,
-            });
-        }
-        Ok(outcome)
-    }
-
-    fn command(
-        &self,
-        client: &str,
-        run_id: RunId,
-        call: &CommandCall,
-        cancel: &Cancel,
-    ) -> Result<Outcome, Problem> {
-        if call.argv.is_empty() {
-            return Err(Problem::usage("no_command", "there is no command to run"));
-        }
-        let mut policy = self.command.clone();
-        policy.limits.timeout = narrowed(policy.limits.timeout, call.timeout)
-            .and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
-        let session =
-            call.session.as_deref().map(|id| self.sessions.find(client, id)).transpose()?;
-        if let Some(session) = &session {
-            // Host tools, the session's files, and nothing of whoever runs the engine.
-            policy.preset = CommandPreset::Readonly;
-            let left = session.bytes_left()?;
-            policy.limits.disk = Some(policy.limits.disk.map_or(left, |disk| disk.min(left)));
-        }
-        let mut fence = Fence::new(&policy, &self.place, call.argv.clone(), Io::Capture)?;
-        if let Some(session) = &session {
-            fence = fence.in_session(host_workspace(
-                &session.id,
-                &session.workspace,
-                session.access(),
-            )?);
-        }
-        let (plan, finished) =
-            fence.run_by(&self.launcher, &call.stdin, std::os::fd::AsFd::as_fd(cancel))?;
-        let cancelled = finished.stopped == Some(ringfence_jail::StopReason::Caller(9));
-        // Commands see the host's own paths, so there is none to hide.
-        let mut outcome = command::outcome(run_id, &plan, finished, &Scrub::default());
-        if cancelled {
-            outcome.status = Status::Killed;
-            outcome.error = Some(ErrorInfo {
-                code: "cancelled".to_owned(),
-                message: "the run was cancelled".to_owned(),
-                hint: None,
-                retry_after_ms: None,
-            });
-        }
-        outcome.session_id = session.map(|session| session.id.to_string());
-        Ok(outcome)
-    }
-
-    /// Looks at a call that has ended.
-    fn notice(&self, seen: Seen) {
-        self.interceptor.notice(&self.recorder, &Seen { at_ms: self.clock.now_ms(), ..seen });
-    }
-
-    /// The workers of the policy, started when they are first needed.
-    fn warm(&self) -> Result<Arc<Warm>, Problem> {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(warm) = pools.get(&self.code.rules.preset) {
-            return Ok(Arc::clone(warm));
-        }
-        let how = Use::Often { n_parallel: self.n_parallel };
-        let fence = CodeFence::new(&self.code, &self.place, how)?;
-        let pool = fence.pool(&self.launcher, self.n_parallel)?;
-        let warm = Arc::new(Warm { pool, fence });
-        pools.insert(self.code.rules.preset, Arc::clone(&warm));
-        Ok(warm)
-    }
-
-    /// Tries again what failed on our side, with workers made anew.
-    fn retried<T>(
-        &self,
-        mut work: impl FnMut() -> Result<(Outcome, T), Problem>,
-    ) -> Result<(Outcome, T), Problem> {
-        let mut wait = BACK_OFF;
-        for _ in 1..TRIES_MAX {
-            let done = work()?;
-            if done.0.status != Status::Failed {
-                return Ok(done);
-            }
-            self.pools.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            std::thread::sleep(wait);
-            wait *= 2;
-        }
-        work()
-    }
-
-    /// Writes down that a session ended, and archives its rows.
-    fn forget(&self, id: &str, event: &str, owner: &str) -> Result<(), Problem> {
-        self.recorder.note(&Entry::session_event(id, event).client(owner))?;
-        if let Some(ledger) = self.recorder.ledger() {
-            ledger.archive_session(id)?;
-        }
-        Ok(())
-    }
-}
-
-fn memory_total_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    u64::from(info.mem_unit).max(1).saturating_mul(info.totalram)
-}
-
-/// A client may have less time than the policy gives, never more.
-fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
-    let policy = policy.map(|span| Duration::from_millis(span.millis()));
-    match (policy, asked) {
-        (Some(policy), Some(asked)) => Some(policy.min(asked).max(SHORTEST)),
-        (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
-    }
-}
-
 fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
-    let status = match problem.kind {
-        ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
-        ProblemKind::Refused => Status::Blocked,
-        ProblemKind::Interrupted(_) => Status::Killed,
-        ProblemKind::CannotBuild | ProblemKind::Internal => Status::Failed,
-    };
-    Box::new(Outcome::not_started(run_id, status, problem))
+    Box::new(Outcome::not_started(run_id, problem.kind.into(), problem))
 }
 
 fn rejected(run_id: RunId, rejection: &Rejection) -> Outcome {

@@ -98,7 +98,7 @@ impl Interceptor {
         for alert in &alerts {
             tracing::warn!(rule = alert.rule, subject = %alert.subject, "{}", alert.message);
             let entry = Entry::alert(alert.rule, &alert.message).client(&seen.client);
-            let entry = entry.risk(word(alert.risk));
+            let entry = entry.risk(alert.risk);
             let entry = match &seen.session {
                 Some(session) => entry.session(session),
                 None => entry,
@@ -112,12 +112,19 @@ impl Interceptor {
     }
 }
 
-/// The ledger's word for a risk.
-pub(crate) fn word(risk: Risk) -> ringfence_audit::Risk {
-    match risk {
-        Risk::Low => ringfence_audit::Risk::Low,
-        Risk::Medium => ringfence_audit::Risk::Medium,
-        Risk::High => ringfence_audit::Risk::High,
+/// What is known of a call before it runs, for the watch; how it went comes later.
+pub(crate) fn seen(tool: &str, entry: &Entry, judged: &Judged) -> Seen {
+    Seen {
+        at_ms: 0,
+        client: entry.client.clone().unwrap_or_default(),
+        session: entry.session.clone(),
+        tool: tool.to_owned(),
+        status: Status::Ok,
+        duration_ms: 0,
+        code_sha256: entry.details.code_sha256.map(|digest| *digest.bytes()),
+        bytes_read: 0,
+        n_violations: 0,
+        traversal: judged.traversal,
     }
 }
 

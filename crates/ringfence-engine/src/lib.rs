@@ -18,6 +18,7 @@
 
 pub mod admission;
 mod book;
+mod builder;
 pub mod cancel;
 pub mod clock;
 mod code;
@@ -30,6 +31,7 @@ mod launched;
 mod metrics;
 mod place;
 mod record;
+mod road;
 mod sessions;
 mod text;
 pub mod watch;
@@ -37,7 +39,8 @@ pub mod watch;
 pub use book::Book;
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};
 pub use command::{Fence, HeadStart, Io, outcome};
-pub use engine::{Builder, CodeCall, CommandCall, Engine, Ran};
+pub use builder::Builder;
+pub use engine::{CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};
 pub use intercept::AlertSink;
 pub use place::Place;

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use ringfence_jail::Output;
 use ringfence_screen::scrub::Scrub;
-use ringfence_spec::Encoding;
+use ringfence_spec::{Encoding, ErrorInfo, Truncated};
 
 /// Both streams as text that is safe to show, or both as base64 where one of them is no text.
 pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
@@ -40,4 +40,23 @@ fn joined(output: Output) -> Vec<u8> {
 /// Milliseconds to the microsecond.
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// What was left out of both streams.
+pub(crate) fn truncated(stdout: &Output, stderr: &Output) -> Truncated {
+    Truncated {
+        stdout: stdout.dropped_bytes() > 0,
+        stderr: stderr.dropped_bytes() > 0,
+        dropped_bytes: stdout.dropped_bytes() + stderr.dropped_bytes(),
+    }
+}
+
+/// An error that is not about when to ask again.
+pub(crate) fn info(code: &str, message: impl Into<String>, hint: Option<String>) -> ErrorInfo {
+    ErrorInfo { code: code.to_owned(), message: message.into(), hint, retry_after_ms: None }
+}
+
+/// The hint of a limit that was hit.
+pub(crate) fn raise(flag: &str) -> String {
+    format!("raise it with `--{flag}`, within the operator's ceiling")
 }

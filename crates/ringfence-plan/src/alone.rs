@@ -58,13 +58,7 @@ pub fn plan_alone(
     let masks = DEVICES_MASKED.map(|(at, kind)| Mount::Mask { at: at.into(), kind });
     setup.extend(masks.map(Step::Mount));
     setup.extend(PRIVATE_PARTS.iter().map(|(_, at, _)| Step::NoExecute { at: at.into() }));
-    setup.extend([
-        Step::SealRoot,
-        Step::PivotRoot,
-        Step::DieWithParent,
-        Step::HideSelf,
-        Step::ForkPayload,
-    ]);
+    setup.extend(Orders::closing());
     let mut payload = vec![
         Step::NewSession,
         Step::ChangeDirectory,

@@ -183,13 +183,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     if resources != ResourceFence::Rlimit {
         setup.push(Step::JoinCgroup);
     }
-    setup.extend([
-        Step::SealRoot,
-        Step::PivotRoot,
-        Step::DieWithParent,
-        Step::HideSelf,
-        Step::ForkPayload,
-    ]);
+    setup.extend(Orders::closing());
     let seccomp = filter(facts, Profile::Zygote, Observe::Errno);
     let payload = vec![
         Step::NewSession,

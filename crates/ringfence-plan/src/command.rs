@@ -277,14 +277,7 @@ fn namespaces(
         setup.push(Step::JoinCgroup);
     }
     setup.extend(late.into_iter().map(Step::Mount));
-    // PDEATHSIG is cleared by a change of uid, so it comes after TakeIdentity; it must hold before the program starts.
-    setup.extend([
-        Step::SealRoot,
-        Step::PivotRoot,
-        Step::DieWithParent,
-        Step::HideSelf,
-        Step::ForkPayload,
-    ]);
+    setup.extend(Orders::closing());
     let mut payload = vec![Step::NewSession, Step::ChangeDirectory];
     payload.push(Step::SetRlimits { limits: rlimits(limits, resources) });
     // Capabilities go before no_new_privs only by habit; both go before Landlock and seccomp, which need neither.

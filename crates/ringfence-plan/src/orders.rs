@@ -63,6 +63,19 @@ impl Orders {
         ]
     }
 
+    /// What every setup in namespaces ends with.
+    pub(crate) fn closing() -> [Step; 5] {
+        [
+            Step::SealRoot,
+            Step::PivotRoot,
+            // PDEATHSIG is cleared by a change of uid, so it comes after TakeIdentity; it must hold before the program
+            // starts.
+            Step::DieWithParent,
+            Step::HideSelf,
+            Step::ForkPayload,
+        ]
+    }
+
     /// The orders of a plan.
     pub fn of(plan: &Plan) -> Self {
         Self {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Enforcement, Problem, RunId};
+use crate::{Enforcement, Problem, ProblemKind, RunId};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,18 @@ pub enum Status {
     Rejected,
     /// Our fault.
     Failed,
+}
+
+impl From<ProblemKind> for Status {
+    /// How a call that did not start ended.
+    fn from(kind: ProblemKind) -> Self {
+        match kind {
+            ProblemKind::Usage | ProblemKind::NotFound => Self::Error,
+            ProblemKind::Refused => Self::Blocked,
+            ProblemKind::Interrupted(_) => Self::Killed,
+            ProblemKind::CannotBuild | ProblemKind::Internal => Self::Failed,
+        }
+    }
 }
 
 impl Status {

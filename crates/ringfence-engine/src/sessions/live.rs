@@ -1,14 +1,12 @@
 //! A session's REPL: there while there is a use for it.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_jail::Launcher;
-use ringfence_jail::survey::found;
-use ringfence_plan::{Access, HostWorkspace};
+use ringfence_plan::HostWorkspace;
 use ringfence_python::{Job, Repl};
 use ringfence_spec::{ErrorInfo, Outcome, Problem, Status};
 
@@ -16,7 +14,6 @@ use crate::cancel;
 use crate::code::{CodeFence, CodePolicy, Use};
 use crate::files::Workspace;
 use crate::place::Place;
-use crate::sessions::SessionId;
 
 /// How often the size of a session's files is looked at while a cell runs.
 const QUOTA_INTERVAL: Duration = Duration::from_millis(100);
@@ -34,11 +31,8 @@ impl Live {
         launcher: &Arc<Launcher>,
         policy: &CodePolicy,
         place: &Place,
-        id: &SessionId,
-        workspace: &Path,
-        access: Access,
+        workspace: HostWorkspace,
     ) -> Result<Self, Problem> {
-        let workspace = host_workspace(id, workspace, access)?;
         let fence = CodeFence::with_workspace(policy, place, Use::Session, Some(workspace))?;
         let repl = fence.repl(launcher)?;
         Ok(Self { fence, repl })
@@ -70,23 +64,6 @@ impl Live {
         Ok(outcome)
     }
 }
-/// A session's directory, for a plan.
-pub(crate) fn host_workspace(
-    id: &SessionId,
-    path: &Path,
-    access: Access,
-) -> Result<HostWorkspace, Problem> {
-    use std::os::unix::fs::MetadataExt as _;
-    let missing = || Problem::internal("workspace", "the session's directory is not there");
-    let meta = std::fs::symlink_metadata(path).map_err(|e| missing().cause(e))?;
-    Ok(HostWorkspace {
-        found: found(path).ok_or_else(missing)?,
-        owner: (meta.uid(), meta.gid()),
-        session: id.to_string(),
-        access,
-    })
-}
-
 /// What a session's files may take.
 #[derive(Debug)]
 pub struct Quota<'a> {

@@ -12,12 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringfence_jail::survey::found;
 use ringfence_plan::{Access, HostWorkspace};
 use ringfence_spec::{ByteSize, Problem};
 use serde::Serialize;
 
+pub(crate) use live::Live;
 pub use live::Quota;
-pub(crate) use live::{Live, host_workspace};
 pub use state::{Daily, SessionId, SessionSettings, SessionState, Today};
 
 use crate::clock::Clock;
@@ -168,8 +169,7 @@ impl Sessions {
 
     /// The same, for the plan of runs in it.
     pub fn host_workspace(&self, owner: &str, id: &str) -> Result<HostWorkspace, Problem> {
-        let session = self.find(owner, id)?;
-        host_workspace(&session.id, &session.workspace, session.access())
+        self.find(owner, id)?.host_workspace()
     }
 
     /// An owner's sessions, the oldest first.
@@ -319,6 +319,19 @@ impl Sessions {
 }
 
 impl Session {
+    /// Its directory, for a plan.
+    pub(crate) fn host_workspace(&self) -> Result<HostWorkspace, Problem> {
+        use std::os::unix::fs::MetadataExt as _;
+        let missing = || Problem::internal("workspace", "the session's directory is not there");
+        let meta = std::fs::symlink_metadata(&self.workspace).map_err(|e| missing().cause(e))?;
+        Ok(HostWorkspace {
+            found: found(&self.workspace).ok_or_else(missing)?,
+            owner: (meta.uid(), meta.gid()),
+            session: self.id.to_string(),
+            access: self.access(),
+        })
+    }
+
     /// What its runs may do with its files.
     pub(crate) fn access(&self) -> Access {
         if self.state().read_only { Access::ReadOnly } else { Access::ReadWrite }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_audit::{
-    Anchor, Expectations, FileSink, Filter, Format, Ledger, Reader, Record, Report, Settings,
-    Verification, View, verify, verify_archive,
+    Anchor, Expectations, FileSink, Filter, Format, Ledger, Reader, Record, Settings, Verification,
+    View, verify, verify_archive,
 };
 use ringfence_spec::Problem;
 
@@ -65,7 +65,7 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
             if *json {
                 present::json(&report);
             } else {
-                present::text(&report_text(&report));
+                present::text(&pretty(&report));
             }
         }
         AuditCommand::Verify { anchor, archive, json } => {
@@ -241,14 +241,8 @@ fn line(record: &Record) -> String {
     )
 }
 
-fn pretty(run: &ringfence_audit::Run) -> String {
-    let mut text = serde_json::to_string_pretty(run).unwrap_or_default();
-    text.push('\n');
-    text
-}
-
-fn report_text(report: &Report) -> String {
-    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+fn pretty(value: &impl serde::Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
     text
 }

@@ -36,8 +36,8 @@ pub(crate) fn exec(args: &ExecArgs, head_start: HeadStart) -> ExitCode {
             ExitCode::from(present::exit_code(&outcome))
         }
         Err(problem) if json => {
-            let status = super::run::status_of(problem.kind);
-            present::json(&Outcome::not_started(engine::some_id(), status, &problem));
+            let run_id = engine::some_id();
+            present::json(&Outcome::not_started(run_id, problem.kind.into(), &problem));
             ExitCode::from(problem.kind.exit_code())
         }
         Err(problem) => present::problem(&problem),
@@ -71,10 +71,7 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     let (mut outcome, files) = match fence.run(run_id, &job, head_start, Permit(&|| book.begin())) {
         Ok(ran) => ran,
         Err(problem) => {
-            if book.has_begun() {
-                let status = super::run::status_of(problem.kind);
-                book.end(&mut Outcome::not_started(run_id, status, &problem));
-            }
+            book.abandon(run_id, &problem);
             return Err(problem);
         }
     };

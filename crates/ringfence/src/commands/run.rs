@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
+use ringfence_spec::{Outcome, Problem, RunId};
 use rustix::process::Signal;
 
 use crate::cli::RunArgs;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: RunArgs, head_start: HeadStart) -> ExitCode {
             ExitCode::from(present::exit_code(&outcome))
         }
         Err((run_id, problem)) if json => {
-            present::json(&Outcome::not_started(run_id, status_of(problem.kind), &problem));
+            present::json(&Outcome::not_started(run_id, problem.kind.into(), &problem));
             ExitCode::from(problem.kind.exit_code())
         }
         Err((_, problem)) => present::problem(&problem),
@@ -55,10 +55,7 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
         // Commands see the host's own paths, so there is none to hide.
         Ok((plan, finished)) => engine::outcome(run_id, &plan, finished, &Scrub::default()),
         Err(problem) => {
-            if book.has_begun() {
-                let mut outcome = Outcome::not_started(run_id, status_of(problem.kind), &problem);
-                book.end(&mut outcome);
-            }
+            book.abandon(run_id, &problem);
             return Err((run_id, problem));
         }
     };
@@ -81,14 +78,4 @@ pub(crate) fn recorder(place: &Place, audit: AuditSwitch) -> Result<Recorder, Pr
 fn summary(argv: &[std::ffi::OsString]) -> String {
     let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
-}
-
-/// The status of a run that did not start.
-pub(crate) fn status_of(kind: ProblemKind) -> Status {
-    match kind {
-        ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
-        ProblemKind::Refused => Status::Blocked,
-        ProblemKind::Interrupted(_) => Status::Killed,
-        ProblemKind::CannotBuild | ProblemKind::Internal => Status::Failed,
-    }
 }
