@@ -2,7 +2,7 @@
 //! service takes. Prints one JSON object; `cargo xtask soak --fair` judges it.
 //!
 //! ```text
-//! fair DATA [RUNS] [CLIENTS]
+//! fair DATA [RUNS] [CLIENTS] [NAMES]     the hostile client comes back under so many names in part 3; 1 if not said
 //! ```
 //! 1. capacity: as many runs a second as ten callers at once can have;
 //! 2. share: every client asks again as soon as it is answered, more than the service can do, and the hostile one floods;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Problem> {
     let mut args = std::env::args().skip(1);
     let data = PathBuf::from(args.next().unwrap_or_default());
     let mut number = |default: u32| args.next().and_then(|n| n.parse().ok()).unwrap_or(default);
-    let (n_runs, n_clients) = (number(10_000), number(200));
+    let (n_runs, n_clients, n_names) = (number(10_000), number(200), number(1).max(1));
     let mut code = CodePolicy { limits: Limits::for_code(CodePreset::Open), ..Default::default() };
     code.rules.preset = CodePreset::Open;
     let settings =
@@ -63,10 +63,11 @@ fn main() -> Result<(), Problem> {
         let memory = Memory::watch();
         let share = share(&engine, n_runs, n_clients).await;
         eprintln!("fair: {share}");
-        let waits = waits(&engine, n_runs / 2, n_clients, capacity / 2.0).await;
+        let waits = waits(&engine, n_runs / 2, n_clients, n_names, capacity / 2.0).await;
         let report = json!({
             "runs": n_runs,
             "clients": n_clients,
+            "hostile_names": n_names,
             "capacity_per_s": capacity.round(),
             "share": share,
             "waits_ms": waits,
@@ -148,7 +149,13 @@ fn jain(shares: &[f64]) -> f64 {
 }
 
 /// How long honest runs take that arrive at this rate, with the hostile client and without.
-async fn waits(engine: &Engine, n_runs: u32, n_clients: u32, per_s: f64) -> serde_json::Value {
+async fn waits(
+    engine: &Engine,
+    n_runs: u32,
+    n_clients: u32,
+    n_names: u32,
+    per_s: f64,
+) -> serde_json::Value {
     let mut took = [Vec::new(), Vec::new()];
     let mut n_refused = [0u32; 2];
     let mut seen = Hostilities::default();
@@ -156,8 +163,9 @@ async fn waits(engine: &Engine, n_runs: u32, n_clients: u32, per_s: f64) -> serd
     for slice in 0..n_slices {
         let with = (slice % 2) as usize;
         let stop = Arc::new(AtomicBool::new(false));
-        let other =
-            (with == 1).then(|| tokio::spawn(hostile(engine.clone(), slice, Arc::clone(&stop))));
+        let other = (with == 1).then(|| {
+            tokio::spawn(hostile(engine.clone(), 1 + slice / 2 % n_names, Arc::clone(&stop)))
+        });
         let mut runs = JoinSet::new();
         let (began, n_slice) = (Instant::now(), n_runs * 2 / n_slices);
         for i in 0..n_slice {
@@ -207,8 +215,8 @@ impl Hostilities {
     }
 }
 
-/// A hundred calls at once, then five times its rate, whatever it is answered. Each time under another name, so that
-/// nobody remembers it.
+/// A hundred calls at once, then five times its rate, whatever it is answered. In each part under another name, so that
+/// nobody remembers it from the one before.
 async fn hostile(engine: Engine, n: u32, stop: Arc<AtomicBool>) -> Hostilities {
     let mut calls = JoinSet::new();
     let mut seen = Hostilities::default();

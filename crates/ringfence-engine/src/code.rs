@@ -22,8 +22,7 @@ use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, ErrorInfo, Exception, Layer, Limits,
-    Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
-    WorkspaceChanges,
+    Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkspaceChanges,
 };
 
 use crate::command::{self, HeadStart};

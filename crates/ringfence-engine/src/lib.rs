@@ -37,9 +37,9 @@ mod text;
 pub mod watch;
 
 pub use book::Book;
+pub use builder::Builder;
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};
 pub use command::{Fence, HeadStart, Io, outcome};
-pub use builder::Builder;
 pub use engine::{CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};
 pub use intercept::AlertSink;

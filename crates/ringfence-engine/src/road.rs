@@ -238,4 +238,3 @@ fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
         (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
     }
 }
-

@@ -107,9 +107,9 @@ impl Breaker {
         }
     }
 
-    /// Whether the last one was bad.
+    /// Whether there is no last one that went well.
     pub(super) fn is_suspicious(&self) -> bool {
-        self.state != State::Closed || self.history & 1 == 1
+        self.state != State::Closed || self.n_known == 0 || self.history & 1 == 1
     }
 
     /// Whether it would be the same if it were made anew.

@@ -236,7 +236,8 @@ impl Shared {
         else {
             return true;
         };
-        client.n_running < if client.breaker.is_suspicious() { 1 } else { max }
+        let careful = self.settings.breakers && client.breaker.is_suspicious();
+        client.n_running < if careful { 1 } else { max }
     }
 
     /// A full queue takes one more whose turn is before somebody's: the one whose turn is last goes.

@@ -216,8 +216,12 @@ async fn one_client_cannot_take_all_places() {
         ..Default::default()
     };
     let (gate, _) = gate(settings);
-    let mut held = Vec::new();
-    for _ in 0..4 {
+    let mut held = vec![gate.admit("flood").await.unwrap()];
+    let mut second = Box::pin(gate.admit("flood"));
+    assert!(poll_once(second.as_mut()).await.is_none(), "nobody knows it yet");
+    held.pop().unwrap().judge(Verdict::Fine);
+    held.push(second.await.unwrap());
+    for _ in 1..4 {
         held.push(gate.admit("flood").await.unwrap());
     }
     let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(gate.admit("flood"))).collect();
