@@ -40,13 +40,10 @@ pub(crate) enum Message {
     },
     /// Supervisor to child: the id maps are written.
     Go,
-    /// Supervisor to child: everything prepared, cgroup files first, then mounts in the plan's order.
-    Supplies {
-        /// How many of the descriptors are cgroup files.
-        n_cgroups: usize,
-        /// All of them.
-        fds: Vec<OwnedFd>,
-    },
+    /// Supervisor to child: the mounts prepared for it, in the plan's order.
+    Supplies(Vec<OwnedFd>),
+    /// Supervisor to child: the program may start, in the cgroups with these files.
+    Leave(Vec<OwnedFd>),
     /// Supervisor to init: send the program this signal.
     Signal(i32),
 }
@@ -73,10 +70,8 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
             (tagged(b'O', &present), std::iter::once(orders.as_fd()).chain(given).collect())
         }
         Message::Go => (b"G".to_vec(), Vec::new()),
-        Message::Supplies { n_cgroups, fds } => {
-            let n = i32::try_from(*n_cgroups).unwrap_or(0);
-            (tagged(b'P', &n.to_ne_bytes()), fds.iter().map(AsFd::as_fd).collect())
-        }
+        Message::Supplies(fds) => (b"P".to_vec(), fds.iter().map(AsFd::as_fd).collect()),
+        Message::Leave(fds) => (b"C".to_vec(), fds.iter().map(AsFd::as_fd).collect()),
         Message::Signal(number) => (tagged(b'K', &number.to_ne_bytes()), Vec::new()),
         Message::Ended(ringfence_sys::Ended::Exited(code)) => {
             (tagged(b'X', &code.to_ne_bytes()), Vec::new())
@@ -115,10 +110,8 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'T' => one().map(Message::Terminal),
         b'O' => orders(rest, fds),
         b'G' => Some(Message::Go),
-        b'P' => number()
-            .and_then(|n| usize::try_from(n).ok())
-            .filter(|n| *n <= fds.len())
-            .map(|n_cgroups| Message::Supplies { n_cgroups, fds }),
+        b'P' => Some(Message::Supplies(fds)),
+        b'C' => Some(Message::Leave(fds)),
         b'K' => number().map(Message::Signal),
         b'X' => number().map(|n| Message::Ended(ringfence_sys::Ended::Exited(n))),
         b'S' => number().map(|n| Message::Ended(ringfence_sys::Ended::Signaled(n))),

@@ -113,6 +113,7 @@ impl Child {
             Step::TakeIdentity => self.take_identity(),
             Step::Unshare { namespaces } => ringfence_sys::unshare(kinds(namespaces)),
             Step::TakeSupplies => self.take_supplies(),
+            Step::TakeLeave => self.take_leave(),
             Step::PrivateMounts => mounts::make_private(),
             Step::Hostname { name } => {
                 rustix::system::sethostname(name.as_bytes()).named(|| "sethostname")
@@ -208,12 +209,21 @@ impl Child {
 
     fn take_supplies(&mut self) -> Result<(), CallError> {
         match channel::receive(&self.handover.control)? {
-            Some(Message::Supplies { n_cgroups, mut fds }) => {
-                self.prepared = fds.split_off(n_cgroups).into();
-                self.cgroup_tasks = fds;
+            Some(Message::Supplies(mounts)) => {
+                self.prepared = mounts.into();
                 Ok(())
             }
             _ => Err(CallError::new("waiting for supplies", Errno::PIPE)),
+        }
+    }
+
+    fn take_leave(&mut self) -> Result<(), CallError> {
+        match channel::receive(&self.handover.control)? {
+            Some(Message::Leave(cgroup_tasks)) => {
+                self.cgroup_tasks = cgroup_tasks;
+                Ok(())
+            }
+            _ => Err(CallError::new("waiting for leave", Errno::PIPE)),
         }
     }
 

@@ -229,18 +229,18 @@ fn go_on(
         .as_ref()
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
+    let mounts = identity::prepare_mounts(plan).map_err(cannot_translate)?;
+    // A child that failed meanwhile has closed its end; the supervisor hears why.
+    let _ = channel::send(&control, &Message::Supplies(mounts));
     if leaf.is_none() {
         leaf = make_leaf(task)?;
     }
-    let mut fds = match &leaf {
+    let tasks = match &leaf {
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
         None => Vec::new(),
     };
-    let n_cgroups = fds.len();
-    fds.extend(identity::prepare_mounts(plan).map_err(cannot_translate)?);
     (task.permit.0)()?;
-    // A child that failed meanwhile has closed its end; the supervisor hears why.
-    let _ = channel::send(&control, &Message::Supplies { n_cgroups, fds });
+    let _ = channel::send(&control, &Message::Leave(tasks));
     drop(control);
     let estate = Estate { leaf, scratch, hold };
     let cancel = task.cancel.map(|fd| fd.try_clone_to_owned().named(|| "dup(cancel)"));

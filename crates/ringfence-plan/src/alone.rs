@@ -51,14 +51,11 @@ pub fn plan_alone(
     let early = parts.early.into_iter().filter(|mount| !devices().contains(mount));
     setup.extend(early.map(Step::Mount));
     setup.push(Step::TakeSupplies);
-    if resources != ResourceFence::Rlimit {
-        setup.push(Step::JoinCgroup);
-    }
     setup.extend(parts.late.into_iter().map(Step::Mount));
     let masks = DEVICES_MASKED.map(|(at, kind)| Mount::Mask { at: at.into(), kind });
     setup.extend(masks.map(Step::Mount));
     setup.extend(PRIVATE_PARTS.iter().map(|(_, at, _)| Step::NoExecute { at: at.into() }));
-    setup.extend(Orders::closing());
+    setup.extend(Orders::closing(resources));
     let mut payload = vec![
         Step::NewSession,
         Step::ChangeDirectory,

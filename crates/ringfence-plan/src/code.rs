@@ -180,10 +180,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         setup.push(Step::NoExecute { at: WORKSPACE.into() });
     }
     let resources = crate::command::resources(facts, limits, &mut Vec::new());
-    if resources != ResourceFence::Rlimit {
-        setup.push(Step::JoinCgroup);
-    }
-    setup.extend(Orders::closing());
+    setup.extend(Orders::closing(resources));
     let seccomp = filter(facts, Profile::Zygote, Observe::Errno);
     let payload = vec![
         Step::NewSession,

@@ -273,11 +273,8 @@ fn namespaces(
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
     setup.extend(rest.into_iter().map(Step::Mount));
     setup.push(Step::TakeSupplies);
-    if resources != ResourceFence::Rlimit {
-        setup.push(Step::JoinCgroup);
-    }
     setup.extend(late.into_iter().map(Step::Mount));
-    setup.extend(Orders::closing());
+    setup.extend(Orders::closing(resources));
     let mut payload = vec![Step::NewSession, Step::ChangeDirectory];
     payload.push(Step::SetRlimits { limits: rlimits(limits, resources) });
     // Capabilities go before no_new_privs only by habit; both go before Landlock and seccomp, which need neither.
@@ -375,7 +372,8 @@ fn landlock(
         request.cwd.path.clone()
     };
 
-    let mut payload = vec![Step::CloseDescriptors, Step::WipeSelf, Step::TakeSupplies];
+    let mut payload =
+        vec![Step::CloseDescriptors, Step::WipeSelf, Step::TakeSupplies, Step::TakeLeave];
     if resources != ResourceFence::Rlimit {
         payload.push(Step::JoinCgroup);
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use ringfence_spec::ResourceFence;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Identity, LandlockPlan, Namespace, Plan, Step};
@@ -64,16 +65,22 @@ impl Orders {
     }
 
     /// What every setup in namespaces ends with.
-    pub(crate) fn closing() -> [Step; 5] {
-        [
+    pub(crate) fn closing(resources: ResourceFence) -> Vec<Step> {
+        let mut steps = vec![
             Step::SealRoot,
             Step::PivotRoot,
             // PDEATHSIG is cleared by a change of uid, so it comes after TakeIdentity; it must hold before the program
             // starts.
             Step::DieWithParent,
             Step::HideSelf,
-            Step::ForkPayload,
-        ]
+            // As late as can be: meanwhile the launcher makes the cgroup and asks for leave.
+            Step::TakeLeave,
+        ];
+        if resources != ResourceFence::Rlimit {
+            steps.push(Step::JoinCgroup);
+        }
+        steps.push(Step::ForkPayload);
+        steps
     }
 
     /// The orders of a plan.

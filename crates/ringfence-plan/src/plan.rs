@@ -425,8 +425,10 @@ pub enum Step {
     },
     /// Wait until the launcher has written the id maps, then become that user.
     TakeIdentity,
-    /// Wait for what the launcher prepares meanwhile: cgroup, placeholders, idmapped mounts.
+    /// Wait for what the launcher prepares meanwhile: placeholders, idmapped mounts.
     TakeSupplies,
+    /// Wait until the program may start: its cgroup is made, its beginning is recorded.
+    TakeLeave,
     /// Stop mounts from spreading in or out.
     PrivateMounts,
     /// Give the machine a name that tells nothing.

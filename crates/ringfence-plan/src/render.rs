@@ -134,6 +134,7 @@ fn line(step: &Step) -> String {
             format!("new namespaces: {}", names.join(", "))
         }
         Step::TakeSupplies => "take what the launcher prepared".into(),
+        Step::TakeLeave => "wait for leave to start".into(),
         Step::PrivateMounts => "make every mount private".into(),
         Step::Hostname { name } => format!("hostname {name}"),
         Step::LoopbackUp => "bring the private loopback up".into(),

@@ -449,13 +449,32 @@ pub(crate) struct PolicyFlags {
 
 /// Parses the command line. Help and version go to stdout with exit 0, errors to stderr with exit 2.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
-    match Cli::try_parse() {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(run) = RunAlone::of(&arguments) {
+        return Ok(Command::Run(run));
+    }
+    match Cli::try_parse_from(arguments) {
         Ok(cli) => Ok(cli.command),
         Err(error) => {
             // Nothing can be done about a closed stdout or stderr.
             let _ = error.print();
             Err(ExitCode::from(if error.use_stderr() { 2 } else { 0 }))
         }
+    }
+}
+
+/// The parser of `run` alone, which every fenced command passes: all parsers together take five times as long to build.
+#[derive(Debug, Parser)]
+struct RunAlone {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl RunAlone {
+    /// A `run` that can be understood; of anything else the whole parser knows what to say.
+    fn of(arguments: &[OsString]) -> Option<RunArgs> {
+        let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
+        Self::try_parse_from(own).ok().map(|alone| alone.run)
     }
 }
 
@@ -467,6 +486,29 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_short_way_to_run_reads_what_the_long_way_reads() {
+        for line in [
+            "ringfence run true",
+            "ringfence run --json --pids 9 -- ls --json -l",
+            "ringfence run --rw /a --rw /b --memory 1G sh -c x",
+            "ringfence run",
+            "ringfence run --no-such-flag true",
+            "ringfence run --help",
+            "ringfence run --version true",
+            "ringfence --version",
+            "ringfence exec run",
+            "ringfence",
+        ] {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let long = match Cli::try_parse_from(&arguments) {
+                Ok(Cli { command: Command::Run(run) }) => Some(format!("{run:?}")),
+                _ => None,
+            };
+            assert_eq!(RunAlone::of(&arguments).map(|run| format!("{run:?}")), long, "{line}");
+        }
     }
 
     #[test]
