@@ -300,8 +300,8 @@ pub(crate) enum Part<'a> {
     File { name: &'a str, chunk: &'a [u8] },
     /// A piece of the program.
     Code(&'a [u8]),
-    /// Go.
-    Go(String),
+    /// Go: how, and the rest of the program.
+    Go { how: Vec<u8>, code: &'a [u8] },
 }
 
 impl Part<'_> {
@@ -311,7 +311,7 @@ impl Part<'_> {
                 channel::send(channel, b'F', &[name.as_bytes(), b"\0", chunk], &[])
             }
             Self::Code(chunk) => channel::send(channel, b'C', &[chunk], &[]),
-            Self::Go(go) => channel::send(channel, b'J', &[go.as_bytes()], &[]),
+            Self::Go { how, code } => channel::send(channel, b'J', &[how, code], &[]),
         }
     }
 }
@@ -324,14 +324,30 @@ pub(crate) fn parts(job: &Job, fate: Fate) -> impl Iterator<Item = Part<'_>> {
         let first = chunks.next().unwrap_or_default();
         std::iter::once(first).chain(chunks).map(|chunk| Part::File { name, chunk })
     });
-    let go = serde_json::json!({
-        "argv": job.argv,
-        "keep": fate == Fate::Kept,
-        "value": job.value,
-        "name": job.name,
-    });
-    let code = job.code.chunks(CHUNK_BYTES).map(Part::Code);
-    files.chain(code).chain(std::iter::once(Part::Go(go.to_string())))
+    // A short program needs no frame of its own.
+    let (before, with) = if job.code.len() <= CHUNK_BYTES / 2 {
+        (&[][..], &job.code[..])
+    } else {
+        (&job.code[..], &[][..])
+    };
+    let code = before.chunks(CHUNK_BYTES).map(Part::Code);
+    let how = how(job, fate);
+    files.chain(code).chain(std::iter::once(Part::Go { how, code: with }))
+}
+
+/// How a program is to be run: flags, its name, the number of its arguments, the arguments; each ended by a zero.
+fn how(job: &Job, fate: Fate) -> Vec<u8> {
+    let mut how = Vec::new();
+    how.extend(job.value.then_some(b'v'));
+    how.extend((fate == Fate::Kept).then_some(b'k'));
+    let n_arguments = job.argv.len().to_string();
+    let fields = [job.name.as_deref().unwrap_or_default(), &n_arguments];
+    for field in [""].into_iter().chain(fields).chain(job.argv.iter().map(String::as_str)) {
+        // As the kernel sees them, names and arguments end at a zero.
+        how.extend(field.bytes().take_while(|byte| *byte != 0));
+        how.push(0);
+    }
+    how
 }
 
 /// What one wait brought.

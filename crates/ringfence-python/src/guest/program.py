@@ -4,8 +4,9 @@ It holds no policy. What it says on descriptor 3 the host checks and does not be
 host's configuration as JSON. `zygote.py`, when it follows in the same text, makes workers; without it the program is
 the process's only one.
 
-Frames on the channel   host: F file · C code · J go        here: R ready · E failed · G begun · D done
+Frames on the channel   host: F file · C code · J go, with code        here: R ready · E failed · G begun · D done
 """
+import _thread
 import atexit
 import builtins
 import os
@@ -20,8 +21,9 @@ DENIALS_MAX = 50
 FRAME_BYTES_MAX = 1 << 18
 REPORT_BYTES_MAX = 1 << 17
 
-# Taken now: a program may put something else in their place.
+# Taken now: a program may put something else in their place. What is defined below looks names up in the copy.
 leave, fork, usual = os._exit, os.fork, dict(vars(builtins))
+__builtins__ = usual
 streams = sys.stdout, sys.stderr
 
 
@@ -36,12 +38,12 @@ class Channel:
 
 
 def serve(channel, namespace, otherwise=None):
-    code, opened = [], None
+    code, opened = b"", None
     while True:
         frame, fds = channel.receive()
         kind = frame[:1]
         if kind == b"C":
-            code.append(frame[1:])
+            code += frame[1:]
         elif kind == b"F":
             name, _, chunk = frame[1:].partition(b"\0")
             try:
@@ -59,18 +61,19 @@ def serve(channel, namespace, otherwise=None):
             if opened:
                 opened[1].close()
                 opened = None
-            job = literal(frame[1:].decode())
-            source, code = b"".join(code), []
+            flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
+            *arguments, rest = rest.split(b"\0", int(n_arguments))
+            source, code = code + rest, b""
+            name, value, keep = name.decode() or NAME, b"v" in flags, b"k" in flags
             # From here on the program runs; whatever is said next may be said by it.
             channel.send(b"G")
-            if not job.get("keep"):
-                sys.argv = [NAME] + job.get("argv", [])
-                done = run(source, namespace, job)
+            if not keep:
+                sys.argv = [NAME] + [argument.decode() for argument in arguments]
+                done = run(source, namespace, name, value, keep)
                 finish()
                 report(channel, done)
                 leave(done["exit"] & 0xFF)
-            done = run(source, namespace, job)
-            vars(builtins).update(usual)
+            done = run(source, namespace, name, value, keep)
             flush()
             report(channel, done)
             del denials[:]
@@ -80,6 +83,14 @@ def serve(channel, namespace, otherwise=None):
 
 
 def report(channel, done):
+    try:
+        channel.send(last_words(done))
+    except OSError:
+        # The program closed the channel; its exit code is all there is to say.
+        pass
+
+
+def last_words(done):
     done["cpu_s"] = time.process_time()
     done["rss_kb"] = peak_kb()
     done["denials"] = denials[:]
@@ -90,14 +101,10 @@ def report(channel, done):
         try:
             frame = b"D" + encode(done).encode()
             if len(frame) <= REPORT_BYTES_MAX:
-                return channel.send(frame)
+                return frame
         except Exception:
             pass
-    try:
-        channel.send(b"D" + encode({"exit": done["exit"], "value": None, "exception": None}).encode())
-    except OSError:
-        # The program closed the channel; its exit code is all there is to say.
-        pass
+    return b"D" + encode({"exit": done["exit"], "value": None, "exception": None}).encode()
 
 
 def peak_kb():
@@ -112,15 +119,14 @@ def fresh_namespace():
     return module.__dict__
 
 
-def run(source, namespace, job):
+def run(source, namespace, name, wants_value, keep):
     """Runs code. Returns how it ended, for the host."""
     done = {"exit": 0, "value": None, "exception": None}
     try:
-        name = job.get("name") or NAME
         text = source.decode("utf-8")
         sources[name] = text
         last = None
-        if job.get("value"):
+        if wants_value:
             import _ast
 
             text = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
@@ -130,7 +136,7 @@ def run(source, namespace, job):
         if last is not None:
             value = eval(compile(last, name, "eval", dont_inherit=True), namespace)
             if value is not None:
-                if job.get("keep"):
+                if keep:
                     namespace["_"] = value
                 done["value"] = bounded(repr(value), VALUE_CHARS_MAX)
     except SystemExit as error:
@@ -146,7 +152,7 @@ def run(source, namespace, job):
     except BaseException as error:
         done["exit"] = 1
         try:
-            done["exception"] = describe(error, job.get("name") or NAME)
+            done["exception"] = describe(error, name)
         except BaseException:
             done["exception"] = {"type": "Exception", "message": "", "line": None}
     return done
@@ -154,6 +160,7 @@ def run(source, namespace, job):
 
 def describe(error, name):
     """Prints the traceback, without our own frames, and says what was raised."""
+    vars(builtins).update(usual)
     kind = type(error)
     qualified = kind.__qualname__
     if kind.__module__ not in ("builtins", "__main__"):
@@ -194,10 +201,9 @@ def describe(error, name):
 
 def finish():
     """What an interpreter does at its end: threads, exit handlers, open figures, buffers."""
-    vars(builtins).update(usual)
     try:
         threading = sys.modules.get("threading")
-        if threading:
+        if threading and _thread._count():
             threading._shutdown()
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot:

@@ -16,10 +16,15 @@ import struct
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 libc.syscall.argtypes = None
+# Keeps the interpreter's lock: in a fork of a process with one thread everything is then as it was.
+held = ctypes.PyDLL(None, use_errno=True)
 
 
 class Passing:
     """Descriptor 3, with descriptors in its frames."""
+
+    # One for all: of what is not written no worker has a copy.
+    room = bytearray(FRAME_BYTES_MAX)
 
     def __init__(self):
         self.socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, 3)
@@ -32,12 +37,12 @@ class Passing:
             self.socket.send(frame)
 
     def receive(self, n_fds=1):
-        frame, ancillary, _, _ = self.socket.recvmsg(FRAME_BYTES_MAX, _socket.CMSG_SPACE(4 * n_fds))
+        length, ancillary, _, _ = self.socket.recvmsg_into([self.room], _socket.CMSG_SPACE(4 * n_fds))
         fds = []
         for level, kind, data in ancillary:
             if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
                 fds.extend(struct.unpack("%di" % (len(data) // 4), data))
-        return frame, fds
+        return bytes(memoryview(self.room)[:length]), fds
 
 
 def peak_kb():
@@ -49,13 +54,14 @@ class CallFailed(Exception):
 
 
 def prepare(calls):
-    """Lays the arguments out in memory once, before the fork."""
+    """Lays the arguments out in memory once, before the fork. Small numbers are shared by all calls, and a worker copies
+    the page of whatever it passes."""
     prepared = []
     for call in calls:
-        args, patches = [ctypes.c_long(call["nr"])], []
+        args, patches = [call["nr"]], []
         for spec in call["args"]:
             if isinstance(spec, int):
-                args.append(ctypes.c_ulong(spec))
+                args.append(spec if spec < 1 << 31 else ctypes.c_ulong(spec))
             elif "bytes" in spec:
                 data = binascii.a2b_base64(spec["bytes"])
                 buffer = ctypes.create_string_buffer(data, len(data))
@@ -69,7 +75,7 @@ def prepare(calls):
                 args.append(buffer)
             else:
                 patches.append((None, len(args), spec["result"]))
-                args.append(ctypes.c_long(0))
+                args.append(0)
         prepared.append((call["name"], args, patches, call["may_fail"]))
     return prepared
 
@@ -80,7 +86,7 @@ def make(prepared, results):
     for name, args, patches, may_fail in prepared:
         for buffer, at, result in patches:
             if buffer is None:
-                args[at].value = results[result]
+                args[at] = results[result]
             else:
                 struct.pack_into("@i", buffer, at, results[result])
         value = syscall(*args)
@@ -127,16 +133,13 @@ def zygote():
             if libc.syscall(unshare, new_pids) < 0:
                 channel.send(b"N" + os.strerror(ctypes.get_errno()).encode())
                 continue
-            try:
-                pid = fork()
-            except OSError as error:
-                pid = -1
-                reason = str(error)
+            pid = fork_alone()
             if pid == 0:
                 try:
-                    worker(fds, plan)
+                    worker(channel, fds, plan)
                 finally:
                     leave(125)
+            reason = os.strerror(ctypes.get_errno())
             libc.syscall(setns, own_pids, new_pids)
             for fd in fds:
                 os.close(fd)
@@ -157,10 +160,20 @@ def zygote():
             channel.send(b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
 
 
-def worker(fds, plan):
+def fork_alone():
+    """Forks this process, whose only thread this is: what an interpreter sets right after a fork, and the locks it makes
+    anew, nobody else can have touched. `libc` does its part. Seeds are drawn anew."""
+    if _thread._count():
+        return -1
+    pid = held.fork()
+    if pid == 0 and "random" in sys.modules:
+        sys.modules["random"].seed()
+    return pid
+
+
+def worker(channel, fds, plan):
     for number, fd in enumerate(fds):
         os.dup2(fd, number, inheritable=False)
-    channel = Passing()
     try:
         setup, seal = plan
         results = []
@@ -178,7 +191,10 @@ def worker(fds, plan):
     namespace = fresh_namespace()
     if config["preload"]:
         # Touches what a run will touch, so that the run need not.
-        encode(run(b"import sys\nx = [0]\nprint(end='')\n", {"__builtins__": namespace["__builtins__"]}, {}))
+        apart = {"__builtins__": namespace["__builtins__"]}
+        done = run(b"import sys\nx = [0]\nprint(end='')\n", apart, NAME, True, False)
+        flush()
+        last_words(done)
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     sys.addaudithook(watch)
