@@ -14,8 +14,8 @@ use crate::admission::{Admission, Permit, Rejection, Verdict};
 use crate::builder::Builder;
 use crate::cancel::{self, Cancel};
 use crate::files::{
-    Contents, Deleted, Depth, Entry as FileEntry, Listing, OnConflict, Parents, Workspace,
-    WriteOptions, Written,
+    Contents, Deleted, Depth, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict, Parents,
+    Workspace, WriteOptions, Written,
 };
 use crate::ids::fresh_id;
 use crate::intercept::{self, About};
@@ -262,6 +262,22 @@ impl Engine {
     ) -> Result<Listing, Problem> {
         self.file("list_dir", owner, id, path, move |files, path, _| {
             files.list(path, depth, entries_max)
+        })
+        .await
+    }
+
+    /// Searches a session's files.
+    pub async fn file_grep(
+        &self,
+        owner: &str,
+        id: &str,
+        path: OsString,
+        query: GrepQuery,
+    ) -> Result<Grepped, Problem> {
+        self.file("grep", owner, id, path, move |files, path, begun| {
+            let looked_for = format!("{} in {}", query.pattern, path.display());
+            begun.detail(|entry| entry.arguments(looked_for));
+            files.grep(path, &query)
         })
         .await
     }

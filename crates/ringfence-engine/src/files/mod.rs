@@ -1,4 +1,4 @@
-//! The files of a session's workspace: read, write, list, move, delete, stat.
+//! The files of a session's workspace: read, write, list, search, move, delete, stat.
 //!
 //! Every path is looked up by descriptor from the workspace down. A link is never followed, wherever it points: what it
 //! stands for is refused with `path_link`, and the answer names the target where that is a file in the workspace. So a
@@ -29,6 +29,7 @@
 
 mod delete;
 mod entry;
+mod grep;
 mod handle;
 mod list;
 mod path;
@@ -51,10 +52,12 @@ use rustix::io::Errno;
 
 pub use delete::{Deleted, Depth};
 pub use entry::{Entry, EntryKind};
+pub use grep::GrepQuery;
 pub use handle::Lookup;
 pub use list::{LIST_DEPTH_MAX, LIST_ENTRIES_MAX, Listing};
 pub use read::{ContentKind, Contents};
 pub use relocate::OnConflict;
+pub use ringfence_search::{Bounds as GrepBounds, Cut, Found as Grepped, Match, PatternStyle};
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
 pub use usage::Usage;
 pub use write::{Durability, Parents, WriteMode, WriteOptions, Written};

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::rows::rows;
 use crate::world::{APPEND, CANARY, LOOKUPS, REPLACE, World, code, fifo, in_namespace};
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let world = World::new();
     world.put("plain.txt", "plain");
     world.put("move-me", "moved");

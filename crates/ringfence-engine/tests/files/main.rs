@@ -2,6 +2,7 @@
 
 mod atomic;
 mod bounds;
+mod grep;
 mod hostile;
 mod model;
 mod race;

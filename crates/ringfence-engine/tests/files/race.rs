@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ringfence_engine::files::{Depth, Lookup, OnConflict, Parents};
 use rustix::fs::{CWD, RenameFlags};
 
+use crate::grep::for_text;
 use crate::world::{APPEND, CANARY, REPLACE, World, code, fifo};
 
 /// Exchanges two names until dropped.
@@ -78,6 +79,10 @@ fn race(lookup: Lookup) {
         for path in ["d", "link-d", "."] {
             let answer = workspace.list(path, 4, 1000);
             // A file outside has the canary as its name.
+            note(path, code(&answer), format!("{answer:?}"));
+        }
+        for path in ["d", "link-d", ".", "f", "link-f", "g"] {
+            let answer = workspace.grep(path, &for_text("."));
             note(path, code(&answer), format!("{answer:?}"));
         }
         for path in ["d/secret.txt", "d/new.txt", "d/sub/x", "f", "g", "link-d/planted"] {

@@ -62,6 +62,23 @@ pub(super) struct ListDir {
     pub(super) depth: Option<u64>,
 }
 
+/// For `grep`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Grep {
+    pub(super) session: String,
+    pub(super) pattern: String,
+    #[serde(default = "workspace")]
+    pub(super) path: String,
+    pub(super) glob: Option<String>,
+    #[serde(default)]
+    pub(super) literal: bool,
+    #[serde(default)]
+    pub(super) ignore_case: bool,
+    pub(super) context: Option<usize>,
+    pub(super) limit: Option<usize>,
+}
+
 /// For `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,7 +4,10 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
-use ringfence_engine::files::{ContentKind, EntryKind, Parents, WriteOptions};
+use ringfence_engine::files::{
+    ContentKind, Cut, EntryKind, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
+    WriteOptions,
+};
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState, fresh_id};
 use ringfence_spec::Problem;
 use rmcp::RoleServer;
@@ -14,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    self, Action, ExecuteCode, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
+    self, Action, ExecuteCode, Grep, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
 };
 use super::runs::Cancelled;
 use super::{McpServer, answer, fit};
@@ -27,6 +30,12 @@ const READ_BYTES_MAX: u64 = 60_000;
 
 /// Entries of a directory in one answer.
 const ENTRIES_MAX: usize = 500;
+
+/// Lines that match in one answer, at most.
+const MATCHES_MAX: usize = 200;
+
+/// Lines before and after each, at most.
+const CONTEXT_MAX: usize = 5;
 
 /// Characters of a listing as text; the data has all of it.
 const LISTING_CHARS_MAX: usize = 8_000;
@@ -69,6 +78,7 @@ impl McpServer {
             "read_file" => self.read_file(arguments).await,
             "write_file" => self.write_file(arguments).await,
             "list_dir" => self.list_dir(arguments).await,
+            "grep" => self.grep(arguments).await,
             "session" => self.session(arguments).await,
             _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
         };
@@ -247,6 +257,26 @@ impl McpServer {
         ))
     }
 
+    async fn grep(&self, arguments: JsonObject) -> Answered {
+        let Grep { session, pattern, path, glob, literal, ignore_case, context, limit } =
+            arguments::read("grep", arguments)?;
+        let bounds = GrepBounds::default();
+        let query = GrepQuery {
+            pattern,
+            style: PatternStyle { literal, ignore_case },
+            glob,
+            bounds: GrepBounds {
+                matches_max: limit.unwrap_or(bounds.matches_max).clamp(1, MATCHES_MAX),
+                context_lines: context.unwrap_or(0).min(CONTEXT_MAX),
+                ..bounds
+            },
+        };
+        let found = self.engine.file_grep(&self.client, &session, path.into(), query).await?;
+        let mut text = lines(&found);
+        fit::text(&mut text, LISTING_CHARS_MAX);
+        Ok(answer::done(text, serde_json::to_value(&found).unwrap_or_default()))
+    }
+
     async fn session(&self, arguments: JsonObject) -> Answered {
         let OneSession { action, session, cell, read_only } =
             arguments::read("session", arguments)?;
@@ -308,6 +338,33 @@ impl McpServer {
             }
         }
     }
+}
+
+/// Matches as grep prints them.
+fn lines(found: &Grepped) -> String {
+    let mut text = String::new();
+    for hit in &found.matches {
+        let first = hit.line - (hit.before.len() as u64).min(hit.line);
+        for (line, before) in (first..).zip(&hit.before) {
+            let _ = writeln!(text, "{}-{line}-{before}", hit.path);
+        }
+        let _ = writeln!(text, "{}:{}:{}", hit.path, hit.line, hit.text);
+        for (line, after) in (hit.line + 1..).zip(&hit.after) {
+            let _ = writeln!(text, "{}-{line}-{after}", hit.path);
+        }
+    }
+    if text.is_empty() {
+        let _ = writeln!(text, "no match in {} files", found.n_files);
+    }
+    text.push_str(match found.cut {
+        None => "",
+        Some(Cut::Matches) => "[there are more; ask for more with `limit`, or narrow the pattern]",
+        Some(Cut::Bytes) => {
+            "[not everything was searched: too many bytes; narrow `path` or `glob`]"
+        }
+        Some(Cut::Time) => "[not everything was searched in 10 seconds; narrow `path` or `glob`]",
+    });
+    text
 }
 
 fn misplaced(argument: &str, action: &str) -> Problem {

@@ -37,7 +37,7 @@ on time, memory, processes and disk. Use it for every program you write or do no
 - run_command: a shell command with the host's tools (git, compilers, test runners).
 - session: make one (action `create`) to keep Python variables and files between calls; pass its id as `session`. Without \
 one every call starts from nothing.
-- read_file, write_file, list_dir: files of a session, below /workspace.
+- read_file, write_file, list_dir, grep: files of a session, below /workspace.
 - wait: a run that takes longer than 5 seconds answers `status: running` with a `run_id`; ask for the rest with it.
 
 Every result has `status`: `ok`; `error` (the program failed: read stderr and exception); `blocked` (refused before it ran: \

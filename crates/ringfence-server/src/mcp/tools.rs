@@ -135,6 +135,31 @@ pub(super) fn all() -> Vec<Tool> {
             })),
         ),
         tool(
+            "grep",
+            "Search a session's files",
+            "Find lines of a session's files by a regular expression (Rust syntax: no look-around, no back-references). Faster \
+             and shorter than reading files. Binary files, `.git` and links are not searched; lines are cut to 100 characters.\n\
+             Example: {\"session\": \"4be1…\", \"pattern\": \"def \\\\w+\", \"glob\": \"*.py\"}",
+            &LOOKS,
+            &json!({
+                "session": text("Session id"),
+                "pattern": {"type": "string"},
+                "path": {"type": "string", "description": "File or directory below /workspace; default `.`"},
+                "glob": {"type": "string", "description": "Only these files, such as `*.py` or `src/**/*.rs`"},
+                "literal": {"type": "boolean", "description": "The pattern is a text, not an expression"},
+                "ignore_case": {"type": "boolean"},
+                "context": {"type": "integer", "minimum": 0, "maximum": 5, "description": "Lines around each; default 0"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "Matches; default 20"},
+            }),
+            &["session", "pattern"],
+            result(&json!({
+                "matches": {"type": "array", "items": {"type": "object"}},
+                "n_files": {"type": "integer"},
+                "n_skipped": {"type": "integer"},
+                "cut": {"enum": ["matches", "bytes", "time", null]},
+            })),
+        ),
+        tool(
             "session",
             "Manage sessions",
             "Sessions keep Python variables and files between calls, for at most 24 hours. `create` makes one; `info` tells about \

@@ -28,6 +28,7 @@ const MAP: &[(&str, &[&str])] = &[
             "ringfence-plan",
             "ringfence-python",
             "ringfence-screen",
+            "ringfence-search",
             "ringfence-spec",
         ],
     ),
@@ -36,6 +37,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("ringfence-plan", &["ringfence-spec"]),
     ("ringfence-python", &["ringfence-jail", "ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-screen", &["ringfence-spec"]),
+    ("ringfence-search", &["ringfence-spec"]),
     ("ringfence-spec", &[]),
     ("ringfence-sys", &[]),
 ];

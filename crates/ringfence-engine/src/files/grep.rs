@@ -1,0 +1,154 @@
+//! Searches the files of a workspace for a pattern: in order of their names, each opened as `read` opens it. Follows no link,
+//! enters no mount, and looks into nothing that may not be read.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use globset::{GlobBuilder, GlobMatcher};
+use ringfence_search::{Bounds, Found, Grep, Pattern, PatternStyle};
+use ringfence_spec::Problem;
+use rustix::fs::{FileType, OFlags};
+
+use super::path::{GuestPath, joined, shown};
+use super::walk::{names_in, reading};
+use super::{Workspace, problems};
+
+/// Deeper than this is not searched.
+const DEPTH_MAX: usize = 64;
+
+/// Names looked at in one search.
+const NAMES_MAX: usize = 200_000;
+
+/// Its own files, which nobody looks for.
+const UNSEARCHED: &str = ".git";
+
+/// What to search for, and in which files.
+#[derive(Clone, Debug)]
+pub struct GrepQuery {
+    /// A regular expression, or a text.
+    pub pattern: String,
+    /// How it is meant.
+    pub style: PatternStyle,
+    /// Which files, such as `*.py` or `src/**/*.rs`; all if nothing.
+    pub glob: Option<String>,
+    /// How much.
+    pub bounds: Bounds,
+}
+
+impl Workspace {
+    /// Searches a file, or everything below a directory.
+    pub fn grep(&self, path: impl AsRef<OsStr>, query: &GrepQuery) -> Result<Found, Problem> {
+        let act = "search";
+        let path = GuestPath::parse(act, path.as_ref())?;
+        self.check_may_read(act, &path)?;
+        let mut search = Search {
+            workspace: self,
+            glob: query.glob.as_deref().map(glob).transpose()?,
+            grep: Grep::new(Pattern::new(&query.pattern, query.style)?, query.bounds),
+            names: path.names().to_vec(),
+            n_names_left: NAMES_MAX,
+        };
+        let is_file = path.split().is_some()
+            && self.find(act, &path)?.seen.file_type() != FileType::Directory;
+        if is_file {
+            let (file, _) = self.open_file(act, &path)?;
+            search.grep.text(&path.to_string(), File::from(file));
+            return Ok(search.grep.finish());
+        }
+        let fail = |errno| self.explain(act, path.names(), errno);
+        let dir = self.root.directory(path.names()).map_err(fail)?;
+        let dir = reading(&self.root, &dir).map_err(fail)?;
+        if !search.below(&dir, DEPTH_MAX) {
+            let why = format!("it holds more than {NAMES_MAX} names");
+            return Err(problems::too_large(act, &path.to_string(), why)
+                .hint("search a directory below it"));
+        }
+        Ok(search.grep.finish())
+    }
+}
+
+/// A pattern without `/` is for names, as in a `.gitignore`.
+fn glob(pattern: &str) -> Result<GlobMatcher, Problem> {
+    let whole = if pattern.contains('/') {
+        pattern.trim_start_matches('/').to_owned()
+    } else {
+        format!("**/{pattern}")
+    };
+    GlobBuilder::new(&whole).literal_separator(true).build().map_or_else(
+        |error| {
+            Err(Problem::usage("pattern_invalid", format!("cannot search in `{pattern}`"))
+                .cause(error)
+                .hint("such as `*.py`, or `src/**/*.rs`"))
+        },
+        |glob| Ok(glob.compile_matcher()),
+    )
+}
+
+struct Search<'a> {
+    workspace: &'a Workspace,
+    glob: Option<GlobMatcher>,
+    grep: Grep,
+    names: Vec<OsString>,
+    n_names_left: usize,
+}
+
+impl Search<'_> {
+    /// Searches what is in a directory. Whether there were few enough names to look at them all.
+    fn below(&mut self, dir: &OwnedFd, depth: usize) -> bool {
+        let mut names = match names_in(dir, self.n_names_left) {
+            Ok(Some(names)) => names,
+            Ok(None) => return false,
+            // Gone, or not to be read.
+            Err(_) => return true,
+        };
+        self.n_names_left -= names.len();
+        names.sort_unstable();
+        for name in names {
+            if self.grep.is_over() {
+                break;
+            }
+            self.names.push(name);
+            let few = self.one(dir, depth);
+            self.names.pop();
+            if !few {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn one(&mut self, dir: &OwnedFd, depth: usize) -> bool {
+        let workspace = self.workspace;
+        let Some(name) = self.names.last() else { return true };
+        if workspace.rules.read_forbidden.matches(&self.names) {
+            return true;
+        }
+        // A link, a mount or something that is gone is not searched.
+        let Ok(seen) = workspace.root.look(dir, name) else { return true };
+        match seen.file_type() {
+            FileType::Directory if name != UNSEARCHED && depth > 1 => {
+                let opened = workspace.root.open_in(dir, name, OFlags::RDONLY | OFlags::DIRECTORY);
+                opened.map_or(true, |below| self.below(&below, depth - 1))
+            }
+            FileType::RegularFile => {
+                self.file();
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn file(&mut self) {
+        let path = joined(&self.names);
+        let path: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.as_slice());
+        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(path)) {
+            return;
+        }
+        let opened = GuestPath::parse("search", path)
+            .and_then(|path| self.workspace.open_file("search", &path));
+        if let Ok((file, _)) = opened {
+            self.grep.text(&shown(&self.names), File::from(file));
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Goes through texts line by line and keeps what matches, until it has enough of anything: matches, bytes or time.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use grep_matcher::Matcher as _;
+use grep_searcher::{
+    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
+};
+use serde::Serialize;
+
+use crate::pattern::Pattern;
+use crate::window;
+
+/// Lines longer than this are not searched, nor is the text they are in from there on.
+const LINE_BYTES_MAX: usize = 4 << 20;
+
+/// How much is searched and kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Lines that match.
+    pub matches_max: usize,
+    /// Lines before and after each.
+    pub context_lines: usize,
+    /// Characters of a line.
+    pub line_chars_max: usize,
+    /// Bytes of one text; a longer one is searched up to here.
+    pub text_bytes_max: u64,
+    /// Bytes of all texts.
+    pub total_bytes_max: u64,
+    /// Time for all of it.
+    pub time_max: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            matches_max: 20,
+            context_lines: 0,
+            line_chars_max: 100,
+            text_bytes_max: 10 << 20,
+            total_bytes_max: 1 << 30,
+            time_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A line that matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Match {
+    /// The text it is in.
+    pub path: String,
+    /// Its number, from 1.
+    pub line: u64,
+    /// The character at which the first match in it begins, from 1.
+    pub column: u64,
+    /// The line, or a part of it around the match.
+    pub text: String,
+    /// Lines before it.
+    pub before: Vec<String>,
+    /// Lines after it.
+    pub after: Vec<String>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// Lines that match, in the order they were met.
+    pub matches: Vec<Match>,
+    /// Texts that were searched.
+    pub n_files: u64,
+    /// Texts that are none, or have lines too long to search; they were searched up to there.
+    pub n_skipped: u64,
+    /// The bound that ended the search before everything was searched.
+    pub cut: Option<Cut>,
+}
+
+/// A bound that was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// Enough matches.
+    Matches,
+    /// Enough bytes.
+    Bytes,
+    /// Enough time.
+    Time,
+}
+
+/// A search on its way.
+#[derive(Debug)]
+pub struct Grep {
+    pattern: Pattern,
+    bounds: Bounds,
+    searcher: Searcher,
+    until: Instant,
+    bytes_left: u64,
+    found: Found,
+}
+
+impl Grep {
+    /// Begins one; its time starts now.
+    pub fn new(pattern: Pattern, bounds: Bounds) -> Self {
+        let searcher = SearcherBuilder::new()
+            .binary_detection(BinaryDetection::quit(0))
+            .before_context(bounds.context_lines)
+            .after_context(bounds.context_lines)
+            .heap_limit(Some(LINE_BYTES_MAX))
+            .line_number(true)
+            .build();
+        let until = Instant::now() + bounds.time_max;
+        let bytes_left = bounds.total_bytes_max;
+        Self { pattern, bounds, searcher, until, bytes_left, found: Found::default() }
+    }
+
+    /// Whether a bound was met, so that more texts would not be searched.
+    pub fn is_over(&self) -> bool {
+        self.found.cut.is_some()
+    }
+
+    /// Searches one text.
+    pub fn text(&mut self, path: &str, from: impl Read) {
+        if Instant::now() >= self.until {
+            self.found.cut = Some(Cut::Time);
+        }
+        if self.is_over() {
+            return;
+        }
+        self.found.n_files += 1;
+        let bytes_max = self.bounds.text_bytes_max.min(self.bytes_left);
+        let mut reader = Watched { from: from.take(bytes_max), until: self.until };
+        let mut sink = Lines {
+            path,
+            pattern: &self.pattern,
+            bounds: self.bounds,
+            until: self.until,
+            before: VecDeque::new(),
+            found: &mut self.found,
+        };
+        let searched = self.searcher.search_reader(&self.pattern.matcher, &mut reader, &mut sink);
+        self.bytes_left -= bytes_max - reader.from.limit();
+        if self.bytes_left == 0 && !self.is_over() {
+            self.found.cut = Some(Cut::Bytes);
+        }
+        match searched {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                self.found.cut = Some(Cut::Time);
+            }
+            Err(_) => self.found.n_skipped += 1,
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Found {
+        self.found
+    }
+}
+
+/// A text that ends when the time does.
+struct Watched<R> {
+    from: io::Take<R>,
+    until: Instant,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if Instant::now() >= self.until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.from.read(buffer)
+    }
+}
+
+/// Takes the lines that match, and those around them.
+struct Lines<'a> {
+    path: &'a str,
+    pattern: &'a Pattern,
+    bounds: Bounds,
+    until: Instant,
+    before: VecDeque<String>,
+    found: &'a mut Found,
+}
+
+impl Lines<'_> {
+    /// A line as text, without its end.
+    fn line(bytes: &[u8]) -> String {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
+    fn cut_line(&self, bytes: &[u8]) -> String {
+        window::around(&Self::line(bytes), &(0..0), self.bounds.line_chars_max)
+    }
+
+    /// Gives a line to the matches before it that still lack some behind them.
+    fn follow(&mut self, line: &str) {
+        let n = self.bounds.context_lines;
+        if let Some(last) = self.found.matches.last_mut()
+            && last.path == self.path
+            && last.after.len() < n
+        {
+            last.after.push(line.to_owned());
+        }
+    }
+}
+
+impl Sink for Lines<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        if Instant::now() >= self.until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if self.found.matches.len() >= self.bounds.matches_max {
+            self.found.cut = Some(Cut::Matches);
+            return Ok(false);
+        }
+        let bytes = found.bytes();
+        let at = self.pattern.matcher.find(bytes).ok().flatten();
+        let at = at.map_or(0..0, |at| at.start()..at.end());
+        let head = String::from_utf8_lossy(&bytes[..at.start]).into_owned();
+        let hit = String::from_utf8_lossy(&bytes[at.start..at.end]);
+        let line = Self::line(bytes);
+        let range = head.len()..(head.len() + hit.len()).min(line.len());
+        let range = if line.get(range.clone()).is_some() { range } else { 0..0 };
+        let text = window::around(&line, &range, self.bounds.line_chars_max);
+        self.follow(&text);
+        self.found.matches.push(Match {
+            path: self.path.to_owned(),
+            line: found.line_number().unwrap_or(0),
+            column: head.chars().count() as u64 + 1,
+            before: self.before.drain(..).collect(),
+            after: Vec::new(),
+            text: text.clone(),
+        });
+        if self.bounds.context_lines > 0 {
+            self.before.push_back(text);
+        }
+        Ok(true)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
+        let line = self.cut_line(context.bytes());
+        if *context.kind() == SinkContextKind::After {
+            self.follow(&line);
+        }
+        self.before.push_back(line);
+        while self.before.len() > self.bounds.context_lines {
+            self.before.pop_front();
+        }
+        Ok(true)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
+        self.before.clear();
+        Ok(true)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {
+        self.found.n_skipped += 1;
+        Ok(false)
+    }
+}
