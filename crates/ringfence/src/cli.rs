@@ -45,6 +45,11 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Offer the fence to an agent: MCP over stdin and stdout
     Mcp(McpArgs),
+    /// Tell an agent's program about `ringfence mcp`: shows a diff, keeps a backup
+    Init(InitArgs),
+    /// Send an agent's own commands through the fence; for its hooks
+    #[command(hide = true)]
+    Hook(HookArgs),
     /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
     Bench(BenchArgs),
 }
@@ -63,6 +68,38 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// claude-code, claude-desktop, codex, cursor, vscode, gemini or zed
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: String,
+    /// Take it out again
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// The client's configuration, where it is not in its usual place
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Flags for `ringfence mcp`
+    #[arg(last = true, value_name = "FLAG")]
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HookArgs {
+    /// claude-code
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: String,
+    /// Let the user decide about each command, instead of letting it run behind the fence
+    #[arg(long)]
+    pub(crate) ask: bool,
+    /// Flags for `ringfence run`
+    #[arg(last = true, value_name = "FLAG")]
+    pub(crate) arguments: Vec<String>,
 }
 
 #[derive(Debug, Args)]

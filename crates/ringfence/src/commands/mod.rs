@@ -7,6 +7,8 @@ mod check;
 mod doctor;
 mod exec;
 mod explain;
+mod hook;
+mod init;
 mod mcp;
 mod policy;
 mod repl;
@@ -48,6 +50,8 @@ pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitC
         Command::Session(args) => session::session(&args),
         Command::Audit(args) => audit::audit(&args),
         Command::Mcp(args) => mcp::mcp(&args),
+        Command::Init(args) => init::init(&args),
+        Command::Hook(args) => hook::hook(&args),
         Command::Bench(args) => bench::bench(&args),
     }
 }

@@ -1,0 +1,148 @@
+//! `ringfence init`: each client's own file, nothing else in it touched, and all of it taken back. `ringfence hook`: the
+//! agent's own commands behind the fence.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{World, binary, have};
+
+/// Client, its file, what is in it before, a text that the server's entry has.
+const CLIENTS: [(&str, &str, &str, &str); 7] = [
+    ("claude-code", ".claude.json", "{\"numStartups\": 3}\n", "\"type\": \"stdio\""),
+    ("claude-desktop", ".config/Claude/claude_desktop_config.json", "", "\"mcpServers\""),
+    ("codex", ".codex/config.toml", "model = \"m\" # keep\n", "[mcp_servers.ringfence]"),
+    ("cursor", ".cursor/mcp.json", "{\"mcpServers\": {\"a\": {\"command\": \"b\"}}}\n", "\"a\""),
+    ("vscode", ".config/Code/User/mcp.json", "{\n  // mine\n  \"servers\": {}\n}\n", "// mine"),
+    ("gemini", ".gemini/settings.json", "{\"theme\": \"x\"}\n", "\"theme\""),
+    (
+        "zed",
+        ".config/zed/settings.json",
+        "// Zed\n{\n  \"vim_mode\": true,\n}\n",
+        "\"source\": \"custom\"",
+    ),
+];
+
+#[test]
+fn each_client_is_told_and_the_undo_leaves_what_was_there() {
+    for (client, file, before, entry) in CLIENTS {
+        let world = World::new();
+        let path = world.home().join(file);
+        if !before.is_empty() {
+            world.write(&format!("home/{file}"), before);
+        }
+        let dry = world.ringfence(&["init", client, "--dry-run"]);
+        assert_eq!(dry.code, 0, "{client}: {}", dry.stderr);
+        assert!(dry.stdout.contains("+") && dry.stdout.contains("ringfence"), "{}", dry.stdout);
+        assert_eq!(path.exists(), !before.is_empty(), "{client}: a dry run wrote");
+
+        let told = world.ringfence(&["init", client, "--", "--preset", "data"]);
+        assert_eq!((told.code, &told.stdout != ""), (0, true), "{client}: {}", told.stderr);
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert!(after.contains(entry), "{client}: {after}");
+        assert!(after.contains(binary().to_str().unwrap()), "{client}: {after}");
+        assert!(after.contains("\"--preset\"") && after.contains("\"data\""), "{client}: {after}");
+        let again = world.ringfence(&["init", client, "--", "--preset", "data"]);
+        assert!(again.stdout.contains("has it already"), "{client}: {}", again.stdout);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+
+        let undone = world.ringfence(&["init", client, "--undo"]);
+        assert_eq!(undone.code, 0, "{client}: {}", undone.stderr);
+        let left = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(left, before, "{client}");
+        let dir = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        let names: Vec<_> = dir.map(|e| e.unwrap().file_name()).collect();
+        assert!(
+            names.iter().all(|name| !name.to_str().unwrap().contains("ringfence")),
+            "{client}: {names:?}"
+        );
+    }
+}
+
+#[test]
+fn what_somebody_wrote_since_survives_the_undo() {
+    let world = World::new();
+    let path = world.write("home/.cursor/mcp.json", "{\"mcpServers\": {}}\n");
+    assert_eq!(world.ringfence(&["init", "cursor"]).code, 0);
+    let mut config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    config["mcpServers"]["new"] = json!({"command": "n"});
+    std::fs::write(&path, config.to_string()).unwrap();
+    assert_eq!(world.ringfence(&["init", "cursor", "--undo"]).code, 0);
+    let left: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(left, json!({"mcpServers": {"new": {"command": "n"}}}));
+}
+
+#[test]
+fn a_link_stays_a_link_and_a_mode_stays_a_mode() {
+    let world = World::new();
+    let real = world.write("home/dotfiles/mcp.json", "{}\n");
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::fs::create_dir_all(world.home().join(".cursor")).unwrap();
+    let link = world.home().join(".cursor/mcp.json");
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    assert_eq!(world.ringfence(&["init", "cursor"]).code, 0);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert!(std::fs::read_to_string(&real).unwrap().contains("ringfence"));
+    assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn a_file_that_cannot_be_understood_is_left_as_it_is() {
+    for (client, file, text) in [
+        ("cursor", ".cursor/mcp.json", "{\"mcpServers\": "),
+        ("cursor", ".cursor/mcp.json", "{\"mcpServers\": []}"),
+        ("codex", ".codex/config.toml", "= x"),
+    ] {
+        let world = World::new();
+        let path = world.write(&format!("home/{file}"), text);
+        let ran = world.ringfence(&["init", client]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{text}");
+        assert!(ran.stderr.contains("nothing was changed"), "{}", ran.stderr);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    let world = World::new();
+    let ran = world.ringfence(&["init", "emacs"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("claude-code, claude-desktop, codex"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_hook_sends_a_command_through_the_fence() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    world.write("home/.ssh/id_ed25519", "canary-5c2e");
+    let ask = |question: &str| {
+        let mut child = world
+            .command(&["hook", "claude-code"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(question.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let command = "cat ~/.ssh/id_ed25519; echo \"it's\" > out.txt; cat out.txt";
+    let question = json!({"tool_name": "Bash", "tool_input": {"command": command}});
+    let (code, answer) = ask(&question.to_string());
+    assert_eq!(code, Some(0));
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let fenced = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
+    // As the agent would run it.
+    let mut shell = std::process::Command::new("bash");
+    shell.arg("-c").arg(fenced);
+    for (name, value) in world.command(&["x"]).get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    let output = shell.current_dir(world.work()).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(stdout, "it's\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(ask("nonsense"), (Some(2), String::new()), "what is not understood does not run");
+}
