@@ -35,7 +35,7 @@ fn each_client_is_told_and_the_undo_leaves_what_was_there() {
         }
         let dry = world.ringfence(&["init", client, "--dry-run"]);
         assert_eq!(dry.code, 0, "{client}: {}", dry.stderr);
-        assert!(dry.stdout.contains("+") && dry.stdout.contains("ringfence"), "{}", dry.stdout);
+        assert!(dry.stdout.contains('+') && dry.stdout.contains("ringfence"), "{}", dry.stdout);
         assert_eq!(path.exists(), !before.is_empty(), "{client}: a dry run wrote");
 
         let told = world.ringfence(&["init", client, "--", "--preset", "data"]);
