@@ -16,12 +16,15 @@
 //! cargo xtask vm --scenario escapes      every attack of `escapes/`, as an ordinary user; long
 //!
 //! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order
+//!
+//! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP
 //! ```
-//! `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
+//! `clients` needs python3 with venv, node, npm, and both their registries. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!
 //! All exit 0 when everything held, 1 when something did not, 2 when they could not try.
 //! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
 
+mod clients;
 mod fuzz;
 mod program;
 mod random;
@@ -40,6 +43,8 @@ enum Task {
     Soak(soak::SoakArgs),
     /// Hostile input: mutated sources, each with a verdict and no panic
     Fuzz(fuzz::FuzzArgs),
+    /// Real clients: the SDKs of Python and TypeScript use a server
+    Clients(clients::ClientsArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
     Vm(vm::VmArgs),
 }
@@ -60,6 +65,7 @@ fn main() -> ExitCode {
     let verdict = match Task::parse() {
         Task::Soak(args) => soak::soak(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
+        Task::Clients(args) => clients::clients(&args),
         Task::Vm(args) => vm::vm(&args),
     };
     match verdict {
