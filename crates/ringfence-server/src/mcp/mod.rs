@@ -82,7 +82,8 @@ impl ServerHandler for McpServer {
     fn get_info(&self) -> ServerConfig {
         let about = Implementation::new("ringfence", env!("CARGO_PKG_VERSION"))
             .with_title("Ringfence")
-            .with_description("Runs code and commands behind a fence");
+            .with_description("Runs code and commands behind a fence")
+            .with_website_url(env!("CARGO_PKG_REPOSITORY"));
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(about)
             .with_instructions(INSTRUCTIONS)
@@ -90,9 +91,13 @@ impl ServerHandler for McpServer {
 
     async fn list_tools(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        if page.is_some_and(|page| page.cursor.is_some()) {
+            // There is one page, so no cursor was ever given out.
+            return Err(ErrorData::invalid_params("there is no such page", None));
+        }
         self.warm_up();
         let list = ListToolsResult::with_all_items(tools::all());
         Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))

@@ -143,11 +143,11 @@ pub(super) fn all() -> Vec<Tool> {
             &LOOKS,
             &json!({
                 "session": text("Session id"),
-                "pattern": {"type": "string"},
+                "pattern": text("What to look for"),
                 "path": {"type": "string", "description": "File or directory below /workspace; default `.`"},
                 "glob": {"type": "string", "description": "Only these files, such as `*.py` or `src/**/*.rs`"},
                 "literal": {"type": "boolean", "description": "The pattern is a text, not an expression"},
-                "ignore_case": {"type": "boolean"},
+                "ignore_case": {"type": "boolean", "description": "Large and small letters are the same"},
                 "context": {"type": "integer", "minimum": 0, "maximum": 5, "description": "Lines around each; default 0"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "Matches; default 20"},
             }),
@@ -168,7 +168,7 @@ pub(super) fn all() -> Vec<Tool> {
              Example: {\"action\": \"create\"}",
             &CHANGES,
             &json!({
-                "action": {"enum": ["create", "info", "fork", "rollback", "close"]},
+                "action": {"enum": ["create", "info", "fork", "rollback", "close"], "description": "What to do"},
                 "session": {"type": "string", "description": "For all but `create`"},
                 "cell": {"type": "integer", "minimum": 0, "description": "For `rollback`: one of `checkpoints`"},
                 "read_only": {"type": "boolean", "description": "For `create`: files cannot be changed"},
