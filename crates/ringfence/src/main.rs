@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     // A run's child makes its namespaces while its command line is read.
     let head_start = commands::head_start(std::env::args_os().nth(1).as_deref());
     match cli::parse() {
-        Ok(command) => commands::dispatch(command, head_start),
+        Ok(command) => present::all_printed(commands::dispatch(command, head_start)),
         Err(code) => code,
     }
 }

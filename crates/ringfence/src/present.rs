@@ -1,7 +1,8 @@
 //! Text for people on stderr, data on stdout.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_spec::{Outcome, Problem, Status};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -15,12 +16,35 @@ pub(crate) fn problem(problem: &Problem) -> ExitCode {
     ExitCode::from(problem.kind.exit_code())
 }
 
+/// Something that was to be printed on stdout is lost.
+static LOST: AtomicBool = AtomicBool::new(false);
+
 /// Prints one JSON object on stdout.
 pub(crate) fn json(value: &impl Serialize) {
-    let mut out = std::io::stdout().lock();
-    let _ = serde_json::to_writer(&mut out, value);
-    let _ = out.write_all(b"\n");
-    let _ = out.flush();
+    let mut out = io::stdout().lock();
+    let written = serde_json::to_writer(&mut out, value).map_err(io::Error::from);
+    note(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
+}
+
+/// Says that what was printed did not arrive, and what the exit code is then. Whoever closes stdout wanted no more of it.
+pub(crate) fn all_printed(code: ExitCode) -> ExitCode {
+    note(io::stdout().flush());
+    if !LOST.load(Ordering::Relaxed) {
+        return code;
+    }
+    problem(&Problem::cannot_build("stdout", "cannot write all of the answer to stdout"))
+}
+
+fn note(written: io::Result<()>) {
+    if written.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe) {
+        LOST.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Says something on stderr.
+pub(crate) fn say(text: &str) {
+    // A closed stderr leaves nobody to tell.
+    let _ = writeln!(io::stderr().lock(), "ringfence: {text}");
 }
 
 /// Says on stderr why a passthrough run was stopped, and what was refused in it.
@@ -57,7 +81,7 @@ fn takes_text(fd: std::os::fd::BorrowedFd<'_>) -> bool {
 
 /// Prints text on stdout.
 pub(crate) fn text(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    note(io::stdout().lock().write_all(text.as_bytes()));
 }
 
 /// The exit code of the contract.

@@ -40,7 +40,7 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
                 let lines: Vec<String> = page.records.iter().map(line).collect();
                 present::text(&lines.concat());
                 if let Some(next) = page.next {
-                    eprintln!("more: --after {next}");
+                    present::say(&format!("more: --after {next}"));
                 }
             }
         }
@@ -176,7 +176,7 @@ fn export(
             n
         }
     };
-    eprintln!("ringfence: {n} rows");
+    present::say(&format!("{n} rows"));
     Ok(())
 }
 

@@ -49,7 +49,7 @@ struct Item {
 pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
     match attempt(args) {
         Ok(tally) => {
-            eprintln!("ringfence: {tally}");
+            present::say(&tally.to_string());
             ExitCode::from(u8::from(tally.n_lost > 0))
         }
         Err(problem) => present::problem(&problem),
@@ -167,7 +167,7 @@ impl Shared {
             }
             Ok(_) => Some((number, Ok(line))),
             Err(error) => {
-                eprintln!("ringfence: cannot read the input: {error}");
+                present::say(&format!("cannot read the input: {error}"));
                 None
             }
         }

@@ -168,8 +168,8 @@ fn show(outcome: &Outcome) {
     if outcome.status == Status::Blocked {
         for denial in outcome.denials.iter().take(20) {
             let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
-            eprintln!("ringfence: {line}:{column}: {} `{}`", denial.rule, denial.subject);
-            eprintln!("ringfence:   hint: {}", denial.hint);
+            present::say(&format!("{line}:{column}: {} `{}`", denial.rule, denial.subject));
+            present::say(&format!("  hint: {}", denial.hint));
         }
         return;
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::cli::HookArgs;
+use crate::present;
 
 /// By the agent's convention: do not run it, and tell the model why.
 const REFUSE: u8 = 2;
@@ -26,11 +27,11 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
         .and_then(|_| answer(&question, args));
     match answer {
         Ok(answer) => {
-            println!("{answer}");
+            present::json(&answer);
             ExitCode::SUCCESS
         }
         Err(problem) => {
-            eprintln!("{problem}");
+            present::problem(&problem);
             ExitCode::from(REFUSE)
         }
     }

@@ -306,7 +306,7 @@ impl Session {
         let _ = out.flush();
         let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
         for denial in outcome.denials.iter().take(5) {
-            eprintln!("ringfence: {} `{}`: {}", denial.rule, denial.subject, denial.hint);
+            present::say(&format!("{} `{}`: {}", denial.rule, denial.subject, denial.hint));
         }
         if let Some(error) = &outcome.error {
             eprintln!("ringfence: {}", error.message);

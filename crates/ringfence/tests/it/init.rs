@@ -39,7 +39,7 @@ fn each_client_is_told_and_the_undo_leaves_what_was_there() {
         assert_eq!(path.exists(), !before.is_empty(), "{client}: a dry run wrote");
 
         let told = world.ringfence(&["init", client, "--", "--preset", "data"]);
-        assert_eq!((told.code, &told.stdout != ""), (0, true), "{client}: {}", told.stderr);
+        assert_eq!((told.code, !told.stdout.is_empty()), (0, true), "{client}: {}", told.stderr);
         let after = std::fs::read_to_string(&path).unwrap();
         assert!(after.contains(entry), "{client}: {after}");
         assert!(after.contains(binary().to_str().unwrap()), "{client}: {after}");

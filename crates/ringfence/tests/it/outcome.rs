@@ -134,3 +134,19 @@ fn doctor_says_yes_or_no_to_each_layer() {
         assert_eq!(check["ok"] == true, check["fix"].is_null(), "{check}");
     }
 }
+
+#[test]
+fn an_answer_that_cannot_be_written_is_no_success() {
+    let world = World::new();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for args in [&["doctor", "--json"][..], &["policy", "presets"], &["check", "--json", "-c", "1"]]
+    {
+        let output = world.command(args).stdout(full()).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{args:?}: {told}");
+        assert!(told.contains("cannot write all of the answer"), "{args:?}: {told}");
+    }
+    // Nor does a stderr that takes nothing change what happened.
+    let mut refused = world.command(&["exec", "-c", "import os"]);
+    assert_eq!(refused.stderr(full()).output().unwrap().status.code(), Some(126));
+}

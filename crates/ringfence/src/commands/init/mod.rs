@@ -39,7 +39,7 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
     let before = file.text.as_deref().unwrap_or_default();
     let after = client.edit().put(before, &server).map_err(|why| unreadable(&path, &why))?;
     if after == before {
-        println!("{} has it already: {}", client, path.display());
+        present::text(&format!("{client} has it already: {}\n", path.display()));
         return Ok(());
     }
     show(&path, before, &after);
@@ -48,16 +48,16 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
     }
     let backup = file.replace(&after)?;
     if let Some(backup) = backup {
-        eprintln!("ringfence: what was there is in {}", backup.display());
+        present::say(&format!("what was there is in {}", backup.display()));
     }
-    eprintln!("ringfence: {}", client.next_step());
+    present::say(client.next_step());
     Ok(())
 }
 
 /// Brings back what was there, or takes out what is ours where somebody has written to the file since.
 fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Result<(), Problem> {
     let Some(now) = file.text.as_deref() else {
-        println!("there is nothing to undo: {} does not exist", file.path.display());
+        present::say(&format!("there is nothing to undo: {} does not exist", file.path.display()));
         return Ok(());
     };
     let unreadable = |why: String| unreadable(&file.path, &why);
@@ -73,7 +73,10 @@ fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Re
         _ => client.edit().remove(now).map_err(unreadable)?,
     };
     let Some(before) = before else {
-        println!("there is nothing to undo: {} does not know ringfence", file.path.display());
+        present::say(&format!(
+            "there is nothing to undo: {} does not know ringfence",
+            file.path.display()
+        ));
         return Ok(());
     };
     show(&file.path, now, &before);
@@ -89,7 +92,7 @@ fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Re
 fn show(path: &Path, before: &str, after: &str) {
     let diff = TextDiff::from_lines(before, after);
     let name = path.display().to_string();
-    print!("{}", diff.unified_diff().context_radius(3).header(&name, &name));
+    present::text(&diff.unified_diff().context_radius(3).header(&name, &name).to_string());
 }
 
 /// This very program: a client that was started from a desktop has not the shell's PATH.
