@@ -12,6 +12,7 @@ mod files;
 mod git;
 mod honesty;
 mod house;
+mod http;
 mod ledger;
 mod mcp;
 mod nested;
