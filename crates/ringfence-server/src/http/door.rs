@@ -47,7 +47,7 @@ fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphoreP
         }
         Err(Denied::Unreadable(problem)) => {
             // The operator's to know, not the client's.
-            eprintln!("ringfence: {problem}");
+            house.say_now_and_then(&problem);
             let problem = Problem::cannot_build("tokens_unusable", "tokens cannot be checked now")
                 .hint("the service's operator finds the reason on its stderr");
             return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));

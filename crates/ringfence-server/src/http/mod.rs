@@ -16,10 +16,11 @@ mod serve;
 mod tls;
 mod tokens;
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -44,6 +45,9 @@ use runs::Runs;
 
 /// Connections that may wait to be taken in.
 const BACKLOG: u32 = 1024;
+
+/// How often the operator is told of what happens with every request.
+const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// What is left to a run's own threads when everything ends.
 const LAST_STEPS: Duration = Duration::from_millis(500);
@@ -154,9 +158,9 @@ impl Service {
         )
     }
 
-    /// Serves until SIGTERM or SIGINT. The engine's launcher was started before; this starts the first threads.
-    /// `ready` is told the address once connections are taken in.
-    pub fn serve(self, engine: Engine, ready: impl FnOnce(&str)) -> Result<(), Problem> {
+    /// Serves until SIGTERM or SIGINT. The engine's launcher was started before; this starts the first threads. Where it
+    /// listens is said on stderr, and `ready` is told, once connections are taken in.
+    pub fn serve(self, engine: Engine, ready: impl FnOnce(SocketAddr)) -> Result<(), Problem> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -167,7 +171,7 @@ impl Service {
         end
     }
 
-    async fn run(self, engine: Engine, ready: impl FnOnce(&str)) -> Result<(), Problem> {
+    async fn run(self, engine: Engine, ready: impl FnOnce(SocketAddr)) -> Result<(), Problem> {
         let listener = self.bind()?;
         let scheme = self.scheme();
         let address = listener.local_addr().unwrap_or(self.settings.listen);
@@ -183,6 +187,7 @@ impl Service {
             limits: settings.limits,
             ledger: settings.ledger,
             drain: CancellationToken::new(),
+            said: Mutex::default(),
             about: About {
                 policy: prepared(&settings.policy),
                 doctor: prepared(&settings.doctor),
@@ -193,7 +198,8 @@ impl Service {
         let warm = house.engine.clone();
         // What goes wrong here goes wrong again for the first program, which has somebody to tell.
         tokio::spawn(async move { warm.warm_up().await.ok() });
-        ready(&format!("{scheme}://{address}"));
+        say(&format_args!("listening on {scheme}://{address}"));
+        ready(address);
         serve::serve(house, router, listener, tls.map(TlsAcceptor::from)).await
     }
 
@@ -238,6 +244,8 @@ struct House {
     /// Cancelled when the service ends: no new work.
     drain: CancellationToken,
     about: About,
+    /// When something was last said that every request could make us say.
+    said: Mutex<Option<Instant>>,
 }
 
 /// Texts that do not change while the service runs.
@@ -253,6 +261,20 @@ impl House {
     fn body_bytes_max(&self, path: &str) -> usize {
         if path == "/mcp" { mcp::BODY_BYTES_MAX } else { self.limits.body_bytes_max }
     }
+
+    /// Tells the operator, but not as often as strangers can make it happen.
+    fn say_now_and_then(&self, what: &dyn std::fmt::Display) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+            *said = Some(Instant::now());
+            say(what);
+        }
+    }
+}
+
+/// Tells the operator. A stderr that is gone leaves nobody to tell.
+fn say(what: &dyn std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "ringfence: {what}");
 }
 
 fn prepared(value: &impl Serialize) -> Bytes {

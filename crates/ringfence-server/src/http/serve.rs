@@ -16,9 +16,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::House;
 use super::floor::{Floor, Guest};
 use super::patience::Patient;
+use super::{House, say};
 
 /// A head that is not here after so long never will be; also how long a connection may be idle.
 const HEAD_WITHIN: Duration = Duration::from_secs(15);
@@ -66,12 +66,12 @@ pub(super) async fn serve(
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        eprintln!("ringfence: draining; a second signal ends it at once");
+        say(&"draining; a second signal ends it at once");
         house.drain.cancel();
         tokio::select! {
             () = idle(&house) => {}
             () = sleep(house.limits.drain) => {
-                eprintln!("ringfence: what still runs is cancelled");
+                say(&"what still runs is cancelled");
             }
             _ = term.recv() => {}
             _ = int.recv() => {}
@@ -105,7 +105,7 @@ async fn sweep(house: &House) -> std::convert::Infallible {
     loop {
         sleep(SWEEP_EVERY).await;
         if let Err(problem) = house.engine.sweep().await {
-            eprintln!("ringfence: {problem}");
+            say(&problem);
         }
     }
 }

@@ -53,7 +53,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     }
     raise_descriptors();
     let engine = mcp::builder(launcher, code, command)?.admission(how.admission).build()?;
-    service.serve(engine, |address| eprintln!("ringfence: listening on {address}"))
+    service.serve(engine, |_| ())
 }
 
 /// Every connection takes a descriptor, and a process is started with few. Runs have limits of their own.

@@ -7,3 +7,4 @@ mod hostile;
 mod mcp;
 mod parity;
 mod rest;
+mod tls;
