@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use ringfence_spec::Problem;
@@ -24,11 +24,17 @@ pub(super) async fn door(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match let_in(&house, &mut request) {
+    let mut response = match let_in(&house, &mut request) {
         // Held until the request is answered.
         Ok(_place) => next.run(request).await,
         Err(fault) => fault.into_response(),
-    }
+    };
+    house.counts.count(response.status());
+    // A browser that gets here all the same guesses nothing and keeps nothing.
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
 }
 
 fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphorePermit>, Fault> {

@@ -3,6 +3,7 @@
 
 mod api;
 mod body;
+mod counts;
 mod door;
 mod fault;
 mod floor;
@@ -184,6 +185,7 @@ impl Service {
             tokens,
             runs: Runs::default(),
             places: door::Places::default(),
+            counts: counts::Counts::default(),
             limits: settings.limits,
             ledger: settings.ledger,
             drain: CancellationToken::new(),
@@ -239,6 +241,7 @@ struct House {
     runs: Runs,
     mcp: mcp::Mcp,
     places: door::Places,
+    counts: counts::Counts,
     limits: Limits,
     ledger: Option<PathBuf>,
     /// Cancelled when the service ends: no new work.

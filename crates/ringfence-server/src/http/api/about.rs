@@ -7,6 +7,8 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Bytes;
+use ringfence_engine::admission::BreakerState;
+use ringfence_spec::Problem;
 use serde_json::{Value, json};
 
 use crate::http::House;
@@ -43,7 +45,17 @@ pub(in crate::http) async fn health() -> Json<Value> {
 
 /// Whether new work is taken.
 pub(in crate::http) async fn ready(State(house): State<Arc<House>>) -> Result<Json<Value>, Fault> {
-    if house.drain.is_cancelled() { Err(draining()) } else { Ok(Json(json!({"status": "ready"}))) }
+    if house.drain.is_cancelled() {
+        return Err(draining());
+    }
+    if house.engine.admission().own_breaker() == BreakerState::Open {
+        let problem = Problem::refused(
+            "service_unwell",
+            "the service failed too often and is taking a break",
+        );
+        return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
+    }
+    Ok(Json(json!({"status": "ready"})))
 }
 
 /// The numbers, as Prometheus reads them.
@@ -52,7 +64,7 @@ pub(in crate::http) async fn metrics(
     _may: May<Admin>,
 ) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], house.engine.metrics())
+    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], house.counts.after(&house.engine.metrics()))
 }
 
 fn prepared(json: &Bytes) -> Response {

@@ -95,7 +95,6 @@ pub(super) async fn read(
         ContentKind::Binary => "application/octet-stream",
     };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     headers.insert("ringfence-total-bytes", contents.total_bytes.into());
     if let Ok(hash) = HeaderValue::from_str(&contents.sha256) {

@@ -53,7 +53,7 @@ fn with_tokens_nobody_is_let_in_without_one() {
     let ada = token(&world, "ada", &[]);
     assert!(ada.starts_with("rf_") && ada.len() == 46, "{ada}");
     let server = Server::new(&world);
-    let run = json!({"code": "1"});
+    let run = json!({"command": "true"});
     let refused = |client: &mut Client| {
         let answer = client.post("/api/v1/runs", &run);
         assert_eq!((answer.status, answer.code().as_str()), (401, "token_unknown"));
@@ -169,7 +169,7 @@ fn what_is_anothers_is_not_there() {
     let mut ada = server.client().token(&ada);
     let mut bob = server.client().token(&bob);
     let id = ada.post("/api/v1/sessions", &json!({})).json()["id"].as_str().unwrap().to_owned();
-    let run = ada.post("/api/v1/runs", &json!({"code": "1", "session": id})).json();
+    let run = ada.post("/api/v1/runs", &json!({"command": "true", "session": id})).json();
     let run = run["run_id"].as_str().unwrap().to_owned();
     let never = "0123456789abcdef0123456789abcdef";
     let rows = [
@@ -190,7 +190,7 @@ fn what_is_anothers_is_not_there() {
         assert_eq!((theirs.status, theirs.text()), (404, nobodys.text()), "{method} {path}");
     }
     assert_eq!(
-        bob.post("/api/v1/runs", &json!({"code": "1", "session": id})).code(),
+        bob.post("/api/v1/runs", &json!({"command": "true", "session": id})).code(),
         "session_unknown"
     );
     assert_eq!(ada.get(&format!("/api/v1/sessions/{id}")).status, 200);

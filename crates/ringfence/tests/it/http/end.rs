@@ -53,7 +53,7 @@ fn a_client_that_leaves_ends_its_run() {
         let killed = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]).json();
         killed["records"].as_array().unwrap().len() == 1
     });
-    assert_eq!(server.run(&json!({"code": "1"})).status, 200);
+    assert_eq!(server.run(&json!({"command": "true"})).status, 200);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_server_that_drains_takes_no_new_work_and_answers_what_it_has() {
     until(Duration::from_secs(1), || server.get("/readyz").status == 503);
     assert_eq!(other.get("/readyz").code(), "draining");
     assert_eq!(other.get("/healthz").status, 200);
-    let refused = server.run(&json!({"code": "1"}));
+    let refused = server.run(&json!({"command": "true"}));
     assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
     assert!(refused.header("retry-after").is_some());
     let answer = client.answer();
@@ -99,6 +99,20 @@ fn a_server_that_has_drained_long_enough_cancels_the_rest() {
         let killed = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]).json();
         assert_eq!(killed["records"].as_array().unwrap().len(), 1, "{killed}");
     }
+}
+
+#[test]
+fn a_run_over_mcp_ends_with_the_server() {
+    let world = World::new();
+    let mut server = Server::with(&world, &["--drain", "500ms"]);
+    let marker = marker();
+    let mut client = server.client();
+    super::mcp::begin_call(&mut client, "run_command", &json!({"command": tree(&marker)}));
+    runs(&marker);
+    server.signal(Signal::TERM);
+    let (status, took, said) = server.end();
+    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+    gone_within(&marker, Duration::from_millis(500));
 }
 
 #[test]

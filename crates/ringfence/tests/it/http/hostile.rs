@@ -14,7 +14,7 @@ fn honest(client: &mut Client, n: usize) -> Duration {
     (0..n)
         .map(|_| {
             let began = Instant::now();
-            assert_eq!(client.post("/api/v1/runs", &json!({"code": "1"})).status, 200);
+            assert_eq!(client.post("/api/v1/runs", &json!({"command": "true"})).status, 200);
             began.elapsed()
         })
         .max()
@@ -135,7 +135,7 @@ fn somebody_who_never_reads_is_left() {
     let world = World::new();
     let server = Server::new(&world);
     let mut deaf: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
-    let asked = json!({"code": "print('x' * 5_000_000)"}).to_string();
+    let asked = json!({"command": "head -c 9500000 /dev/zero | tr '\\0' x"}).to_string();
     for stream in &mut deaf {
         let head = format!(
             "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{asked}",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client, Headers, Server};
-use crate::support::World;
+use crate::support::{World, have};
 
 const BOTH: (&str, &str) = ("Accept", "application/json, text/event-stream");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -16,6 +16,12 @@ pub(super) fn call(client: &mut Client, tool: &str, arguments: &Value) -> Value 
         stateless(client, "tools/call", tool, &json!({"name": tool, "arguments": arguments}));
     assert_eq!(answer.status, 200, "{}", answer.text());
     answer.json()["result"].clone()
+}
+
+/// Calls a tool and does not wait.
+pub(super) fn begin_call(client: &mut Client, tool: &str, arguments: &Value) {
+    let params = json!({"name": tool, "arguments": arguments});
+    begin_stateless(client, "tools/call", tool, &params);
 }
 
 fn stateless(client: &mut Client, method: &str, name: &str, params: &Value) -> Answer {
@@ -49,6 +55,9 @@ fn event(answer: &Answer) -> Value {
 
 #[test]
 fn a_client_of_the_stateless_protocol_is_served() {
+    if !have("namespaces") {
+        return;
+    }
     let world = World::new();
     let server = Server::new(&world);
     let mut client = server.client();
@@ -65,35 +74,87 @@ fn a_client_of_the_stateless_protocol_is_served() {
     assert_eq!(server.run(&json!({"code": "x", "session": id})).json()["value"], "41");
 }
 
+/// Shakes hands, and returns the id that the server remembers the client by.
+fn shake_hands(client: &mut Client, version: &str) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let answer = client.send("POST", "/mcp", &[BOTH, JSON], hello.to_string().as_bytes());
+    assert_eq!(event(&answer)["result"]["protocolVersion"], version);
+    let id = answer.header("mcp-session-id").unwrap().to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(known(client, &id, "POST", version, &ready).status, 202);
+    id
+}
+
+/// Sends a message of a client that is remembered.
+fn known(client: &mut Client, id: &str, method: &str, version: &str, message: &Value) -> Answer {
+    begin_known(client, id, method, version, message);
+    client.answer()
+}
+
+fn begin_known(client: &mut Client, id: &str, method: &str, version: &str, message: &Value) {
+    let headers = [BOTH, JSON, ("Mcp-Session-Id", id), ("Mcp-Protocol-Version", version)];
+    client.begin(method, "/mcp", &headers, message.to_string().as_bytes());
+}
+
 #[test]
 fn a_client_that_shakes_hands_is_served() {
+    if !have("namespaces") {
+        return;
+    }
     let world = World::new();
     let server = Server::new(&world);
     let mut client = server.client();
     for version in ["2025-11-25", "2025-06-18"] {
-        let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-        let answer = client.send("POST", "/mcp", &[BOTH, JSON], hello.to_string().as_bytes());
-        assert_eq!(event(&answer)["result"]["protocolVersion"], version);
-        let id = answer.header("mcp-session-id").unwrap().to_owned();
-        let known =
-            [BOTH, JSON, ("Mcp-Session-Id", id.as_str()), ("Mcp-Protocol-Version", version)];
-        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        let answer = client.send("POST", "/mcp", &known, ready.to_string().as_bytes());
-        assert_eq!(answer.status, 202, "{}", answer.text());
+        let id = shake_hands(&mut client, version);
         let asked = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
             "params": {"name": "execute_code", "arguments": {"code": "6 * 7"}}});
-        let answer = client.send("POST", "/mcp", &known, asked.to_string().as_bytes());
+        let answer = known(&mut client, &id, "POST", version, &asked);
         assert_eq!(event(&answer)["result"]["structuredContent"]["value"], "42");
-        let answer = client.send("DELETE", "/mcp", &known, b"");
-        assert_eq!(answer.status, 202, "{}", answer.text());
-        let answer = client.send("POST", "/mcp", &known, asked.to_string().as_bytes());
-        assert_eq!(answer.status, 404, "{}", answer.text());
+        assert_eq!(known(&mut client, &id, "DELETE", version, &json!({})).status, 202);
+        assert_eq!(known(&mut client, &id, "POST", version, &asked).status, 404);
     }
 }
 
 #[test]
+fn a_client_that_shook_hands_cancels_with_a_notification() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let version = "2025-11-25";
+    let (mut client, mut waiting) = (server.client(), server.client());
+    let id = shake_hands(&mut client, version);
+    let marker = super::end::marker();
+    let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {"name": "run_command", "arguments": {"command": super::end::tree(&marker)}}});
+    begin_known(&mut waiting, &id, "POST", version, &asked);
+    super::end::runs(&marker);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 7, "reason": "enough"}});
+    assert_eq!(known(&mut client, &id, "POST", version, &cancel).status, 202);
+    super::end::gone_within(&marker, Duration::from_secs(1));
+}
+
+#[test]
+fn a_handle_of_another_client_is_nothing() {
+    let world = World::new();
+    let tokens =
+        ["ada", "bob"].map(|name| world.ringfence(&["token", "new", "--name", name]).stdout);
+    let server = Server::new(&world);
+    let version = "2025-11-25";
+    let mut ada = server.client().token(&tokens[0]);
+    let id = shake_hands(&mut ada, version);
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    assert_eq!(known(&mut ada, &id, "POST", version, &ping).status, 200);
+    let mut bob = server.client().token(&tokens[1]);
+    assert_eq!(known(&mut bob, &id, "POST", version, &ping).status, 404);
+    assert_eq!(known(&mut ada, &id, "POST", version, &ping).status, 200);
+}
+
+#[test]
 fn handshakes_are_a_bounded_number() {
+    if !have("namespaces") {
+        return;
+    }
     let world = World::new();
     let server = Server::new(&world);
     let mut client = server.client();
@@ -112,8 +173,7 @@ fn a_closed_stream_ends_its_run() {
     let server = Server::new(&world);
     let marker = super::end::marker();
     let mut client = server.client();
-    let asked = json!({"name": "run_command", "arguments": {"command": super::end::tree(&marker)}});
-    begin_stateless(&mut client, "tools/call", "run_command", &asked);
+    begin_call(&mut client, "run_command", &json!({"command": super::end::tree(&marker)}));
     super::end::runs(&marker);
     drop(client);
     super::end::gone_within(&marker, Duration::from_secs(1));

@@ -34,7 +34,7 @@ fn a_client_that_trusts_the_certificate_is_served() {
         .with_no_client_auth();
     let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     let mut stream = StreamOwned::new(client, server.connect());
-    let body = r#"{"code": "6 * 7"}"#;
+    let body = r#"{"command": "echo $((6 * 7))"}"#;
     let request = format!(
         "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
@@ -42,7 +42,7 @@ fn a_client_that_trusts_the_certificate_is_served() {
     stream.write_all(request.as_bytes()).unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
-    assert!(said.starts_with("HTTP/1.1 200") && said.contains("\"value\":\"42\""), "{said}");
+    assert!(said.starts_with("HTTP/1.1 200") && said.contains("\"stdout\":\"42\\n\""), "{said}");
 }
 
 #[test]
