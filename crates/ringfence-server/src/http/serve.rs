@@ -150,18 +150,22 @@ async fn converse(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>, g
     // Answers are written whole.
     let _ = stream.set_nodelay(true);
     // Until it says something it costs no more than its descriptor and this task.
+    // Looks at its first byte: a new socket is called readable whether it is or not.
+    let mut first = [0];
     let spoken = tokio::select! {
-        spoken = timeout(HEAD_WITHIN, stream.readable()) => matches!(spoken, Ok(Ok(()))),
+        spoken = timeout(HEAD_WITHIN, stream.peek(&mut first)) => matches!(spoken, Ok(Ok(1))),
         () = guest.go.cancelled() => false,
     };
     if !spoken {
         return;
     }
+    // In boxes: what they take is taken from here on, and not by those who say nothing.
     match tls {
-        None => answer(stream, router, guest).await,
+        None => Box::pin(answer(stream, router, guest)).await,
         Some(tls) => {
-            if let Ok(Ok(stream)) = timeout(HANDSHAKE_WITHIN, tls.accept(stream)).await {
-                answer(stream, router, guest).await;
+            let handshake = Box::pin(timeout(HANDSHAKE_WITHIN, tls.accept(stream))).await;
+            if let Ok(Ok(stream)) = handshake {
+                Box::pin(answer(stream, router, guest)).await;
             }
         }
     }

@@ -102,6 +102,10 @@ fn idle_connections_keep_nobody_out() {
     honest(&mut client, 5);
     let before = server.resident_bytes();
     let idle: Vec<TcpStream> = (0..500).map(|_| server.connect()).collect();
+    // The last of them was taken in when this one is answered.
+    assert_eq!(server.get("/healthz").status, 200);
+    let each = server.resident_bytes().saturating_sub(before) / 500;
+    assert!(each < 6 << 10, "{each} bytes a connection");
     let slowest = honest(&mut client, 50);
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     honest(&mut server.client(), 1);
