@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::Full;
 use ringfence_engine::Engine;
 use ringfence_spec::Problem;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
@@ -41,6 +42,7 @@ pub(super) struct Mcp {
 
 #[derive(Clone)]
 struct Server {
+    tools: McpServer,
     service: StreamableHttpService<McpServer, LocalSessionManager>,
     handshakes: Arc<LocalSessionManager>,
     end: CancellationToken,
@@ -123,14 +125,15 @@ impl Mcp {
         self.lock().retain(|client, server| {
             let keep = clients.contains(client);
             if !keep {
-                server.end.cancel();
+                server.close();
             }
             keep
         });
     }
 
-    /// Ends every stream.
+    /// Ends every run and every stream.
     pub(super) fn end(&self) {
+        self.keep_only(&[]);
         self.end.cancel();
     }
 
@@ -142,7 +145,8 @@ impl Mcp {
 impl Server {
     fn new(engine: &Engine, client: &str, end: CancellationToken) -> Self {
         let handshakes = Arc::new(LocalSessionManager::default());
-        let server = McpServer::new(engine.clone(), client);
+        let tools = McpServer::new(engine.clone(), client);
+        let server = tools.clone();
         let config = StreamableHttpServerConfig::default()
             // One answer is one JSON object, unless something is to be said before it.
             .with_json_response(true)
@@ -153,6 +157,20 @@ impl Server {
             .disable_allowed_origins();
         let service =
             StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&handshakes), config);
-        Self { service, handshakes, end }
+        Self { tools, service, handshakes, end }
+    }
+
+    /// Ends runs and streams, and forgets who shook hands.
+    fn close(&self) {
+        self.tools.end();
+        self.end.cancel();
+        let handshakes = Arc::clone(&self.handshakes);
+        tokio::spawn(async move {
+            let ids: Vec<_> = handshakes.sessions.read().await.keys().cloned().collect();
+            for id in ids {
+                // One that has just ended by itself is what is wanted.
+                let _ = handshakes.close_session(&id).await;
+            }
+        });
     }
 }

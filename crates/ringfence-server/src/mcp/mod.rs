@@ -64,6 +64,11 @@ impl McpServer {
         Self { engine, client: client.into(), runs: Arc::default(), warm: Arc::new(Once::new()) }
     }
 
+    /// Ends every run of this client's, and every one that is yet to come.
+    pub fn end(&self) {
+        self.runs.end();
+    }
+
     /// Every tool, in the order they are listed.
     pub fn tools() -> Vec<Tool> {
         tools::all()

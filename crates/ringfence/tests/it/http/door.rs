@@ -106,12 +106,22 @@ fn a_revoked_clients_runs_end() {
     let world = World::new();
     let ada = token(&world, "ada", &[]);
     let server = Server::new(&world);
-    let marker = super::end::marker();
-    let asked = json!({"command": super::end::tree(&marker), "background": true});
+    let markers = [(); 3].map(|()| super::end::marker());
+    let asked = json!({"command": super::end::tree(&markers[0]), "background": true});
     assert_eq!(server.client().token(&ada).post("/api/v1/runs", &asked).status, 202);
-    super::end::runs(&marker);
+    let mut stateless = server.client().token(&ada);
+    let asked = json!({"command": super::end::tree(&markers[1])});
+    super::mcp::begin_call(&mut stateless, "run_command", &asked);
+    let mut remembered = server.client().token(&ada);
+    let asked = json!({"command": super::end::tree(&markers[2])});
+    super::mcp::begin_remembered_call(&mut remembered, "run_command", &asked);
+    for marker in &markers {
+        super::end::runs(marker);
+    }
     assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
-    super::end::gone_within(&marker, std::time::Duration::from_secs(3));
+    for marker in &markers {
+        super::end::gone_within(marker, std::time::Duration::from_secs(3));
+    }
 }
 
 #[test]

@@ -97,6 +97,15 @@ fn begin_known(client: &mut Client, id: &str, method: &str, version: &str, messa
     client.begin(method, "/mcp", &headers, message.to_string().as_bytes());
 }
 
+/// Shakes hands, calls a tool and does not wait.
+pub(super) fn begin_remembered_call(client: &mut Client, tool: &str, arguments: &Value) {
+    let version = "2025-11-25";
+    let id = shake_hands(client, version);
+    let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments}});
+    begin_known(client, &id, "POST", version, &asked);
+}
+
 #[test]
 fn a_client_that_shakes_hands_is_served() {
     if !have("namespaces") {
