@@ -77,13 +77,18 @@ pub(super) async fn message(
     }
     let (parts, content) = request.into_parts();
     let content = body::read(content, BODY_BYTES_MAX).await?;
-    let is_json = declares_json(&parts.headers);
+    let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
     let request = Request::from_parts(parts, Full::new(content.clone()));
     let response = server.service.handle(request).await;
     if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return Ok(no_message(&content));
     }
-    Ok(response.map(Body::new).into_response())
+    let mut response = response.map(Body::new);
+    if is_end && response.status() == StatusCode::ACCEPTED {
+        // It is done, not only accepted; the Python SDK warns of anything but 200 and 204.
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    Ok(response.into_response())
 }
 
 /// The SDK says of a message that it cannot read that its media type is wrong, which it is not.

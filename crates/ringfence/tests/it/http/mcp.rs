@@ -120,7 +120,7 @@ fn a_client_that_shakes_hands_is_served() {
             "params": {"name": "execute_code", "arguments": {"code": "6 * 7"}}});
         let answer = known(&mut client, &id, "POST", version, &asked);
         assert_eq!(event(&answer)["result"]["structuredContent"]["value"], "42");
-        assert_eq!(known(&mut client, &id, "DELETE", version, &json!({})).status, 202);
+        assert_eq!(known(&mut client, &id, "DELETE", version, &json!({})).status, 204);
         assert_eq!(known(&mut client, &id, "POST", version, &asked).status, 404);
     }
 }
