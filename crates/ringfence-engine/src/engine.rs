@@ -554,9 +554,5 @@ fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
 }
 
 fn rejected(run_id: RunId, rejection: &Rejection) -> Outcome {
-    let mut outcome = Outcome::not_started(run_id, Status::Rejected, &rejection.problem());
-    if let Some(error) = &mut outcome.error {
-        error.retry_after_ms = Some(rejection.retry_after_ms);
-    }
-    outcome
+    Outcome::not_started(run_id, Status::Rejected, &rejection.problem())
 }

@@ -1,6 +1,8 @@
-//! The engine for programs that are not ours: agents and their hosts, over MCP.
+//! The engine for programs that are not ours: agents and their hosts, over MCP and HTTP.
 //!
 //! Speaks protocols and nothing else: whatever a call does, the engine does, on the one road of every call. Decides no
 //! policy, reads no settings, opens no file of a client's.
 
+pub mod http;
 pub mod mcp;
+mod request;

@@ -227,7 +227,7 @@ impl From<&Problem> for ErrorInfo {
                 None => problem.message.clone(),
             },
             hint: problem.hint.clone(),
-            retry_after_ms: None,
+            retry_after_ms: problem.retry_after_ms.map(|ms| ms.get().into()),
         }
     }
 }

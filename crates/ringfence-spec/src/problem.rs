@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -49,6 +50,8 @@ pub struct Problem {
     pub cause: Option<String>,
     /// The way out, only when true for this very call.
     pub hint: Option<String>,
+    /// When to ask again, for calls that were turned away. So small that problems stay what they cost to return.
+    pub retry_after_ms: Option<NonZeroU32>,
 }
 
 impl<'de> Deserialize<'de> for Problem {
@@ -61,9 +64,10 @@ impl<'de> Deserialize<'de> for Problem {
             message: String,
             cause: Option<String>,
             hint: Option<String>,
+            retry_after_ms: Option<NonZeroU32>,
         }
-        let Written { kind, code, message, cause, hint } = Written::deserialize(d)?;
-        Ok(Self { kind, code: kept(code), message, cause, hint })
+        let Written { kind, code, message, cause, hint, retry_after_ms } = Written::deserialize(d)?;
+        Ok(Self { kind, code: kept(code), message, cause, hint, retry_after_ms })
     }
 }
 
@@ -86,7 +90,7 @@ fn kept(code: String) -> &'static str {
 impl Problem {
     /// A problem without cause or hint yet.
     pub fn new(kind: ProblemKind, code: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, code, message: message.into(), cause: None, hint: None }
+        Self { kind, code, message: message.into(), cause: None, hint: None, retry_after_ms: None }
     }
 
     /// Bad usage.
@@ -120,6 +124,14 @@ impl Problem {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds when to ask again.
+    #[must_use]
+    pub fn retry_after_ms(mut self, ms: u64) -> Self {
+        let ms = u32::try_from(ms).unwrap_or(u32::MAX);
+        self.retry_after_ms = Some(NonZeroU32::new(ms).unwrap_or(NonZeroU32::MIN));
         self
     }
 }

@@ -45,6 +45,10 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Offer the fence to an agent: MCP over stdin and stdout
     Mcp(McpArgs),
+    /// Offer the fence over HTTP: MCP at /mcp, REST at /api/v1
+    Serve(ServeArgs),
+    /// Tokens of those who may use `serve`: new, ls, revoke
+    Token(TokenArgs),
     /// Tell an agent's program about `ringfence mcp`: shows a diff, keeps a backup
     Init(InitArgs),
     /// Send an agent's own commands through the fence; for its hooks
@@ -385,6 +389,91 @@ pub(crate) enum AuditCommand {
 pub(crate) struct McpArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    #[command(flatten)]
+    pub(crate) service: ServiceFlags,
+    /// Check the settings, print what would be served, and end
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+/// Every flag of a service; each is also a key of the table `[serve]` in a settings file.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Service")]
+pub(crate) struct ServiceFlags {
+    /// Where to listen; 127.0.0.1:7400 if not said
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// A name the service answers to besides this machine's own
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) allow_host: Vec<String>,
+    /// A certificate for TLS, with those that vouch for it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_cert: Option<String>,
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<String>,
+    /// Calls of one client in a minute, or `off`; 100 if not said
+    #[arg(long, value_name = "N")]
+    pub(crate) rate_per_minute: Option<String>,
+    /// Runs at once, of all clients together, or `off`; 10 if not said
+    #[arg(long, value_name = "N")]
+    pub(crate) concurrent: Option<String>,
+    /// Runs at once, of one client, or `off`; 4 if not said
+    #[arg(long, value_name = "N")]
+    pub(crate) concurrent_per_client: Option<String>,
+    /// Calls that may wait, or `off` for any number; 50 if not said
+    #[arg(long, value_name = "N")]
+    pub(crate) queue: Option<String>,
+    /// Whether clients whose runs do harm are shut out for a while: on or off
+    #[arg(long, value_name = "SWITCH")]
+    pub(crate) breakers: Option<String>,
+    /// Bytes of a request's body; 1M if not said
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) body: Option<String>,
+    /// Connections at once; 8192 if not said
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<String>,
+    /// How long runs may go on after SIGTERM; 20s if not said
+    #[arg(long, value_name = "TIME")]
+    pub(crate) drain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token and print it, once
+    New {
+        /// Whose it is
+        #[arg(long)]
+        name: String,
+        /// What it is good for: run, files, sessions, audit, admin; the first three if not said
+        #[arg(long, value_name = "S")]
+        scope: Vec<String>,
+    },
+    /// Every token there is or was
+    Ls,
+    /// Make a token good for nothing, at once
+    Revoke {
+        /// Whose it is
+        name: String,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -49,6 +49,7 @@ impl Rejection {
     pub fn problem(&self) -> Problem {
         Problem::refused(self.code, self.message.clone())
             .hint(format!("ask again in {} ms", self.retry_after_ms))
+            .retry_after_ms(self.retry_after_ms)
     }
 }
 

@@ -44,6 +44,13 @@ pub(super) fn of_run(ran: Ran) -> CallToolResult {
 
 /// The result of a run that goes on.
 pub(super) fn running(run_id: &str, session: Option<&str>, seconds: f64) -> CallToolResult {
+    let text =
+        format!("still running after {seconds:.0} s\nhint: call wait with run_id `{run_id}`");
+    result(Status::Ok, text, &still_running(run_id, session, seconds))
+}
+
+/// What is said of a run that goes on: an outcome in which nothing is known yet.
+pub(crate) fn still_running(run_id: &str, session: Option<&str>, seconds: f64) -> Value {
     let nothing_yet = Problem::usage("", "");
     let mut outcome = shape(&Outcome::not_started(some_id(), Status::Ok, &nothing_yet));
     outcome["run_id"] = run_id.into();
@@ -52,9 +59,7 @@ pub(super) fn running(run_id: &str, session: Option<&str>, seconds: f64) -> Call
     outcome["ran"] = "unknown".into();
     outcome["usage"]["wall_ms"] = (seconds * 1000.0).into();
     outcome["error"] = Value::Null;
-    let text =
-        format!("still running after {seconds:.0} s\nhint: call wait with run_id `{run_id}`");
-    result(Status::Ok, text, &outcome)
+    outcome
 }
 
 /// The result of a run that did not begin.

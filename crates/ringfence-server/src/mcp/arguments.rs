@@ -112,16 +112,3 @@ pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: JsonObject) -> Re
             .hint(format!("call `{tool}` again with arguments that fit its input schema"))
     })
 }
-
-/// Seconds as a length of time.
-pub(super) fn seconds(timeout_s: Option<f64>) -> Result<Option<std::time::Duration>, Problem> {
-    let Some(timeout_s) = timeout_s else { return Ok(None) };
-    let wrong = || {
-        Problem::usage("bad_arguments", format!("`timeout_s` is {timeout_s}"))
-            .hint("it is a number of seconds greater than 0; leave it out for the operator's limit")
-    };
-    if timeout_s <= 0.0 {
-        return Err(wrong());
-    }
-    std::time::Duration::try_from_secs_f64(timeout_s).map(Some).map_err(|_| wrong())
-}

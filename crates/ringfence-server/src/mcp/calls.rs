@@ -1,6 +1,5 @@
 //! Each tool, done: arguments read, the engine asked, the answer made. Holds no rule of its own about what may be done.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use base64::Engine as _;
@@ -21,6 +20,7 @@ use super::arguments::{
 };
 use super::runs::Cancelled;
 use super::{McpServer, answer, fit};
+use crate::request;
 
 /// Bytes of a file in one answer, unless asked otherwise.
 const READ_BYTES: u64 = 20_000;
@@ -39,9 +39,6 @@ const CONTEXT_MAX: usize = 5;
 
 /// Characters of a listing as text; the data has all of it.
 const LISTING_CHARS_MAX: usize = 8_000;
-
-/// Changes to the first argument inside the fence, where it can reach nothing that the run could not, and goes on with the second.
-const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
 /// Why there is no answer of the tool's own.
 enum Stop {
@@ -99,7 +96,7 @@ impl McpServer {
         context: &RequestContext<RoleServer>,
     ) -> Answered {
         let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
-        let (run_id, timeout) = (fresh_id()?, arguments::seconds(timeout_s)?);
+        let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
         let call = CodeCall {
             code,
             session: session.clone(),
@@ -119,18 +116,9 @@ impl McpServer {
     ) -> Answered {
         let RunCommand { command, session, cwd, stdin, timeout_s } =
             arguments::read("run_command", arguments)?;
-        let (run_id, timeout) = (fresh_id()?, arguments::seconds(timeout_s)?);
-        let argv: Vec<String> = match cwd {
-            None => vec!["sh".into(), "-c".into(), command],
-            Some(cwd) => {
-                vec!["sh".into(), "-c".into(), IN_DIRECTORY.into(), "sh".into(), cwd, command]
-            }
-        };
-        if argv.iter().any(|word| word.contains('\0')) {
-            return Err(Problem::usage("bad_arguments", "a command has no NUL in it").into());
-        }
+        let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
         let call = CommandCall {
-            argv: argv.into_iter().map(OsString::from).collect(),
+            argv: request::shell(command, cwd)?,
             session: session.clone(),
             stdin: stdin.unwrap_or_default().into_bytes(),
             timeout,

@@ -24,6 +24,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
+pub(crate) use answer::still_running;
 pub use stdio::{End, serve_stdio};
 
 use runs::Runs;
@@ -61,6 +62,11 @@ impl McpServer {
     /// Offers the engine to a client. Whoever calls this has made sure who the client is.
     pub fn new(engine: Engine, client: &str) -> Self {
         Self { engine, client: client.into(), runs: Arc::default(), warm: Arc::new(Once::new()) }
+    }
+
+    /// Ends every run of this client's, and every one that is yet to come.
+    pub fn end(&self) {
+        self.runs.end();
     }
 
     /// Every tool, in the order they are listed.

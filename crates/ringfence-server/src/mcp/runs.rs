@@ -12,6 +12,7 @@ use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::{answer, progress};
 
@@ -25,6 +26,8 @@ const KEPT_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     kept: Mutex<VecDeque<Arc<Run>>>,
+    /// Cancelled when the client may run nothing any more.
+    end: CancellationToken,
 }
 
 /// One run. Dropping the last handle ends it.
@@ -60,9 +63,14 @@ impl Runs {
         work: impl Future<Output = Ran> + Send + 'static,
     ) -> Result<CallToolResult, Cancelled> {
         let (tell, answer) = watch::channel(None);
+        let end = self.end.clone();
         let task = tokio::spawn(async move {
-            let ran = work.await;
-            tell.send_replace(Some(Arc::new(answer::of_run(ran))));
+            tokio::select! {
+                ran = work => {
+                    tell.send_replace(Some(Arc::new(answer::of_run(ran))));
+                }
+                () = end.cancelled() => {}
+            }
         });
         let (client, began) = (Arc::clone(client), Instant::now());
         let run = Arc::new(Run { id: run_id, client, session, began, answer, task });
@@ -98,6 +106,11 @@ impl Runs {
                 Err(cancelled)
             }
         }
+    }
+
+    /// Ends every run, whoever waits for it, and every one that is yet to come.
+    pub(super) fn end(&self) {
+        self.end.cancel();
     }
 
     fn find(&self, run_id: &str, client: &str) -> Option<Arc<Run>> {

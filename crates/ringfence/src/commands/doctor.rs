@@ -19,8 +19,9 @@ struct Check {
     fix: Option<&'static str>,
 }
 
+/// What this host can enforce.
 #[derive(Debug, Serialize)]
-struct Report {
+pub(super) struct Report {
     tier: Tier,
     kernel: String,
     checks: Vec<Check>,
@@ -41,7 +42,8 @@ pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
     })
 }
 
-fn examine() -> Report {
+/// Tries everything. Forks, so it is for processes that have no threads yet.
+pub(super) fn examine() -> Report {
     let filter = ringfence_jail::probe::filter();
     let namespaces = probe::namespaces();
     let abi = probe::landlock_abi();

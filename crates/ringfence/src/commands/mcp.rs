@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use ringfence_engine::{Engine, Launcher};
+use ringfence_engine::{Builder, Engine, Launcher};
 use ringfence_server::mcp::{End, serve_stdio};
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
 use crate::commands::run::{LOCAL, recorder};
 use crate::present;
-use crate::settings::{Key, Origin, Surroundings, effective, effective_code, ready};
+use crate::settings::{
+    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready,
+};
 
 /// A command of an agent's, unless the operator says otherwise (R4.1).
 const COMMAND_TIMEOUT: Span = Span::secs(300);
@@ -26,21 +28,35 @@ pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
 fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     // First: it is a fork of this process, which must not have threads yet.
     let launcher = Launcher::start()?;
-    let around = Surroundings::real(false)?;
-    let code = effective_code(&for_code(flags), &around)?;
-    let mut command = effective(&for_commands(flags), &around)?;
+    let (code, command) = policies(flags, &Surroundings::real(false)?)?;
+    serve_stdio(builder(launcher, code, command)?.build()?, LOCAL)
+}
+
+/// What code and commands of an agent may do, in a data directory that is there.
+pub(super) fn policies(
+    flags: &PolicyFlags,
+    around: &Surroundings,
+) -> Result<(EffectiveCode, Effective), Problem> {
+    let code = effective_code(&for_code(flags), around)?;
+    let mut command = effective(&for_commands(flags), around)?;
     command.place.state = ready(&command.place.state)?;
-    let mut command_policy = command.policy;
     if command.origins.get(&Key::Timeout) == Some(&Origin::Preset) {
-        command_policy.limits.timeout = Some(COMMAND_TIMEOUT);
+        command.policy.limits.timeout = Some(COMMAND_TIMEOUT);
     }
-    let engine = Engine::builder(launcher)
+    Ok((code, command))
+}
+
+/// An engine for an agent, to be built.
+pub(super) fn builder(
+    launcher: Launcher,
+    code: EffectiveCode,
+    command: Effective,
+) -> Result<Builder, Problem> {
+    Ok(Engine::builder(launcher)
         .recorder(recorder(&command.place, command.audit)?)
         .place(command.place)
         .code_policy(code.policy)
-        .command_policy(command_policy)
-        .build()?;
-    serve_stdio(engine, LOCAL)
+        .command_policy(command.policy))
 }
 
 /// What the flags say about Python: those of commands alone say nothing.

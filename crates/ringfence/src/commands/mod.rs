@@ -13,7 +13,9 @@ mod mcp;
 mod policy;
 mod repl;
 mod run;
+mod serve;
 mod session;
+mod token;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -50,6 +52,8 @@ pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitC
         Command::Session(args) => session::session(&args),
         Command::Audit(args) => audit::audit(&args),
         Command::Mcp(args) => mcp::mcp(&args),
+        Command::Serve(args) => serve::serve(&args),
+        Command::Token(args) => token::token(&args),
         Command::Init(args) => init::init(&args),
         Command::Hook(args) => hook::hook(&args),
         Command::Bench(args) => bench::bench(&args),

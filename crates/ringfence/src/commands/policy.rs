@@ -32,19 +32,11 @@ pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
 fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective(flags, &around)?;
-    let rows: Vec<(Key, Value)> =
-        Key::ALL.iter().filter_map(|key| Some((*key, value(*key, &effective)?))).collect();
     if json {
-        let object: serde_json::Map<String, Value> = rows
-            .into_iter()
-            .map(|(key, value)| {
-                let origin = effective.origins[&key].to_string();
-                (key.name().to_owned(), json!({"value": value, "from": origin}))
-            })
-            .collect();
-        present::json(&object);
+        present::json(&as_json(&effective));
         return Ok(());
     }
+    let rows = rows(&effective);
     let mut out = String::new();
     for (key, value) in rows {
         let shown = match &value {
@@ -57,6 +49,19 @@ fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
     }
     present::text(&out);
     Ok(())
+}
+
+/// Every key with its value and where it came from.
+pub(super) fn as_json(effective: &Effective) -> Value {
+    let with_origin = |(key, value): (Key, Value)| {
+        let origin = effective.origins[&key].to_string();
+        (key.name().to_owned(), json!({"value": value, "from": origin}))
+    };
+    rows(effective).into_iter().map(with_origin).collect()
+}
+
+fn rows(effective: &Effective) -> Vec<(Key, Value)> {
+    Key::ALL.iter().filter_map(|key| Some((*key, value(*key, effective)?))).collect()
 }
 
 /// The value of a key for people and programs; what only Python runs use is left out here.

@@ -191,7 +191,11 @@ impl Layer {
 
     /// A settings file; `None` when it does not exist. Paths in it must be absolute.
     pub(super) fn from_file(path: &Path, origin: Origin) -> Result<Option<Self>, Problem> {
-        let Some(table) = read_table(path)? else { return Ok(None) };
+        let Some(mut table) = read_table(path)? else { return Ok(None) };
+        if origin != Origin::Ceiling {
+            // Not about runs: `serve.rs` reads it.
+            super::serve::take_table(&mut table);
+        }
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
         Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)
@@ -363,7 +367,7 @@ fn path(text: &str, base: Option<&Path>) -> Result<PathBuf, String> {
     }
 }
 
-fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
+pub(super) fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
     let shown = path.display();
     let cannot = |e: &dyn fmt::Display| {
         Problem::usage("settings_unreadable", format!("cannot read `{shown}`")).cause(e)
@@ -405,7 +409,7 @@ fn pairs(table: toml::Table, shown: &str) -> Result<Vec<(Key, Vec<String>)>, Pro
     Ok(list)
 }
 
-fn text(value: &toml::Value) -> Option<String> {
+pub(super) fn text(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(s) => Some(s.clone()),
         toml::Value::Integer(n) => Some(n.to_string()),

@@ -3,6 +3,7 @@
 
 mod key;
 mod layer;
+mod serve;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
 pub(crate) use layer::AuditSwitch;
 use layer::{Layer, Value};
+pub(crate) use serve::service;
 
 macro_rules! pick {
     ($source:expr, $key:ident, $variant:ident) => {

@@ -19,7 +19,7 @@ const MAP: &[(&str, &[&str])] = &[
             "ringfence-spec",
         ],
     ),
-    ("ringfence-server", &["ringfence-engine", "ringfence-spec"]),
+    ("ringfence-server", &["ringfence-audit", "ringfence-engine", "ringfence-spec"]),
     (
         "ringfence-engine",
         &[

@@ -12,6 +12,7 @@ mod files;
 mod git;
 mod honesty;
 mod house;
+mod http;
 mod init;
 mod ledger;
 mod mcp;

@@ -1,0 +1,72 @@
+//! What the service is: its policy, its host, its health, its numbers, its document.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::Bytes;
+use ringfence_engine::admission::BreakerState;
+use ringfence_spec::Problem;
+use serde_json::{Value, json};
+
+use crate::http::House;
+use crate::http::door::draining;
+use crate::http::fault::Fault;
+use crate::http::scope::{Admin, May};
+
+/// Read the policy
+///
+/// What runs may do here, and where each value came from.
+#[utoipa::path(get, path = "/policy", tag = "about", responses((status = 200, description = "The policy", body = Value)))]
+pub(super) async fn policy(State(house): State<Arc<House>>, _may: May<Admin>) -> Response {
+    prepared(&house.about.policy)
+}
+
+/// Read what this host can enforce
+///
+/// As probed when the service was started.
+#[utoipa::path(get, path = "/doctor", tag = "about", responses((status = 200, description = "The report", body = Value)))]
+pub(super) async fn doctor(State(house): State<Arc<House>>, _may: May<Admin>) -> Response {
+    prepared(&house.about.doctor)
+}
+
+/// Read this document
+#[utoipa::path(get, path = "/openapi.json", tag = "about", responses((status = 200, description = "OpenAPI 3.1", body = Value)))]
+pub(super) async fn document(State(house): State<Arc<House>>) -> Response {
+    prepared(&house.about.document)
+}
+
+/// Whether the process answers.
+pub(in crate::http) async fn health() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// Whether new work is taken.
+pub(in crate::http) async fn ready(State(house): State<Arc<House>>) -> Result<Json<Value>, Fault> {
+    if house.drain.is_cancelled() {
+        return Err(draining());
+    }
+    if house.engine.admission().own_breaker() == BreakerState::Open {
+        let problem = Problem::refused(
+            "service_unwell",
+            "the service failed too often and is taking a break",
+        );
+        return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
+    }
+    Ok(Json(json!({"status": "ready"})))
+}
+
+/// The numbers, as Prometheus reads them.
+pub(in crate::http) async fn metrics(
+    State(house): State<Arc<House>>,
+    _may: May<Admin>,
+) -> impl IntoResponse {
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], house.counts.after(&house.engine.metrics()))
+}
+
+fn prepared(json: &Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response()
+}

@@ -1,0 +1,177 @@
+//! Files of a session. A file is sent as it is and never as a page: what a guest wrote must not run in a browser.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use ringfence_engine::files::{ContentKind, Depth, LIST_ENTRIES_MAX, Parents, WriteOptions};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::IntoParams;
+
+use crate::http::House;
+use crate::http::body::Content;
+use crate::http::fault::Fault;
+use crate::http::params::{Path, Query};
+use crate::http::scope::{Files, May};
+
+/// Which part of a file, or how much of a directory.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Part {
+    /// The first byte; 0 if not said.
+    offset: Option<u64>,
+    /// At most so many bytes; at most 10 MiB.
+    limit: Option<u64>,
+    /// Levels of a directory; 1 if not said.
+    depth: Option<usize>,
+}
+
+/// How much goes with a directory.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct HowMuch {
+    /// Delete a directory with all that is in it.
+    #[serde(default)]
+    recursive: bool,
+}
+
+/// List a session's files
+#[utoipa::path(
+    get, path = "/sessions/{id}/files", tag = "files",
+    params(("id" = String, Path, description = "The session"), Part),
+    responses((status = 200, description = "What is in its workspace", body = Value)),
+)]
+pub(super) async fn list_root(
+    State(house): State<Arc<House>>,
+    may: May<Files>,
+    Path(id): Path<String>,
+    Query(part): Query<Part>,
+) -> Result<Response, Fault> {
+    list(&house, &may, &id, ".", part.depth).await
+}
+
+/// Read a file, or list a directory
+#[utoipa::path(
+    get, path = "/sessions/{id}/files/{*path}", tag = "files",
+    params(
+        ("id" = String, Path, description = "The session"),
+        ("path" = String, Path, description = "Below its workspace"),
+        Part,
+    ),
+    responses((
+        status = 200,
+        description = "The file's bytes; `Ringfence-Total-Bytes` is its length, `Ringfence-Next-Offset` where the next part begins. \
+            Of a directory, its entries as JSON",
+        body = Vec<u8>, content_type = "application/octet-stream",
+    )),
+)]
+pub(super) async fn read(
+    State(house): State<Arc<House>>,
+    may: May<Files>,
+    Path((id, path)): Path<(String, String)>,
+    Query(part): Query<Part>,
+) -> Result<Response, Fault> {
+    let Part { offset, limit, depth } = part;
+    if depth.is_some() {
+        return list(&house, &may, &id, &path, depth).await;
+    }
+    let offset = offset.unwrap_or(0);
+    let read = house.engine.file_read(may.name(), &id, path.clone().into(), offset, limit).await;
+    let contents = match read {
+        Ok(contents) => contents,
+        Err(problem) if problem.code == "not_a_file" => {
+            return list(&house, &may, &id, &path, None).await;
+        }
+        Err(problem) => return Err(problem.into()),
+    };
+    let mut headers = HeaderMap::new();
+    let kind = match contents.kind {
+        ContentKind::Text => "text/plain; charset=utf-8",
+        ContentKind::Binary => "application/octet-stream",
+    };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    headers.insert("ringfence-total-bytes", contents.total_bytes.into());
+    if let Ok(hash) = HeaderValue::from_str(&contents.sha256) {
+        headers.insert("ringfence-sha256", hash);
+    }
+    if contents.more {
+        let next = offset.saturating_add(contents.bytes.len() as u64);
+        headers.insert("ringfence-next-offset", next.into());
+    }
+    Ok((headers, contents.bytes).into_response())
+}
+
+/// Write a file
+///
+/// Whole or not at all; directories that are missing are made.
+#[utoipa::path(
+    put, path = "/sessions/{id}/files/{*path}", tag = "files",
+    params(
+        ("id" = String, Path, description = "The session"),
+        ("path" = String, Path, description = "Below its workspace"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 200, description = "It was replaced", body = Value),
+        (status = 201, description = "It is new", body = Value),
+    ),
+)]
+pub(super) async fn write(
+    State(house): State<Arc<House>>,
+    may: May<Files>,
+    Path((id, path)): Path<(String, String)>,
+    Content(content): Content,
+) -> Result<Response, Fault> {
+    let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
+    let written = house
+        .engine
+        .file_write(may.name(), &id, path.clone().into(), content.into(), options)
+        .await?;
+    let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+    let told = json!({
+        "path": path, "created": written.created,
+        "total_bytes": written.total_bytes, "sha256": written.sha256,
+    });
+    Ok((status, Json(told)).into_response())
+}
+
+/// Delete a file or a directory
+#[utoipa::path(
+    delete, path = "/sessions/{id}/files/{*path}", tag = "files",
+    params(
+        ("id" = String, Path, description = "The session"),
+        ("path" = String, Path, description = "Below its workspace"),
+        HowMuch,
+    ),
+    responses((status = 200, description = "How many names are gone", body = Value)),
+)]
+pub(super) async fn delete(
+    State(house): State<Arc<House>>,
+    may: May<Files>,
+    Path((id, path)): Path<(String, String)>,
+    Query(how_much): Query<HowMuch>,
+) -> Result<Json<Value>, Fault> {
+    let depth = if how_much.recursive { Depth::All } else { Depth::One };
+    let deleted = house.engine.file_delete(may.name(), &id, path.clone().into(), depth).await?;
+    Ok(Json(json!({"path": path, "n_entries": deleted.n_entries})))
+}
+
+async fn list(
+    house: &House,
+    may: &May<Files>,
+    id: &str,
+    path: &str,
+    depth: Option<usize>,
+) -> Result<Response, Fault> {
+    let depth = depth.unwrap_or(1).max(1);
+    let engine = &house.engine;
+    let listing = engine.file_list(may.name(), id, path.into(), depth, LIST_ENTRIES_MAX).await?;
+    let told = json!({"path": path, "entries": listing.entries, "truncated": listing.truncated});
+    Ok(Json(told).into_response())
+}

@@ -1,0 +1,84 @@
+//! REST: one file for each kind of thing. A handler reads what was asked, asks the engine, and says what came of it; the
+//! `OpenAPI` document is made from the same declarations that make the routes.
+
+mod about;
+mod audit;
+mod files;
+mod runs;
+mod schema;
+mod sessions;
+
+use std::sync::Arc;
+
+use axum::Router;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::House;
+
+pub(super) use about::{health, metrics, ready};
+
+/// Below this everything is.
+const BASE: &str = "/api/v1";
+
+/// Every route, and the document that describes them.
+pub(super) fn routes() -> (Router<Arc<House>>, OpenApi) {
+    let (router, mut document) = OpenApiRouter::<Arc<House>>::with_openapi(schema::frame())
+        .routes(routes!(runs::create, runs::list))
+        .routes(routes!(runs::show, runs::cancel))
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::show, sessions::close))
+        .routes(routes!(sessions::fork))
+        .routes(routes!(files::list_root))
+        .routes(routes!(files::read, files::write, files::delete))
+        .routes(routes!(audit::of_session))
+        .routes(routes!(audit::all))
+        .routes(routes!(about::policy))
+        .routes(routes!(about::doctor))
+        .routes(routes!(about::document))
+        .split_for_parts();
+    schema::finish(&mut document);
+    (Router::new().nest(BASE, router), document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_has_every_route_of_the_contract() {
+        let document = serde_json::to_value(routes().1).unwrap();
+        let rows: &[(&str, &[&str])] = &[
+            ("/runs", &["get", "post"]),
+            ("/runs/{id}", &["delete", "get"]),
+            ("/sessions", &["get", "post"]),
+            ("/sessions/{id}", &["delete", "get"]),
+            ("/sessions/{id}/fork", &["post"]),
+            ("/sessions/{id}/files", &["get"]),
+            ("/sessions/{id}/files/{path}", &["delete", "get", "put"]),
+            ("/sessions/{id}/audit", &["get"]),
+            ("/audit", &["get"]),
+            ("/policy", &["get"]),
+            ("/doctor", &["get"]),
+            ("/openapi.json", &["get"]),
+        ];
+        let paths = document["paths"].as_object().unwrap();
+        assert_eq!(paths.len(), rows.len(), "{:?}", paths.keys());
+        for (path, methods) in rows {
+            let path = &paths[&format!("{BASE}{path}")];
+            let mut found: Vec<&String> = path.as_object().unwrap().keys().collect();
+            found.sort();
+            assert_eq!(found, *methods);
+            for (method, operation) in path.as_object().unwrap() {
+                assert!(operation["summary"].is_string(), "{method} has no summary");
+                assert!(operation["responses"]["default"].is_object(), "{method}: {operation}");
+            }
+        }
+        let text = document.to_string();
+        for part in text.split("\"$ref\":\"").skip(1) {
+            let pointer = part.split('"').next().unwrap().trim_start_matches('#');
+            assert!(document.pointer(pointer).is_some(), "{pointer} leads nowhere");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Sessions: make one, look at it, copy its files to a new one, end it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::http::House;
+use crate::http::body::Asked;
+use crate::http::fault::Fault;
+use crate::http::params::Path;
+use crate::http::scope::{May, Sessions};
+
+/// What a session is to be.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionRequest {
+    /// Its files cannot be changed.
+    #[serde(default)]
+    read_only: bool,
+}
+
+/// Make a session
+///
+/// It keeps Python variables and files between runs, for at most 24 hours.
+#[utoipa::path(
+    post, path = "/sessions", tag = "sessions", request_body = SessionRequest,
+    responses((status = 201, description = "The session; `id` is what to pass as `session`", body = Value)),
+)]
+pub(super) async fn create(
+    State(house): State<Arc<House>>,
+    may: May<Sessions>,
+    Asked(asked): Asked<SessionRequest>,
+) -> Result<(StatusCode, Json<Value>), Fault> {
+    let state = house.engine.session_create(may.name(), asked.read_only).await?;
+    Ok((StatusCode::CREATED, Json(shown(&state))))
+}
+
+/// List your sessions
+#[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, description = "The sessions", body = Value)))]
+pub(super) async fn list(
+    State(house): State<Arc<House>>,
+    may: May<Sessions>,
+) -> Result<Json<Value>, Fault> {
+    let states = house.engine.session_list(may.name()).await?;
+    let sessions: Vec<Value> = states.iter().map(shown).collect();
+    Ok(Json(json!({"sessions": sessions})))
+}
+
+/// Look at a session
+#[utoipa::path(
+    get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "The session")),
+    responses((status = 200, description = "What is known of it", body = Value)),
+)]
+pub(super) async fn show(
+    State(house): State<Arc<House>>,
+    may: May<Sessions>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Fault> {
+    let info = house.engine.session_info(may.name(), &id).await?;
+    Ok(Json(shown(&info)))
+}
+
+/// End a session
+///
+/// Its files and variables are deleted, its processes killed.
+#[utoipa::path(
+    delete, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "The session")),
+    responses((status = 204, description = "It is gone")),
+)]
+pub(super) async fn close(
+    State(house): State<Arc<House>>,
+    may: May<Sessions>,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Fault> {
+    house.engine.session_close(may.name(), &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Copy a session
+///
+/// A new session with a copy of the files. Variables are not copied.
+#[utoipa::path(
+    post, path = "/sessions/{id}/fork", tag = "sessions", params(("id" = String, Path, description = "The session")),
+    responses((status = 201, description = "The new session", body = Value)),
+)]
+pub(super) async fn fork(
+    State(house): State<Arc<House>>,
+    may: May<Sessions>,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Value>), Fault> {
+    let state = house.engine.session_fork(may.name(), &id).await?;
+    Ok((StatusCode::CREATED, Json(shown(&state))))
+}
+
+/// A session as its owner sees it.
+fn shown(session: &impl Serialize) -> Value {
+    serde_json::to_value(session).unwrap_or_default()
+}

@@ -1,0 +1,87 @@
+//! What a request carries, read in full: not more than is allowed, not longer than is decent.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use ringfence_spec::Problem;
+use serde::de::DeserializeOwned;
+
+use super::House;
+use super::fault::Fault;
+
+/// A body is here after so long, or its sender is not serious.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// Refuses a body by its length alone, before any of it is read.
+pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), Fault> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    match length.and_then(|length| length.parse::<u64>().ok()) {
+        Some(length) if length > bytes_max as u64 => Err(too_large(bytes_max)),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a body.
+pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Fault> {
+    let whole = Limited::new(body, bytes_max).collect();
+    match tokio::time::timeout(READ_WITHIN, whole).await {
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large(bytes_max)),
+        Ok(Err(_)) => Err(Problem::usage("bad_body", "the body broke off").into()),
+        Err(_) => {
+            let problem = Problem::usage("body_slow", "the body took longer than 30 seconds");
+            Err(Fault::new(StatusCode::REQUEST_TIMEOUT, problem))
+        }
+    }
+}
+
+fn too_large(bytes_max: usize) -> Fault {
+    let problem = Problem::usage("body_too_large", "the body is too large")
+        .hint(format!("send at most {bytes_max} bytes"));
+    Fault::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
+}
+
+/// JSON that was asked for, in the shape of `T`.
+#[derive(Debug)]
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<std::sync::Arc<House>> for Asked<T> {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, house: &std::sync::Arc<House>) -> Result<Self, Fault> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        // Also so that a form on a page of another's, which is sent without asking, is never what was meant here.
+        let is_json = kind.is_some_and(|kind| {
+            let kind = kind.split(';').next().unwrap_or_default().trim();
+            kind.eq_ignore_ascii_case("application/json")
+        });
+        if !is_json {
+            let problem = Problem::usage("not_json", "the body is not declared as JSON")
+                .hint("send it with `Content-Type: application/json`");
+            return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+        }
+        let bytes = read(request.into_body(), house.limits.body_bytes_max).await?;
+        let value = serde_json::from_slice(&bytes).map_err(|e| {
+            Problem::usage("bad_arguments", "the body is not what this route takes")
+                .cause(e)
+                .hint("`/api/v1/openapi.json` describes it")
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// Bytes as they are.
+#[derive(Debug)]
+pub(super) struct Content(pub(super) Bytes);
+
+impl FromRequest<std::sync::Arc<House>> for Content {
+    type Rejection = Fault;
+
+    async fn from_request(request: Request, house: &std::sync::Arc<House>) -> Result<Self, Fault> {
+        read(request.into_body(), house.limits.body_bytes_max).await.map(Self)
+    }
+}

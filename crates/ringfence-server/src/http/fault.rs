@@ -1,0 +1,77 @@
+//! What went wrong, as HTTP says it: a status and `application/problem+json` with the code that every face uses.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use ringfence_spec::{ErrorInfo, Problem, ProblemKind};
+use serde_json::json;
+
+/// A problem and the status it is told with.
+#[derive(Debug)]
+pub(super) struct Fault {
+    status: StatusCode,
+    problem: Box<Problem>,
+}
+
+impl Fault {
+    pub(super) fn new(status: StatusCode, problem: Problem) -> Self {
+        Self { status, problem: Box::new(problem) }
+    }
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Self {
+        Self::new(status_of(&problem), problem)
+    }
+}
+
+/// The status of a problem that is not the door's.
+fn status_of(problem: &Problem) -> StatusCode {
+    match problem.code {
+        "not_found" => StatusCode::NOT_FOUND,
+        "exists" | "not_empty" | "busy" | "no_checkpoint" | "too_many_sessions" => {
+            StatusCode::CONFLICT
+        }
+        "too_large" | "quota_exceeded" => StatusCode::PAYLOAD_TOO_LARGE,
+        "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
+        _ if problem.retry_after_ms.is_some() => StatusCode::TOO_MANY_REQUESTS,
+        _ => match problem.kind {
+            ProblemKind::Usage => StatusCode::BAD_REQUEST,
+            ProblemKind::NotFound => StatusCode::NOT_FOUND,
+            ProblemKind::Refused => StatusCode::FORBIDDEN,
+            ProblemKind::CannotBuild | ProblemKind::Interrupted(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            ProblemKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        },
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let ErrorInfo { code, message, hint, retry_after_ms } = ErrorInfo::from(&*self.problem);
+        let body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason(),
+            "status": self.status.as_u16(),
+            "detail": message,
+            "code": code,
+            "hint": hint,
+            "retry_after_ms": retry_after_ms,
+        });
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (self.status, kind, body.to_string()).into_response();
+        if let Some(ms) = retry_after_ms {
+            response.headers_mut().insert(header::RETRY_AFTER, retry_after(ms));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer realm=\"ringfence\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}
+
+/// Whole seconds, never too early.
+pub(super) fn retry_after(ms: u64) -> HeaderValue {
+    HeaderValue::from(ms.div_ceil(1000).max(1))
+}

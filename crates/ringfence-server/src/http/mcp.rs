@@ -1,0 +1,181 @@
+//! MCP over streamable HTTP, at `/mcp`: the same server as over stdio. Each client has its own, so that a handle of one is
+//! nothing to another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use http_body_util::Full;
+use ringfence_engine::Engine;
+use ringfence_spec::Problem;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::fault::Fault;
+use super::scope::{May, Run, Scope};
+use super::{House, body};
+use crate::mcp::McpServer;
+
+/// A message may carry a file to write; as large as over stdio would be a burden here.
+pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// Handshakes of one client that are remembered, for clients of the protocols that have one. They are forgotten after five
+/// minutes without a call.
+const HANDSHAKES_MAX: usize = 64;
+
+/// The first protocol without a handshake.
+const STATELESS: &str = "2026-07-28";
+
+/// A server for each client.
+#[derive(Debug)]
+pub(super) struct Mcp {
+    engine: Engine,
+    end: CancellationToken,
+    clients: Mutex<HashMap<Arc<str>, Server>>,
+}
+
+#[derive(Clone)]
+struct Server {
+    tools: McpServer,
+    service: StreamableHttpService<McpServer, LocalSessionManager>,
+    handshakes: Arc<LocalSessionManager>,
+    end: CancellationToken,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+/// Answers a message. Its tools run code, and touch files and sessions, so all three scopes are needed.
+pub(super) async fn message(
+    State(house): State<Arc<House>>,
+    may: May<Run>,
+    request: Request,
+) -> Result<Response, Fault> {
+    may.caller.need(Scope::Files)?;
+    may.caller.need(Scope::Sessions)?;
+    let server = house.mcp.server(&may.caller.name);
+    if request.method() == Method::POST && shakes_hands(request.headers()) {
+        let n = server.handshakes.sessions.read().await.len();
+        if n >= HANDSHAKES_MAX {
+            return Err(Problem::refused(
+                "too_many_handshakes",
+                format!("{n} clients of yours are here"),
+            )
+            .hint("end one with `DELETE /mcp` and its `Mcp-Session-Id`")
+            .retry_after_ms(10_000)
+            .into());
+        }
+    }
+    let (parts, content) = request.into_parts();
+    let content = body::read(content, BODY_BYTES_MAX).await?;
+    let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
+    let request = Request::from_parts(parts, Full::new(content.clone()));
+    let response = server.service.handle(request).await;
+    if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return Ok(no_message(&content));
+    }
+    let mut response = response.map(Body::new);
+    if is_end && response.status() == StatusCode::ACCEPTED {
+        // It is done, not only accepted; the Python SDK warns of anything but 200 and 204.
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    Ok(response.into_response())
+}
+
+/// The SDK says of a message that it cannot read that its media type is wrong, which it is not.
+fn no_message(content: &[u8]) -> Response {
+    let (code, message) = match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
+        Err(_) => (-32700, "this is no JSON"),
+        Ok(_) => (-32600, "this is no message of MCP"),
+    };
+    let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
+}
+
+fn declares_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("application/json"))
+}
+
+/// Whether a request would make the server remember a new client.
+fn shakes_hands(headers: &HeaderMap) -> bool {
+    let version = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
+    !headers.contains_key("mcp-session-id") && version.is_none_or(|version| version < STATELESS)
+}
+
+impl Mcp {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self { engine, end: CancellationToken::new(), clients: Mutex::default() }
+    }
+
+    fn server(&self, client: &Arc<str>) -> Server {
+        let mut clients = self.lock();
+        clients
+            .entry(Arc::clone(client))
+            .or_insert_with(|| Server::new(&self.engine, client, self.end.child_token()))
+            .clone()
+    }
+
+    /// Ends every client's server that is not among these.
+    pub(super) fn keep_only(&self, clients: &[Arc<str>]) {
+        self.lock().retain(|client, server| {
+            let keep = clients.contains(client);
+            if !keep {
+                server.close();
+            }
+            keep
+        });
+    }
+
+    /// Ends every run and every stream.
+    pub(super) fn end(&self) {
+        self.keep_only(&[]);
+        self.end.cancel();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Server>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    fn new(engine: &Engine, client: &str, end: CancellationToken) -> Self {
+        let handshakes = Arc::new(LocalSessionManager::default());
+        let tools = McpServer::new(engine.clone(), client);
+        let server = tools.clone();
+        let config = StreamableHttpServerConfig::default()
+            // One answer is one JSON object, unless something is to be said before it.
+            .with_json_response(true)
+            .with_max_request_body_bytes(BODY_BYTES_MAX)
+            .with_cancellation_token(end.clone())
+            // The door has looked at both, for every route.
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let service =
+            StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&handshakes), config);
+        Self { tools, service, handshakes, end }
+    }
+
+    /// Ends runs and streams, and forgets who shook hands.
+    fn close(&self) {
+        self.tools.end();
+        self.end.cancel();
+        let handshakes = Arc::clone(&self.handshakes);
+        tokio::spawn(async move {
+            let ids: Vec<_> = handshakes.sessions.read().await.keys().cloned().collect();
+            for id in ids {
+                // One that has just ended by itself is what is wanted.
+                let _ = handshakes.close_session(&id).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,39 @@
+//! What stands in a request's target: names in its path, words behind the question mark. What does not fit is told as
+//! every problem is.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use ringfence_spec::Problem;
+use serde::de::DeserializeOwned;
+
+use super::fault::Fault;
+
+/// Names in the path.
+#[derive(Debug)]
+pub(super) struct Path<T>(pub(super) T);
+
+/// Words behind the question mark.
+#[derive(Debug)]
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
+        match axum::extract::Path::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(names)) => Ok(Self(names)),
+            Err(e) => Err(Problem::usage("bad_arguments", e.body_text()).into()),
+        }
+    }
+}
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
+        match axum::extract::Query::try_from_uri(&parts.uri) {
+            Ok(axum::extract::Query(words)) => Ok(Self(words)),
+            Err(e) => Err(Problem::usage("bad_arguments", e.body_text()).into()),
+        }
+    }
+}

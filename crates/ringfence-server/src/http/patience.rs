@@ -1,0 +1,103 @@
+//! A connection whose other side must go on reading: what is written and not taken for a while ends it, so that nobody
+//! can leave answers lying in our memory.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A connection and how long a write may wait.
+#[derive(Debug)]
+pub(super) struct Patient<T> {
+    inner: T,
+    patience: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Patient<T> {
+    pub(super) fn new(inner: T, patience: Duration) -> Self {
+        Self { inner, patience, waiting: None }
+    }
+
+    fn judge<O>(
+        &mut self,
+        poll: Poll<io::Result<O>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<O>> {
+        if poll.is_ready() {
+            self.waiting = None;
+            return poll;
+        }
+        let patience = self.patience;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        match waiting.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.judge(poll, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let poll = Pin::new(&mut self.inner).poll_write_vectored(context, parts);
+        self.judge(poll, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.inner).poll_flush(context);
+        self.judge(poll, context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let poll = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.judge(poll, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_nobody_takes_ends() {
+        let (ours, _theirs) = tokio::io::duplex(16);
+        let mut ours = Patient::new(ours, Duration::from_secs(30));
+        ours.write_all(&[0; 16]).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let error = ours.write_all(&[0; 16]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), 30);
+    }
+}

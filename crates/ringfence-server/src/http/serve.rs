@@ -1,0 +1,207 @@
+//! From a listening socket to answers: connections are taken in, given to the router, and let go in the end. The end has
+//! an order: no new work, what goes on is waited for, then everything is ended.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use ringfence_spec::Problem;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::floor::{Floor, Guest};
+use super::patience::Patient;
+use super::{House, say};
+
+/// A head that is not here after so long never will be; also how long a connection may be idle.
+const HEAD_WITHIN: Duration = Duration::from_secs(15);
+
+/// A TLS handshake is done by then.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Somebody who takes nothing of an answer for so long has gone.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a head may take, and what is read ahead of a body.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+
+/// After the last answer, connections have so long to take it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How often what has expired is looked for.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+/// How often clients whose tokens were revoked are looked for. Their requests are refused at once; this ends what they
+/// have begun.
+const REVOKED_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the end of the last run is looked for.
+const DRAIN_LOOK: Duration = Duration::from_millis(20);
+
+/// Serves until a signal, then drains.
+pub(super) async fn serve(
+    house: Arc<House>,
+    router: Router,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+) -> Result<(), Problem> {
+    let cannot = |e| Problem::internal("signals", "cannot listen for signals").cause(e);
+    let mut term = signal(SignalKind::terminate()).map_err(cannot)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let floor = Floor::new(house.limits.connections_max);
+    let accepting = accept(&floor, router, listener, tls);
+    let (sweeping, revoking) = (sweep(&house), end_revoked(&house));
+    let ending = async {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        say(&"draining; a second signal ends it at once");
+        house.drain.cancel();
+        tokio::select! {
+            () = idle(&house) => {}
+            () = sleep(house.limits.drain) => {
+                say(&"what still runs is cancelled");
+            }
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+    };
+    tokio::select! {
+        () = ending => {}
+        never = accepting => match never {},
+        never = sweeping => match never {},
+        never = revoking => match never {},
+    }
+    house.runs.keep_only(&[]);
+    house.mcp.end();
+    // Whoever has not taken its answer by then has lost it.
+    let _ = timeout(LAST_WORDS, floor.close()).await;
+    Ok(())
+}
+
+/// Waits until nothing is asked and nothing runs.
+async fn idle(house: &House) {
+    loop {
+        let gate = house.engine.admission().counts();
+        if house.places.n_taken() + house.runs.n_going() + gate.running + gate.queued == 0 {
+            return;
+        }
+        sleep(DRAIN_LOOK).await;
+    }
+}
+
+async fn sweep(house: &House) -> std::convert::Infallible {
+    loop {
+        sleep(SWEEP_EVERY).await;
+        if let Err(problem) = house.engine.sweep().await {
+            say(&problem);
+        }
+    }
+}
+
+async fn end_revoked(house: &House) -> std::convert::Infallible {
+    loop {
+        sleep(REVOKED_EVERY).await;
+        // A file that cannot be read lets nobody in, and is told of by the door.
+        if let Ok(names) = house.tokens.names() {
+            house.runs.keep_only(&names);
+            house.mcp.keep_only(&names);
+        }
+    }
+}
+
+/// Takes connections in, for ever.
+async fn accept(
+    floor: &Arc<Floor>,
+    router: Router,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+) -> std::convert::Infallible {
+    loop {
+        floor.room().await;
+        let Ok((stream, _)) = listener.accept().await else {
+            // A connection that broke off while it waited, or no descriptor left for it.
+            floor.make_room();
+            sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        let seat = floor.seat();
+        let (router, tls) = (router.clone(), tls.clone());
+        tokio::spawn(async move {
+            converse(stream, router, tls, &seat.guest).await;
+            drop(seat);
+        });
+    }
+}
+
+/// One connection, from its first byte to its end.
+async fn converse(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>, guest: &Arc<Guest>) {
+    // Answers are written whole.
+    let _ = stream.set_nodelay(true);
+    // Until it says something it costs no more than its descriptor and this task.
+    // Looks at its first byte: a new socket is called readable whether it is or not.
+    let mut first = [0];
+    let spoken = tokio::select! {
+        spoken = timeout(HEAD_WITHIN, stream.peek(&mut first)) => matches!(spoken, Ok(Ok(1))),
+        () = guest.go.cancelled() => false,
+    };
+    if !spoken {
+        return;
+    }
+    // In boxes: what they take is taken from here on, and not by those who say nothing.
+    match tls {
+        None => Box::pin(answer(stream, router, guest)).await,
+        Some(tls) => {
+            let handshake = Box::pin(timeout(HANDSHAKE_WITHIN, tls.accept(stream))).await;
+            if let Ok(Ok(stream)) = handshake {
+                Box::pin(answer(stream, router, guest)).await;
+            }
+        }
+    }
+}
+
+fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: T,
+    router: Router,
+    guest: &Arc<Guest>,
+) -> impl Future<Output = ()> + Send {
+    let router = TowerToHyperService::new(router);
+    let busy = Arc::clone(guest);
+    let service = hyper::service::service_fn(move |request| {
+        let busy = busy.busy();
+        let answer = hyper::service::Service::call(&router, request);
+        async move {
+            let answer = answer.await;
+            drop(busy);
+            answer
+        }
+    });
+    let stream = TokioIo::new(Patient::new(stream, TAKEN_WITHIN));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(BUFFER_BYTES)
+        .max_headers(HEADERS_MAX)
+        .serve_connection(stream, service);
+    let guest = Arc::clone(guest);
+    async move {
+        let mut connection = std::pin::pin!(connection);
+        // What goes wrong with a connection is its client's to know, and it does.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = guest.go.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+}

@@ -1,0 +1,44 @@
+//! TLS by certificate and key in files, read once at the start.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ringfence_spec::Problem;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Where certificate and key are, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate, and those that vouch for it.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+impl TlsFiles {
+    /// Reads both and makes sure that they belong together.
+    pub(super) fn read(&self) -> Result<Arc<ServerConfig>, Problem> {
+        let certs: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.cert)
+            .and_then(Iterator::collect)
+            .map_err(|e| unusable(&self.cert, &e))?;
+        if certs.is_empty() {
+            return Err(unusable(&self.cert, &"there is no certificate in it"));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|e| unusable(&self.key, &e))?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| Problem::internal("tls", "cannot set TLS up").cause(e))?
+            .with_no_client_auth()
+            .with_single_cert(certs, key)
+            .map_err(|e| unusable(&self.cert, &e))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+fn unusable(path: &Path, cause: &dyn std::fmt::Display) -> Problem {
+    Problem::usage("tls_files", format!("cannot use `{}` for TLS", path.display())).cause(cause)
+}

@@ -1,0 +1,393 @@
+//! Bearer tokens. The file holds a name, scopes and a hash for each; the token itself is shown once, to whoever made it.
+//! A running server sees a change with the next request.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ringfence_spec::Problem;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq as _};
+
+use super::scope::{Caller, Scope};
+
+/// In the data directory.
+const FILE: &str = "tokens.json";
+
+/// Where a new file is written before it takes the name.
+const DRAFT: &str = "tokens.json.new";
+
+/// Held by whoever changes the file.
+const LOCK: &str = "tokens.lock";
+
+/// A file larger than this was not written by us: 1,000 tokens take a quarter of it.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// So that one knows a token when one sees it in a log.
+const PREFIX: &str = "rf_";
+
+/// Random bytes of a token: nobody tries them all, so a plain hash hides it.
+const SECRET_BYTES: usize = 32;
+
+/// Characters of a name.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Whoever asks where no token is needed, as on the command line.
+pub const LOCAL: &str = "local";
+
+/// One token, without itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// Whose it is: the client's name everywhere.
+    pub name: String,
+    /// What it is good for.
+    pub scopes: Vec<Scope>,
+    /// When it was made.
+    pub created_ms: u64,
+    /// When it was revoked. It stays in the file: a service that once asked for tokens goes on asking.
+    pub revoked_ms: Option<u64>,
+    /// SHA-256 of the token, in hexadecimal.
+    sha256: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    tokens: Vec<Token>,
+}
+
+/// The tokens of a data directory.
+#[derive(Debug)]
+pub struct Tokens {
+    dir: PathBuf,
+    known: Mutex<Known>,
+}
+
+/// What the file said when it was last read.
+#[derive(Debug, Default)]
+struct Known {
+    stamp: Option<Stamp>,
+    active: Vec<Active>,
+    /// Somebody made a token once.
+    needed: bool,
+}
+
+#[derive(Debug)]
+struct Active {
+    sha256: [u8; 32],
+    caller: Caller,
+}
+
+/// What changes when the file does: every change is a new inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// Why nobody was let in.
+#[derive(Debug)]
+pub(super) enum Denied {
+    /// No token, or none that is good.
+    Unknown,
+    /// The file cannot be read, so nobody is.
+    Unreadable(Problem),
+}
+
+impl Tokens {
+    /// Those of this data directory.
+    pub fn of(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), known: Mutex::default() }
+    }
+
+    /// Makes one and returns it; nobody can read it again.
+    pub fn make(&self, name: &str, scopes: &[Scope]) -> Result<String, Problem> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(fits) {
+            return Err(Problem::usage("token_name", format!("`{name}` cannot name a token"))
+                .hint("use up to 64 letters, digits, dots, dashes and underscores"));
+        }
+        if name == LOCAL {
+            return Err(Problem::usage("token_name", "`local` is whoever uses the command line")
+                .hint("choose another name"));
+        }
+        let mut secret = [0; SECRET_BYTES];
+        rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
+            .map_err(|e| Problem::internal("no_randomness", "cannot make a token").cause(e))?;
+        let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
+        let mut scopes = scopes.to_vec();
+        scopes.sort();
+        scopes.dedup();
+        self.change(|tokens| {
+            if tokens.iter().any(|t| t.name == name && t.revoked_ms.is_none()) {
+                return Err(Problem::usage("token_exists", format!("there is a token `{name}`"))
+                    .hint(format!(
+                        "`ringfence token revoke {name}` first, or choose another name"
+                    )));
+            }
+            // A revoked one of that name is followed by this one, who has its sessions.
+            tokens.retain(|t| t.name != name);
+            tokens.push(Token {
+                name: name.to_owned(),
+                scopes,
+                created_ms: now_ms(),
+                revoked_ms: None,
+                sha256: hex(&digest(&token)),
+            });
+            Ok(())
+        })?;
+        Ok(token)
+    }
+
+    /// Every token there is or was.
+    pub fn list(&self) -> Result<Vec<Token>, Problem> {
+        self.read().map(|written| written.tokens)
+    }
+
+    /// Makes a token good for nothing, at once.
+    pub fn revoke(&self, name: &str) -> Result<(), Problem> {
+        self.change(|tokens| {
+            let token = tokens.iter_mut().find(|t| t.name == name && t.revoked_ms.is_none());
+            let token = token.ok_or_else(|| {
+                Problem::usage("token_unknown", format!("there is no token `{name}`"))
+                    .hint("`ringfence token ls` lists them")
+            })?;
+            token.revoked_ms = Some(now_ms());
+            Ok(())
+        })
+    }
+
+    /// Who presents this, as the file stands now.
+    pub(super) fn check(&self, presented: Option<&str>) -> Result<Caller, Denied> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut known).map_err(Denied::Unreadable)?;
+        if !known.needed {
+            return Ok(Caller { name: LOCAL.into(), scopes: Scope::ALL.into() });
+        }
+        let presented = digest(presented.ok_or(Denied::Unknown)?);
+        // Looks at every one, whichever it is: how long it takes says nothing.
+        let mut found: Option<&Caller> = None;
+        for active in &known.active {
+            let same: Choice = active.sha256.ct_eq(&presented);
+            if same.into() {
+                found = Some(&active.caller);
+            }
+        }
+        found.cloned().ok_or(Denied::Unknown)
+    }
+
+    /// Names of tokens that are good now.
+    pub(super) fn names(&self) -> Result<Vec<Arc<str>>, Problem> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut known)?;
+        let mut names: Vec<Arc<str>> =
+            known.active.iter().map(|active| Arc::clone(&active.caller.name)).collect();
+        if !known.needed {
+            names.push(LOCAL.into());
+        }
+        Ok(names)
+    }
+
+    /// Reads the file if it changed. Once tokens were needed they are needed for ever, whatever became of the file.
+    fn refresh(&self, known: &mut Known) -> Result<(), Problem> {
+        let stamp = match std::fs::metadata(self.dir.join(FILE)) {
+            Ok(meta) => Some(Stamp {
+                inode: meta.ino(),
+                bytes: meta.len(),
+                modified: (meta.mtime(), meta.mtime_nsec()),
+                changed: (meta.ctime(), meta.ctime_nsec()),
+            }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(self.cannot("read", &e)),
+        };
+        if stamp == known.stamp {
+            return Ok(());
+        }
+        known.active.clear();
+        known.stamp = None;
+        let written = self.read()?;
+        known.needed |= !written.tokens.is_empty();
+        for token in written.tokens.iter().filter(|token| token.revoked_ms.is_none()) {
+            let sha256 = unhex(&token.sha256)
+                .ok_or_else(|| self.cannot("read", &"a hash in it is not one"))?;
+            let scopes = token.scopes.as_slice().into();
+            let caller = Caller { name: token.name.as_str().into(), scopes };
+            known.active.push(Active { sha256, caller });
+        }
+        known.stamp = stamp;
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Written, Problem> {
+        let mut text = String::new();
+        let file = match File::open(self.dir.join(FILE)) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Written::default()),
+            Err(e) => return Err(self.cannot("read", &e)),
+        };
+        let meta = file.metadata().map_err(|e| self.cannot("read", &e))?;
+        if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
+            return Err(self
+                .cannot("trust", &"others than you may read or write it")
+                .hint(format!("look at it, then `chmod 600 {}`", self.dir.join(FILE).display())));
+        }
+        if meta.len() > FILE_BYTES_MAX {
+            return Err(self.cannot("read", &"it is larger than tokens can be"));
+        }
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|e| self.cannot("read", &e))?;
+        serde_json::from_str(&text).map_err(|e| self.cannot("read", &e))
+    }
+
+    /// Changes the file, whole or not at all, one at a time.
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Vec<Token>) -> Result<(), Problem>,
+    ) -> Result<(), Problem> {
+        let fail = |e: std::io::Error| self.cannot("write", &e);
+        let private = |new: bool| {
+            let mut options = File::options();
+            options.write(true).create(!new).create_new(new).mode(0o600);
+            options
+        };
+        let lock = private(false).open(self.dir.join(LOCK)).map_err(fail)?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+            .map_err(|e| fail(e.into()))?;
+        let mut written = self.read()?;
+        change(&mut written.tokens)?;
+        let draft = self.dir.join(DRAFT);
+        match std::fs::remove_file(&draft) {
+            // Nobody else is here: whoever left it is dead.
+            Ok(()) => {}
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(fail(e)),
+        }
+        let mut file = private(true).open(&draft).map_err(fail)?;
+        let mut text = serde_json::to_vec_pretty(&written)
+            .map_err(|e| Problem::internal("tokens", "cannot write tokens down").cause(e))?;
+        text.push(b'\n');
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
+        std::fs::rename(&draft, self.dir.join(FILE)).map_err(fail)?;
+        File::open(&self.dir).and_then(|dir| dir.sync_all()).map_err(fail)
+    }
+
+    fn cannot(&self, act: &str, cause: &dyn std::fmt::Display) -> Problem {
+        let path = self.dir.join(FILE);
+        Problem::cannot_build("tokens_unusable", format!("cannot {act} `{}`", path.display()))
+            .cause(cause)
+    }
+}
+
+fn digest(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(tokens: &Tokens, presented: Option<&str>) -> Result<String, bool> {
+        match tokens.check(presented) {
+            Ok(caller) => Ok(caller.name.to_string()),
+            Err(denied) => Err(matches!(denied, Denied::Unreadable(_))),
+        }
+    }
+
+    #[test]
+    fn a_token_is_known_from_when_it_is_made_until_it_is_revoked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (server, operator) = (Tokens::of(dir.path()), Tokens::of(dir.path()));
+        assert_eq!(who(&server, None), Ok(LOCAL.to_owned()));
+        let ada = operator.make("ada", &Scope::USUAL).unwrap();
+        let bob = operator.make("bob", &[Scope::Audit, Scope::Audit]).unwrap();
+        assert_eq!(who(&server, None), Err(false));
+        assert_eq!(who(&server, Some(&ada)), Ok("ada".to_owned()));
+        assert_eq!(who(&server, Some(&bob)), Ok("bob".to_owned()));
+        assert_eq!(server.check(Some(&bob)).unwrap().scopes.as_ref(), [Scope::Audit]);
+        for wrong in ["", "rf_", &ada[..ada.len() - 1], &format!("{ada} "), &ada.to_uppercase()] {
+            assert_eq!(who(&server, Some(wrong)), Err(false), "{wrong}");
+        }
+        operator.revoke("ada").unwrap();
+        assert_eq!(who(&server, Some(&ada)), Err(false));
+        assert_eq!(who(&server, Some(&bob)), Ok("bob".to_owned()));
+        let again = operator.make("ada", &Scope::USUAL).unwrap();
+        assert_eq!(who(&server, Some(&ada)), Err(false));
+        assert_eq!(who(&server, Some(&again)), Ok("ada".to_owned()));
+    }
+
+    #[test]
+    fn a_service_that_asked_for_tokens_goes_on_asking() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(dir.path());
+        let ada = tokens.make("ada", &Scope::USUAL).unwrap();
+        tokens.revoke("ada").unwrap();
+        assert_eq!(who(&tokens, None), Err(false));
+        assert_eq!(who(&Tokens::of(dir.path()), None), Err(false));
+        std::fs::remove_file(dir.path().join(FILE)).unwrap();
+        assert_eq!(who(&tokens, None), Err(false));
+        assert_eq!(who(&tokens, Some(&ada)), Err(false));
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_alone_lets_nobody_in() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(dir.path());
+        let ada = tokens.make("ada", &Scope::USUAL).unwrap();
+        let file = dir.path().join(FILE);
+        let mode = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert!(!std::fs::read_to_string(&file).unwrap().contains(&ada));
+        mode(0o644);
+        assert_eq!(who(&tokens, Some(&ada)), Err(true));
+        mode(0o600);
+        assert_eq!(who(&tokens, Some(&ada)), Ok("ada".to_owned()));
+        std::fs::write(&file, "{").unwrap();
+        assert_eq!(who(&tokens, Some(&ada)), Err(true));
+        assert_eq!(who(&tokens, None), Err(true));
+    }
+
+    #[test]
+    fn names_that_could_be_somebody_elses_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(dir.path());
+        for name in ["", LOCAL, "a b", "a/b", "ä", &"x".repeat(65)] {
+            assert_eq!(tokens.make(name, &[]).unwrap_err().code, "token_name", "{name}");
+        }
+        tokens.make("ada", &[]).unwrap();
+        assert_eq!(tokens.make("ada", &[]).unwrap_err().code, "token_exists");
+        assert_eq!(tokens.revoke("bob").unwrap_err().code, "token_unknown");
+    }
+}

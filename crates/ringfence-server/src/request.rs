@@ -1,0 +1,48 @@
+//! What a client asks in words of its own, made into what the engine takes. The same for every face.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use ringfence_spec::Problem;
+
+/// Changes to the first argument inside the fence, where it can reach nothing that the run could not, and goes on with the second.
+const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
+
+/// The same for a command that is no line for a shell.
+const WORDS_IN_DIRECTORY: &str = "cd -- \"$1\" && shift && exec \"$@\"";
+
+/// A line for the shell, in a directory if one is named.
+pub(crate) fn shell(command: String, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {
+    let argv: Vec<String> = match cwd {
+        None => vec!["sh".into(), "-c".into(), command],
+        Some(cwd) => vec!["sh".into(), "-c".into(), IN_DIRECTORY.into(), "sh".into(), cwd, command],
+    };
+    checked(argv)
+}
+
+/// The same for words that no shell reads.
+pub(crate) fn words(argv: Vec<String>, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {
+    let Some(cwd) = cwd else { return checked(argv) };
+    let inside = ["sh", "-c", WORDS_IN_DIRECTORY, "sh", &cwd].map(str::to_owned);
+    checked(inside.into_iter().chain(argv).collect())
+}
+
+fn checked(argv: Vec<String>) -> Result<Vec<OsString>, Problem> {
+    if argv.iter().any(|word| word.contains('\0')) {
+        return Err(Problem::usage("bad_arguments", "a command has no NUL in it"));
+    }
+    Ok(argv.into_iter().map(OsString::from).collect())
+}
+
+/// Seconds as a length of time.
+pub(crate) fn seconds(timeout_s: Option<f64>) -> Result<Option<Duration>, Problem> {
+    let Some(timeout_s) = timeout_s else { return Ok(None) };
+    let wrong = || {
+        Problem::usage("bad_arguments", format!("`timeout_s` is {timeout_s}"))
+            .hint("it is a number of seconds greater than 0; leave it out for the operator's limit")
+    };
+    if timeout_s <= 0.0 {
+        return Err(wrong());
+    }
+    Duration::try_from_secs_f64(timeout_s).map(Some).map_err(|_| wrong())
+}

@@ -1,0 +1,64 @@
+//! `ringfence serve`: the fence over HTTP, for many clients.
+
+use std::process::ExitCode;
+
+use ringfence_engine::Launcher;
+use ringfence_server::http::{Service, Settings};
+use ringfence_spec::Problem;
+use rustix::process::{Resource, Rlimit};
+use serde_json::json;
+
+use crate::cli::ServeArgs;
+use crate::commands::{doctor, mcp, policy};
+use crate::present;
+use crate::settings::{Surroundings, ledger, service};
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
+    match attempt(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn attempt(args: &ServeArgs) -> Result<(), Problem> {
+    let around = Surroundings::real(false)?;
+    let how = service(&args.service, &args.policy, &around)?;
+    let (code, command) = mcp::policies(&args.policy, &around)?;
+    // Both before there are threads: they fork.
+    let report = doctor::examine();
+    let launcher = Launcher::start()?;
+    let settings = Settings {
+        listen: how.listen,
+        allow_hosts: how.allow_hosts,
+        tls: how.tls,
+        limits: how.limits,
+        data_dir: command.place.state.clone(),
+        ledger: ledger(&command.place, command.audit),
+        policy: json!({
+            "command": policy::as_json(&command),
+            "code": {
+                "preset": code.policy.rules.preset.name(),
+                "allow_import": code.policy.rules.extra_imports,
+                "limits": code.policy.limits,
+            },
+            "admission": how.admission,
+        }),
+        doctor: json!(report),
+    };
+    let service = Service::check(settings)?;
+    if args.check {
+        present::text(&service.summary());
+        return Ok(());
+    }
+    raise_descriptors();
+    let engine = mcp::builder(launcher, code, command)?.admission(how.admission).build()?;
+    service.serve(engine, |_| ())
+}
+
+/// Every connection takes a descriptor, and a process is started with few. Runs have limits of their own.
+fn raise_descriptors() {
+    let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
+    // Where the host does not let us, there is room for fewer connections: the idle ones go first.
+    let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}

@@ -1,0 +1,68 @@
+//! `ringfence token`: who may use `ringfence serve`. A server that runs sees a change with its next request.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use ringfence_server::http::{Scope, Token, Tokens};
+use ringfence_spec::Problem;
+use serde_json::{Value, json};
+
+use crate::cli::{TokenArgs, TokenCommand};
+use crate::present;
+use crate::settings::{Surroundings, data_dir, ready};
+
+/// Does it.
+pub(crate) fn token(args: &TokenArgs) -> ExitCode {
+    match attempt(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => present::problem(&problem),
+    }
+}
+
+fn attempt(args: &TokenArgs) -> Result<(), Problem> {
+    let around = Surroundings::real(false)?;
+    let tokens = Tokens::of(&ready(&data_dir(args.data_dir.as_deref(), &around)?)?);
+    match &args.command {
+        TokenCommand::New { name, scope } => {
+            let scopes: Vec<Scope> = scope
+                .iter()
+                .map(|scope| scope.parse())
+                .collect::<Result<_, String>>()
+                .map_err(|e| Problem::usage("bad_scope", e))?;
+            let scopes = if scopes.is_empty() { Scope::USUAL.to_vec() } else { scopes };
+            let token = tokens.make(name, &scopes)?;
+            if args.json {
+                present::json(&json!({"name": name, "scopes": scopes, "token": token}));
+            } else {
+                present::text(&format!("{token}\n"));
+                eprintln!("ringfence: keep it now; it is not shown again");
+            }
+        }
+        TokenCommand::Ls => {
+            let all = tokens.list()?;
+            if args.json {
+                let shown: Vec<Value> = all.iter().map(as_json).collect();
+                present::json(&shown);
+            } else {
+                present::text(&all.iter().fold(String::new(), line));
+            }
+        }
+        TokenCommand::Revoke { name } => tokens.revoke(name)?,
+    }
+    Ok(())
+}
+
+/// What may be known of a token.
+fn as_json(token: &Token) -> Value {
+    json!({
+        "name": token.name, "scopes": token.scopes,
+        "created_ms": token.created_ms, "revoked_ms": token.revoked_ms,
+    })
+}
+
+fn line(mut text: String, token: &Token) -> String {
+    let scopes: Vec<&str> = token.scopes.iter().map(|scope| scope.name()).collect();
+    let state = if token.revoked_ms.is_some() { "revoked" } else { "good" };
+    let _ = writeln!(text, "{:<24} {state:<8} {}", token.name, scopes.join(","));
+    text
+}

@@ -1,0 +1,181 @@
+//! How `ringfence serve` serves: flags, else the table `[serve]` of the policy file, else that of the user's file.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use ringfence_engine::admission::AdmissionSettings;
+use ringfence_server::http::{Limits, TlsFiles};
+use ringfence_spec::{ByteSize, Count, Problem, Span};
+
+use super::Surroundings;
+use super::layer::{AuditSwitch, read_table, text};
+use crate::cli::{PolicyFlags, ServiceFlags};
+
+/// The table's name.
+const TABLE: &str = "serve";
+
+/// Where to listen unless somebody says otherwise: this machine only.
+const LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7400);
+
+/// How to serve.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// Names to answer to.
+    pub(crate) allow_hosts: Vec<String>,
+    /// Certificate and key.
+    pub(crate) tls: Option<TlsFiles>,
+    /// Bounds of the service.
+    pub(crate) limits: Limits,
+    /// Who may run when.
+    pub(crate) admission: AdmissionSettings,
+}
+
+/// Reads how to serve.
+pub(crate) fn service(
+    flags: &ServiceFlags,
+    policy: &PolicyFlags,
+    around: &Surroundings,
+) -> Result<Service, Problem> {
+    let mut said = flags.clone();
+    let policy_file =
+        policy.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
+    let user = around.xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("config.toml"));
+    let files = policy_file.map(|file| around.cwd.join(file)).into_iter().chain(user);
+    for file in files {
+        let table = read_table(&file)?.and_then(|mut table| take_table(&mut table));
+        if let Some(table) = table {
+            fill(&mut said, table, &file)?;
+        }
+    }
+    decide(said, around)
+}
+
+/// Takes the table out of a file, where it stands among settings of runs.
+pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Table> {
+    match table.get(TABLE) {
+        Some(toml::Value::Table(_)) => match table.remove(TABLE) {
+            Some(toml::Value::Table(own)) => Some(own),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Fills what nobody has said yet with what a file says.
+fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), Problem> {
+    for (name, value) in table {
+        let wrong = |cause: &str| {
+            let shown = file.display();
+            Problem::usage(
+                "bad_value",
+                format!("`{name}` in `[{TABLE}]` of `{shown}` has a bad value"),
+            )
+            .cause(cause)
+        };
+        if name == "allow_host" {
+            let hosts = value.as_array().map(|hosts| hosts.iter().map(text).collect());
+            let hosts: Option<Vec<String>> = hosts.unwrap_or_else(|| text(&value).map(|h| vec![h]));
+            let hosts = hosts.ok_or_else(|| wrong("a list of names is expected"))?;
+            if said.allow_host.is_empty() {
+                said.allow_host = hosts;
+            }
+            continue;
+        }
+        let place = match name.as_str() {
+            "listen" => &mut said.listen,
+            "tls_cert" => &mut said.tls_cert,
+            "tls_key" => &mut said.tls_key,
+            "rate_per_minute" => &mut said.rate_per_minute,
+            "concurrent" => &mut said.concurrent,
+            "concurrent_per_client" => &mut said.concurrent_per_client,
+            "queue" => &mut said.queue,
+            "breakers" => &mut said.breakers,
+            "body" => &mut said.body,
+            "connections" => &mut said.connections,
+            "drain" => &mut said.drain,
+            _ => {
+                let shown = file.display();
+                return Err(Problem::usage(
+                    "unknown_key",
+                    format!("`{name}` in `[{TABLE}]` of `{shown}` is not a setting"),
+                )
+                .hint("its settings are the flags of `ringfence serve --help`, with underscores"));
+            }
+        };
+        let value = text(&value).ok_or_else(|| wrong("a text or a number is expected"))?;
+        place.get_or_insert(value);
+    }
+    Ok(())
+}
+
+fn decide(said: ServiceFlags, around: &Surroundings) -> Result<Service, Problem> {
+    let usual = AdmissionSettings::service();
+    let (bounds, body) = (Limits::default(), parse::<ByteSize>("body", said.body.as_deref())?);
+    let tls = match (said.tls_cert, said.tls_key) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => {
+            Some(TlsFiles { cert: around.cwd.join(cert), key: around.cwd.join(key) })
+        }
+        _ => {
+            return Err(Problem::usage("tls_files", "TLS needs both a certificate and its key")
+                .hint("set both `tls_cert` and `tls_key`"));
+        }
+    };
+    let breakers = parse::<AuditSwitch>("breakers", said.breakers.as_deref())?;
+    Ok(Service {
+        listen: parse("listen", said.listen.as_deref())?.unwrap_or(LISTEN),
+        allow_hosts: said.allow_host,
+        tls,
+        limits: Limits {
+            body_bytes_max: body.map_or(bounds.body_bytes_max, |size| {
+                usize::try_from(size.bytes()).unwrap_or(usize::MAX)
+            }),
+            connections_max: parse::<Count>("connections", said.connections.as_deref())?
+                .map_or(bounds.connections_max, |n| n.get() as usize),
+            drain: parse::<Span>("drain", said.drain.as_deref())?
+                .map_or(bounds.drain, |span| Duration::from_millis(span.millis())),
+        },
+        admission: AdmissionSettings {
+            rate_per_minute: match said.rate_per_minute {
+                None => usual.rate_per_minute,
+                said => bound("rate_per_minute", said.as_deref())?,
+            },
+            concurrent: match said.concurrent {
+                None => usual.concurrent,
+                said => bound("concurrent", said.as_deref())?.map(|n| n as usize),
+            },
+            concurrent_per_client: match said.concurrent_per_client {
+                None => usual.concurrent_per_client,
+                said => bound("concurrent_per_client", said.as_deref())?.map(|n| n as usize),
+            },
+            queue: match said.queue {
+                None => usual.queue,
+                said => bound("queue", said.as_deref())?.map(|n| n as usize),
+            },
+            breakers: breakers.map_or(usual.breakers, |switch| switch == AuditSwitch::On),
+        },
+    })
+}
+
+/// A number, or `off` for none.
+fn bound(name: &str, text: Option<&str>) -> Result<Option<u32>, Problem> {
+    match text {
+        Some("off") => Ok(None),
+        text => parse::<Count>(name, text).map(|count| count.map(Count::get)),
+    }
+}
+
+fn parse<T: FromStr>(name: &str, text: Option<&str>) -> Result<Option<T>, Problem>
+where
+    T::Err: std::fmt::Display,
+{
+    let Some(text) = text else { return Ok(None) };
+    text.parse().map(Some).map_err(|e: T::Err| {
+        Problem::usage("bad_value", format!("`{name}` cannot be `{text}`")).cause(e)
+    })
+}

@@ -1,0 +1,288 @@
+//! Who is let in: hosts, origins, tokens, scopes, and what a service refuses to be.
+
+use serde_json::json;
+
+use super::client::{Client, Headers, Server};
+use crate::support::World;
+
+/// Makes a token.
+fn token(world: &World, name: &str, scopes: &[&str]) -> String {
+    let scopes: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
+    let ran = world.ringfence(&[&["token", "new", "--name", name], &scopes[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ran.stdout.trim().to_owned()
+}
+
+#[test]
+fn every_route_looks_at_host_and_origin() {
+    let world = World::new();
+    let server = Server::with(&world, &[]);
+    let own = format!("http://{}", server.address);
+    let rows: &[(Headers<'_>, u16)] = &[
+        (&[], 200),
+        (&[("Host", "localhost")], 200),
+        (&[("Host", "[::1]:80")], 200),
+        (&[("Origin", &own)], 200),
+        (&[("Host", "evil.example")], 403),
+        (&[("Host", "evil.example:7400")], 403),
+        (&[("Host", "127.0.0.1.evil.example")], 403),
+        (&[("Origin", "http://evil.example")], 403),
+        (&[("Origin", "null")], 403),
+        (&[("Origin", "http://localhost:1")], 403),
+        (&[("Host", "evil.example"), ("Origin", "http://evil.example")], 403),
+        (&[("Host", "localhost"), ("X-Forwarded-Host", "evil.example")], 200),
+    ];
+    for path in ["/healthz", "/readyz", "/metrics", "/api/v1/openapi.json", "/api/v1/sessions"] {
+        for (headers, status) in rows {
+            let answer = server.client().send("GET", path, headers, b"");
+            assert_eq!(answer.status, *status, "{path} {headers:?}: {}", answer.text());
+        }
+    }
+    for path in ["/mcp", "/api/v1/runs", "/nothing"] {
+        let evil = [("Origin", "http://evil.example"), ("Content-Type", "application/json")];
+        let answer = server.client().send("POST", path, &evil, b"{\"code\": \"1\"}");
+        assert_eq!((answer.status, answer.code().as_str()), (403, "origin_refused"), "{path}");
+    }
+    let target = "http://evil.example/healthz";
+    assert_eq!(server.client().send("GET", target, &[("Host", "localhost")], b"").status, 400);
+}
+
+#[test]
+fn with_tokens_nobody_is_let_in_without_one() {
+    let world = World::new();
+    let ada = token(&world, "ada", &[]);
+    assert!(ada.starts_with("rf_") && ada.len() == 46, "{ada}");
+    let server = Server::new(&world);
+    let run = json!({"command": "true"});
+    let refused = |client: &mut Client| {
+        let answer = client.post("/api/v1/runs", &run);
+        assert_eq!((answer.status, answer.code().as_str()), (401, "token_unknown"));
+        assert!(answer.header("www-authenticate").unwrap().starts_with("Bearer"));
+        for path in ["/mcp", "/metrics", "/api/v1/openapi.json", "/api/v1/nothing", "/"] {
+            assert_eq!(client.get(path).status, 401, "{path}");
+        }
+        assert_eq!(client.get("/healthz").status, 200);
+        assert_eq!(client.get("/readyz").status, 200);
+    };
+    refused(&mut server.client());
+    for wrong in ["", "x", "rf_", &ada[..45], &format!("{ada}A"), &ada.to_lowercase()] {
+        refused(&mut server.client().token(wrong));
+    }
+    for header in [format!("Basic {ada}"), ada.clone(), format!("Bearer{ada}")] {
+        let answer =
+            server.client().send("GET", "/api/v1/runs", &[("Authorization", &header)], b"");
+        assert_eq!(answer.status, 401, "{header}");
+    }
+    let header = format!("bearer {ada}");
+    let both = [("Authorization", header.as_str()), ("Authorization", "Bearer x")];
+    assert_eq!(server.client().send("GET", "/api/v1/runs", &both, b"").status, 401);
+    assert_eq!(server.client().send("GET", "/api/v1/runs", &both[..1], b"").status, 200);
+
+    let mut client = server.client().token(&ada);
+    assert_eq!(client.post("/api/v1/runs", &run).status, 200);
+    let bob = token(&world, "bob", &["run"]);
+    let mut other = server.client().token(&bob);
+    assert_eq!(other.post("/api/v1/runs", &run).status, 200);
+    // Also on a connection that was let in before.
+    assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+    refused(&mut client);
+    assert_eq!(other.post("/api/v1/runs", &run).status, 200);
+    assert_eq!(world.ringfence(&["token", "revoke", "bob"]).code, 0);
+    refused(&mut other);
+    refused(&mut server.client());
+
+    let listed = world.ringfence(&["token", "ls"]).stdout;
+    assert!(
+        listed.contains("ada") && listed.contains("revoked") && !listed.contains(&ada),
+        "{listed}"
+    );
+    let written =
+        std::fs::read_to_string(world.root().join("state/ringfence/tokens.json")).unwrap();
+    assert!(!written.contains(&ada) && !written.contains(&bob));
+}
+
+#[test]
+fn a_revoked_clients_runs_end() {
+    let world = World::new();
+    let ada = token(&world, "ada", &[]);
+    let server = Server::new(&world);
+    let markers = [(); 3].map(|()| super::end::marker());
+    let asked = json!({"command": super::end::tree(&markers[0]), "background": true});
+    assert_eq!(server.client().token(&ada).post("/api/v1/runs", &asked).status, 202);
+    let mut stateless = server.client().token(&ada);
+    let asked = json!({"command": super::end::tree(&markers[1])});
+    super::mcp::begin_call(&mut stateless, "run_command", &asked);
+    let mut remembered = server.client().token(&ada);
+    let asked = json!({"command": super::end::tree(&markers[2])});
+    super::mcp::begin_remembered_call(&mut remembered, "run_command", &asked);
+    for marker in &markers {
+        super::end::runs(marker);
+    }
+    assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+    for marker in &markers {
+        super::end::gone_within(marker, std::time::Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn a_token_is_good_for_its_scopes() {
+    let world = World::new();
+    let routes = [
+        ("POST", "/api/v1/runs", "run"),
+        ("GET", "/api/v1/runs", "run"),
+        ("GET", "/api/v1/runs/x", "run"),
+        ("DELETE", "/api/v1/runs/x", "run"),
+        ("GET", "/api/v1/sessions", "sessions"),
+        ("POST", "/api/v1/sessions", "sessions"),
+        ("GET", "/api/v1/sessions/x", "sessions"),
+        ("DELETE", "/api/v1/sessions/x", "sessions"),
+        ("POST", "/api/v1/sessions/x/fork", "sessions"),
+        ("GET", "/api/v1/sessions/x/files", "files"),
+        ("GET", "/api/v1/sessions/x/files/a", "files"),
+        ("PUT", "/api/v1/sessions/x/files/a", "files"),
+        ("DELETE", "/api/v1/sessions/x/files/a", "files"),
+        ("GET", "/api/v1/audit", "audit"),
+        ("GET", "/api/v1/sessions/x/audit", "audit"),
+        ("GET", "/api/v1/policy", "admin"),
+        ("GET", "/api/v1/doctor", "admin"),
+        ("GET", "/metrics", "admin"),
+    ];
+    let scopes = ["run", "files", "sessions", "audit", "admin"];
+    let tokens: Vec<String> = scopes.iter().map(|scope| token(&world, scope, &[scope])).collect();
+    let server = Server::new(&world);
+    for (scope, token) in scopes.iter().zip(&tokens) {
+        for (method, path, needed) in routes {
+            let answer = server.client().token(token).send(method, path, &[], b"");
+            let refused = answer.status == 403;
+            assert_eq!(refused, needed != *scope, "{scope}: {method} {path} {}", answer.text());
+            if refused {
+                assert_eq!(answer.code(), "scope_missing");
+            }
+        }
+        assert_eq!(
+            server.client().token(token).send("POST", "/mcp", &[], b"{}").status,
+            403,
+            "{scope}"
+        );
+    }
+    let wrong = world.ringfence(&["token", "new", "--name", "x", "--scope", "everything"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stderr);
+}
+
+#[test]
+fn what_is_anothers_is_not_there() {
+    let world = World::new();
+    let all = ["run", "files", "sessions", "audit"];
+    let (ada, bob) = (token(&world, "ada", &all), token(&world, "bob", &all));
+    let root = token(&world, "root", &["audit", "admin"]);
+    let server = Server::new(&world);
+    let mut ada = server.client().token(&ada);
+    let mut bob = server.client().token(&bob);
+    let id = ada.post("/api/v1/sessions", &json!({})).json()["id"].as_str().unwrap().to_owned();
+    let run = ada.post("/api/v1/runs", &json!({"command": "true", "session": id})).json();
+    let run = run["run_id"].as_str().unwrap().to_owned();
+    let never = "0123456789abcdef0123456789abcdef";
+    let rows = [
+        ("GET", "/api/v1/runs/{}", run.as_str()),
+        ("DELETE", "/api/v1/runs/{}", &run),
+        ("GET", "/api/v1/sessions/{}", &id),
+        ("DELETE", "/api/v1/sessions/{}", &id),
+        ("POST", "/api/v1/sessions/{}/fork", &id),
+        ("GET", "/api/v1/sessions/{}/files", &id),
+        ("GET", "/api/v1/sessions/{}/files/a", &id),
+        ("PUT", "/api/v1/sessions/{}/files/a", &id),
+        ("DELETE", "/api/v1/sessions/{}/files/a", &id),
+        ("GET", "/api/v1/sessions/{}/audit", &id),
+    ];
+    for (method, path, id) in rows {
+        let theirs = bob.send(method, &path.replace("{}", id), &[], b"");
+        let nobodys = bob.send(method, &path.replace("{}", never), &[], b"");
+        assert_eq!((theirs.status, theirs.text()), (404, nobodys.text()), "{method} {path}");
+    }
+    assert_eq!(
+        bob.post("/api/v1/runs", &json!({"command": "true", "session": id})).code(),
+        "session_unknown"
+    );
+    assert_eq!(ada.get(&format!("/api/v1/sessions/{id}")).status, 200);
+
+    let clients = |page: serde_json::Value| {
+        let mut clients: Vec<String> = page["records"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|record| record["client"].as_str().map(str::to_owned))
+            .collect();
+        clients.sort();
+        clients.dedup();
+        clients
+    };
+    assert_eq!(clients(bob.get("/api/v1/audit?limit=200").json()), ["bob"]);
+    assert_eq!(bob.get("/api/v1/audit?client=ada").code(), "scope_missing");
+    let mut root = server.client().token(&root);
+    assert_eq!(clients(root.get("/api/v1/audit?limit=200").json()), ["ada", "bob"]);
+    assert_eq!(clients(root.get("/api/v1/audit?limit=200&client=ada").json()), ["ada"]);
+}
+
+#[test]
+fn a_service_for_others_needs_a_name_and_a_token() {
+    let world = World::new();
+    let check = |flags: &[&str]| world.ringfence(&[&["serve", "--check"], flags].concat());
+    let here = check(&[]);
+    assert_eq!(here.code, 0, "{}", here.stderr);
+    assert!(here.stdout.contains("http://127.0.0.1:7400") && here.stdout.contains("`local`"));
+    let rows: &[(&[&str], &str)] = &[
+        (&["--listen", "0.0.0.0:0"], "`--allow-host`"),
+        (&["--listen", "[::]:0"], "`--allow-host`"),
+        (&["--listen", "0.0.0.0:0", "--allow-host", "tools.example.org"], "`ringfence token new"),
+        (&["--allow-host", "tools.example.org"], "`ringfence token new"),
+        (&["--listen", "localhost"], "`listen`"),
+        (&["--allow-host", "http://x"], "is not the name"),
+        (&["--tls-cert", "/nope"], "both"),
+        (&["--tls-cert", "/nope", "--tls-key", "/nope"], "`/nope`"),
+        (&["--drain", "0s"], "`drain`"),
+        (&["--rate-per-minute", "0"], "`rate_per_minute`"),
+    ];
+    for (flags, said) in rows {
+        let ran = check(flags);
+        assert_eq!(ran.code, 2, "{flags:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{flags:?}: {}", ran.stderr);
+        assert!(ran.stdout.is_empty());
+    }
+    // The hints, followed.
+    let ada = token(&world, "ada", &[]);
+    let flags = ["--listen", "0.0.0.0:0", "--allow-host", "tools.example.org"];
+    let ran = check(&flags);
+    assert!(ran.code == 0 && ran.stdout.contains("tools.example.org"), "{}", ran.stderr);
+    let server = Server::with(&world, &flags);
+    let mut client = server.client().token(&ada);
+    let named = [("Host", "tools.example.org"), ("Origin", "https://tools.example.org")];
+    assert_eq!(client.send("GET", "/api/v1/runs", &named, b"").status, 200);
+    let other = [("Host", "other.example.org")];
+    assert_eq!(client.send("GET", "/api/v1/runs", &other, b"").status, 403);
+    // All of them revoked: the service does not open again.
+    world.ringfence(&["token", "revoke", "ada"]);
+    assert_eq!(client.send("GET", "/api/v1/runs", &named, b"").status, 401);
+    assert_eq!(check(&flags).code, 2);
+}
+
+#[test]
+fn a_settings_file_says_how_to_serve() {
+    let world = World::new();
+    let file = world.write(
+        "home/.config/ringfence/config.toml",
+        "timeout = \"9s\"\n[serve]\nlisten = \"127.0.0.1:7999\"\nbody = \"2M\"\nrate_per_minute = \"off\"\n",
+    );
+    let ran = world.ringfence(&["serve", "--check"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stdout.contains("127.0.0.1:7999") && ran.stdout.contains("2097152 bytes"),
+        "{}",
+        ran.stdout
+    );
+    let ran = world.ringfence(&["serve", "--check", "--listen", "127.0.0.1:7998"]);
+    assert!(ran.stdout.contains("127.0.0.1:7998"), "{}", ran.stdout);
+    assert_eq!(world.ringfence(&["run", "--", "true"]).code, 0);
+    std::fs::write(&file, "[serve]\nlisten_on = \"x\"\n").unwrap();
+    let ran = world.ringfence(&["serve", "--check"]);
+    assert!(ran.code == 2 && ran.stderr.contains("`listen_on`"), "{}", ran.stderr);
+}

@@ -1,0 +1,155 @@
+//! How runs and servers end: with their clients, by a signal, by being killed. Nothing is left.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::client::{Server, until};
+use crate::support::World;
+
+/// What a run is known by.
+pub(super) fn marker() -> String {
+    static N: AtomicUsize = AtomicUsize::new(0);
+    format!("1001.{:06}{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A command that goes on for long, as a tree of processes.
+pub(super) fn tree(marker: &str) -> String {
+    format!("(setsid sleep {marker} | sleep {marker}) & sleep {marker}")
+}
+
+/// Waits until it runs.
+pub(super) fn runs(marker: &str) {
+    until(Duration::from_secs(30), || n_processes(marker) == 3);
+}
+
+/// Makes sure that nothing is left of it.
+pub(super) fn gone_within(marker: &str, most: Duration) {
+    until(most, || n_processes(marker) == 0);
+}
+
+fn n_processes(marker: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.starts_with("sleep ") && line.contains(marker))
+        .count()
+}
+
+#[test]
+fn a_client_that_leaves_ends_its_run() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let marker = marker();
+    let mut client = server.client();
+    let asked = json!({"command": tree(&marker)}).to_string();
+    client.begin("POST", "/api/v1/runs", &[("Content-Type", "application/json")], asked.as_bytes());
+    runs(&marker);
+    drop(client);
+    gone_within(&marker, Duration::from_secs(1));
+    until(Duration::from_secs(5), || {
+        let killed = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]).json();
+        killed["records"].as_array().unwrap().len() == 1
+    });
+    assert_eq!(server.run(&json!({"command": "true"})).status, 200);
+}
+
+#[test]
+fn a_server_that_drains_takes_no_new_work_and_answers_what_it_has() {
+    let world = World::new();
+    let mut server = Server::new(&world);
+    let mut client = server.client();
+    let asked = json!({"command": "touch up; sleep 2; echo answered"}).to_string();
+    client.begin("POST", "/api/v1/runs", &[("Content-Type", "application/json")], asked.as_bytes());
+    until(Duration::from_secs(30), || world.work().join("up").exists());
+    let mut other = server.client();
+    assert_eq!(other.get("/readyz").status, 200);
+    server.signal(Signal::TERM);
+    until(Duration::from_secs(1), || server.get("/readyz").status == 503);
+    assert_eq!(other.get("/readyz").code(), "draining");
+    assert_eq!(other.get("/healthz").status, 200);
+    let refused = server.run(&json!({"command": "true"}));
+    assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
+    assert!(refused.header("retry-after").is_some());
+    let answer = client.answer();
+    assert_eq!((answer.status, answer.json()["stdout"].as_str()), (200, Some("answered\n")));
+    let (status, took, said) = server.end();
+    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+    assert!(!said.contains("cancelled"), "{said}");
+}
+
+#[test]
+fn a_server_that_has_drained_long_enough_cancels_the_rest() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let world = World::new();
+        let mut server = Server::with(&world, &["--drain", "500ms"]);
+        let marker = marker();
+        let asked = json!({"command": tree(&marker), "background": true});
+        assert_eq!(server.run(&asked).status, 202);
+        runs(&marker);
+        let began = Instant::now();
+        server.signal(signal);
+        let (status, _, said) = server.end();
+        let took = began.elapsed();
+        assert!(status.success() && took > Duration::from_millis(500), "{status}: {said}");
+        assert!(took < Duration::from_secs(3), "{took:?}: {said}");
+        gone_within(&marker, Duration::from_millis(500));
+        let killed = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]).json();
+        assert_eq!(killed["records"].as_array().unwrap().len(), 1, "{killed}");
+    }
+}
+
+#[test]
+fn a_run_over_mcp_ends_with_the_server() {
+    let world = World::new();
+    let mut server = Server::with(&world, &["--drain", "500ms"]);
+    let marker = marker();
+    let mut client = server.client();
+    super::mcp::begin_call(&mut client, "run_command", &json!({"command": tree(&marker)}));
+    runs(&marker);
+    server.signal(Signal::TERM);
+    let (status, took, said) = server.end();
+    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+    gone_within(&marker, Duration::from_millis(500));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let world = World::new();
+    let mut server = Server::with(&world, &["--drain", "10m"]);
+    let marker = marker();
+    assert_eq!(server.run(&json!({"command": tree(&marker), "background": true})).status, 202);
+    runs(&marker);
+    server.signal(Signal::TERM);
+    until(Duration::from_secs(5), || server.get("/readyz").status == 503);
+    server.signal(Signal::TERM);
+    let (status, took, said) = server.end();
+    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+    gone_within(&marker, Duration::from_millis(500));
+}
+
+#[test]
+fn an_idle_server_ends_at_once() {
+    let world = World::new();
+    let mut server = Server::new(&world);
+    let idle: Vec<_> = (0..50).map(|_| server.connect()).collect();
+    let mut kept = server.client();
+    assert_eq!(kept.get("/healthz").status, 200);
+    server.signal(Signal::TERM);
+    let (status, took, said) = server.end();
+    assert!(status.success() && took < Duration::from_secs(2), "{status} after {took:?}: {said}");
+    drop(idle);
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_no_run() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let marker = marker();
+    assert_eq!(server.run(&json!({"command": tree(&marker), "background": true})).status, 202);
+    runs(&marker);
+    server.signal(Signal::KILL);
+    gone_within(&marker, Duration::from_secs(1));
+}

@@ -1,0 +1,217 @@
+//! MCP at `/mcp`: clients of the stateless protocol and those that shake hands.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::client::{Answer, Client, Headers, Server};
+use crate::support::{World, have};
+
+const BOTH: (&str, &str) = ("Accept", "application/json, text/event-stream");
+const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// Calls a tool by the stateless protocol, and returns its result.
+pub(super) fn call(client: &mut Client, tool: &str, arguments: &Value) -> Value {
+    let answer =
+        stateless(client, "tools/call", tool, &json!({"name": tool, "arguments": arguments}));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["result"].clone()
+}
+
+/// Calls a tool and does not wait.
+pub(super) fn begin_call(client: &mut Client, tool: &str, arguments: &Value) {
+    let params = json!({"name": tool, "arguments": arguments});
+    begin_stateless(client, "tools/call", tool, &params);
+}
+
+fn stateless(client: &mut Client, method: &str, name: &str, params: &Value) -> Answer {
+    begin_stateless(client, method, name, params);
+    client.answer()
+}
+
+fn begin_stateless(client: &mut Client, method: &str, name: &str, params: &Value) {
+    let mut params = params.clone();
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let mut headers =
+        vec![BOTH, JSON, ("Mcp-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
+    if !name.is_empty() {
+        headers.push(("Mcp-Name", name));
+    }
+    client.begin("POST", "/mcp", &headers, message.to_string().as_bytes());
+}
+
+/// The message in an answer that is a stream.
+fn event(answer: &Answer) -> Value {
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
+    let text = answer.text();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).find(|d| !d.is_empty());
+    serde_json::from_str(data.unwrap_or_else(|| panic!("no message: {text}"))).unwrap()
+}
+
+#[test]
+fn a_client_of_the_stateless_protocol_is_served() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let server = Server::new(&world);
+    let mut client = server.client();
+    let listed = stateless(&mut client, "tools/list", "", &json!({})).json();
+    assert!(listed["result"]["tools"].as_array().unwrap().len() >= 7, "{listed}");
+    let made = call(&mut client, "session", &json!({"action": "create"}));
+    let id = made["structuredContent"]["session_id"].as_str().unwrap().to_owned();
+    call(&mut client, "execute_code", &json!({"code": "x = 41", "session": id}));
+    // Nothing hangs on a connection.
+    let shown =
+        call(&mut server.client(), "execute_code", &json!({"code": "x + 1", "session": id}));
+    assert_eq!(shown["structuredContent"]["value"], "42", "{shown}");
+    // REST and MCP are two faces of the same client.
+    assert_eq!(server.run(&json!({"code": "x", "session": id})).json()["value"], "41");
+}
+
+/// Shakes hands, and returns the id that the server remembers the client by.
+fn shake_hands(client: &mut Client, version: &str) -> String {
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let answer = client.send("POST", "/mcp", &[BOTH, JSON], hello.to_string().as_bytes());
+    assert_eq!(event(&answer)["result"]["protocolVersion"], version);
+    let id = answer.header("mcp-session-id").unwrap().to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(known(client, &id, "POST", version, &ready).status, 202);
+    id
+}
+
+/// Sends a message of a client that is remembered.
+fn known(client: &mut Client, id: &str, method: &str, version: &str, message: &Value) -> Answer {
+    begin_known(client, id, method, version, message);
+    client.answer()
+}
+
+fn begin_known(client: &mut Client, id: &str, method: &str, version: &str, message: &Value) {
+    let headers = [BOTH, JSON, ("Mcp-Session-Id", id), ("Mcp-Protocol-Version", version)];
+    client.begin(method, "/mcp", &headers, message.to_string().as_bytes());
+}
+
+/// Shakes hands, calls a tool and does not wait.
+pub(super) fn begin_remembered_call(client: &mut Client, tool: &str, arguments: &Value) {
+    let version = "2025-11-25";
+    let id = shake_hands(client, version);
+    let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments}});
+    begin_known(client, &id, "POST", version, &asked);
+}
+
+#[test]
+fn a_client_that_shakes_hands_is_served() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let server = Server::new(&world);
+    let mut client = server.client();
+    for version in ["2025-11-25", "2025-06-18"] {
+        let id = shake_hands(&mut client, version);
+        let asked = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {"name": "execute_code", "arguments": {"code": "6 * 7"}}});
+        let answer = known(&mut client, &id, "POST", version, &asked);
+        assert_eq!(event(&answer)["result"]["structuredContent"]["value"], "42");
+        assert_eq!(known(&mut client, &id, "DELETE", version, &json!({})).status, 204);
+        assert_eq!(known(&mut client, &id, "POST", version, &asked).status, 404);
+    }
+}
+
+#[test]
+fn a_client_that_shook_hands_cancels_with_a_notification() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let version = "2025-11-25";
+    let (mut client, mut waiting) = (server.client(), server.client());
+    let id = shake_hands(&mut client, version);
+    let marker = super::end::marker();
+    let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
+        "params": {"name": "run_command", "arguments": {"command": super::end::tree(&marker)}}});
+    begin_known(&mut waiting, &id, "POST", version, &asked);
+    super::end::runs(&marker);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 7, "reason": "enough"}});
+    assert_eq!(known(&mut client, &id, "POST", version, &cancel).status, 202);
+    super::end::gone_within(&marker, Duration::from_secs(1));
+}
+
+#[test]
+fn a_handle_of_another_client_is_nothing() {
+    let world = World::new();
+    let tokens =
+        ["ada", "bob"].map(|name| world.ringfence(&["token", "new", "--name", name]).stdout);
+    let server = Server::new(&world);
+    let version = "2025-11-25";
+    let mut ada = server.client().token(&tokens[0]);
+    let id = shake_hands(&mut ada, version);
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    assert_eq!(known(&mut ada, &id, "POST", version, &ping).status, 200);
+    let mut bob = server.client().token(&tokens[1]);
+    assert_eq!(known(&mut bob, &id, "POST", version, &ping).status, 404);
+    assert_eq!(known(&mut ada, &id, "POST", version, &ping).status, 200);
+}
+
+#[test]
+fn handshakes_are_a_bounded_number() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let server = Server::new(&world);
+    let mut client = server.client();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    for n in 0..70 {
+        let answer = client.send("POST", "/mcp", &[BOTH, JSON], hello.to_string().as_bytes());
+        assert_eq!(answer.status, if n < 64 { 200 } else { 429 }, "{n}: {}", answer.text());
+    }
+    call(&mut client, "execute_code", &json!({"code": "1"}));
+}
+
+#[test]
+fn a_closed_stream_ends_its_run() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let marker = super::end::marker();
+    let mut client = server.client();
+    begin_call(&mut client, "run_command", &json!({"command": super::end::tree(&marker)}));
+    super::end::runs(&marker);
+    drop(client);
+    super::end::gone_within(&marker, Duration::from_secs(1));
+}
+
+#[test]
+fn what_is_no_message_is_refused() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let rows: &[(Headers<'_>, &str, u16)] = &[
+        (&[BOTH, JSON], "{", 400),
+        (&[BOTH, JSON], "", 400),
+        (&[BOTH, JSON], "[]", 400),
+        (&[BOTH, JSON], "{\"jsonrpc\": \"2.0\"}", 400),
+        (&[JSON], "{}", 406),
+        (&[BOTH], "{}", 415),
+        (
+            &[BOTH, JSON, ("Mcp-Session-Id", "x")],
+            "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"ping\"}",
+            404,
+        ),
+    ];
+    for (headers, body, status) in rows {
+        let answer = server.client().send("POST", "/mcp", headers, body.as_bytes());
+        assert_eq!(answer.status, *status, "{body}: {}", answer.text());
+    }
+    let large = vec![b'x'; 5 << 20];
+    let mut client = server.client();
+    let length = large.len().to_string();
+    client.begin("POST", "/mcp", &[BOTH, JSON, ("Content-Length", &length)], b"");
+    assert_eq!(client.answer().status, 413);
+}

@@ -1,0 +1,10 @@
+//! `ringfence serve` as its clients meet it: REST, MCP, tokens, and everything a peer can do wrong.
+
+mod client;
+mod door;
+mod end;
+mod hostile;
+mod mcp;
+mod parity;
+mod rest;
+mod tls;

@@ -1,0 +1,66 @@
+//! TLS by certificate and key in files. Both are of this test alone: they vouch for nothing but `localhost`.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::client::Server;
+use crate::support::World;
+
+const CERT: &str = include_str!("tls/cert.pem");
+const KEY: &str = include_str!("tls/key.pem");
+
+fn server(world: &World) -> Server {
+    let (cert, key) = (world.write("cert.pem", CERT), world.write("key.pem", KEY));
+    let flags = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    Server::with(world, &flags)
+}
+
+#[test]
+fn a_client_that_trusts_the_certificate_is_served() {
+    let world = World::new();
+    let server = server(&world);
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(CERT.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    let mut stream = StreamOwned::new(client, server.connect());
+    let body = r#"{"command": "echo $((6 * 7))"}"#;
+    let request = format!(
+        "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("HTTP/1.1 200") && said.contains("\"stdout\":\"42\\n\""), "{said}");
+}
+
+#[test]
+fn who_does_not_speak_tls_is_not_answered() {
+    let world = World::new();
+    let server = server(&world);
+    let mut stream: TcpStream = server.connect();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    assert!(!said.starts_with(b"HTTP/"), "{said:?}");
+}
+
+#[test]
+fn a_key_of_another_certificate_is_found_before_anybody_asks() {
+    let world = World::new();
+    let (cert, key) = (world.write("cert.pem", CERT), world.write("key.pem", CERT));
+    let flags = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let ran = world.ringfence(&[&["serve", "--check"], &flags[..]].concat());
+    assert!(ran.code == 2 && ran.stderr.contains("key.pem"), "{}", ran.stderr);
+}
