@@ -1,6 +1,7 @@
 //! Goes through texts line by line and keeps what matches, until it has enough of anything: matches, bytes or time.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,24 @@ impl Default for Bounds {
     }
 }
 
+/// Lines that match, at most, whoever asks.
+const MATCHES_MAX: usize = 200;
+
+/// Lines before and after each, at most.
+const CONTEXT_MAX: usize = 5;
+
+impl Bounds {
+    /// What somebody may ask for, who is not trusted with more.
+    pub fn asked(matches: Option<usize>, context_lines: Option<usize>) -> Self {
+        let usual = Self::default();
+        Self {
+            matches_max: matches.unwrap_or(usual.matches_max).clamp(1, MATCHES_MAX),
+            context_lines: context_lines.unwrap_or(0).min(CONTEXT_MAX),
+            ..usual
+        }
+    }
+}
+
 /// A line that matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {
@@ -74,6 +93,23 @@ pub struct Found {
     pub n_skipped: u64,
     /// The bound that ended the search before everything was searched.
     pub cut: Option<Cut>,
+}
+
+/// Matches as grep prints them.
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for hit in &self.matches {
+            let first = hit.line.saturating_sub(hit.before.len() as u64);
+            for (line, before) in (first..).zip(&hit.before) {
+                writeln!(f, "{}-{line}-{before}", hit.path)?;
+            }
+            writeln!(f, "{}:{}:{}", hit.path, hit.line, hit.text)?;
+            for (line, after) in (hit.line + 1..).zip(&hit.after) {
+                writeln!(f, "{}-{line}-{after}", hit.path)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A bound that was met.

@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Policy(PolicyArgs),
     /// Workspaces that outlive a command: new, ls, show, fork, rm, gc
     Session(SessionArgs),
+    /// Find lines of a session's files by a regular expression
+    Grep(GrepArgs),
     /// What was written down of every run: ls, show, tail, verify, export, report
     Audit(AuditArgs),
     /// Offer the fence to an agent: MCP over stdin and stdout
@@ -72,6 +74,39 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GrepArgs {
+    /// The session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: String,
+    /// The pattern is a text, not an expression
+    #[arg(short = 'F', long)]
+    pub(crate) literal: bool,
+    /// Large and small letters are the same
+    #[arg(short, long)]
+    pub(crate) ignore_case: bool,
+    /// Only these files, such as `*.py`
+    #[arg(short, long, value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
+    /// Lines around each match, 5 at most
+    #[arg(short = 'C', long, value_name = "N")]
+    pub(crate) context: Option<usize>,
+    /// Matches, 200 at most
+    #[arg(short, long, value_name = "N")]
+    pub(crate) max_count: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// What to look for
+    pub(crate) pattern: String,
+    /// A file or directory below the workspace
+    #[arg(default_value = ".")]
+    pub(crate) path: OsString,
 }
 
 #[derive(Debug, Args)]

@@ -31,12 +31,6 @@ const READ_BYTES_MAX: u64 = 60_000;
 /// Entries of a directory in one answer.
 const ENTRIES_MAX: usize = 500;
 
-/// Lines that match in one answer, at most.
-const MATCHES_MAX: usize = 200;
-
-/// Lines before and after each, at most.
-const CONTEXT_MAX: usize = 5;
-
 /// Characters of a listing as text; the data has all of it.
 const LISTING_CHARS_MAX: usize = 8_000;
 
@@ -248,16 +242,11 @@ impl McpServer {
     async fn grep(&self, arguments: JsonObject) -> Answered {
         let Grep { session, pattern, path, glob, literal, ignore_case, context, limit } =
             arguments::read("grep", arguments)?;
-        let bounds = GrepBounds::default();
         let query = GrepQuery {
             pattern,
             style: PatternStyle { literal, ignore_case },
             glob,
-            bounds: GrepBounds {
-                matches_max: limit.unwrap_or(bounds.matches_max).clamp(1, MATCHES_MAX),
-                context_lines: context.unwrap_or(0).min(CONTEXT_MAX),
-                ..bounds
-            },
+            bounds: GrepBounds::asked(limit, context),
         };
         let found = self.engine.file_grep(&self.client, &session, path.into(), query).await?;
         let mut text = lines(&found);
@@ -328,19 +317,9 @@ impl McpServer {
     }
 }
 
-/// Matches as grep prints them.
+/// Matches as grep prints them, and what ended the search.
 fn lines(found: &Grepped) -> String {
-    let mut text = String::new();
-    for hit in &found.matches {
-        let first = hit.line - (hit.before.len() as u64).min(hit.line);
-        for (line, before) in (first..).zip(&hit.before) {
-            let _ = writeln!(text, "{}-{line}-{before}", hit.path);
-        }
-        let _ = writeln!(text, "{}:{}:{}", hit.path, hit.line, hit.text);
-        for (line, after) in (hit.line + 1..).zip(&hit.after) {
-            let _ = writeln!(text, "{}-{line}-{after}", hit.path);
-        }
-    }
+    let mut text = found.to_string();
     if text.is_empty() {
         let _ = writeln!(text, "no match in {} files", found.n_files);
     }

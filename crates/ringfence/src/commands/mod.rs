@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod exec;
 mod explain;
+mod grep;
 mod hook;
 mod init;
 mod mcp;
@@ -50,6 +51,7 @@ pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitC
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Policy(args) => policy::policy(args),
         Command::Session(args) => session::session(&args),
+        Command::Grep(args) => grep::grep(&args),
         Command::Audit(args) => audit::audit(&args),
         Command::Mcp(args) => mcp::mcp(&args),
         Command::Serve(args) => serve::serve(&args),

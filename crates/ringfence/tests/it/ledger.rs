@@ -150,6 +150,17 @@ fn a_session_outlives_the_command_that_made_it() {
     let shown = ringfence(&world, &["session", "show", &id]).json();
     let file = std::path::Path::new(shown["workspace"].as_str().unwrap()).join("note");
     assert_eq!(std::fs::read_to_string(file).unwrap(), "kept");
+    std::fs::write(
+        std::path::Path::new(shown["workspace"].as_str().unwrap()).join("notes"),
+        "one\nTwo\n",
+    )
+    .unwrap();
+    let found = ringfence(&world, &["grep", "--session", &id, "-i", "-C", "1", "two"]);
+    assert_eq!((found.code, found.stdout.as_str()), (0, "notes-1-one\nnotes:2:Two\n"));
+    assert_eq!(ringfence(&world, &["grep", "--session", &id, "three"]).code, 1);
+    assert_eq!(ringfence(&world, &["grep", "--session", &id, "("]).code, 2);
+    let rows = ringfence(&world, &["audit", "ls", "--json", "--tool", "grep"]).stdout;
+    assert!(rows.contains("two in ."), "a search is written down: {rows}");
     let copy = ringfence(&world, &["session", "fork", &id]).stdout.trim().to_owned();
     assert_eq!(repl(&copy, "open('note').read()\n\n").stdout, "'kept'\n");
     assert_eq!(ringfence(&world, &["session", "ls"]).stdout.lines().count(), 2);

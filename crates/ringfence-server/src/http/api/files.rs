@@ -6,7 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use ringfence_engine::files::{ContentKind, Depth, LIST_ENTRIES_MAX, Parents, WriteOptions};
+use ringfence_engine::files::{
+    ContentKind, Depth, GrepBounds, GrepQuery, LIST_ENTRIES_MAX, Parents, PatternStyle,
+    WriteOptions,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -38,6 +41,29 @@ pub(super) struct HowMuch {
     /// Delete a directory with all that is in it.
     #[serde(default)]
     recursive: bool,
+}
+
+/// What to look for, and where.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Search {
+    /// A regular expression in Rust's syntax.
+    pattern: String,
+    /// A file or directory below the workspace; all of it if not said.
+    path: Option<String>,
+    /// Only these files, such as `*.py` or `src/**/*.rs`.
+    glob: Option<String>,
+    /// The pattern is a text, not an expression.
+    #[serde(default)]
+    literal: bool,
+    /// Large and small letters are the same.
+    #[serde(default)]
+    ignore_case: bool,
+    /// Lines around each match; 0 if not said, 5 at most.
+    context: Option<usize>,
+    /// Matches; 20 if not said, 200 at most.
+    limit: Option<usize>,
 }
 
 /// List a session's files
@@ -105,6 +131,30 @@ pub(super) async fn read(
         headers.insert("ringfence-next-offset", next.into());
     }
     Ok((headers, contents.bytes).into_response())
+}
+
+/// Search a session's files
+#[utoipa::path(
+    get, path = "/sessions/{id}/grep", tag = "files",
+    params(("id" = String, Path, description = "The session"), Search),
+    responses((status = 200, description = "Lines that match, and the bound that ended the search", body = Value)),
+)]
+pub(super) async fn grep(
+    State(house): State<Arc<House>>,
+    may: May<Files>,
+    Path(id): Path<String>,
+    Query(search): Query<Search>,
+) -> Result<Response, Fault> {
+    let Search { pattern, path, glob, literal, ignore_case, context, limit } = search;
+    let query = GrepQuery {
+        pattern,
+        style: PatternStyle { literal, ignore_case },
+        glob,
+        bounds: GrepBounds::asked(limit, context),
+    };
+    let path = path.unwrap_or_else(|| ".".to_owned());
+    let found = house.engine.file_grep(may.name(), &id, path.into(), query).await?;
+    Ok(Json(found).into_response())
 }
 
 /// Write a file

@@ -31,6 +31,7 @@ pub(super) fn routes() -> (Router<Arc<House>>, OpenApi) {
         .routes(routes!(sessions::show, sessions::close))
         .routes(routes!(sessions::fork))
         .routes(routes!(files::list_root))
+        .routes(routes!(files::grep))
         .routes(routes!(files::read, files::write, files::delete))
         .routes(routes!(audit::of_session))
         .routes(routes!(audit::all))
