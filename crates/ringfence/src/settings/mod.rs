@@ -523,6 +523,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
         let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
         Layer::from_workspace(path, &parent)?
     } else {
+        serve::check_file(path)?;
         Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
     };
     let layer = layer.ok_or_else(|| {

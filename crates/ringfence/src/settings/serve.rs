@@ -52,7 +52,16 @@ pub(crate) fn service(
             fill(&mut said, table, &file)?;
         }
     }
-    decide(said, around)
+    decide(said, &around.cwd)
+}
+
+/// Makes sure of a file's table by itself, for `policy check`.
+pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
+    let mut said = ServiceFlags::default();
+    if let Some(table) = read_table(file)?.and_then(|mut table| take_table(&mut table)) {
+        fill(&mut said, table, file)?;
+    }
+    decide(said, Path::new("/")).map(drop)
 }
 
 /// Takes the table out of a file, where it stands among settings of runs.
@@ -113,14 +122,12 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
     Ok(())
 }
 
-fn decide(said: ServiceFlags, around: &Surroundings) -> Result<Service, Problem> {
+fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
     let usual = AdmissionSettings::service();
     let (bounds, body) = (Limits::default(), parse::<ByteSize>("body", said.body.as_deref())?);
     let tls = match (said.tls_cert, said.tls_key) {
         (None, None) => None,
-        (Some(cert), Some(key)) => {
-            Some(TlsFiles { cert: around.cwd.join(cert), key: around.cwd.join(key) })
-        }
+        (Some(cert), Some(key)) => Some(TlsFiles { cert: cwd.join(cert), key: cwd.join(key) }),
         _ => {
             return Err(Problem::usage("tls_files", "TLS needs both a certificate and its key")
                 .hint("set both `tls_cert` and `tls_key`"));

@@ -284,7 +284,17 @@ fn a_settings_file_says_how_to_serve() {
     let ran = world.ringfence(&["serve", "--check", "--listen", "127.0.0.1:7998"]);
     assert!(ran.stdout.contains("127.0.0.1:7998"), "{}", ran.stdout);
     assert_eq!(world.ringfence(&["run", "--", "true"]).code, 0);
-    std::fs::write(&file, "[serve]\nlisten_on = \"x\"\n").unwrap();
-    let ran = world.ringfence(&["serve", "--check"]);
-    assert!(ran.code == 2 && ran.stderr.contains("`listen_on`"), "{}", ran.stderr);
+    let check = ["policy", "check", file.to_str().unwrap()];
+    assert_eq!(world.ringfence(&check).code, 0);
+    for (wrong, said) in [("listen_on = \"x\"", "`listen_on`"), ("drain = 0", "`drain`")] {
+        std::fs::write(&file, format!("[serve]\n{wrong}\n")).unwrap();
+        for args in [&["serve", "--check"][..], &check] {
+            let ran = world.ringfence(args);
+            assert!(ran.code == 2 && ran.stderr.contains(said), "{args:?}: {}", ran.stderr);
+        }
+    }
+    // Not a workspace's to say.
+    std::fs::remove_file(&file).unwrap();
+    world.write("work/ringfence.toml", "[serve]\nlisten = \"0.0.0.0:1\"\n");
+    assert_eq!(world.ringfence(&["serve", "--check"]).code, 2);
 }
