@@ -117,8 +117,18 @@ fn a_signal_before_the_program_begins_ends_the_run() {
         (1500, rustix::process::Signal::INT, 130),
         (3000, rustix::process::Signal::TERM, 143),
     ] {
-        let mut child =
-            world.command(&["run", "--", "sleep", "98780"]).stderr(Stdio::null()).spawn().unwrap();
+        // Whoever runs the tests in the background of a shell ignores SIGINT, and so would we until main().
+        let run = world.command(&["run", "--", "sleep", "98780"]);
+        let mut command = std::process::Command::new("env");
+        command.arg("--default-signal=INT,TERM").arg(run.get_program()).args(run.get_args());
+        command.current_dir(world.work());
+        for (name, value) in run.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_micros(delay_us));
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
         let started = Instant::now();
