@@ -1,4 +1,4 @@
-//! TLS by certificate and key in files. Both are of this test alone: they vouch for nothing but `localhost`.
+//! TLS by certificate and key in files. Both are made for one test: they vouch for nothing but `localhost`.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,11 +11,14 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::client::Server;
 use crate::support::World;
 
-const CERT: &str = include_str!("tls/cert.pem");
-const KEY: &str = include_str!("tls/key.pem");
+/// A certificate and its key, as text.
+fn identity() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
 
-fn server(world: &World) -> Server {
-    let (cert, key) = (world.write("cert.pem", CERT), world.write("key.pem", KEY));
+fn server(world: &World, (cert, key): &(String, String)) -> Server {
+    let (cert, key) = (world.write("cert.pem", cert), world.write("key.pem", key));
     let flags = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     Server::with(world, &flags)
 }
@@ -23,9 +26,10 @@ fn server(world: &World) -> Server {
 #[test]
 fn a_client_that_trusts_the_certificate_is_served() {
     let world = World::new();
-    let server = server(&world);
+    let identity = identity();
+    let server = server(&world, &identity);
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(CERT.as_bytes()).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_slice(identity.0.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -48,7 +52,7 @@ fn a_client_that_trusts_the_certificate_is_served() {
 #[test]
 fn who_does_not_speak_tls_is_not_answered() {
     let world = World::new();
-    let server = server(&world);
+    let server = server(&world, &identity());
     let mut stream: TcpStream = server.connect();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut said = Vec::new();
@@ -59,7 +63,8 @@ fn who_does_not_speak_tls_is_not_answered() {
 #[test]
 fn a_key_of_another_certificate_is_found_before_anybody_asks() {
     let world = World::new();
-    let (cert, key) = (world.write("cert.pem", CERT), world.write("key.pem", CERT));
+    let (cert, _) = identity();
+    let (cert, key) = (world.write("cert.pem", &cert), world.write("key.pem", &cert));
     let flags = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     let ran = world.ringfence(&[&["serve", "--check"], &flags[..]].concat());
     assert!(ran.code == 2 && ran.stderr.contains("key.pem"), "{}", ran.stderr);
