@@ -58,6 +58,7 @@ mod tests {
             ("/sessions/{id}/fork", &["post"]),
             ("/sessions/{id}/files", &["get"]),
             ("/sessions/{id}/files/{path}", &["delete", "get", "put"]),
+            ("/sessions/{id}/grep", &["get"]),
             ("/sessions/{id}/audit", &["get"]),
             ("/audit", &["get"]),
             ("/policy", &["get"]),
