@@ -1,21 +1,18 @@
 //! Real clients: the SDKs that hosts are built on use a server over stdio and over HTTP, each in both eras of the protocol.
 //! Installs them with pip and npm below the target directory, once; needs python3 with venv, node and npm.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use clap::Args;
 
+use crate::service::Service;
 use crate::{CannotTry, Verdict, program};
 
 /// The releases that were tried.
 const PYTHON: &str = "mcp==2.3.0";
 const TYPESCRIPT: [&str; 2] =
     ["@modelcontextprotocol/client@2.4", "@modelcontextprotocol/sdk@1.32"];
-
-/// What a server says when it can be talked to.
-const LISTENING: &str = "listening on ";
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientsArgs {
@@ -30,7 +27,7 @@ pub(crate) fn clients(args: &ClientsArgs) -> Result<Verdict, CannotTry> {
     let place = install(&scripts)?;
     let data = tempfile::tempdir().map_err(|e| format!("cannot make a data directory: {e}"))?;
     let data = data.path().to_string_lossy().into_owned();
-    let server = Server::start(&binary, &data)?;
+    let service = Service::start(&binary, &[])?;
     let binary = binary.to_string_lossy().into_owned();
     let python = place.join("venv/bin/python").to_string_lossy().into_owned();
     let by_python = scripts.join("drive.py").to_string_lossy().into_owned();
@@ -42,7 +39,7 @@ pub(crate) fn clients(args: &ClientsArgs) -> Result<Verdict, CannotTry> {
         vec!["node", &by_node, "client", "auto"],
         vec!["node", &by_node, "sdk", "legacy"],
     ];
-    let mcp = format!("{}/mcp", server.url);
+    let mcp = service.mcp();
     let stdio = [binary.as_str(), "mcp", "--data-dir", &data];
     let mut verdict = Verdict::Held;
     for driver in &drivers {
@@ -64,14 +61,7 @@ pub(crate) fn clients(args: &ClientsArgs) -> Result<Verdict, CannotTry> {
 fn install(scripts: &Path) -> Result<PathBuf, CannotTry> {
     let place = program::target_dir().join("clients");
     std::fs::create_dir_all(&place).map_err(|e| format!("cannot make {}: {e}", place.display()))?;
-    let run = |name: &str, arguments: &[&str]| {
-        let status = Command::new(name).args(arguments).current_dir(&place).status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("{name} {}: {status}", arguments.join(" "))),
-            Err(e) => Err(format!("cannot start {name}: {e}")),
-        }
-    };
+    let run = |name: &str, arguments: &[&str]| program::run_in(&place, name, arguments);
     if !place.join("venv/bin/python").exists() {
         run("python3", &["-m", "venv", "venv"])?;
         run("venv/bin/pip", &["install", "--quiet", PYTHON])?;
@@ -85,37 +75,4 @@ fn install(scripts: &Path) -> Result<PathBuf, CannotTry> {
     std::fs::copy(scripts.join("drive.mjs"), place.join("drive.mjs"))
         .map_err(|e| format!("cannot copy the script: {e}"))?;
     Ok(place)
-}
-
-/// A service on a port of its own; ends with this value.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(binary: &Path, data: &str) -> Result<Self, CannotTry> {
-        let mut child = Command::new(binary)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir", data])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("cannot start the service: {e}"))?;
-        let mut lines = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
-        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            let (_, url) = line.split_once(LISTENING)?;
-            Some(url.trim().to_owned())
-        });
-        // Whatever else it says is nobody's concern, but must not block it.
-        std::thread::spawn(move || lines.for_each(drop));
-        let url = url.ok_or("the service ended before it could be talked to")?;
-        Ok(Self { child, url })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

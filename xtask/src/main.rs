@@ -18,16 +18,19 @@
 //! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order
 //!
 //! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP
+//! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //! ```
-//! `clients` needs python3 with venv, node, npm, and both their registries. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
+//! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!
 //! All exit 0 when everything held, 1 when something did not, 2 when they could not try.
 //! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
 
 mod clients;
+mod conformance;
 mod fuzz;
 mod program;
 mod random;
+mod service;
 mod soak;
 mod vm;
 
@@ -45,6 +48,8 @@ enum Task {
     Fuzz(fuzz::FuzzArgs),
     /// Real clients: the SDKs of Python and TypeScript use a server
     Clients(clients::ClientsArgs),
+    /// Conformance: the protocol's own suite, every required scenario of each revision
+    Conformance(conformance::ConformanceArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
     Vm(vm::VmArgs),
 }
@@ -66,6 +71,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::soak(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Clients(args) => clients::clients(&args),
+        Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
     };
     match verdict {

@@ -1,7 +1,7 @@
 //! The binary under proof: given, or built by cargo.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::CannotTry;
@@ -62,6 +62,15 @@ pub(crate) fn target_dir() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     // TARGET/PROFILE/xtask
     own.ancestors().nth(2).map_or_else(|| "target".into(), PathBuf::from)
+}
+
+/// Runs a command in a directory; it must succeed.
+pub(crate) fn run_in(place: &Path, name: &str, arguments: &[&str]) -> Result<(), CannotTry> {
+    match Command::new(name).args(arguments).current_dir(place).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{name} {}: {status}", arguments.join(" "))),
+        Err(e) => Err(format!("cannot start {name}: {e}")),
+    }
 }
 
 /// What a command prints, which must succeed.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{KeepAll, Settings as LedgerSettings};
 use ringfence_engine::{Engine, Launcher, Place, Recorder};
-use ringfence_server::http::{Limits, Service, Settings};
+use ringfence_server::http::{Limits, Offer, Service, Settings};
 use ringfence_spec::Problem;
 use rustix::process::{Resource, Rlimit};
 use serde_json::Value;
@@ -45,6 +45,7 @@ fn main() -> Result<(), Problem> {
         .recorder(Recorder::open(&ledger, LedgerSettings::new(KeepAll))?)
         .build()?;
     let service = Service::check(Settings {
+        offer: Offer::Engine,
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         allow_hosts: Vec::new(),
         tls: None,

@@ -3,6 +3,7 @@
 //! Speaks protocols and nothing else: whatever a call does, the engine does, on the one road of every call. Decides no
 //! policy, reads no settings, opens no file of a client's.
 
+mod fixtures;
 pub mod http;
 pub mod mcp;
 mod request;

@@ -435,6 +435,9 @@ pub(crate) struct ServeArgs {
     /// Check the settings, print what would be served, and end
     #[arg(long)]
     pub(crate) check: bool,
+    /// Serve what the protocol's conformance tests ask for, and nothing else
+    #[arg(long, hide = true)]
+    pub(crate) fixtures: bool,
 }
 
 /// Every flag of a service; each is also a key of the table `[serve]` in a settings file.

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::fault::Fault;
 use super::scope::{May, Run, Scope};
 use super::{House, body};
+use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
 
 /// A message may carry a file to write; as large as over stdio would be a burden here.
@@ -32,20 +33,33 @@ const HANDSHAKES_MAX: usize = 64;
 /// The first protocol without a handshake.
 const STATELESS: &str = "2026-07-28";
 
+/// What is offered to clients.
+#[derive(Debug)]
+pub(super) enum Offered {
+    Tools(Engine),
+    Fixtures(Fixtures),
+}
+
 /// A server for each client.
 #[derive(Debug)]
 pub(super) struct Mcp {
-    engine: Engine,
+    offered: Offered,
     end: CancellationToken,
     clients: Mutex<HashMap<Arc<str>, Server>>,
 }
 
 #[derive(Clone)]
 struct Server {
-    tools: McpServer,
-    service: StreamableHttpService<McpServer, LocalSessionManager>,
+    handler: Handler,
     handshakes: Arc<LocalSessionManager>,
     end: CancellationToken,
+}
+
+/// The transport, and who answers behind it.
+#[derive(Clone)]
+enum Handler {
+    Tools(McpServer, StreamableHttpService<McpServer, LocalSessionManager>),
+    Fixtures(StreamableHttpService<FixtureServer, LocalSessionManager>),
 }
 
 impl std::fmt::Debug for Server {
@@ -79,7 +93,10 @@ pub(super) async fn message(
     let content = body::read(content, BODY_BYTES_MAX).await?;
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
     let request = Request::from_parts(parts, Full::new(content.clone()));
-    let response = server.service.handle(request).await;
+    let response = match &server.handler {
+        Handler::Tools(_, service) => service.handle(request).await,
+        Handler::Fixtures(service) => service.handle(request).await,
+    };
     if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return Ok(no_message(&content));
     }
@@ -113,15 +130,15 @@ fn shakes_hands(headers: &HeaderMap) -> bool {
 }
 
 impl Mcp {
-    pub(super) fn new(engine: Engine) -> Self {
-        Self { engine, end: CancellationToken::new(), clients: Mutex::default() }
+    pub(super) fn new(offered: Offered) -> Self {
+        Self { offered, end: CancellationToken::new(), clients: Mutex::default() }
     }
 
     fn server(&self, client: &Arc<str>) -> Server {
         let mut clients = self.lock();
         clients
             .entry(Arc::clone(client))
-            .or_insert_with(|| Server::new(&self.engine, client, self.end.child_token()))
+            .or_insert_with(|| Server::new(&self.offered, client, self.end.child_token()))
             .clone()
     }
 
@@ -148,10 +165,8 @@ impl Mcp {
 }
 
 impl Server {
-    fn new(engine: &Engine, client: &str, end: CancellationToken) -> Self {
+    fn new(offered: &Offered, client: &str, end: CancellationToken) -> Self {
         let handshakes = Arc::new(LocalSessionManager::default());
-        let tools = McpServer::new(engine.clone(), client);
-        let server = tools.clone();
         let config = StreamableHttpServerConfig::default()
             // One answer is one JSON object, unless something is to be said before it.
             .with_json_response(true)
@@ -160,14 +175,28 @@ impl Server {
             // The door has looked at both, for every route.
             .disable_allowed_hosts()
             .disable_allowed_origins();
-        let service =
-            StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&handshakes), config);
-        Self { tools, service, handshakes, end }
+        let remembered = Arc::clone(&handshakes);
+        let handler = match offered {
+            Offered::Tools(engine) => {
+                let tools = McpServer::new(engine.clone(), client);
+                let server = tools.clone();
+                let make = move || Ok(server.clone());
+                Handler::Tools(tools, StreamableHttpService::new(make, remembered, config))
+            }
+            Offered::Fixtures(fixtures) => {
+                let fixtures = fixtures.clone();
+                let make = move || Ok(fixtures.server());
+                Handler::Fixtures(StreamableHttpService::new(make, remembered, config))
+            }
+        };
+        Self { handler, handshakes, end }
     }
 
     /// Ends runs and streams, and forgets who shook hands.
     fn close(&self) {
-        self.tools.end();
+        if let Handler::Tools(tools, _) = &self.handler {
+            tools.end();
+        }
         self.end.cancel();
         let handshakes = Arc::clone(&self.handshakes);
         tokio::spawn(async move {

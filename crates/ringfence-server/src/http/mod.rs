@@ -40,6 +40,7 @@ pub use scope::Scope;
 pub use tls::TlsFiles;
 pub use tokens::{LOCAL, Token, Tokens};
 
+use crate::fixtures::Fixtures;
 use fault::Fault;
 use hosts::Hosts;
 use runs::Runs;
@@ -53,9 +54,21 @@ const SAY_EVERY: Duration = Duration::from_secs(10);
 /// What is left to a run's own threads when everything ends.
 const LAST_STEPS: Duration = Duration::from_millis(500);
 
+/// What a service offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// The engine: MCP, REST, and what an operator needs.
+    Engine,
+    /// For conformance only: what the protocol's test suite asks for, at `/mcp`. Nothing that can be asked of it reaches
+    /// the engine.
+    Fixtures,
+}
+
 /// What an operator decides.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What to offer.
+    pub offer: Offer,
     /// Where to listen; port 0 takes one that is free.
     pub listen: SocketAddr,
     /// Names the service answers to besides this machine's own.
@@ -106,8 +119,24 @@ impl Service {
     pub fn check(settings: Settings) -> Result<Self, Problem> {
         let hosts = Hosts::new(&settings.allow_hosts)?;
         let tokens = Tokens::of(&settings.data_dir);
-        let n_tokens = tokens.list()?.iter().filter(|token| token.revoked_ms.is_none()).count();
+        let all = tokens.list()?;
+        let n_tokens = all.iter().filter(|token| token.revoked_ms.is_none()).count();
         let listen = settings.listen;
+        if settings.offer == Offer::Fixtures {
+            // A revoked one is one: it says that this directory is a service's.
+            let private = listen.ip().is_loopback() && settings.allow_hosts.is_empty();
+            if !private || !all.is_empty() {
+                return Err(Problem::usage(
+                    "fixtures_private",
+                    "fixtures cannot be served to others",
+                )
+                .cause("they are for conformance tests on this machine, and run nothing")
+                .hint(
+                    "listen on loopback, without `--allow-host`, and with a `--data-dir` that \
+                         has no tokens; or leave `--fixtures` out",
+                ));
+            }
+        }
         if !listen.ip().is_loopback() && settings.allow_hosts.is_empty() {
             return Err(Problem::usage(
                 "hosts_needed",
@@ -142,11 +171,15 @@ impl Service {
             0 => "whoever is on this machine, as `local`".to_owned(),
             n => format!("whoever has one of {n} tokens"),
         };
+        let routes = match self.settings.offer {
+            Offer::Engine => "/mcp, /api/v1, /healthz, /readyz, /metrics",
+            Offer::Fixtures => "/mcp, fixtures for conformance tests that run nothing",
+        };
         format!(
             "listen       {scheme}://{listen}\n\
              hosts        {hosts}\n\
              clients      {clients}\n\
-             routes       /mcp, /api/v1, /healthz, /readyz, /metrics\n\
+             routes       {routes}\n\
              body         {} bytes at most; /mcp {} bytes\n\
              connections  {} at most\n\
              drain        {} s\n\
@@ -178,8 +211,12 @@ impl Service {
         let address = listener.local_addr().unwrap_or(self.settings.listen);
         let Self { settings, hosts, tokens, tls, .. } = self;
         let (routes, document) = api::routes();
+        let offered = match settings.offer {
+            Offer::Engine => mcp::Offered::Tools(engine.clone()),
+            Offer::Fixtures => mcp::Offered::Fixtures(Fixtures::new()?),
+        };
         let house = Arc::new(House {
-            mcp: mcp::Mcp::new(engine.clone()),
+            mcp: mcp::Mcp::new(offered),
             engine,
             hosts,
             tokens,
@@ -196,11 +233,16 @@ impl Service {
                 document: prepared(&document),
             },
         });
-        let router = router(&house, routes);
-        let warm = house.engine.clone();
-        // What goes wrong here goes wrong again for the first program, which has somebody to tell.
-        tokio::spawn(async move { warm.warm_up().await.ok() });
-        say(&format_args!("listening on {scheme}://{address}"));
+        let (router, what) = match settings.offer {
+            Offer::Engine => {
+                let warm = house.engine.clone();
+                // What goes wrong here goes wrong again for the first program, which has somebody to tell.
+                tokio::spawn(async move { warm.warm_up().await.ok() });
+                (router(&house, operators(routes)), "")
+            }
+            Offer::Fixtures => (router(&house, Router::new()), "FIXTURES that run nothing, "),
+        };
+        say(&format_args!("{what}listening on {scheme}://{address}"));
         ready(address);
         serve::serve(house, router, listener, tls.map(TlsAcceptor::from)).await
     }
@@ -284,12 +326,18 @@ fn prepared(value: &impl Serialize) -> Bytes {
     Bytes::from(serde_json::to_vec(value).unwrap_or_default())
 }
 
-fn router(house: &Arc<House>, routes: Router<Arc<House>>) -> Router {
+/// Adds what an operator needs.
+fn operators(routes: Router<Arc<House>>) -> Router<Arc<House>> {
     routes
-        .route("/mcp", any(mcp::message))
         .route("/healthz", get(api::health))
         .route("/readyz", get(api::ready))
         .route("/metrics", get(api::metrics))
+}
+
+/// Adds MCP, what is said where there is nothing, and the door before all of it.
+fn router(house: &Arc<House>, routes: Router<Arc<House>>) -> Router {
+    routes
+        .route("/mcp", any(mcp::message))
         .fallback(async || {
             let problem =
                 Problem::new(ProblemKind::NotFound, "route_unknown", "there is nothing here");

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ringfence_engine::Launcher;
-use ringfence_server::http::{Service, Settings};
+use ringfence_server::http::{Offer, Service, Settings};
 use ringfence_spec::Problem;
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
@@ -29,6 +29,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let report = doctor::examine();
     let launcher = Launcher::start()?;
     let settings = Settings {
+        offer: if args.fixtures { Offer::Fixtures } else { Offer::Engine },
         listen: how.listen,
         allow_hosts: how.allow_hosts,
         tls: how.tls,

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(super) struct Server {
     child: Child,
     pub(super) address: SocketAddr,
+    /// What it said when it began to listen.
+    pub(super) hello: String,
     lines: BufReader<std::process::ChildStderr>,
 }
 
@@ -41,7 +43,7 @@ impl Server {
         lines.read_line(&mut line).unwrap();
         let address = line.trim().rsplit_once("://").map(|(_, address)| address.parse().unwrap());
         let address = address.unwrap_or_else(|| panic!("the server says where it listens: {line}"));
-        Self { child, address, lines }
+        Self { child, address, hello: line, lines }
     }
 
     pub(super) fn pid(&self) -> rustix::process::Pid {

@@ -6,7 +6,7 @@ use super::client::{Client, Headers, Server};
 use crate::support::World;
 
 /// Makes a token.
-fn token(world: &World, name: &str, scopes: &[&str]) -> String {
+pub(super) fn token(world: &World, name: &str, scopes: &[&str]) -> String {
     let scopes: Vec<&str> = scopes.iter().flat_map(|scope| ["--scope", scope]).collect();
     let ran = world.ringfence(&[&["token", "new", "--name", name], &scopes[..]].concat());
     assert_eq!(ran.code, 0, "{}", ran.stderr);

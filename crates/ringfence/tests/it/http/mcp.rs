@@ -24,7 +24,8 @@ pub(super) fn begin_call(client: &mut Client, tool: &str, arguments: &Value) {
     begin_stateless(client, "tools/call", tool, &params);
 }
 
-fn stateless(client: &mut Client, method: &str, name: &str, params: &Value) -> Answer {
+/// Sends a message of the stateless protocol.
+pub(super) fn stateless(client: &mut Client, method: &str, name: &str, params: &Value) -> Answer {
     begin_stateless(client, method, name, params);
     client.answer()
 }

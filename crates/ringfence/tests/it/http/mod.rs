@@ -3,6 +3,7 @@
 mod client;
 mod door;
 mod end;
+mod fixtures;
 mod hostile;
 mod mcp;
 mod parity;

@@ -1,0 +1,57 @@
+//! A service under proof, on a port of its own.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::CannotTry;
+
+/// What a service says when it can be talked to.
+const LISTENING: &str = "listening on ";
+
+/// A running `ringfence serve`; ends with this value.
+pub(crate) struct Service {
+    child: Child,
+    url: String,
+    _data: tempfile::TempDir,
+}
+
+impl Service {
+    /// Starts one with a data directory of its own.
+    pub(crate) fn start(binary: &Path, flags: &[&str]) -> Result<Self, CannotTry> {
+        let data = tempfile::tempdir().map_err(|e| format!("cannot make a data directory: {e}"))?;
+        let mut child = Command::new(binary)
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data.path())
+            .args(flags)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot start the service: {e}"))?;
+        let mut lines = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, url) = line.split_once(LISTENING)?;
+            Some(url.trim().to_owned())
+        });
+        // Whatever else it says is nobody's concern, but must not block it.
+        std::thread::spawn(move || lines.for_each(drop));
+        let Some(url) = url else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err("the service ended before it could be talked to".into());
+        };
+        Ok(Self { child, url, _data: data })
+    }
+
+    /// Where MCP is spoken.
+    pub(crate) fn mcp(&self) -> String {
+        format!("{}/mcp", self.url)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
