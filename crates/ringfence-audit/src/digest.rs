@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ringfence_spec::hex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
@@ -97,29 +98,9 @@ impl Packed<'_> {
     }
 }
 
-/// Bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |n: u8| char::from(DIGITS[usize::from(n)]);
-    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
-}
-
-/// The bytes behind pairs of lower-case hexadecimal digits. Upper case is refused, so that one value has one spelling.
-pub(crate) fn unhex_all(text: &str) -> Option<Vec<u8>> {
-    fn digit(c: u8) -> Option<u8> {
-        match c {
-            b'0'..=b'9' => Some(c - b'0'),
-            b'a'..=b'f' => Some(c - b'a' + 10),
-            _ => None,
-        }
-    }
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
-}
-
-/// The same for a fixed number of bytes.
+/// A fixed number of bytes, from their digits.
 pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    unhex_all(text)?.try_into().ok()
+    ringfence_spec::unhex(text)?.try_into().ok()
 }
 
 impl fmt::Display for Digest {

@@ -10,7 +10,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::digest::{Digest, hex, unhex};
+use crate::digest::{Digest, unhex};
+use ringfence_spec::hex;
 
 /// Padded to this, so that an overwrite in place replaces all of it, within one page.
 const BYTES: usize = 1024;

@@ -9,10 +9,11 @@ use ringfence_spec::Problem;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::{hex, unhex};
+use crate::digest::unhex;
 use crate::fault;
 use crate::head::Place;
 use crate::home::{Home, KEYS};
+use ringfence_spec::hex;
 
 /// The public half of the first key, for those who want to hold on to it elsewhere.
 const ROOT: &str = "root.pub";

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::digest::{Columns, Digest, chain, hex};
+use crate::digest::{Columns, Digest, chain};
+use ringfence_spec::hex;
 
 /// A row with everything that is stored of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +91,7 @@ impl<'de> Deserialize<'de> for Stored {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         match Spelled::deserialize(d)? {
             Spelled::Text(text) => Ok(Self(text.into_owned().into_bytes())),
-            Spelled::Bytes { hex } => crate::digest::unhex_all(&hex)
+            Spelled::Bytes { hex } => ringfence_spec::unhex(&hex)
                 .map(Self)
                 .ok_or_else(|| serde::de::Error::custom("not hexadecimal digits")),
         }

@@ -36,6 +36,9 @@ mod sessions;
 mod text;
 pub mod watch;
 
+/// Who asks where nobody is asked who they are: on the command line, over stdio, at a service without tokens.
+pub const LOCAL: &str = "local";
+
 pub use book::Book;
 pub use builder::Builder;
 pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};

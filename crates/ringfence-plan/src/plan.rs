@@ -74,11 +74,7 @@ impl Plan {
         }
         // A plan holds strings, numbers and lists: serialising it cannot fail, and an empty text would still hash.
         let text = serde_json::to_vec(&policy).unwrap_or_default();
-        Sha256::digest(&text).iter().fold(String::with_capacity(64), |mut hex, byte| {
-            use std::fmt::Write as _;
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+        ringfence_spec::hex(&Sha256::digest(&text))
     }
 }
 

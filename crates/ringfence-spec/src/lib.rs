@@ -2,6 +2,7 @@
 //! Holds plain values only. Opens no file, reads no environment, makes no decision about a host.
 
 mod enforcement;
+mod hex;
 mod id;
 mod limits;
 mod outcome;
@@ -14,6 +15,7 @@ pub use enforcement::{
     AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
     ResourceFence, SyscallFence, Tier,
 };
+pub use hex::{hex, unhex};
 pub use id::RunId;
 pub use limits::{Limits, LimitsMax};
 pub use outcome::{

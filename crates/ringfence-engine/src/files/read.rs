@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Problem, hex};
 use sha2::{Digest as _, Sha256};
 
 use super::path::GuestPath;
@@ -88,15 +88,6 @@ fn content_kind(bytes: &[u8]) -> ContentKind {
         Err(e) => e.error_len().is_none(),
     };
     if text && !bytes.contains(&0) { ContentKind::Text } else { ContentKind::Binary }
-}
-
-/// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::handle::Seen;
 use super::path::GuestPath;
-use super::read::hex;
 use super::usage::disk_bytes;
 use super::{Workspace, problems};
+use ringfence_spec::hex;
 
 /// What one call hands to the kernel.
 const CHUNK_BYTES: usize = 1 << 20;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use ringfence_spec::Problem;
+use ringfence_spec::{Problem, hex, unhex};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -251,21 +251,4 @@ fn locked(dir: &Path, how: FlockOperation) -> std::io::Result<std::fs::File> {
     let dir = std::fs::File::open(dir)?;
     rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, how))?;
     Ok(dir)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.chunks(2).map(byte).collect()
 }

@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use scope::Scope;
 pub use tls::TlsFiles;
-pub use tokens::{LOCAL, Token, Tokens};
+pub use tokens::{Token, Tokens};
 
 use crate::fixtures::Fixtures;
 use fault::Fault;

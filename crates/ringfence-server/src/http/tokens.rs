@@ -6,13 +6,14 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ringfence_audit::Digest;
+use ringfence_engine::LOCAL;
+use ringfence_engine::clock::{Clock as _, HostClock};
 use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use super::scope::{Caller, Scope};
@@ -38,9 +39,6 @@ const SECRET_BYTES: usize = 32;
 /// Characters of a name.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Whoever asks where no token is needed, as on the command line.
-pub const LOCAL: &str = "local";
-
 /// One token, without itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,8 +51,8 @@ pub struct Token {
     pub created_ms: u64,
     /// When it was revoked. It stays in the file: a service that once asked for tokens goes on asking.
     pub revoked_ms: Option<u64>,
-    /// SHA-256 of the token, in hexadecimal.
-    sha256: String,
+    /// SHA-256 of the token.
+    sha256: Digest,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -81,7 +79,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Active {
-    sha256: [u8; 32],
+    sha256: Digest,
     caller: Caller,
 }
 
@@ -139,9 +137,9 @@ impl Tokens {
             tokens.push(Token {
                 name: name.to_owned(),
                 scopes,
-                created_ms: now_ms(),
+                created_ms: HostClock.now_ms(),
                 revoked_ms: None,
-                sha256: hex(&digest(&token)),
+                sha256: Digest::of(token.as_bytes()),
             });
             Ok(())
         })?;
@@ -161,7 +159,7 @@ impl Tokens {
                 Problem::usage("token_unknown", format!("there is no token `{name}`"))
                     .hint("`ringfence token ls` lists them")
             })?;
-            token.revoked_ms = Some(now_ms());
+            token.revoked_ms = Some(HostClock.now_ms());
             Ok(())
         })
     }
@@ -173,11 +171,11 @@ impl Tokens {
         if !known.needed {
             return Ok(Caller { name: LOCAL.into(), scopes: Scope::ALL.into() });
         }
-        let presented = digest(presented.ok_or(Denied::Unknown)?);
+        let presented = Digest::of(presented.ok_or(Denied::Unknown)?.as_bytes());
         // Looks at every one, whichever it is: how long it takes says nothing.
         let mut found: Option<&Caller> = None;
         for active in &known.active {
-            let same: Choice = active.sha256.ct_eq(&presented);
+            let same: Choice = active.sha256.bytes().ct_eq(presented.bytes());
             if same.into() {
                 found = Some(&active.caller);
             }
@@ -217,11 +215,9 @@ impl Tokens {
         let written = self.read()?;
         known.needed |= !written.tokens.is_empty();
         for token in written.tokens.iter().filter(|token| token.revoked_ms.is_none()) {
-            let sha256 = unhex(&token.sha256)
-                .ok_or_else(|| self.cannot("read", &"a hash in it is not one"))?;
             let scopes = token.scopes.as_slice().into();
             let caller = Caller { name: token.name.as_str().into(), scopes };
-            known.active.push(Active { sha256, caller });
+            known.active.push(Active { sha256: token.sha256, caller });
         }
         known.stamp = stamp;
         Ok(())
@@ -284,34 +280,6 @@ impl Tokens {
         Problem::cannot_build("tokens_unusable", format!("cannot {act} `{}`", path.display()))
             .cause(cause)
     }
-}
-
-fn digest(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(bytes)
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::BatchArgs;
-use crate::commands::run::{LOCAL, recorder};
+use crate::commands::run::recorder;
 use crate::present;
 use crate::settings::{Surroundings, effective_code, ready};
 use ringfence_engine as engine;
-use ringfence_engine::{CodeFence, Use};
+use ringfence_engine::{CodeFence, LOCAL, Use};
 
 /// A line longer than this is refused.
 const LINE_BYTES_MAX: usize = 16 << 20;

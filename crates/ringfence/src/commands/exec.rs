@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
 use ringfence_audit::Entry;
-use ringfence_engine::{self as engine, AloneFence, Book, HeadStart};
+use ringfence_engine::{self as engine, AloneFence, Book, HeadStart, LOCAL};
 use ringfence_jail::Permit;
 
 use crate::present;
@@ -54,7 +54,7 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     }
     let fence = AloneFence::new(&effective.policy, &effective.place)?;
     let run_id = engine::fresh_id()?;
-    let entry = Entry::run_start(run_id).client(super::run::LOCAL).tool("exec").code(&code);
+    let entry = Entry::run_start(run_id).client(LOCAL).tool("exec").code(&code);
     let book = Book::new(ledger(&effective.place, effective.audit), entry);
     let verdict = fence.ground().screen(&code);
     if !verdict.safe {

@@ -2,13 +2,12 @@
 
 use std::process::ExitCode;
 
-use ringfence_engine::Launcher;
 use ringfence_engine::files::{GrepBounds, GrepQuery, Grepped, PatternStyle};
+use ringfence_engine::{LOCAL, Launcher};
 use ringfence_spec::Problem;
 
 use crate::cli::{GrepArgs, PolicyFlags};
 use crate::commands::mcp;
-use crate::commands::run::LOCAL;
 use crate::present;
 use crate::settings::Surroundings;
 

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use ringfence_engine::{Builder, Engine, Launcher};
+use ringfence_engine::{Builder, Engine, LOCAL, Launcher};
 use ringfence_server::mcp::{End, serve_stdio};
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
-use crate::commands::run::{LOCAL, recorder};
+use crate::commands::run::recorder;
 use crate::present;
 use crate::settings::{
     Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready,

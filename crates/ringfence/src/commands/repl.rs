@@ -17,14 +17,14 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Helper, Highlighter, Hinter};
 
 use crate::cli::ReplArgs;
-use crate::commands::run::{LOCAL, recorder};
+use crate::commands::run::recorder;
 use crate::present;
 use crate::settings::{Surroundings, effective_code, ready};
 use ringfence_audit::Entry;
 use ringfence_engine as engine;
 use ringfence_engine::clock::HostClock;
 use ringfence_engine::files::Workspace;
-use ringfence_engine::{CodeFence, Quota, Recorder, SessionSettings, Sessions, Use};
+use ringfence_engine::{CodeFence, LOCAL, Quota, Recorder, SessionSettings, Sessions, Use};
 use ringfence_jail::Launcher;
 
 /// Completions that are offered.
@@ -309,9 +309,9 @@ impl Session {
             present::say(&format!("{} `{}`: {}", denial.rule, denial.subject, denial.hint));
         }
         if let Some(error) = &outcome.error {
-            eprintln!("ringfence: {}", error.message);
+            present::say(&error.message);
             if let Some(hint) = &error.hint {
-                eprintln!("ringfence:   {hint}");
+                present::say(&format!("  {hint}"));
             }
         }
     }

@@ -8,9 +8,9 @@ use rustix::process::Signal;
 
 use crate::cli::RunArgs;
 use crate::present;
-use crate::settings::{AuditSwitch, Surroundings, effective, ledger, ready};
+use crate::settings::{Surroundings, Switch, effective, ledger, ready};
 use ringfence_audit::{Entry, Settings};
-use ringfence_engine::{self as engine, Book, Fence, HeadStart, Io, Place, Recorder};
+use ringfence_engine::{self as engine, Book, Fence, HeadStart, Io, LOCAL, Place, Recorder};
 use ringfence_jail::Permit;
 
 /// Runs the command; the exit code is the program's own unless the fence ended it.
@@ -63,11 +63,8 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     Ok(outcome)
 }
 
-/// Who asks on the command line.
-pub(crate) const LOCAL: &str = "local";
-
 /// The ledger of a data directory, or none if there is to be none.
-pub(crate) fn recorder(place: &Place, audit: AuditSwitch) -> Result<Recorder, Problem> {
+pub(crate) fn recorder(place: &Place, audit: Switch) -> Result<Recorder, Problem> {
     match ledger(place, audit) {
         Some(dir) => Recorder::open(&dir, Settings::new(engine::redact)),
         None => Ok(Recorder::off()),

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use ringfence_audit::{Entry, Ledger, Settings};
 use ringfence_engine::clock::HostClock;
-use ringfence_engine::{SessionSettings, SessionState, Sessions};
+use ringfence_engine::{LOCAL, SessionSettings, SessionState, Sessions};
 use ringfence_spec::Problem;
 
 use crate::cli::{SessionArgs, SessionCommand};
-use crate::commands::run::LOCAL;
 use crate::present;
 use crate::settings::{Surroundings, data_dir};
 

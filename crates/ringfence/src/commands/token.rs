@@ -35,7 +35,7 @@ fn attempt(args: &TokenArgs) -> Result<(), Problem> {
                 present::json(&json!({"name": name, "scopes": scopes, "token": token}));
             } else {
                 present::text(&format!("{token}\n"));
-                eprintln!("ringfence: keep it now; it is not shown again");
+                present::say("keep it now; it is not shown again");
             }
         }
         TokenCommand::Ls => {

@@ -23,21 +23,21 @@ const POLICY_VARIABLE: &str = "RINGFENCE_POLICY";
 /// Variables of the test suite.
 const TEST_PREFIX: &str = "RINGFENCE_TEST_";
 
-/// Whether calls are written down.
+/// On or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum AuditSwitch {
+pub(crate) enum Switch {
     #[default]
     On,
     Off,
 }
 
-impl fmt::Display for AuditSwitch {
+impl fmt::Display for Switch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if *self == Self::On { "on" } else { "off" })
     }
 }
 
-impl FromStr for AuditSwitch {
+impl FromStr for Switch {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -64,7 +64,7 @@ pub(super) enum Value {
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
-    Audit(AuditSwitch),
+    Audit(Switch),
     Modules(Vec<String>),
 }
 

@@ -16,7 +16,7 @@ use ringfence_spec::{
 
 use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
-pub(crate) use layer::AuditSwitch;
+pub(crate) use layer::Switch;
 use layer::{Layer, Value};
 pub(crate) use serve::service;
 
@@ -77,7 +77,7 @@ pub(crate) struct Effective {
     /// Where the run starts.
     pub(crate) place: Place,
     /// Whether calls are written down.
-    pub(crate) audit: AuditSwitch,
+    pub(crate) audit: Switch,
     /// Where each key's value came from.
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
@@ -90,12 +90,12 @@ pub(crate) struct EffectiveCode {
     /// Where runs start from.
     pub(crate) place: Place,
     /// Whether calls are written down.
-    pub(crate) audit: AuditSwitch,
+    pub(crate) audit: Switch,
 }
 
 /// Where the ledger of a data directory is; nowhere if there is to be none.
-pub(crate) fn ledger(place: &Place, audit: AuditSwitch) -> Option<PathBuf> {
-    (audit == AuditSwitch::On).then(|| place.state.join("ledger"))
+pub(crate) fn ledger(place: &Place, audit: Switch) -> Option<PathBuf> {
+    (audit == Switch::On).then(|| place.state.join("ledger"))
 }
 
 /// What settings are read for.
@@ -467,7 +467,7 @@ fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
             (Value::Size(v), Value::Size(max)) => v > max,
             (Value::Count(v), Value::Count(max)) => v > max,
             (Value::Fallback(Fallback::Warn), Value::Fallback(Fallback::Error))
-            | (Value::Audit(AuditSwitch::Off), Value::Audit(AuditSwitch::On)) => true,
+            | (Value::Audit(Switch::Off), Value::Audit(Switch::On)) => true,
             (Value::Tier(v), Value::Tier(min)) => !v.satisfies(*min),
             _ => false,
         };

@@ -10,7 +10,7 @@ use ringfence_server::http::{Limits, TlsFiles};
 use ringfence_spec::{ByteSize, Count, Problem, Span};
 
 use super::Surroundings;
-use super::layer::{AuditSwitch, read_table, text};
+use super::layer::{Switch, read_table, text};
 use crate::cli::{PolicyFlags, ServiceFlags};
 
 /// The table's name.
@@ -133,7 +133,7 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
                 .hint("set both `tls_cert` and `tls_key`"));
         }
     };
-    let breakers = parse::<AuditSwitch>("breakers", said.breakers.as_deref())?;
+    let breakers = parse::<Switch>("breakers", said.breakers.as_deref())?;
     Ok(Service {
         listen: parse("listen", said.listen.as_deref())?.unwrap_or(LISTEN),
         allow_hosts: said.allow_host,
@@ -164,7 +164,7 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
                 None => usual.queue,
                 said => bound("queue", said.as_deref())?.map(|n| n as usize),
             },
-            breakers: breakers.map_or(usual.breakers, |switch| switch == AuditSwitch::On),
+            breakers: breakers.map_or(usual.breakers, |switch| switch == Switch::On),
         },
     })
 }

@@ -146,15 +146,16 @@ fn a_server_that_is_killed_leaves_no_run() {
     gone_within(&marker, Duration::from_secs(1));
 }
 
+/// A server that nobody has spoken with.
+fn bare(world: &World) -> std::process::Child {
+    let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
+    world.command(&["mcp"]).stdin(stdin).stdout(stdout).spawn().unwrap()
+}
+
 #[test]
 fn a_client_that_stops_listening_is_left() {
     let world = World::new();
-    let mut server = world
-        .command(&["mcp"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = bare(&world);
     drop(server.stdout.take());
     let mut stdin = server.stdin.take().unwrap();
     std::io::Write::write_all(&mut stdin, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n")
@@ -168,12 +169,7 @@ fn a_client_that_stops_listening_is_left() {
 #[test]
 fn a_flood_that_nobody_reads_the_answers_of_takes_no_memory() {
     let world = World::new();
-    let mut server = world
-        .command(&["mcp"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut server = bare(&world);
     let mut stdin = server.stdin.take().unwrap();
     let garbage = "garbage\n".repeat(100_000);
     for _ in 0..10 {
