@@ -61,25 +61,31 @@ def serve(channel, namespace, otherwise=None):
             if opened:
                 opened[1].close()
                 opened = None
-            flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
-            *arguments, rest = rest.split(b"\0", int(n_arguments))
-            source, code = code + rest, b""
-            name, value, keep = name.decode() or NAME, b"v" in flags, b"k" in flags
-            # From here on the program runs; whatever is said next may be said by it.
-            channel.send(b"G")
-            if not keep:
-                sys.argv = [NAME] + [argument.decode() for argument in arguments]
-                done = run(source, namespace, name, value, keep)
-                finish()
-                report(channel, done)
-                leave(done["exit"] & 0xFF)
-            done = run(source, namespace, name, value, keep)
-            flush()
-            report(channel, done)
-            del denials[:]
-            seen.clear()
+            go(channel, namespace, frame, code)
+            code = b""
         elif otherwise is None or not otherwise(frame, fds):
             leave(0)
+
+
+def go(channel, namespace, frame, code, leave=leave):
+    """Runs what an order to go asks for, and says how it ended."""
+    flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
+    *arguments, rest = rest.split(b"\0", int(n_arguments))
+    name, value, keep = name.decode() or NAME, b"v" in flags, b"k" in flags
+    # From here on the program runs; whatever is said next may be said by it.
+    channel.send(b"G")
+    if not keep:
+        sys.argv = [NAME] + [argument.decode() for argument in arguments]
+    done = run(code + rest, namespace, name, value, keep)
+    if keep:
+        flush()
+    else:
+        finish()
+    report(channel, done)
+    if not keep:
+        leave(done["exit"] & 0xFF)
+    del denials[:]
+    seen.clear()
 
 
 def report(channel, done):
@@ -211,7 +217,8 @@ def finish():
                 path = "figure-%d.png" % number
                 if not os.path.exists(path):
                     pyplot.figure(number).savefig(path)
-        atexit._run_exitfuncs()
+        if atexit._ncallbacks():
+            atexit._run_exitfuncs()
     except BaseException as error:
         if not isinstance(error, SystemExit):
             describe(error, NAME)

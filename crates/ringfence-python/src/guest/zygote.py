@@ -20,6 +20,10 @@ libc.syscall.argtypes = None
 held = ctypes.PyDLL(None, use_errno=True)
 
 
+# Runs after which the interpreter has adapted the code of a run, here once and not in every worker.
+REHEARSALS = 20
+
+
 class Passing:
     """Descriptor 3, with descriptors in its frames."""
 
@@ -112,6 +116,8 @@ def zygote():
     ended = {}
     # For one program alone, tidying up would take longer than it saves.
     if config["preload"]:
+        for _ in range(REHEARSALS):
+            rehearse(builtins)
         gc.collect()
         gc.freeze()
     channel.send(b"Z" + encode({"missing": missing}).encode())
@@ -189,17 +195,28 @@ def worker(channel, fds, plan):
     if "numpy" in sys.modules and "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
     namespace = fresh_namespace()
+    sys.addaudithook(watch)
     if config["preload"]:
-        # Touches what a run will touch, so that the run need not.
-        apart = {"__builtins__": namespace["__builtins__"]}
-        done = run(b"import sys\nx = [0]\nprint(end='')\n", apart, NAME, True, False)
-        flush()
-        last_words(done)
+        rehearse(namespace["__builtins__"])
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
-    sys.addaudithook(watch)
     channel.send(b"R")
     serve(channel, namespace, lambda frame, fds: checkpoint(channel, frame, fds))
+
+
+class Nobody:
+    """A channel that nobody listens to."""
+
+    def send(self, frame):
+        pass
+
+
+def rehearse(builtins):
+    """Touches what a run will touch, so that the run need not. Exit handlers are the run's own."""
+    keep = b"k" if atexit._ncallbacks() else b""
+    code = b"import sys\nx = [0]\nprint(end='')\n"
+    go(Nobody(), {"__builtins__": builtins}, b"Jv%s\0\x000\0%s" % (keep, code), b"", leave=bool)
+    sources.clear()
 
 
 def checkpoint(channel, frame, fds):
