@@ -26,6 +26,7 @@ use ringfence_spec::{
 };
 
 use crate::command::{self, HeadStart};
+use crate::files::check_copy;
 use crate::ids::{fresh_id, some_id};
 use crate::place::Place;
 use crate::record::Recorder;
@@ -690,7 +691,8 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &Verdict) -> Outco
 /// Copies what a run left to a directory of the host's. What could not be copied is told in the outcome, which stands.
 pub fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
     let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
-    let copied = made.and_then(|()| files.copy_to(to, bytes_max).map_err(|e| e.to_string()));
+    let copied =
+        made.and_then(|()| files.copy_to(to, bytes_max, check_copy).map_err(|e| e.to_string()));
     let left_out = copied.unwrap_or_else(|error| vec![error]);
     if !left_out.is_empty() && outcome.error.is_none() {
         let message =

@@ -42,6 +42,7 @@ pub const SYSTEM_SECRETS: &[&str] = &[
     "/etc/machine-id",
     "/etc/NetworkManager/system-connections",
     "/etc/openvpn",
+    "/etc/pki/tls/private",
     "/etc/rancher",
     "/etc/ringfence",
     "/etc/shadow",

@@ -96,15 +96,23 @@ impl Artifacts {
     }
 
     /// Copies the files to a directory of the host's, never through a link of either side and no more than `bytes_max` in
-    /// all: a file with holes is as large as it says. Returns what was left out, and why.
-    pub fn copy_to(&self, dir: &Path, bytes_max: u64) -> Result<Vec<String>, CallError> {
+    /// all: a file with holes is as large as it says. `check` says why one may not be copied under its name. Returns what
+    /// was left out, and why.
+    pub fn copy_to(
+        &self,
+        dir: &Path,
+        bytes_max: u64,
+        check: impl Fn(&Path) -> Result<(), String>,
+    ) -> Result<Vec<String>, CallError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
             rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
         let mut left_out = Vec::new();
         let mut room = bytes_max;
         for (path, bytes) in self.files() {
-            if bytes > room {
+            if let Err(why) = check(&path) {
+                left_out.push(format!("{path:?}: {why}"));
+            } else if bytes > room {
                 left_out.push(format!("{path:?}: together they pass {bytes_max} bytes"));
             } else if let Err(error) = self.copy_one(&path, &root, bytes) {
                 left_out.push(format!("{path:?}: {error}"));

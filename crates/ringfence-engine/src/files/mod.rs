@@ -58,6 +58,7 @@ pub use list::{LIST_DEPTH_MAX, LIST_ENTRIES_MAX, Listing};
 pub use read::{ContentKind, Contents};
 pub use relocate::OnConflict;
 pub use ringfence_search::{Bounds as GrepBounds, Cut, Found as Grepped, Match, PatternStyle};
+pub(crate) use rules::check_copy;
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
 pub use usage::Usage;
 pub use write::{Durability, Parents, WriteMode, WriteOptions, Written};

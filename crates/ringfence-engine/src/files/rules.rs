@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ringfence_plan::catalogue;
@@ -13,6 +14,28 @@ use super::path::joined;
 
 /// Names that file operations do not write unless the policy says otherwise.
 pub const WRITE_FORBIDDEN: &[&str] = &[".env*", ".git/", "config.json"];
+
+/// Names that are not copied out of a run, besides those that runs may not write either.
+const COPY_FORBIDDEN: &[&str] = &[".env*", ".git/"];
+
+/// Whether what a run left may be copied to the host under this name: not what the host's tools would obey, nor what would
+/// write over the lines around it. The reason where it may not.
+pub(crate) fn check_copy(path: &Path) -> Result<(), String> {
+    static FORBIDDEN: LazyLock<Patterns> = LazyLock::new(|| {
+        let names = COPY_FORBIDDEN.iter().chain(catalogue::PROTECTED);
+        // Falling back to no patterns would fail open.
+        Patterns::parse(names.chain(catalogue::PROTECTED_WHEN_PRESENT))
+            .expect("these patterns are constants, and a test reads them")
+    });
+    let names: Vec<OsString> = path.iter().map(OsStr::to_owned).collect();
+    if FORBIDDEN.matches(&names) {
+        return Err("programs of the host obey a file of this name".to_owned());
+    }
+    if path.as_os_str().as_bytes().iter().any(u8::is_ascii_control) {
+        return Err("its name holds a control character".to_owned());
+    }
+    Ok(())
+}
 
 /// The rules of one workspace.
 #[derive(Clone, Debug)]
@@ -244,6 +267,18 @@ mod tests {
         }
         for path in ["x/secrets/a.pem", "secrets/a/b.pem", "secrets", ".sshfoo", "a/top.txt"] {
             assert!(!patterns.matches(&names(path.as_bytes())), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_the_host_would_obey_is_not_copied_out() {
+        let kept = [".git/config", "a/.Git/hooks/x", ".mcp.json", "b/.claude/settings.json"];
+        for path in kept.iter().chain(&[".envrc", ".vscode/tasks.json", ".env", "ringfence.toml"]) {
+            assert!(check_copy(Path::new(path)).is_err(), "{path}");
+        }
+        assert!(check_copy(Path::new("a\x1b[31mb")).is_err());
+        for path in ["figure-1.png", "config.json", "a/b.csv", ".gitignore", "ü.txt"] {
+            assert_eq!(check_copy(Path::new(path)), Ok(()), "{path}");
         }
     }
 

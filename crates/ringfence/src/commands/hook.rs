@@ -1,7 +1,8 @@
 //! `ringfence hook claude-code`: reads what an agent is about to run, and answers with the same behind the fence. Whatever it
-//! cannot understand it refuses: the command does not run.
+//! cannot understand it refuses, and where nobody would read the answer too: the command does not run.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_spec::Problem;
@@ -17,6 +18,9 @@ const REFUSE: u8 = 2;
 /// More than this is no command.
 const BYTES_MAX: u64 = 16 << 20;
 
+/// The agent's tools that run `command` in a shell.
+const SHELLS: &[&str] = &["Bash", "Monitor"];
+
 /// Answers one question.
 pub(crate) fn hook(args: &HookArgs) -> ExitCode {
     let mut question = String::new();
@@ -24,12 +28,10 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
         .take(BYTES_MAX)
         .read_to_string(&mut question)
         .map_err(|e| Problem::usage("hook_input", "cannot read what is to run").cause(e))
-        .and_then(|_| answer(&question, args));
+        .and_then(|_| answer(&question, args))
+        .and_then(|answer| say(&answer));
     match answer {
-        Ok(answer) => {
-            present::json(&answer);
-            ExitCode::SUCCESS
-        }
+        Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             present::problem(&problem);
             ExitCode::from(REFUSE)
@@ -37,11 +39,31 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
     }
 }
 
+/// Answers. An answer that does not arrive is taken for consent to the command as it was.
+fn say(answer: &Value) -> Result<(), Problem> {
+    let lost = |why: String| {
+        Problem::cannot_build("hook_answer", "nobody reads the hook's answer; it was not run")
+            .cause(why)
+    };
+    let stat = rustix::fs::fstat(rustix::stdio::stdout()).map_err(|e| lost(e.to_string()))?;
+    // What a closed stdout becomes.
+    if stat.st_rdev == rustix::fs::makedev(1, 3) {
+        return Err(lost("stdout is /dev/null or closed".to_owned()));
+    }
+    // Past the buffer of this process, which would try once more when it ends.
+    let mut out = rustix::io::dup(rustix::stdio::stdout())
+        .map(std::fs::File::from)
+        .map_err(|e| lost(e.to_string()))?;
+    out.write_all(format!("{answer}\n").as_bytes()).map_err(|e| lost(e.to_string()))
+}
+
 /// What is asked, as far as it is used here.
 #[derive(Deserialize)]
 struct Question {
     tool_name: String,
     tool_input: Map<String, Value>,
+    /// Where the agent is.
+    cwd: Option<PathBuf>,
 }
 
 fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
@@ -55,15 +77,23 @@ fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
     let nonsense = |why: String| {
         Problem::usage("hook_input", "cannot understand what is to run; it was not run").cause(why)
     };
-    let Question { tool_name, mut tool_input } =
+    let Question { tool_name, mut tool_input, cwd } =
         serde_json::from_str(question).map_err(|e| nonsense(e.to_string()))?;
-    if tool_name != "Bash" {
-        return Err(nonsense(format!("`{tool_name}` is not a command; this hook is for `Bash`")));
+    if !SHELLS.contains(&tool_name.as_str()) {
+        return Err(nonsense(format!(
+            "`{tool_name}` is none of the shells this hook knows: {}",
+            SHELLS.join(", ")
+        )));
     }
     let Some(Value::String(command)) = tool_input.get("command") else {
         return Err(nonsense("there is no `command`".to_owned()));
     };
-    tool_input.insert("command".to_owned(), Value::String(fenced(command, &args.arguments)?));
+    let own = own_path()?;
+    for dir in cwd.into_iter().chain(std::env::current_dir()) {
+        check_out_of_reach(&own, &dir)?;
+    }
+    let fenced = fenced(&own, command, &args.arguments)?;
+    tool_input.insert("command".to_owned(), Value::String(fenced));
     let (decision, why) = if args.ask {
         ("ask", "behind the fence, if you agree")
     } else {
@@ -77,14 +107,32 @@ fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
     }}))
 }
 
-/// The same command behind the fence.
-fn fenced(command: &str, flags: &[String]) -> Result<String, Problem> {
-    let own =
-        std::env::current_exe().ok().and_then(|path| path.into_os_string().into_string().ok());
-    let own = own.ok_or_else(|| {
+fn own_path() -> Result<PathBuf, Problem> {
+    std::env::current_exe().map_err(|e| {
         Problem::internal("hook", "cannot tell where this program is; the command was not run")
+            .cause(e)
+    })
+}
+
+/// Where the agent may write, it could put another program in our place, and the next command would run by that.
+fn check_out_of_reach(own: &Path, dir: &Path) -> Result<(), Problem> {
+    let within = dir.canonicalize().is_ok_and(|dir| own.starts_with(dir));
+    if !within {
+        return Ok(());
+    }
+    let message = format!(
+        "`{}` is in the project, where a command could replace it; it was not run",
+        own.display()
+    );
+    Err(Problem::refused("hook_in_reach", message).hint("install ringfence outside of the project"))
+}
+
+/// The same command behind the fence.
+fn fenced(own: &Path, command: &str, flags: &[String]) -> Result<String, Problem> {
+    let own = own.to_str().ok_or_else(|| {
+        Problem::internal("hook", "this program's path is no text; the command was not run")
     })?;
-    let mut words = vec![quoted(&own), "run".to_owned()];
+    let mut words = vec![quoted(own), "run".to_owned()];
     words.extend(flags.iter().map(|flag| quoted(flag)));
     words.extend(["--".to_owned(), "bash".to_owned(), "-c".to_owned(), quoted(command)]);
     Ok(words.join(" "))
@@ -121,6 +169,24 @@ mod tests {
     }
 
     #[test]
+    fn every_shell_of_the_agent_is_fenced() {
+        for tool in SHELLS {
+            let question = json!({"tool_name": tool, "tool_input": {"command": "id"}});
+            let answer = answer(&question.to_string(), &args(&[])).unwrap();
+            let command = &answer["hookSpecificOutput"]["updatedInput"]["command"];
+            assert!(command.as_str().unwrap().ends_with(" run -- bash -c 'id'"), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_fence_that_the_agent_can_replace_is_none() {
+        let own = std::env::current_exe().unwrap();
+        let question = json!({"tool_name": "Bash", "tool_input": {"command": "id"},
+            "cwd": own.parent().unwrap()});
+        assert_eq!(answer(&question.to_string(), &args(&[])).unwrap_err().code, "hook_in_reach");
+    }
+
+    #[test]
     fn what_is_not_understood_does_not_run() {
         for question in [
             "",
@@ -129,6 +195,8 @@ mod tests {
             r#"{"tool_name": "Bash", "tool_input": {}}"#,
             r#"{"tool_name": "Bash", "tool_input": {"command": 3}}"#,
             r#"{"tool_name": "Write", "tool_input": {"command": "x"}}"#,
+            r#"{"tool_name": "PowerShell", "tool_input": {"command": "x"}}"#,
+            r#"{"tool_name": "Monitor", "tool_input": {"ws": "wss://example.org"}}"#,
         ] {
             assert!(answer(question, &args(&[])).is_err(), "{question}");
         }

@@ -1,5 +1,6 @@
 //! `ringfence serve`: the fence over HTTP, for many clients.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_engine::Launcher;
@@ -24,7 +25,11 @@ pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
 fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let how = service(&args.service, &args.policy, &around)?;
-    let (code, command) = mcp::policies(&args.policy, &around)?;
+    let (code, mut command) = mcp::policies(&args.policy, &around)?;
+    if let Some(tls) = &how.tls {
+        // Runs have our uid where we are not root.
+        command.policy.hide.extend(both_names(&tls.key)?);
+    }
     // Both before there are threads: they fork.
     let report = doctor::examine();
     let launcher = Launcher::start()?;
@@ -55,6 +60,14 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     raise_descriptors();
     let engine = mcp::builder(launcher, code, command)?.admission(how.admission).build()?;
     service.serve(engine, |_| ())
+}
+
+/// A file as it was named, and where it really is.
+fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
+    let cannot = |e: std::io::Error| {
+        Problem::usage("tls_files", format!("cannot find `{}`", file.display())).cause(e)
+    };
+    Ok([std::path::absolute(file).map_err(cannot)?, file.canonicalize().map_err(cannot)?])
 }
 
 /// Every connection takes a descriptor, and a process is started with few. Runs have limits of their own.

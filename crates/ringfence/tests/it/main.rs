@@ -11,6 +11,7 @@ mod facts;
 mod files;
 mod git;
 mod honesty;
+mod hook;
 mod house;
 mod http;
 mod init;

@@ -18,16 +18,14 @@ fn identity() -> (String, String) {
 }
 
 fn server(world: &World, (cert, key): &(String, String)) -> Server {
-    let (cert, key) = (world.write("cert.pem", cert), world.write("key.pem", key));
+    // Where a run can see it, if nothing hides it.
+    let (cert, key) = (world.write("cert.pem", cert), world.write("work/key.pem", key));
     let flags = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
     Server::with(world, &flags)
 }
 
-#[test]
-fn a_client_that_trusts_the_certificate_is_served() {
-    let world = World::new();
-    let identity = identity();
-    let server = server(&world, &identity);
+/// What the service answers to a command, as text.
+fn ran(server: &Server, identity: &(String, String), command: &str) -> String {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(identity.0.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -38,7 +36,7 @@ fn a_client_that_trusts_the_certificate_is_served() {
         .with_no_client_auth();
     let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     let mut stream = StreamOwned::new(client, server.connect());
-    let body = r#"{"command": "echo $((6 * 7))"}"#;
+    let body = serde_json::json!({"command": command}).to_string();
     let request = format!(
         "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
@@ -46,7 +44,26 @@ fn a_client_that_trusts_the_certificate_is_served() {
     stream.write_all(request.as_bytes()).unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+#[test]
+fn a_client_that_trusts_the_certificate_is_served() {
+    let world = World::new();
+    let identity = identity();
+    let said = ran(&server(&world, &identity), &identity, "echo $((6 * 7))");
     assert!(said.starts_with("HTTP/1.1 200") && said.contains("\"stdout\":\"42\\n\""), "{said}");
+}
+
+#[test]
+fn a_run_sees_nothing_of_the_services_key() {
+    let world = World::new();
+    let identity = identity();
+    let attack =
+        "cat key.pem; mv key.pem k; cat k; ln key.pem l; cat l; echo lost > key.pem; echo end";
+    let said = ran(&server(&world, &identity), &identity, attack);
+    assert!(said.contains("end\\n") && !said.contains("PRIVATE KEY"), "{said}");
+    assert_eq!(std::fs::read_to_string(world.work().join("key.pem")).unwrap(), identity.1);
 }
 
 #[test]

@@ -1,0 +1,61 @@
+//! `ringfence hook`: an answer that nobody reads is taken for consent, so the command must not run.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::support::World;
+
+const QUESTION: &[u8] = br#"{"tool_name": "Bash", "tool_input": {"command": "id"}}"#;
+
+/// The hook's exit code with this as its stdout.
+fn asked(world: &World, stdout: impl Into<Stdio>) -> Option<i32> {
+    let mut command = world.command(&["hook", "claude-code"]);
+    ends(command.stdout(stdout))
+}
+
+fn ends(command: &mut Command) -> Option<i32> {
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(QUESTION).unwrap();
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn an_answer_that_nobody_reads_stops_the_command() {
+    let world = World::new();
+    assert_eq!(asked(&world, Stdio::piped()), Some(0), "somebody reads");
+    assert_eq!(asked(&world, Stdio::null()), Some(2));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(asked(&world, full), Some(2));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(asked(&world, writer), Some(2), "the reader is gone");
+    let own = world.command(&["x"]).get_program().to_owned();
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg("\"$1\" hook claude-code >&-").arg("bash").arg(own);
+    assert_eq!(ends(shell.current_dir(world.work())), Some(2), "stdout is closed");
+}
+
+#[test]
+fn the_plugin_asks_no_path_that_leads_through_the_project() {
+    let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/claude-code");
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(format!("{plugin}/{name}")).unwrap()).unwrap()
+    };
+    let (hooks, server) = (read("hooks/hooks.json"), read(".mcp.json"));
+    let hook = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().unwrap().to_owned();
+    let server = &server["mcpServers"]["ringfence"];
+    let start = server["args"][1].as_str().unwrap().to_owned();
+    let world = World::new();
+    world.write("work/bin/ringfence", "#!/bin/sh\necho planted\n");
+    let planted = world.work().join("bin/ringfence");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&planted, mode).unwrap();
+    for line in [hook, start] {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(&line).current_dir(world.work()).stdin(Stdio::null());
+        shell.env("PATH", format!("{}:/usr/bin:/bin", planted.parent().unwrap().display()));
+        let output = shell.env("HOME", world.home()).output().unwrap();
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(!stdout.contains("planted"), "{line}: {stdout}");
+    }
+}
