@@ -15,8 +15,8 @@ use ringfence_plan::{
     plan_code,
 };
 use ringfence_python::{
-    Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Raised, Repl, Said,
-    Tried, discover, run_alone,
+    Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Preload, Raised,
+    Repl, Said, Tried, discover, run_alone,
 };
 use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
@@ -59,6 +59,12 @@ const PRELOAD_STANDARD: &[&str] = &[
 
 /// The same for data work, where the interpreter has them.
 const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
+
+/// What programs of the preset do most. It says nothing, and it may fail where a module is missing.
+const PRACTICE_STANDARD: &str = include_str!("practice/standard.py");
+
+/// The same for data work.
+const PRACTICE_DATA: &str = include_str!("practice/data.py");
 
 /// What Python code may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -326,12 +332,18 @@ impl CodeFence {
         Repl::start(self.keeper(launcher)?, &self.plan)
     }
 
-    fn preload(&self) -> Vec<String> {
+    fn preload(&self) -> Preload {
         let mut modules = PRELOAD_STANDARD.to_vec();
+        let mut practice = PRACTICE_STANDARD.to_owned();
         if self.ground.rules.preset == CodePreset::Data {
             modules.extend(PRELOAD_DATA);
+            practice.push_str(PRACTICE_DATA);
         }
-        modules.into_iter().map(str::to_owned).collect()
+        if self.plan.worker.listener {
+            // A session has one worker, and somebody who waits for it.
+            practice.clear();
+        }
+        Preload { modules: modules.into_iter().map(str::to_owned).collect(), practice }
     }
 
     /// Screens and runs one program, written down.
@@ -698,5 +710,19 @@ pub fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: 
         let message =
             format!("files were not copied to `{}`: {}", to.display(), left_out.join("; "));
         outcome.error = Some(info("artifacts_incomplete", message, None));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn practice_says_nothing_and_does_not_fail() {
+        let whole = format!("{PRACTICE_STANDARD}\ncompile({PRACTICE_DATA:?}, 'data', 'exec')\n");
+        let python = std::process::Command::new("python3").args(["-I", "-c", &whole]).output();
+        let python = python.unwrap();
+        let said = [python.stdout, python.stderr].concat();
+        assert!(python.status.success() && said.is_empty(), "{}", said.escape_ascii());
     }
 }

@@ -151,6 +151,11 @@ impl Calls {
         self.push(name, Vec::from(args), true)
     }
 
+    /// A directory, which may be there already.
+    pub(crate) fn make_directory(&mut self, path: &str) {
+        self.may_fail("mkdirat", [Arg::from(AT_FDCWD), Arg::text(path), Arg::from(0o755)]);
+    }
+
     /// A call on a path; for the `…at` kind, relative to nothing.
     pub(crate) fn path_call<const N: usize>(
         &mut self,

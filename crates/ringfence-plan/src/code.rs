@@ -15,7 +15,7 @@ use ringfence_spec::{
 use serde::Serialize;
 
 use crate::calls::{Arg, Call, Calls};
-use crate::facts::{Found, HostFacts, HostWorkspace, UserNamespaces};
+use crate::facts::{FileKind, Found, HostFacts, HostWorkspace, UserNamespaces};
 use crate::orders::Orders;
 use crate::plan::{
     Access, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step,
@@ -315,7 +315,7 @@ fn worker(
     setup.call("setsid", []);
     setup.call("unshare", [Arg::from(CLONE_NEWNS)]);
     let own_workspace = request.workspace.is_none();
-    let workspace = filesystem(&mut setup, limits, own_workspace);
+    let workspace = filesystem(&mut setup, limits, own_workspace, &request.visible);
     let mounts =
         setup.path_call("openat", "/proc/self/ns/mnt", [Arg::from(O_CLOEXEC), Arg::from(0)]);
     let ruleset = (facts.landlock_abi > 0).then(|| landlock(&mut setup, facts.landlock_abi));
@@ -384,6 +384,7 @@ const CLONE_NEWNS: u64 = 0x0002_0000;
 const CLONE_NEWUSER: u64 = 0x1000_0000;
 const MS_NOSUID_NODEV_NOEXEC: u64 = 2 | 4 | 8;
 const MS_BIND: u64 = 4096;
+const MS_REC: u64 = 16384;
 const O_PATH_CLOEXEC: u64 = 0o10_000_000 | 0o2_000_000;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const O_WRONLY: u64 = 1;
@@ -399,8 +400,13 @@ pub(crate) fn address_space(memory: ringfence_spec::ByteSize) -> u64 {
 }
 
 /// One filesystem of the worker's own, in three places; and a `/proc` that shows its own processes and nothing else.
-/// Returns which call opened the workspace.
-fn filesystem(calls: &mut Calls, limits: &Limits, own_workspace: bool) -> usize {
+/// What of the interpreter is below one of these places stays visible there. Returns which call opened the workspace.
+fn filesystem(
+    calls: &mut Calls,
+    limits: &Limits,
+    own_workspace: bool,
+    interpreter: &[Found],
+) -> usize {
     let bytes = disk_bytes_max(limits);
     let options = format!("size={bytes},nr_inodes={INODES_MAX},mode=755");
     let mount = |calls: &mut Calls, what: &str, at: &str, flags: u64, options: &str| {
@@ -423,7 +429,17 @@ fn filesystem(calls: &mut Calls, limits: &Limits, own_workspace: bool) -> usize 
         calls.path_call("mkdirat", &path, [Arg::from(u64::from(*mode))]);
         // The bootstrap's umask may have taken bits away.
         calls.path_call("fchmodat", &path, [Arg::from(u64::from(*mode)), Arg::from(0)]);
-        mount(calls, &path, at, MS_BIND, "");
+        let below = interpreter.iter().filter(|found| found.kind == FileKind::Directory);
+        for found in below.filter(|found| i > 0 && found.path.starts_with(at)) {
+            let Ok(rest) = found.path.strip_prefix(at) else { continue };
+            let mut within = PathBuf::from(&path);
+            for name in rest {
+                within.push(name);
+                calls.make_directory(&within.to_string_lossy());
+            }
+            mount(calls, &found.path.to_string_lossy(), &within.to_string_lossy(), MS_BIND, "");
+        }
+        mount(calls, &path, at, MS_BIND | MS_REC, "");
         if i == 0 {
             workspace = open(calls, &path);
         }

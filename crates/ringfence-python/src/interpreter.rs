@@ -13,6 +13,9 @@ use ringfence_spec::Problem;
 const MINOR_MIN: u32 = 9;
 const MINOR_MAX: u32 = 14;
 
+/// As many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
 /// An interpreter and what it must see.
 #[derive(Clone, Debug)]
 pub struct Interpreter {
@@ -122,7 +125,7 @@ fn describe(executable: &Path) -> Result<Interpreter, String> {
         paths.push(venv.clone());
         prefixes.push(venv);
     }
-    let (system, links) = system_libraries();
+    let (system, mut links) = system_libraries();
     paths.extend(system);
     let mut visible: Vec<Found> = Vec::new();
     for path in paths {
@@ -131,7 +134,25 @@ fn describe(executable: &Path) -> Result<Interpreter, String> {
             visible.push(found);
         }
     }
+    let shown = |at: &Path| visible.iter().any(|known| at.starts_with(&known.path));
+    links.extend(hops(executable).into_iter().filter(|(at, _)| !shown(at)));
     Ok(Interpreter { executable: program, minor, visible, links, prefixes })
+}
+
+/// The links from a program's name to the program: where each is, and what it says.
+fn hops(executable: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut hops = Vec::new();
+    let mut at = executable.to_owned();
+    while hops.len() < LINKS_MAX
+        && let Ok(target) = std::fs::read_link(&at)
+        && let (Some(parent), Some(name)) = (at.parent(), at.file_name())
+        && let Ok(parent) = parent.canonicalize()
+    {
+        let next = parent.join(&target);
+        hops.push((parent.join(name), target));
+        at = next;
+    }
+    hops
 }
 
 /// The minor version, from the program's name or from the library beside it.

@@ -20,7 +20,11 @@ use crate::interpreter::Interpreter;
 pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 
 /// The same, followed by what makes workers.
-const ZYGOTE: &str = concat!(include_str!("guest/program.py"), include_str!("guest/zygote.py"));
+const ZYGOTE: &str = concat!(
+    include_str!("guest/program.py"),
+    include_str!("guest/pack.py"),
+    include_str!("guest/zygote.py")
+);
 
 /// Runs the bootstrap with builtins of its own: a program that replaces `len` replaces its own.
 pub(crate) const LOADER: &str = "import sys, builtins; \
@@ -31,6 +35,15 @@ const TALK_BYTES_MAX: usize = 16 << 10;
 
 /// How long a zygote that failed takes to be gone.
 const LAST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// What a zygote has done before its first worker, so that no worker need.
+#[derive(Clone, Debug, Default)]
+pub struct Preload {
+    /// Modules that it imports.
+    pub modules: Vec<String>,
+    /// A program that it runs some times: the interpreter adapts the code it uses, where every worker inherits it.
+    pub practice: String,
+}
 
 /// Starts one zygote after another. Dropping it ends the last.
 #[derive(Debug)]
@@ -54,7 +67,7 @@ impl Keeper {
         launcher: Arc<Launcher>,
         plan: &CodePlan,
         interpreter: &Interpreter,
-        preload: &[String],
+        preload: &Preload,
         state: PathBuf,
         name: String,
     ) -> Self {
@@ -110,18 +123,68 @@ impl Keeper {
 }
 
 /// Puts interpreter, bootstrap and the worker's plan together into what the zygote executes.
-fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &[String]) -> Vec<OsString> {
+fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<OsString> {
     let config = serde_json::json!({
         "setup": plan.setup,
         "seal": plan.seal,
         "given_calls": plan.given_calls,
         "listener": plan.listener,
         "unshare_and_setns": plan.unshare_and_setns,
-        "preload": preload,
+        "preload": preload.modules,
+        "practice": preload.practice,
+        "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
     });
     let options = ["-I", "-X", "utf8", "-c", LOADER, ZYGOTE];
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
     argv.extend(options.map(OsString::from));
     argv.push(config.to_string().into());
     argv
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    /// An interpreter that moves itself, and what it says of it.
+    const SCRIPT: &str = "
+import json, os, ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+before = [str(n) * 9 for n in range(100_000)]
+n_moved = pack(bytes.fromhex(CODE))
+assert before == [str(n) * 9 for n in range(100_000)]
+import decimal, statistics
+children = []
+for n in range(20):
+    pid = os.fork()
+    if pid == 0:
+        before[n] = n
+        assert statistics.mean([decimal.Decimal(n), n]) == n
+        os._exit(7)
+    children.append(pid)
+assert all(os.waitpid(pid, 0)[1] == 7 << 8 for pid in children)
+assert before[7] == '7' * 9
+anonymous = [l for l in open('/proc/self/maps') if ' r-xp 00000000 00:00 0 ' in l and '[' not in l]
+# Whether the kernel has such pages to give at all, now.
+raw = libc.mmap(0, 16 * HUGE, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0)
+area = (raw // HUGE + 1) * HUGE
+libc.madvise(area, 15 * HUGE, MADV_HUGEPAGE)
+ctypes.memset(area, 1, 15 * HUGE)
+print(json.dumps([n_moved, bool(anonymous), is_huge(area)]))
+";
+
+    #[test]
+    fn an_interpreter_goes_on_where_it_was_after_it_was_moved() {
+        let code = ringfence_spec::hex(ringfence_sys::pack_code());
+        let guest = include_str!("guest/pack.py");
+        let script = format!("import os\nCODE = '{code}'\n{guest}\n{SCRIPT}");
+        let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let (n_moved, anonymous, possible): (i64, bool, bool) =
+            serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(anonymous, n_moved > 0, "{n_moved}");
+        if cfg!(target_arch = "x86_64") && possible {
+            assert!(n_moved > 10, "{n_moved} {stderr}");
+        }
+    }
 }

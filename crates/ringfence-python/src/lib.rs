@@ -18,7 +18,7 @@ mod zygote;
 pub use alone::{Alone, argv, run_alone};
 pub use artifacts::Artifacts;
 pub use interpreter::{Interpreter, Surroundings, discover};
-pub use keeper::Keeper;
+pub use keeper::{Keeper, Preload};
 pub use pool::{Counts, Pool};
 pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
 pub use worker::{Ended, Exit, Finished, Job, Output, Raised, Said, Tried};

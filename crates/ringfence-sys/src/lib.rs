@@ -9,6 +9,7 @@ mod fork;
 mod lock;
 mod mount;
 mod net;
+mod pack;
 pub mod seccomp;
 mod signal;
 mod wait;
@@ -20,6 +21,7 @@ pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, 
 pub use lock::{hold_byte, is_byte_held};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{connect_raw, loopback_up, packet_pair, receive_packet, send_packet};
+pub use pack::pack_code;
 pub use signal::{SignalFd, Signals, ignore, reset_all};
 pub use wait::{Ended, Reaped, reap_any, reap_pid, time_until};
 

@@ -67,7 +67,7 @@ def serve(channel, namespace, otherwise=None):
             leave(0)
 
 
-def go(channel, namespace, frame, code, leave=leave):
+def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfuncs):
     """Runs what an order to go asks for, and says how it ended."""
     flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
     *arguments, rest = rest.split(b"\0", int(n_arguments))
@@ -80,7 +80,7 @@ def go(channel, namespace, frame, code, leave=leave):
     if keep:
         flush()
     else:
-        finish()
+        finish(at_exit)
     report(channel, done)
     if not keep:
         leave(done["exit"] & 0xFF)
@@ -205,7 +205,7 @@ def describe(error, name):
     return {"type": qualified, "message": message, "line": line}
 
 
-def finish():
+def finish(at_exit):
     """What an interpreter does at its end: threads, exit handlers, open figures, buffers."""
     try:
         threading = sys.modules.get("threading")
@@ -217,8 +217,7 @@ def finish():
                 path = "figure-%d.png" % number
                 if not os.path.exists(path):
                     pyplot.figure(number).savefig(path)
-        if atexit._ncallbacks():
-            atexit._run_exitfuncs()
+        at_exit()
     except BaseException as error:
         if not isinstance(error, SystemExit):
             describe(error, NAME)

@@ -21,7 +21,10 @@ held = ctypes.PyDLL(None, use_errno=True)
 
 
 # Runs after which the interpreter has adapted the code of a run, here once and not in every worker.
-REHEARSALS = 20
+REHEARSALS = 12
+
+# What every program does.
+WARM_UP = b"import sys\nx = [0]\nprint(end='')\n"
 
 
 class Passing:
@@ -116,10 +119,13 @@ def zygote():
     ended = {}
     # For one program alone, tidying up would take longer than it saves.
     if config["preload"]:
-        for _ in range(REHEARSALS):
-            rehearse(builtins)
+        for code in config["practice"].encode(), WARM_UP:
+            for _ in range(REHEARSALS):
+                rehearse(builtins, code)
         gc.collect()
         gc.freeze()
+        if config["pack"] and len(os.listdir("/proc/self/task")) == 1:
+            pack(bytes.fromhex(config["pack"]))
     channel.send(b"Z" + encode({"missing": missing}).encode())
     while True:
         frame, fds = channel.receive(4)
@@ -197,7 +203,7 @@ def worker(channel, fds, plan):
     namespace = fresh_namespace()
     sys.addaudithook(watch)
     if config["preload"]:
-        rehearse(namespace["__builtins__"])
+        rehearse(namespace["__builtins__"], WARM_UP)
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     channel.send(b"R")
@@ -211,11 +217,10 @@ class Nobody:
         pass
 
 
-def rehearse(builtins):
-    """Touches what a run will touch, so that the run need not. Exit handlers are the run's own."""
-    keep = b"k" if atexit._ncallbacks() else b""
-    code = b"import sys\nx = [0]\nprint(end='')\n"
-    go(Nobody(), {"__builtins__": builtins}, b"Jv%s\0\x000\0%s" % (keep, code), b"", leave=bool)
+def rehearse(builtins, code):
+    """Touches what a run will touch, so that the run need not. Exit and exit handlers are the run's own."""
+    apart = {"__builtins__": builtins, "__name__": "__main__"}
+    go(Nobody(), apart, b"Jv\0\x000\0" + code, b"", leave=bool, at_exit=bool)
     sources.clear()
 
 

@@ -187,6 +187,27 @@ fn files_go_in_and_come_out() {
 }
 
 #[test]
+fn an_environment_of_the_systems_python_has_its_packages_wherever_it_lies() {
+    let world = World::new();
+    // As `python3 -m venv` makes it; below `/tmp`, where runs have something of their own.
+    let real = std::fs::canonicalize("/usr/bin/python3").unwrap();
+    let library = real.file_name().unwrap().to_str().unwrap();
+    world.write("venv/pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n");
+    world.write(&format!("venv/lib/{library}/site-packages/of_mine.py"), "WORD = 'mine'\n");
+    let bin = world.root().join("venv/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::os::unix::fs::symlink("/usr/bin/python3", bin.join("python3")).unwrap();
+    std::os::unix::fs::symlink("python3", bin.join("python")).unwrap();
+    let python = bin.join("python");
+    let flags = ["--preset", "open", "--python", python.to_str().unwrap()];
+    let code = "import of_mine; open('/tmp/x', 'w').close(); print(of_mine.WORD)";
+    let (status, outcome) = exec(&world, &flags, code);
+    assert_eq!((status, &outcome["stdout"]), (0, &json!("mine\n")), "{outcome}");
+    let outcomes = batch(&world, &flags, &[json!({"id": "x", "code": code})]);
+    assert_eq!(outcomes["x"]["stdout"], "mine\n", "{}", outcomes["x"]);
+}
+
+#[test]
 fn what_the_host_would_obey_is_not_copied_out() {
     let world = World::new();
     let out = world.root().join("out");

@@ -1,0 +1,98 @@
+"""Follows `program.py` in the same text: puts what every worker inherits on pages that lie side by side.
+
+A fork and an exit visit each page that a worker has in common with the zygote. Pages of one large folio they visit together,
+and single pages, as an interpreter has them, one after another, each a miss in every cache. It is done between two instructions
+of this process, by code from the host. Where the kernel has no large folios to give, everything stays as it is.
+"""
+import ctypes
+import struct
+
+PAGE, HUGE = 4096, 2 << 20
+# Where the code is, and after it room for the rows.
+ASIDE = 16 * PAGE
+PRIVATE_ANONYMOUS, MADV_HUGEPAGE = 0x22, 14
+READ, WRITE, EXECUTE = 1, 2, 4
+
+
+def ranges():
+    """Private ranges of this process most of whose pages are there: address, length, protection."""
+    chosen, at = [], None
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            field = line.split()
+            if field[0] == "Rss:":
+                length = at[1] - at[0]
+                if at[2] and int(field[1]) << 11 >= length:
+                    chosen.append((at[0], length, at[2]))
+            elif not field[0].endswith(":"):
+                start, _, end = field[0].partition("-")
+                rights, name = field[1], field[5] if len(field) > 5 else ""
+                usual = rights[0] == "r" and rights[3] == "p" and (name[:1] != "[" or name == "[heap]")
+                protection = READ | WRITE * (rights[1] == "w") | EXECUTE * (rights[2] == "x")
+                at = int(start, 16), int(end, 16), protection * usual
+    return chosen
+
+
+def is_huge(area):
+    """Whether the kernel gave large folios for all of what begins here."""
+    found = False
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            if line.startswith("%x-" % area):
+                found, size = True, 0
+            elif found and line.startswith("Size:"):
+                size = line.split()[1]
+            elif found and line.startswith("AnonHugePages:"):
+                return line.split()[1] == size
+    return False
+
+
+def pack(code):
+    """Moves this process onto large folios; says how many ranges were moved."""
+    word = ctypes.c_ulong
+    libc.mmap.argtypes, libc.mmap.restype = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, word], word
+    libc.mprotect.argtypes = libc.madvise.argtypes = [word, word, ctypes.c_int]
+    libc.munmap.argtypes = [word, word]
+
+    def room(length):
+        at = libc.mmap(0, length, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0)
+        if at == word(-1).value:
+            raise MemoryError
+        return at
+
+    # Some more than now: what happens until they are moved needs memory too.
+    length = (sum(size for _, size, _ in ranges()) // HUGE + 2) * HUGE
+    raw = room(length + HUGE)
+    area = -(-raw // HUGE) * HUGE
+    if area > raw:
+        libc.munmap(raw, area - raw)
+    libc.munmap(area + length, raw + HUGE - area)
+    aside = room(ASIDE)
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    # From here on the copies are still where they were made; what was below may be somebody else's by now.
+    rest = area
+    try:
+        libc.madvise(area, length, MADV_HUGEPAGE)
+        for at in range(area, area + length, HUGE):
+            ctypes.memset(at, 0, 1)
+        if not is_huge(area):
+            return 0
+        ctypes.memmove(aside, code, len(code))
+        if libc.mprotect(aside, PAGE, READ | EXECUTE):
+            return 0
+        move = ctypes.PYFUNCTYPE(ctypes.c_long, word, ctypes.c_long, ctypes.c_long)(aside)
+        rows, at = [], area
+        for address, size, protection in ranges():
+            if address not in (area, aside):
+                rows += address, size, at, protection
+                at += size
+        if at > area + length or len(rows) * 8 > ASIDE - PAGE:
+            return 0
+        ctypes.memmove(aside + PAGE, struct.pack("%dQ" % len(rows), *rows), len(rows) * 8)
+        n_moved = move(aside + PAGE, len(rows) // 4, memory)
+        rest += sum(rows[1 : 4 * max(n_moved, 0) : 4])
+        return n_moved
+    finally:
+        os.close(memory)
+        libc.munmap(rest, area + length - rest)
+        libc.munmap(aside, ASIDE)
