@@ -69,7 +69,11 @@ impl McpServer {
             "read_file" => self.read_file(arguments).await,
             "write_file" => self.write_file(arguments).await,
             "list_dir" => self.list_dir(arguments).await,
-            "grep" => self.grep(arguments).await,
+            "grep" => tokio::select! {
+                answered = self.grep(arguments) => answered,
+                // Ends the search, and gives its place to somebody else.
+                () = context.ct.cancelled() => Err(Stop::Cancelled),
+            },
             "session" => self.session(arguments).await,
             _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
         };
