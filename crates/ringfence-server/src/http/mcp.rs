@@ -1,7 +1,7 @@
 //! MCP over streamable HTTP, at `/mcp`: the same server as over stdio. Each client has its own, so that a handle of one is
 //! nothing to another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
@@ -20,7 +20,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::fault::Fault;
-use super::scope::{May, Run, Scope};
+use super::scope::{Caller, May, Run, Scope};
 use super::{House, body, door};
 use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
@@ -45,7 +45,7 @@ pub(super) enum Offered {
 pub(super) struct Mcp {
     offered: Offered,
     end: CancellationToken,
-    clients: Mutex<HashMap<Arc<str>, Server>>,
+    clients: Mutex<HashMap<Caller, Server>>,
 }
 
 #[derive(Clone)]
@@ -78,7 +78,7 @@ pub(super) async fn message(
 ) -> Result<Response, Fault> {
     may.caller.need(Scope::Files)?;
     may.caller.need(Scope::Sessions)?;
-    let server = house.mcp.server(&may.caller.name);
+    let server = house.mcp.server(&may.caller);
     let (parts, content) = request.into_parts();
     let content = body::read(content, BODY_BYTES_MAX).await?;
     let outline = match outline::of(&content) {
@@ -148,16 +148,16 @@ impl Mcp {
         Self { offered, end: CancellationToken::new(), clients: Mutex::default() }
     }
 
-    fn server(&self, client: &Arc<str>) -> Server {
+    fn server(&self, client: &Caller) -> Server {
         let mut clients = self.lock();
         clients
-            .entry(Arc::clone(client))
-            .or_insert_with(|| Server::new(&self.offered, client, self.end.child_token()))
+            .entry(client.clone())
+            .or_insert_with(|| Server::new(&self.offered, &client.name, self.end.child_token()))
             .clone()
     }
 
     /// Ends every client's server that is not among these.
-    pub(super) fn keep_only(&self, clients: &[Arc<str>]) {
+    pub(super) fn keep_only(&self, clients: &HashSet<Caller>) {
         self.lock().retain(|client, server| {
             let keep = clients.contains(client);
             if !keep {
@@ -169,11 +169,11 @@ impl Mcp {
 
     /// Ends every run and every stream.
     pub(super) fn end(&self) {
-        self.keep_only(&[]);
+        self.keep_only(&HashSet::new());
         self.end.cancel();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Server>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Caller, Server>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

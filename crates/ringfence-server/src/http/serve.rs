@@ -1,6 +1,7 @@
 //! From a listening socket to answers: connections are taken in, given to the router, and let go in the end. The end has
 //! an order: no new work, what goes on is waited for, then everything is ended.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often what has expired is looked for.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// How often clients whose tokens were revoked are looked for. Their requests are refused at once; this ends what they
+/// How often clients whose tokens were revoked or replaced are looked for. Their requests are refused at once; this ends what they
 /// have begun.
 const REVOKED_EVERY: Duration = Duration::from_secs(1);
 
@@ -83,7 +84,7 @@ pub(super) async fn serve(
         never = sweeping => match never {},
         never = revoking => match never {},
     }
-    house.runs.keep_only(&[]);
+    house.runs.keep_only(&HashSet::new());
     house.mcp.end();
     // Whoever has not taken its answer by then has lost it.
     let _ = timeout(LAST_WORDS, floor.close()).await;
@@ -114,9 +115,9 @@ async fn end_revoked(house: &House) -> std::convert::Infallible {
     loop {
         sleep(REVOKED_EVERY).await;
         // A file that cannot be read lets nobody in, and is told of by the door.
-        if let Ok(names) = house.tokens.names() {
-            house.runs.keep_only(&names);
-            house.mcp.keep_only(&names);
+        if let Ok(callers) = house.tokens.callers() {
+            house.runs.keep_only(&callers);
+            house.mcp.keep_only(&callers);
         }
     }
 }

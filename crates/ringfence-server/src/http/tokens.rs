@@ -1,11 +1,12 @@
 //! Bearer tokens. The file holds a name, scopes and a hash for each; the token itself is shown once, to whoever made it.
 //! A running server sees a change with the next request.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -169,7 +170,7 @@ impl Tokens {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut known).map_err(Denied::Unreadable)?;
         if !known.needed {
-            return Ok(Caller { name: LOCAL.into(), scopes: Scope::ALL.into() });
+            return Ok(Caller::local());
         }
         let presented = Digest::of(presented.ok_or(Denied::Unknown)?.as_bytes());
         // Looks at every one, whichever it is: how long it takes says nothing.
@@ -183,16 +184,16 @@ impl Tokens {
         found.cloned().ok_or(Denied::Unknown)
     }
 
-    /// Names of tokens that are good now.
-    pub(super) fn names(&self) -> Result<Vec<Arc<str>>, Problem> {
+    /// Who would be let in now.
+    pub(super) fn callers(&self) -> Result<HashSet<Caller>, Problem> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut known)?;
-        let mut names: Vec<Arc<str>> =
-            known.active.iter().map(|active| Arc::clone(&active.caller.name)).collect();
+        let mut callers: HashSet<Caller> =
+            known.active.iter().map(|active| active.caller.clone()).collect();
         if !known.needed {
-            names.push(LOCAL.into());
+            callers.insert(Caller::local());
         }
-        Ok(names)
+        Ok(callers)
     }
 
     /// Reads the file if it changed. Once tokens were needed they are needed for ever, whatever became of the file.
@@ -216,7 +217,8 @@ impl Tokens {
         known.needed |= !written.tokens.is_empty();
         for token in written.tokens.iter().filter(|token| token.revoked_ms.is_none()) {
             let scopes = token.scopes.as_slice().into();
-            let caller = Caller { name: token.name.as_str().into(), scopes };
+            let name = token.name.as_str().into();
+            let caller = Caller { name, scopes, token: Some(token.sha256) };
             known.active.push(Active { sha256: token.sha256, caller });
         }
         known.stamp = stamp;
