@@ -1,6 +1,8 @@
-//! The wish that a run should end, as a descriptor that a poll sees.
+//! The wish that something should end: a run by a descriptor that a poll sees, a search by a flag.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ringfence_spec::Problem;
 use rustix::pipe::PipeFlags;
@@ -29,4 +31,21 @@ pub fn pair() -> Result<(Wish, Cancel), Problem> {
     let (seen, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
         .map_err(|e| Problem::internal("cancel", "cannot make a way to cancel").cause(e))?;
     Ok((Wish { _held: held }, Cancel { seen }))
+}
+
+/// Sets a flag when dropped, for work that looks at it now and then.
+#[derive(Debug, Default)]
+pub struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    /// Set once nobody waits for the work any more.
+    pub fn seen(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -266,7 +266,7 @@ impl Engine {
         .await
     }
 
-    /// Searches a session's files.
+    /// Searches a session's files. Dropping the future ends the search.
     pub async fn file_grep(
         &self,
         owner: &str,
@@ -274,12 +274,17 @@ impl Engine {
         path: OsString,
         query: GrepQuery,
     ) -> Result<Grepped, Problem> {
-        self.file("grep", owner, id, path, move |files, path, begun| {
-            let looked_for = format!("{} in {}", query.pattern, path.display());
-            begun.detail(|entry| entry.arguments(looked_for));
-            files.grep(path, &query)
-        })
-        .await
+        let wanted = cancel::Flag::default();
+        let stop = wanted.seen();
+        let found = self
+            .file("grep", owner, id, path, move |files, path, begun| {
+                let looked_for = format!("{} in {}", query.pattern, path.display());
+                begun.detail(|entry| entry.arguments(looked_for));
+                files.grep_unless(path, &query, stop)
+            })
+            .await;
+        drop(wanted);
+        found
     }
 
     /// What a name in a session is.

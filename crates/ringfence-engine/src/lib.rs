@@ -54,3 +54,4 @@ pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions,
     Swept, Today,
 };
+pub use text::shown;

@@ -16,6 +16,22 @@ pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String
     (shown_out.text, shown_err.text, Encoding::Utf8)
 }
 
+/// A guest's text as it is safe to show to a person or a model: controls, direction overrides and invisible characters are
+/// made visible, and so is a return that would draw over its line.
+pub fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let scrubbed = Scrub::default().bytes(text.as_bytes()).text;
+    let mut chars = scrubbed.chars().peekable();
+    while let Some(c) = chars.next() {
+        shown.push(if c == '\r' && chars.peek().is_some_and(|next| *next != '\n') {
+            '␍'
+        } else {
+            c
+        });
+    }
+    shown
+}
+
 /// Head, a line that says what is missing, tail.
 fn joined(output: Output) -> Vec<u8> {
     let dropped = output.dropped_bytes();
@@ -59,4 +75,21 @@ pub(crate) fn info(code: &str, message: impl Into<String>, hint: Option<String>)
 /// The hint of a limit that was hit.
 pub(crate) fn raise(flag: &str) -> String {
     format!("raise it with `--{flag}`, within the operator's ceiling")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_a_cursor_or_hides_a_word_is_seen() {
+        for (text, safe) in [
+            ("a\tb\r\nc\n", "a\tb\r\nc\n"),
+            ("\u{1b}]0;t\u{7}\u{1b}[8mx", "␛]0;t␇␛[8mx"),
+            ("a needle\rfake.py:7: all fine", "a needle␍fake.py:7: all fine"),
+            ("\u{202e}abc", "⟨U+202E⟩abc"),
+        ] {
+            assert_eq!(shown(text), safe);
+        }
+    }
 }

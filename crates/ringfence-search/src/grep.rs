@@ -1,8 +1,12 @@
-//! Goes through texts line by line and keeps what matches, until it has enough of anything: matches, bytes or time.
+//! Goes through texts line by line and keeps what matches, until it has enough of anything: matches, bytes or time. Looks at
+//! the clock often enough to keep it: a pattern sees no more at a time than it gets through in a part of a second.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use grep_matcher::Matcher as _;
@@ -12,10 +16,14 @@ use grep_searcher::{
 use serde::Serialize;
 
 use crate::pattern::Pattern;
+use crate::pieces::Pieces;
 use crate::window;
 
-/// Lines longer than this are not searched, nor is the text they are in from there on.
-const LINE_BYTES_MAX: usize = 4 << 20;
+/// Lines that are held at once: those around a match, itself, and what was read behind it.
+const LINES_HELD: usize = 16;
+
+/// What is held of lines that are short.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// How much is searched and kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +97,7 @@ pub struct Found {
     pub matches: Vec<Match>,
     /// Texts that were searched.
     pub n_files: u64,
-    /// Texts that are none, or have lines too long to search; they were searched up to there.
+    /// Texts that are none, which were searched up to there, or have lines too long to search, of which the beginning was.
     pub n_skipped: u64,
     /// The bound that ended the search before everything was searched.
     pub cut: Option<Cut>,
@@ -120,8 +128,21 @@ pub enum Cut {
     Matches,
     /// Enough bytes.
     Bytes,
-    /// Enough time.
+    /// Enough time, or nobody waits for it any more.
     Time,
+}
+
+/// How long a search may go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    until: Instant,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watch {
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || Instant::now() >= self.until
+    }
 }
 
 /// A search on its way.
@@ -130,7 +151,7 @@ pub struct Grep {
     pattern: Pattern,
     bounds: Bounds,
     searcher: Searcher,
-    until: Instant,
+    watch: Watch,
     bytes_left: u64,
     found: Found,
 }
@@ -138,49 +159,56 @@ pub struct Grep {
 impl Grep {
     /// Begins one; its time starts now.
     pub fn new(pattern: Pattern, bounds: Bounds) -> Self {
+        Self::unless(pattern, bounds, Arc::default())
+    }
+
+    /// Begins one that ends when `stop` is set, as if its time were over.
+    pub fn unless(pattern: Pattern, bounds: Bounds, stop: Arc<AtomicBool>) -> Self {
         let searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
             .before_context(bounds.context_lines)
             .after_context(bounds.context_lines)
-            .heap_limit(Some(LINE_BYTES_MAX))
+            .heap_limit(Some(BUFFER_BYTES + LINES_HELD * pattern.line_bytes_max))
             .line_number(true)
             .build();
-        let until = Instant::now() + bounds.time_max;
+        let watch = Watch { until: Instant::now() + bounds.time_max, stop };
         let bytes_left = bounds.total_bytes_max;
-        Self { pattern, bounds, searcher, until, bytes_left, found: Found::default() }
+        Self { pattern, bounds, searcher, watch, bytes_left, found: Found::default() }
     }
 
-    /// Whether a bound was met, so that more texts would not be searched.
-    pub fn is_over(&self) -> bool {
+    /// Whether a bound was met, so that more texts would not be searched. Looks at the clock too: for those who have much to
+    /// do between texts.
+    pub fn is_over(&mut self) -> bool {
+        if self.found.cut.is_none() && self.watch.is_over() {
+            self.found.cut = Some(Cut::Time);
+        }
         self.found.cut.is_some()
     }
 
     /// Searches one text.
     pub fn text(&mut self, path: &str, from: impl Read) {
-        if Instant::now() >= self.until {
-            self.found.cut = Some(Cut::Time);
-        }
         if self.is_over() {
             return;
         }
         self.found.n_files += 1;
         let bytes_max = self.bounds.text_bytes_max.min(self.bytes_left);
-        let mut reader = Watched { from: from.take(bytes_max), until: self.until };
+        let watch = self.watch.clone();
+        let mut reader = Pieces::new(from.take(bytes_max), self.pattern.line_bytes_max, watch);
         let mut sink = Lines {
             path,
             pattern: &self.pattern,
             bounds: self.bounds,
-            until: self.until,
+            watch: &self.watch,
             before: VecDeque::new(),
             found: &mut self.found,
         };
         let searched = self.searcher.search_reader(&self.pattern.matcher, &mut reader, &mut sink);
         self.bytes_left -= bytes_max - reader.from.limit();
-        if self.bytes_left == 0 && !self.is_over() {
+        if self.bytes_left == 0 && self.found.cut.is_none() {
             self.found.cut = Some(Cut::Bytes);
         }
         match searched {
-            Ok(()) => {}
+            Ok(()) => self.found.n_skipped += u64::from(reader.shortened),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 self.found.cut = Some(Cut::Time);
             }
@@ -194,27 +222,12 @@ impl Grep {
     }
 }
 
-/// A text that ends when the time does.
-struct Watched<R> {
-    from: io::Take<R>,
-    until: Instant,
-}
-
-impl<R: Read> Read for Watched<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if Instant::now() >= self.until {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.from.read(buffer)
-    }
-}
-
 /// Takes the lines that match, and those around them.
 struct Lines<'a> {
     path: &'a str,
     pattern: &'a Pattern,
     bounds: Bounds,
-    until: Instant,
+    watch: &'a Watch,
     before: VecDeque<String>,
     found: &'a mut Found,
 }
@@ -247,7 +260,7 @@ impl Sink for Lines<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        if Instant::now() >= self.until {
+        if self.watch.is_over() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         if self.found.matches.len() >= self.bounds.matches_max {

@@ -1,5 +1,5 @@
 //! Finding text. Opens no file and knows no session: it is given what to read, one text after another, and a bound for
-//! everything. No pattern takes more than linear time.
+//! everything. No pattern takes more than linear time, and none more than its time.
 //!
 //! ```
 //! use ringfence_search::{Bounds, Grep, Pattern, PatternStyle};
@@ -16,6 +16,8 @@
 
 mod grep;
 mod pattern;
+mod pieces;
+mod weight;
 mod window;
 
 pub use grep::{Bounds, Cut, Found, Grep, Match};

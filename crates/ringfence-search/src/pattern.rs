@@ -3,14 +3,25 @@
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use ringfence_spec::Problem;
 
+use crate::weight;
+
 /// A longer pattern is no pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
 
 /// What a compiled pattern may take: repeats of repeats grow without end.
-const COMPILED_BYTES_MAX: usize = 10 << 20;
+const COMPILED_BYTES_MAX: usize = 4 << 20;
 
 /// And what it may remember while it is matched; beyond, it is matched more slowly.
-const CACHE_BYTES_MAX: usize = 10 << 20;
+const CACHE_BYTES_MAX: usize = 4 << 20;
+
+/// What a pattern may weigh: so many characters, once every repeat is written out.
+const WEIGHT_MAX: u64 = 4096;
+
+/// Weight times bytes that are matched without a look at the clock: a quarter of a second where it is slowest.
+const WORK_MAX: u64 = 32 << 20;
+
+/// Longer lines are not searched beyond this, by the lightest pattern.
+const LINE_BYTES_MAX: u64 = 256 << 10;
 
 /// How a pattern is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +36,8 @@ pub struct PatternStyle {
 #[derive(Clone, Debug)]
 pub struct Pattern {
     pub(crate) matcher: RegexMatcher,
+    /// How much of a line is searched: the heavier the pattern, the less.
+    pub(crate) line_bytes_max: usize,
 }
 
 impl Pattern {
@@ -46,7 +59,17 @@ impl Pattern {
             .dfa_size_limit(CACHE_BYTES_MAX)
             .build(text)
             .map_err(|error| refused().cause(error).hint(hint(text)))?;
-        Ok(Self { matcher })
+        let weight = weight::of(text, style);
+        if weight > WEIGHT_MAX {
+            let cause = format!(
+                "its repeats stand for {weight} characters; it would take too long on a long line"
+            );
+            return Err(refused()
+                .cause(cause)
+                .hint("repeat fewer times, or without a number: `x+`"));
+        }
+        let line_bytes_max = (WORK_MAX / weight).min(LINE_BYTES_MAX);
+        Ok(Self { matcher, line_bytes_max: usize::try_from(line_bytes_max).unwrap_or(usize::MAX) })
     }
 }
 
@@ -72,6 +95,7 @@ mod tests {
             (r"(a)\1", "backreferences"),
             ("a\nb", "not allowed"),
             ("((((a{100}){100}){100}){100})", "size limit"),
+            ("(?:[01]*1[01]{1000}){5}", "repeats stand for 5010 characters"),
             (&"a".repeat(5000), "at most 4096"),
         ] {
             let problem = Pattern::new(text, PatternStyle::default()).unwrap_err();

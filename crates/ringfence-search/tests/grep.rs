@@ -1,6 +1,8 @@
 //! What a search finds, and where it stops.
 
 use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringfence_search::{Bounds, Cut, Found, Grep, Pattern, PatternStyle};
@@ -102,6 +104,50 @@ fn no_pattern_hangs() {
         search(pattern, Bounds::default(), &[("x", text.as_bytes())]);
         assert!(began.elapsed() < Duration::from_secs(5), "{pattern}");
     }
+}
+
+#[test]
+fn a_pattern_that_is_slow_on_one_long_line_ends_with_its_time() {
+    // No automaton remembers enough of this: whether the 300th character back was a 1, for every character.
+    let line: Vec<u8> = (0_u64..900_000)
+        .map(|n| b'0' + u8::from(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).count_ones() % 2 == 1))
+        .collect();
+    let bounds = Bounds { time_max: Duration::from_millis(500), ..Bounds::default() };
+    for (pattern, text) in [
+        ("(?:[01]*1[01]{300}){10}[^01]", line.clone()),
+        (r"(?:\w*1\w{60})[^\w]", line.clone()),
+        ("(?:[01]*1[01]{300}){10}[^01]", line.chunks(100).collect::<Vec<_>>().join(&b'\n')),
+    ] {
+        let began = Instant::now();
+        let found = search(pattern, bounds, &[("x", &text), ("y", &text), ("z", &text)]);
+        // Much of it for builds that are not optimized, as those of tests.
+        assert!(began.elapsed() < Duration::from_secs(20), "{pattern}: {:?}", began.elapsed());
+        assert_eq!(found.matches.len(), 0, "{pattern}");
+    }
+}
+
+#[test]
+fn of_a_long_line_the_beginning_is_searched_and_what_is_behind_it() {
+    let long = format!("first\n{}late\nbehind\n", "early".repeat(100_000));
+    for (pattern, found_in) in [("first", 1), ("early", 1), ("late", 0), ("behind", 1)] {
+        let found = search(pattern, Bounds::default(), &[("x", long.as_bytes())]);
+        assert_eq!((found.matches.len(), found.n_skipped), (found_in, 1), "{pattern}");
+    }
+    let found = search("behind", Bounds::default(), &[("x", long.as_bytes())]);
+    assert_eq!(shown(&found), ["x:3:1 |behind|"]);
+}
+
+#[test]
+fn nobody_who_has_gone_is_searched_for() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let pattern = Pattern::new("m", PatternStyle::default()).unwrap();
+    let mut grep = Grep::unless(pattern, Bounds::default(), Arc::clone(&stop));
+    grep.text("x", &b"m\n"[..]);
+    assert!(!grep.is_over());
+    stop.store(true, Ordering::Relaxed);
+    grep.text("y", &b"m\n"[..]);
+    assert!(grep.is_over());
+    assert_eq!(grep.finish().matches.len(), 1);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use globset::{GlobBuilder, GlobMatcher};
 use ringfence_search::{Bounds, Found, Grep, Pattern, PatternStyle};
@@ -19,6 +21,12 @@ const DEPTH_MAX: usize = 64;
 
 /// Names looked at in one search.
 const NAMES_MAX: usize = 200_000;
+
+/// A longer choice of files is none: each of its characters costs time with each name.
+const GLOB_BYTES_MAX: usize = 512;
+
+/// Names that a choice gives as `{a,b}`.
+const GLOB_CHOICES_MAX: usize = 32;
 
 /// Its own files, which nobody looks for.
 const UNSEARCHED: &str = ".git";
@@ -39,13 +47,23 @@ pub struct GrepQuery {
 impl Workspace {
     /// Searches a file, or everything below a directory.
     pub fn grep(&self, path: impl AsRef<OsStr>, query: &GrepQuery) -> Result<Found, Problem> {
+        self.grep_unless(path, query, Arc::default())
+    }
+
+    /// The same, until `stop` is set: whoever asked has gone.
+    pub(crate) fn grep_unless(
+        &self,
+        path: impl AsRef<OsStr>,
+        query: &GrepQuery,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Found, Problem> {
         let act = "search";
         let path = GuestPath::parse(act, path.as_ref())?;
         self.check_may_read(act, &path)?;
         let mut search = Search {
             workspace: self,
             glob: query.glob.as_deref().map(glob).transpose()?,
-            grep: Grep::new(Pattern::new(&query.pattern, query.style)?, query.bounds),
+            grep: Grep::unless(Pattern::new(&query.pattern, query.style)?, query.bounds, stop),
             names: path.names().to_vec(),
             n_names_left: NAMES_MAX,
         };
@@ -70,19 +88,28 @@ impl Workspace {
 
 /// A pattern without `/` is for names, as in a `.gitignore`.
 fn glob(pattern: &str) -> Result<GlobMatcher, Problem> {
+    let refused = |shown: &str, cause: &dyn std::fmt::Display, hint: &str| {
+        let problem = Problem::usage("pattern_invalid", format!("cannot search in `{shown}`"));
+        Err(problem.cause(cause).hint(hint))
+    };
+    let n_bytes = pattern.len();
+    let n_choices = pattern.matches(['{', ',']).count();
+    if n_bytes > GLOB_BYTES_MAX || n_choices > GLOB_CHOICES_MAX {
+        let shown: String = pattern.chars().take(40).chain(['…']).collect();
+        let cause = format!(
+            "it has {n_bytes} bytes and {n_choices} choices, of {GLOB_BYTES_MAX} and {GLOB_CHOICES_MAX} at most"
+        );
+        return refused(&shown, &cause, "search more than once");
+    }
     let whole = if pattern.contains('/') {
         pattern.trim_start_matches('/').to_owned()
     } else {
         format!("**/{pattern}")
     };
-    GlobBuilder::new(&whole).literal_separator(true).build().map_or_else(
-        |error| {
-            Err(Problem::usage("pattern_invalid", format!("cannot search in `{pattern}`"))
-                .cause(error)
-                .hint("such as `*.py`, or `src/**/*.rs`"))
-        },
-        |glob| Ok(glob.compile_matcher()),
-    )
+    match GlobBuilder::new(&whole).literal_separator(true).build() {
+        Ok(glob) => Ok(glob.compile_matcher()),
+        Err(error) => refused(pattern, &error, "such as `*.py`, or `src/**/*.rs`"),
+    }
 }
 
 struct Search<'a> {

@@ -33,6 +33,7 @@ const TESTS: &[(&str, Test)] = &[
     ("sessions_live_and_die_to_the_second", sessions::sessions_live_and_die_to_the_second),
     ("a_quota_ends_the_cell_that_passes_it", sessions::a_quota_ends_the_cell_that_passes_it),
     ("files_of_a_session_are_its_owners", sessions::files_of_a_session_are_its_owners),
+    ("a_dropped_search_gives_its_place_back", sessions::a_dropped_search_gives_its_place_back),
     ("closing_ends_the_cell_that_runs", sessions::closing_ends_the_cell_that_runs),
     (
         "what_a_killed_maker_left_is_no_session_and_goes",

@@ -256,3 +256,29 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
     });
     assert!(wrote.is_some(), "a write's content hash is written down");
 }
+
+pub(crate) fn a_dropped_search_gives_its_place_back(world: &World) {
+    use ringfence_engine::files::{GrepBounds, GrepQuery, PatternStyle, WriteOptions};
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let bit = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).count_ones() % 2 == 1;
+        let text =
+            (0_u64..5_000_000).map(|n| if n % 1000 == 0 { b'\n' } else { b'0' + u8::from(bit(n)) });
+        let options = WriteOptions::default();
+        engine.file_write("ann", &id, "x".into(), text.collect(), options).await.unwrap();
+        let query = GrepQuery {
+            pattern: "(?:[01]*1[01]{90}){10}[^01]".to_owned(),
+            style: PatternStyle::default(),
+            glob: None,
+            bounds: GrepBounds { time_max: Duration::from_mins(10), ..GrepBounds::default() },
+        };
+        let slow = engine.file_grep("ann", &id, ".".into(), query);
+        assert!(tokio::time::timeout(Duration::from_millis(400), slow).await.is_err());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while engine.admission().counts().running > 0 {
+            assert!(Instant::now() < deadline, "still searching");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}

@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 use ringfence_engine::files::{
-    FileRules, GrepBounds, GrepQuery, Grepped, PatternStyle, Patterns, Workspace,
+    Cut, FileRules, GrepBounds, GrepQuery, Grepped, PatternStyle, Patterns, Workspace,
 };
 
 use crate::hostile;
@@ -71,8 +72,23 @@ fn a_bad_pattern_or_glob_is_said() {
     let world = World::new();
     let workspace = world.open(LOOKUPS[0]);
     assert_eq!(workspace.grep(".", &for_text("(")).unwrap_err().code, "pattern_invalid");
-    let query = GrepQuery { glob: Some("[".into()), ..for_text("x") };
-    assert_eq!(workspace.grep(".", &query).unwrap_err().code, "pattern_invalid");
+    for glob in ["[".to_owned(), "x".repeat(600), format!("{{{}}}", "a,".repeat(40))] {
+        let query = GrepQuery { glob: Some(glob), ..for_text("x") };
+        assert_eq!(workspace.grep(".", &query).unwrap_err().code, "pattern_invalid");
+    }
+}
+
+#[test]
+fn names_that_do_not_fit_take_time_too() {
+    let world = World::new();
+    world.put("a/b", "needle");
+    let query = GrepQuery {
+        glob: Some("*.py".into()),
+        bounds: GrepBounds { time_max: Duration::ZERO, ..GrepBounds::default() },
+        ..for_text("needle")
+    };
+    let found = world.open(LOOKUPS[0]).grep(".", &query).unwrap();
+    assert_eq!((found.n_files, found.cut), (0, Some(Cut::Time)));
 }
 
 #[test]

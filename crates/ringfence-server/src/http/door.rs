@@ -11,6 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use ringfence_spec::Problem;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::api::BASE;
 use super::fault::Fault;
 use super::tokens::Denied;
 use super::{House, body};
@@ -59,13 +60,20 @@ fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphoreP
             return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
         }
     };
-    if house.drain.is_cancelled() && request.method() != Method::GET {
+    if house.drain.is_cancelled() && is_new_work(request.method(), request.uri().path()) {
         return Err(draining());
     }
     body::check_length(request.headers(), house.body_bytes_max(request.uri().path()))?;
     let place = house.places.take(&caller.name)?;
     request.extensions_mut().insert(caller);
     Ok(Some(place))
+}
+
+/// Whether a request would begin something. Asking how a run stands, and ending one, does not; of a message at `/mcp` only
+/// the message tells.
+fn is_new_work(method: &Method, path: &str) -> bool {
+    let ends_a_run = *method == Method::DELETE && path.starts_with(&format!("{BASE}/runs/"));
+    *method != Method::GET && !ends_a_run && path != "/mcp"
 }
 
 /// The answer to new work while the service ends.

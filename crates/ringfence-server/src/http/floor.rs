@@ -1,12 +1,23 @@
-//! The connections that are here: a bounded number. When it is full, the one that has been idle longest makes room, so that
-//! a crowd that says nothing keeps nobody out.
+//! The connections that are here: a bounded number. When it is full and another waits, the one that has been idle longest
+//! makes room, so that a crowd that asks for nothing keeps nobody out. Who has just come is given a moment to speak.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+
+use super::patience::Debt;
+
+/// Who has been idle for less is not asked to go: a head, or a handshake, may be on its way. Short, because a crowd that
+/// says nothing has as long in each of its places.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether somebody's moment is over.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The room and who is in it.
 #[derive(Debug)]
@@ -23,9 +34,13 @@ struct Guests {
 }
 
 /// One connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Guest {
     n_requests: AtomicUsize,
+    /// Bytes of an answer are still to be taken.
+    owes: AtomicBool,
+    /// Since when nothing was asked.
+    idle_since: Mutex<Instant>,
     asked_to_go: AtomicBool,
     /// Tells it to end once its request is answered.
     pub(super) go: CancellationToken,
@@ -49,7 +64,7 @@ impl Floor {
         Arc::new(Self { n_max: n_max.max(1), guests: Mutex::default(), left: Notify::new() })
     }
 
-    /// Waits until there is room for one more, and makes room if somebody idle is there.
+    /// Waits until there is room for one more who is here already, and makes room if somebody idle is there.
     pub(super) async fn room(&self) {
         loop {
             // Before looking: whoever leaves in between wakes us.
@@ -59,20 +74,23 @@ impl Floor {
                 if guests.here.len() < self.n_max {
                     return;
                 }
-                send_away_one(&guests);
+                send_away_one(&guests, MOMENT);
             }
-            left.await;
+            tokio::select! {
+                () = left => {}
+                () = sleep(LOOK_EVERY) => {}
+            }
         }
     }
 
     /// Makes room although there may be some: the host has no more descriptors.
     pub(super) fn make_room(&self) {
-        send_away_one(&self.lock());
+        send_away_one(&self.lock(), Duration::ZERO);
     }
 
     /// Takes a connection in.
     pub(super) fn seat(self: &Arc<Self>) -> Seat {
-        let guest = Arc::new(Guest::default());
+        let guest = Arc::new(Guest::new());
         let mut guests = self.lock();
         guests.next += 1;
         let number = guests.next;
@@ -100,26 +118,62 @@ impl Floor {
     }
 }
 
-fn send_away_one(guests: &Guests) {
-    let idle = guests.here.values().find(|guest| {
-        guest.n_requests.load(Ordering::Relaxed) == 0 && !guest.asked_to_go.load(Ordering::Relaxed)
-    });
-    if let Some(guest) = idle {
+/// Asks the one to go that has been idle longest, unless somebody is on the way out already.
+fn send_away_one(guests: &Guests, spared: Duration) {
+    let mut longest: Option<(Instant, &Guest)> = None;
+    for guest in guests.here.values().filter(|guest| !guest.is_busy()) {
+        if guest.asked_to_go.load(Ordering::Relaxed) {
+            return;
+        }
+        let since = guest.idle_since();
+        if longest.is_none_or(|(before, _)| since < before) {
+            longest = Some((since, guest));
+        }
+    }
+    if let Some((since, guest)) = longest
+        && since.elapsed() >= spared
+    {
         guest.asked_to_go.store(true, Ordering::Relaxed);
         guest.go.cancel();
     }
 }
 
 impl Guest {
+    fn new() -> Self {
+        Self {
+            n_requests: AtomicUsize::new(0),
+            owes: AtomicBool::new(false),
+            idle_since: Mutex::new(Instant::now()),
+            asked_to_go: AtomicBool::new(false),
+            go: CancellationToken::new(),
+        }
+    }
+
     /// Has a request answered.
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.n_requests.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(self))
     }
+
+    /// Whether somebody waits for an answer or a part of one.
+    pub(super) fn is_busy(&self) -> bool {
+        self.n_requests.load(Ordering::Relaxed) > 0 || self.owes.load(Ordering::Relaxed)
+    }
+
+    fn idle_since(&self) -> Instant {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Debt for Guest {
+    fn owes(&self, bytes: bool) {
+        self.owes.store(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
+        *self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.n_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -135,22 +189,41 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn the_one_idle_longest_makes_room() {
         let floor = Floor::new(3);
         let seats: Vec<Seat> = (0..3).map(|_| floor.seat()).collect();
         let busy = seats[0].guest.busy();
+        sleep(MOMENT).await;
+        drop(seats[1].guest.busy());
         let waiting = tokio::spawn({
             let floor = Arc::clone(&floor);
             async move { floor.room().await }
         });
-        seats[1].guest.go.cancelled().await;
-        assert!(!seats[0].guest.go.is_cancelled() && !seats[2].guest.go.is_cancelled());
+        seats[2].guest.go.cancelled().await;
+        sleep(MOMENT * 2).await;
+        // One goes for one who comes.
+        assert!(!seats[0].guest.go.is_cancelled() && !seats[1].guest.go.is_cancelled());
         assert!(!waiting.is_finished());
-        let mut seats = seats.into_iter();
-        let first = seats.next();
-        drop(seats.next());
+        let mut seats = seats;
+        drop(seats.pop());
         waiting.await.unwrap();
-        drop((busy, first));
+        drop(busy);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_just_come_has_a_moment_to_speak() {
+        let floor = Floor::new(2);
+        let (first, newcomer) = (floor.seat(), floor.seat());
+        let _busy = first.guest.busy();
+        let waiting = tokio::spawn({
+            let floor = Arc::clone(&floor);
+            async move { floor.room().await }
+        });
+        sleep(MOMENT / 2).await;
+        assert!(!newcomer.guest.go.is_cancelled());
+        newcomer.guest.go.cancelled().await;
+        drop(newcomer);
+        waiting.await.unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! MCP over streamable HTTP, at `/mcp`: the same server as over stdio. Each client has its own, so that a handle of one is
 //! nothing to another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Body;
@@ -10,18 +10,21 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::Full;
 use ringfence_engine::Engine;
-use ringfence_spec::Problem;
+use ringfence_spec::{Problem, ProblemKind};
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
+use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::fault::Fault;
-use super::scope::{May, Run, Scope};
-use super::{House, body};
+use super::scope::{Caller, May, Run, Scope};
+use super::{House, body, door};
 use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
+use crate::mcp::outline::{self, Flaw, Outline};
 
 /// A message may carry a file to write; as large as over stdio would be a burden here.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
@@ -29,9 +32,6 @@ pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 /// Handshakes of one client that are remembered, for clients of the protocols that have one. They are forgotten after five
 /// minutes without a call.
 const HANDSHAKES_MAX: usize = 64;
-
-/// The first protocol without a handshake.
-const STATELESS: &str = "2026-07-28";
 
 /// What is offered to clients.
 #[derive(Debug)]
@@ -45,13 +45,15 @@ pub(super) enum Offered {
 pub(super) struct Mcp {
     offered: Offered,
     end: CancellationToken,
-    clients: Mutex<HashMap<Arc<str>, Server>>,
+    clients: Mutex<HashMap<Caller, Server>>,
 }
 
 #[derive(Clone)]
 struct Server {
     handler: Handler,
     handshakes: Arc<LocalSessionManager>,
+    /// Held by who shakes hands: one after the other, so that none is counted too late.
+    shaking: Arc<tokio::sync::Mutex<()>>,
     end: CancellationToken,
 }
 
@@ -76,21 +78,31 @@ pub(super) async fn message(
 ) -> Result<Response, Fault> {
     may.caller.need(Scope::Files)?;
     may.caller.need(Scope::Sessions)?;
-    let server = house.mcp.server(&may.caller.name);
-    if request.method() == Method::POST && shakes_hands(request.headers()) {
-        let n = server.handshakes.sessions.read().await.len();
-        if n >= HANDSHAKES_MAX {
-            return Err(Problem::refused(
-                "too_many_handshakes",
-                format!("{n} clients of yours are here"),
-            )
-            .hint("end one with `DELETE /mcp` and its `Mcp-Session-Id`")
-            .retry_after_ms(10_000)
-            .into());
-        }
-    }
+    let server = house.mcp.server(&may.caller);
     let (parts, content) = request.into_parts();
     let content = body::read(content, BODY_BYTES_MAX).await?;
+    let outline = match outline::of(&content) {
+        Ok(outline) => outline,
+        Err(Flaw { said, id }) => return Ok(refused(-32600, &said, id.as_ref())),
+    };
+    if house.drain.is_cancelled() && outline.as_ref().is_some_and(is_new_work) {
+        return Err(door::draining());
+    }
+    if parts.method == Method::DELETE && !server.remembers(&parts.headers).await {
+        let problem = Problem::new(
+            ProblemKind::NotFound,
+            "handshake_unknown",
+            "nobody is remembered by that name",
+        );
+        return Err(problem
+            .hint("send the `Mcp-Session-Id` that `initialize` was answered with")
+            .into());
+    }
+    // Whatever its headers say: the SDK remembers a client by the message alone.
+    let _shaking = match outline {
+        Some(outline) if outline.is_hello => Some(server.room_for_one().await?),
+        _ => None,
+    };
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
     let request = Request::from_parts(parts, Full::new(content.clone()));
     let response = match &server.handler {
@@ -108,13 +120,21 @@ pub(super) async fn message(
     Ok(response.into_response())
 }
 
+/// Whether a message asks for more than how a run stands; what asks for nothing may cancel one.
+fn is_new_work(outline: &Outline) -> bool {
+    outline.id.is_some() && outline.tool.as_deref() != Some("wait")
+}
+
 /// The SDK says of a message that it cannot read that its media type is wrong, which it is not.
 fn no_message(content: &[u8]) -> Response {
-    let (code, message) = match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
-        Err(_) => (-32700, "this is no JSON"),
-        Ok(_) => (-32600, "this is no message of MCP"),
-    };
-    let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
+        Err(_) => refused(-32700, "this is no JSON", None),
+        Ok(_) => refused(-32600, "this is no message of MCP", None),
+    }
+}
+
+fn refused(code: i32, said: &str, id: Option<&RequestId>) -> Response {
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": said}});
     (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
 }
 
@@ -123,27 +143,21 @@ fn declares_json(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
-/// Whether a request would make the server remember a new client.
-fn shakes_hands(headers: &HeaderMap) -> bool {
-    let version = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
-    !headers.contains_key("mcp-session-id") && version.is_none_or(|version| version < STATELESS)
-}
-
 impl Mcp {
     pub(super) fn new(offered: Offered) -> Self {
         Self { offered, end: CancellationToken::new(), clients: Mutex::default() }
     }
 
-    fn server(&self, client: &Arc<str>) -> Server {
+    fn server(&self, client: &Caller) -> Server {
         let mut clients = self.lock();
         clients
-            .entry(Arc::clone(client))
-            .or_insert_with(|| Server::new(&self.offered, client, self.end.child_token()))
+            .entry(client.clone())
+            .or_insert_with(|| Server::new(&self.offered, &client.name, self.end.child_token()))
             .clone()
     }
 
     /// Ends every client's server that is not among these.
-    pub(super) fn keep_only(&self, clients: &[Arc<str>]) {
+    pub(super) fn keep_only(&self, clients: &HashSet<Caller>) {
         self.lock().retain(|client, server| {
             let keep = clients.contains(client);
             if !keep {
@@ -155,11 +169,11 @@ impl Mcp {
 
     /// Ends every run and every stream.
     pub(super) fn end(&self) {
-        self.keep_only(&[]);
+        self.keep_only(&HashSet::new());
         self.end.cancel();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Server>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Caller, Server>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -189,7 +203,28 @@ impl Server {
                 Handler::Fixtures(StreamableHttpService::new(make, remembered, config))
             }
         };
-        Self { handler, handshakes, end }
+        Self { handler, handshakes, shaking: Arc::default(), end }
+    }
+
+    /// Whether a request is of a client that shook hands.
+    async fn remembers(&self, headers: &HeaderMap) -> bool {
+        let id = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
+        let sessions = self.handshakes.sessions.read().await;
+        id.is_some_and(|id| sessions.contains_key(id))
+    }
+
+    /// Makes sure that one more client can be remembered; nobody else is until what it returns is dropped.
+    async fn room_for_one(&self) -> Result<OwnedMutexGuard<()>, Fault> {
+        let shaking = Arc::clone(&self.shaking).lock_owned().await;
+        let n = self.handshakes.sessions.read().await.len();
+        if n < HANDSHAKES_MAX {
+            return Ok(shaking);
+        }
+        let problem =
+            Problem::refused("too_many_handshakes", format!("{n} clients of yours are here"))
+                .hint("end one with `DELETE /mcp` and its `Mcp-Session-Id`")
+                .retry_after_ms(10_000);
+        Err(problem.into())
     }
 
     /// Ends runs and streams, and forgets who shook hands.

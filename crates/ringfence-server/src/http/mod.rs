@@ -111,6 +111,7 @@ pub struct Service {
     hosts: Hosts,
     tokens: Tokens,
     n_tokens: usize,
+    tokens_needed: bool,
     tls: Option<Arc<ServerConfig>>,
 }
 
@@ -121,11 +122,12 @@ impl Service {
         let tokens = Tokens::of(&settings.data_dir);
         let all = tokens.list()?;
         let n_tokens = all.iter().filter(|token| token.revoked_ms.is_none()).count();
+        let tokens_needed = tokens.are_needed()?;
         let listen = settings.listen;
         if settings.offer == Offer::Fixtures {
-            // A revoked one is one: it says that this directory is a service's.
+            // One that is gone was one: it says that this directory is a service's.
             let private = listen.ip().is_loopback() && settings.allow_hosts.is_empty();
-            if !private || !all.is_empty() {
+            if !private || tokens_needed {
                 return Err(Problem::usage(
                     "fixtures_private",
                     "fixtures cannot be served to others",
@@ -133,7 +135,7 @@ impl Service {
                 .cause("they are for conformance tests on this machine, and run nothing")
                 .hint(
                     "listen on loopback, without `--allow-host`, and with a `--data-dir` that \
-                         has no tokens; or leave `--fixtures` out",
+                         never had a token; or leave `--fixtures` out",
                 ));
             }
         }
@@ -155,7 +157,7 @@ impl Service {
             .hint("make one with `ringfence token new --name NAME`"));
         }
         let tls = settings.tls.as_ref().map(TlsFiles::read).transpose()?;
-        Ok(Self { settings, hosts, tokens, n_tokens, tls })
+        Ok(Self { settings, hosts, tokens, n_tokens, tokens_needed, tls })
     }
 
     /// What would be served, for people.
@@ -168,7 +170,11 @@ impl Service {
             format!("this machine's own names, {}", allow_hosts.join(", "))
         };
         let clients = match self.n_tokens {
+            0 if self.tokens_needed => {
+                "nobody: every token is revoked or gone; `ringfence token new` makes one".to_owned()
+            }
             0 => "whoever is on this machine, as `local`".to_owned(),
+            1 => "whoever has the one token".to_owned(),
             n => format!("whoever has one of {n} tokens"),
         };
         let routes = match self.settings.offer {

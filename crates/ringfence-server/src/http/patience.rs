@@ -1,26 +1,33 @@
 //! A connection whose other side must go on reading: what is written and not taken for a while ends it, so that nobody
-//! can leave answers lying in our memory.
+//! can leave answers lying in our memory. Tells whether something is still to be taken.
 
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+/// Hears whether bytes were written that are not yet on their way.
+pub(super) trait Debt {
+    fn owes(&self, bytes: bool);
+}
+
 /// A connection and how long a write may wait.
 #[derive(Debug)]
-pub(super) struct Patient<T> {
+pub(super) struct Patient<T, D> {
     inner: T,
+    debt: Arc<D>,
     patience: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Patient<T> {
-    pub(super) fn new(inner: T, patience: Duration) -> Self {
-        Self { inner, patience, waiting: None }
+impl<T, D: Debt> Patient<T, D> {
+    pub(super) fn new(inner: T, debt: Arc<D>, patience: Duration) -> Self {
+        Self { inner, debt, patience, waiting: None }
     }
 
     fn judge<O>(
@@ -41,7 +48,7 @@ impl<T> Patient<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
+impl<T: AsyncRead + Unpin, D> AsyncRead for Patient<T, D> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -51,12 +58,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for Patient<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
+impl<T: AsyncWrite + Unpin, D: Debt> AsyncWrite for Patient<T, D> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.debt.owes(true);
         let poll = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.judge(poll, context)
     }
@@ -66,6 +74,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.debt.owes(true);
         let poll = Pin::new(&mut self.inner).poll_write_vectored(context, parts);
         self.judge(poll, context)
     }
@@ -76,6 +85,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.inner).poll_flush(context);
+        if poll.is_ready() {
+            self.debt.owes(false);
+        }
         self.judge(poll, context)
     }
 
@@ -88,16 +100,30 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Patient<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use tokio::io::AsyncWriteExt as _;
+
+    #[derive(Default)]
+    struct Owed(AtomicBool);
+
+    impl Debt for Owed {
+        fn owes(&self, bytes: bool) {
+            self.0.store(bytes, Ordering::Relaxed);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_nobody_takes_ends() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let mut ours = Patient::new(ours, Duration::from_secs(30));
+        let debt = Arc::new(Owed::default());
+        let mut ours = Patient::new(ours, Arc::clone(&debt), Duration::from_secs(30));
         ours.write_all(&[0; 16]).await.unwrap();
+        ours.flush().await.unwrap();
+        assert!(!debt.0.load(Ordering::Relaxed));
         let began = tokio::time::Instant::now();
         let error = ours.write_all(&[0; 16]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed().as_secs(), 30);
+        assert!(debt.0.load(Ordering::Relaxed));
     }
 }

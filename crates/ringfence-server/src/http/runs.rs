@@ -1,7 +1,7 @@
 //! Runs of clients: those that go on, so that they can be asked for and cancelled, and the last that ended. Every run is
 //! owned: by the request that waits for it, else by this list. Who lets go of it ends it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::fault::{Fault, retry_after};
+use super::scope::Caller;
 use crate::mcp::still_running;
 
 /// Runs of one client that go on at once.
@@ -29,7 +30,7 @@ const KEPT_BYTES_MAX: usize = 8 << 20;
 /// Every client's runs, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    clients: Mutex<HashMap<Arc<str>, VecDeque<Arc<Run>>>>,
+    clients: Mutex<HashMap<Caller, VecDeque<Arc<Run>>>>,
 }
 
 /// One run.
@@ -65,13 +66,13 @@ impl Runs {
     /// Starts a run.
     pub(super) fn start(
         &self,
-        client: &Arc<str>,
+        client: &Caller,
         run_id: RunId,
         session: Option<String>,
         work: impl Future<Output = Ran> + Send + 'static,
     ) -> Result<Arc<Run>, Problem> {
         let mut clients = self.lock();
-        let runs = clients.entry(Arc::clone(client)).or_default();
+        let runs = clients.entry(client.clone()).or_default();
         if runs.iter().filter(|run| run.goes_on()).count() >= GOING_MAX {
             return Err(Problem::refused(
                 "too_many_runs",
@@ -99,7 +100,7 @@ impl Runs {
     }
 
     /// A run of this client's. Another's is as unknown as one that never was.
-    pub(super) fn find(&self, client: &str, id: &str) -> Result<Arc<Run>, Fault> {
+    pub(super) fn find(&self, client: &Caller, id: &str) -> Result<Arc<Run>, Fault> {
         let clients = self.lock();
         let run = clients.get(client).and_then(|runs| runs.iter().find(|run| run.id == id));
         run.cloned().ok_or_else(|| {
@@ -112,7 +113,7 @@ impl Runs {
     }
 
     /// What this client's runs are, the newest first: those that go on whole, those that ended by name.
-    pub(super) fn list(&self, client: &str) -> Vec<Value> {
+    pub(super) fn list(&self, client: &Caller) -> Vec<Value> {
         let clients = self.lock();
         let Some(runs) = clients.get(client) else { return Vec::new() };
         runs.iter()
@@ -135,7 +136,7 @@ impl Runs {
     }
 
     /// Ends every run of clients that are not among these, and forgets them.
-    pub(super) fn keep_only(&self, clients: &[Arc<str>]) {
+    pub(super) fn keep_only(&self, clients: &HashSet<Caller>) {
         self.lock().retain(|client, runs| {
             let keep = clients.contains(client);
             if !keep {
@@ -147,7 +148,7 @@ impl Runs {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, VecDeque<Arc<Run>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Caller, VecDeque<Arc<Run>>>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use ringfence_audit::Digest;
+use ringfence_engine::LOCAL;
 use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
 
@@ -65,14 +67,22 @@ impl FromStr for Scope {
     }
 }
 
-/// Who asks: a token's name and what it is good for. Whoever has one was let in by the door.
-#[derive(Clone, Debug)]
+/// Who asks: a token's name and what it is good for. Whoever has one was let in by the door. Another token of the same name,
+/// or the same with other scopes, is another caller: what one has begun is not the other's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Caller {
     pub(super) name: Arc<str>,
     pub(super) scopes: Arc<[Scope]>,
+    /// The token's hash; nothing where none is needed.
+    pub(super) token: Option<Digest>,
 }
 
 impl Caller {
+    /// Whoever is on this machine, where no token was ever made.
+    pub(super) fn local() -> Self {
+        Self { name: LOCAL.into(), scopes: Scope::ALL.into(), token: None }
+    }
+
     /// Whether its token has this scope.
     pub(super) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)

@@ -1,11 +1,16 @@
 //! From a listening socket to answers: connections are taken in, given to the router, and let go in the end. The end has
 //! an order: no new work, what goes on is waited for, then everything is ended.
 
-use std::future::Future;
+use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use hyper::body::{Bytes, Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -16,7 +21,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::floor::{Floor, Guest};
+use super::floor::{Busy, Floor, Guest};
 use super::patience::Patient;
 use super::{House, say};
 
@@ -41,7 +46,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How often what has expired is looked for.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// How often clients whose tokens were revoked are looked for. Their requests are refused at once; this ends what they
+/// How often clients whose tokens were revoked or replaced are looked for. Their requests are refused at once; this ends what they
 /// have begun.
 const REVOKED_EVERY: Duration = Duration::from_secs(1);
 
@@ -83,7 +88,7 @@ pub(super) async fn serve(
         never = sweeping => match never {},
         never = revoking => match never {},
     }
-    house.runs.keep_only(&[]);
+    house.runs.keep_only(&HashSet::new());
     house.mcp.end();
     // Whoever has not taken its answer by then has lost it.
     let _ = timeout(LAST_WORDS, floor.close()).await;
@@ -114,9 +119,9 @@ async fn end_revoked(house: &House) -> std::convert::Infallible {
     loop {
         sleep(REVOKED_EVERY).await;
         // A file that cannot be read lets nobody in, and is told of by the door.
-        if let Ok(names) = house.tokens.names() {
-            house.runs.keep_only(&names);
-            house.mcp.keep_only(&names);
+        if let Ok(callers) = house.tokens.callers() {
+            house.runs.keep_only(&callers);
+            house.mcp.keep_only(&callers);
         }
     }
 }
@@ -129,13 +134,14 @@ async fn accept(
     tls: Option<TlsAcceptor>,
 ) -> std::convert::Infallible {
     loop {
-        floor.room().await;
         let Ok((stream, _)) = listener.accept().await else {
             // A connection that broke off while it waited, or no descriptor left for it.
             floor.make_room();
             sleep(Duration::from_millis(10)).await;
             continue;
         };
+        // Only now: nobody is sent away for somebody who may never come.
+        floor.room().await;
         let seat = floor.seat();
         let (router, tls) = (router.clone(), tls.clone());
         tokio::spawn(async move {
@@ -163,8 +169,12 @@ async fn converse(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>, g
     match tls {
         None => Box::pin(answer(stream, router, guest)).await,
         Some(tls) => {
-            let handshake = Box::pin(timeout(HANDSHAKE_WITHIN, tls.accept(stream))).await;
-            if let Ok(Ok(stream)) = handshake {
+            let handshake = Box::pin(timeout(HANDSHAKE_WITHIN, tls.accept(stream)));
+            let shaken = tokio::select! {
+                shaken = handshake => shaken,
+                () = guest.go.cancelled() => return,
+            };
+            if let Ok(Ok(stream)) = shaken {
                 Box::pin(answer(stream, router, guest)).await;
             }
         }
@@ -181,13 +191,10 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let service = hyper::service::service_fn(move |request| {
         let busy = busy.busy();
         let answer = hyper::service::Service::call(&router, request);
-        async move {
-            let answer = answer.await;
-            drop(busy);
-            answer
-        }
+        // It has been answered when all of the answer was handed on.
+        async move { answer.await.map(|answer| answer.map(|body| Held { body, _busy: busy })) }
     });
-    let stream = TokioIo::new(Patient::new(stream, TAKEN_WITHIN));
+    let stream = TokioIo::new(Patient::new(stream, Arc::clone(guest), TAKEN_WITHIN));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
@@ -202,6 +209,39 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             _ = connection.as_mut() => return,
             () = guest.go.cancelled() => connection.as_mut().graceful_shutdown(),
         }
-        let _ = connection.await;
+        if !guest.is_busy() {
+            // Says goodbye, or finds that a request has just come.
+            poll_fn(|context| Poll::Ready(connection.as_mut().poll(context).is_ready())).await;
+        }
+        // The beginning of a head is no request: whoever has sent no more is left.
+        if guest.is_busy() {
+            let _ = connection.await;
+        }
+    }
+}
+
+/// An answer, and that somebody waits for it.
+struct Held {
+    body: Body,
+    _busy: Busy,
+}
+
+impl hyper::body::Body for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -1,11 +1,12 @@
 //! Bearer tokens. The file holds a name, scopes and a hash for each; the token itself is shown once, to whoever made it.
 //! A running server sees a change with the next request.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -24,7 +25,7 @@ const FILE: &str = "tokens.json";
 /// Where a new file is written before it takes the name.
 const DRAFT: &str = "tokens.json.new";
 
-/// Held by whoever changes the file.
+/// Held by whoever changes the file. Made with the first token and never removed, so it tells that there was one.
 const LOCK: &str = "tokens.lock";
 
 /// A file larger than this was not written by us: 1,000 tokens take a quarter of it.
@@ -49,7 +50,7 @@ pub struct Token {
     pub scopes: Vec<Scope>,
     /// When it was made.
     pub created_ms: u64,
-    /// When it was revoked. It stays in the file: a service that once asked for tokens goes on asking.
+    /// When it was revoked. It stays in the file, so that one sees that there was one.
     pub revoked_ms: Option<u64>,
     /// SHA-256 of the token.
     sha256: Digest,
@@ -153,15 +154,32 @@ impl Tokens {
 
     /// Makes a token good for nothing, at once.
     pub fn revoke(&self, name: &str) -> Result<(), Problem> {
+        let is_good = |token: &Token| token.name == name && token.revoked_ms.is_none();
+        let unknown = || {
+            Problem::usage("token_unknown", format!("there is no token `{name}`"))
+                .hint("`ringfence token ls` lists them")
+        };
+        // Looks first: where there never was a token, nothing is left that says otherwise.
+        if !self.read()?.tokens.iter().any(is_good) {
+            return Err(unknown());
+        }
         self.change(|tokens| {
-            let token = tokens.iter_mut().find(|t| t.name == name && t.revoked_ms.is_none());
-            let token = token.ok_or_else(|| {
-                Problem::usage("token_unknown", format!("there is no token `{name}`"))
-                    .hint("`ringfence token ls` lists them")
-            })?;
+            let token = tokens.iter_mut().find(|token| is_good(token)).ok_or_else(unknown)?;
             token.revoked_ms = Some(HostClock.now_ms());
             Ok(())
         })
+    }
+
+    /// Whether a token was ever made here. Then one is needed for ever, whatever became of the file.
+    pub(super) fn are_needed(&self) -> Result<bool, Problem> {
+        for name in [FILE, LOCK] {
+            match std::fs::symlink_metadata(self.dir.join(name)) {
+                Ok(_) => return Ok(true),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(self.cannot("look at", &e)),
+            }
+        }
+        Ok(false)
     }
 
     /// Who presents this, as the file stands now.
@@ -169,7 +187,7 @@ impl Tokens {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut known).map_err(Denied::Unreadable)?;
         if !known.needed {
-            return Ok(Caller { name: LOCAL.into(), scopes: Scope::ALL.into() });
+            return Ok(Caller::local());
         }
         let presented = Digest::of(presented.ok_or(Denied::Unknown)?.as_bytes());
         // Looks at every one, whichever it is: how long it takes says nothing.
@@ -183,16 +201,16 @@ impl Tokens {
         found.cloned().ok_or(Denied::Unknown)
     }
 
-    /// Names of tokens that are good now.
-    pub(super) fn names(&self) -> Result<Vec<Arc<str>>, Problem> {
+    /// Who would be let in now.
+    pub(super) fn callers(&self) -> Result<HashSet<Caller>, Problem> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut known)?;
-        let mut names: Vec<Arc<str>> =
-            known.active.iter().map(|active| Arc::clone(&active.caller.name)).collect();
+        let mut callers: HashSet<Caller> =
+            known.active.iter().map(|active| active.caller.clone()).collect();
         if !known.needed {
-            names.push(LOCAL.into());
+            callers.insert(Caller::local());
         }
-        Ok(names)
+        Ok(callers)
     }
 
     /// Reads the file if it changed. Once tokens were needed they are needed for ever, whatever became of the file.
@@ -207,16 +225,18 @@ impl Tokens {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(self.cannot("read", &e)),
         };
-        if stamp == known.stamp {
+        // A file that is not there is looked for every time: what is left beside it may be new.
+        if stamp == known.stamp && (stamp.is_some() || known.needed) {
             return Ok(());
         }
         known.active.clear();
         known.stamp = None;
         let written = self.read()?;
-        known.needed |= !written.tokens.is_empty();
+        known.needed |= self.are_needed()?;
         for token in written.tokens.iter().filter(|token| token.revoked_ms.is_none()) {
             let scopes = token.scopes.as_slice().into();
-            let caller = Caller { name: token.name.as_str().into(), scopes };
+            let name = token.name.as_str().into();
+            let caller = Caller { name, scopes, token: Some(token.sha256) };
             known.active.push(Active { sha256: token.sha256, caller });
         }
         known.stamp = stamp;
@@ -225,7 +245,10 @@ impl Tokens {
 
     fn read(&self) -> Result<Written, Problem> {
         let mut text = String::new();
-        let file = match File::open(self.dir.join(FILE)) {
+        // Whatever is there in its place, opening it does not wait.
+        let mut options = File::options();
+        options.read(true).custom_flags(at_once());
+        let file = match options.open(self.dir.join(FILE)) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Written::default()),
             Err(e) => return Err(self.cannot("read", &e)),
@@ -235,6 +258,9 @@ impl Tokens {
             return Err(self
                 .cannot("trust", &"others than you may read or write it")
                 .hint(format!("look at it, then `chmod 600 {}`", self.dir.join(FILE).display())));
+        }
+        if !meta.is_file() {
+            return Err(self.cannot("read", &"it is no file"));
         }
         if meta.len() > FILE_BYTES_MAX {
             return Err(self.cannot("read", &"it is larger than tokens can be"));
@@ -251,7 +277,7 @@ impl Tokens {
         let fail = |e: std::io::Error| self.cannot("write", &e);
         let private = |new: bool| {
             let mut options = File::options();
-            options.write(true).create(!new).create_new(new).mode(0o600);
+            options.write(true).create(!new).create_new(new).mode(0o600).custom_flags(at_once());
             options
         };
         let lock = private(false).open(self.dir.join(LOCK)).map_err(fail)?;
@@ -280,6 +306,12 @@ impl Tokens {
         Problem::cannot_build("tokens_unusable", format!("cannot {act} `{}`", path.display()))
             .cause(cause)
     }
+}
+
+/// Opening a pipe without this waits for its other end.
+fn at_once() -> i32 {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    i32::try_from(flags.bits()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -326,6 +358,43 @@ mod tests {
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         assert_eq!(who(&tokens, None), Err(false));
         assert_eq!(who(&tokens, Some(&ada)), Err(false));
+        // Nor does one that is started later open again.
+        assert_eq!(who(&Tokens::of(dir.path()), None), Err(false));
+        let again = Tokens::of(dir.path()).make("ada", &Scope::USUAL).unwrap();
+        assert_eq!(who(&tokens, Some(&again)), Ok("ada".to_owned()));
+    }
+
+    #[test]
+    fn a_file_without_tokens_opens_nothing_and_a_failed_revoke_shuts_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(dir.path());
+        assert_eq!(tokens.revoke("ada").unwrap_err().code, "token_unknown");
+        assert_eq!(who(&tokens, None), Ok(LOCAL.to_owned()));
+        private(&dir.path().join(FILE), "{\"tokens\":[]}");
+        assert_eq!(who(&tokens, None), Err(false));
+        assert_eq!(who(&Tokens::of(dir.path()), None), Err(false));
+    }
+
+    fn private(path: &Path, text: &str) {
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_file_is_refused_at_once() {
+        use rustix::fs::{CWD, FileType, Mode};
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(dir.path());
+        for name in [LOCK, FILE] {
+            let path = dir.path().join(name);
+            rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            assert_eq!(tokens.make("ada", &[]).unwrap_err().code, "tokens_unusable", "{name}");
+            if name == FILE {
+                assert_eq!(who(&tokens, None), Err(true));
+                assert_eq!(tokens.list().unwrap_err().code, "tokens_unusable");
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -69,7 +69,11 @@ impl McpServer {
             "read_file" => self.read_file(arguments).await,
             "write_file" => self.write_file(arguments).await,
             "list_dir" => self.list_dir(arguments).await,
-            "grep" => self.grep(arguments).await,
+            "grep" => tokio::select! {
+                answered = self.grep(arguments) => answered,
+                // Ends the search, and gives its place to somebody else.
+                () = context.ct.cancelled() => Err(Stop::Cancelled),
+            },
             "session" => self.session(arguments).await,
             _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
         };
@@ -171,7 +175,8 @@ impl McpServer {
             }
         };
         let mut text = match (&content, encoding) {
-            (Some(content), Some("utf-8")) => content.clone(),
+            // The data has it as it is.
+            (Some(content), Some("utf-8")) => ringfence_engine::shown(content),
             _ => format!("{path}: {n_bytes} bytes that are no text"),
         };
         if let Some(next) = next_offset {
@@ -317,9 +322,9 @@ impl McpServer {
     }
 }
 
-/// Matches as grep prints them, and what ended the search.
+/// Matches as grep prints them, safe to show, and what ended the search.
 fn lines(found: &Grepped) -> String {
-    let mut text = found.to_string();
+    let mut text = ringfence_engine::shown(&found.to_string());
     if text.is_empty() {
         let _ = writeln!(text, "no match in {} files", found.n_files);
     }

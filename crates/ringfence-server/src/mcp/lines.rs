@@ -14,6 +14,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Semaphore, watch};
 
+use super::outline::{self, Flaw};
+
 /// A line longer than this is refused, unread.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 
@@ -128,6 +130,9 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         if line.is_empty() {
             return Taken::Nothing;
+        }
+        if let Err(Flaw { said, id }) = outline::of(line) {
+            return Taken::Answer(ErrorData::invalid_request(said, None), id);
         }
         let message = match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
             Ok(message) => message,
@@ -283,6 +288,7 @@ impl InFlight {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     /// Everything a client sent, read in pieces of some size: what came through, and what was said.
     fn through(sent: &[u8], piece: usize) -> (Vec<RxJsonRpcMessage<RoleServer>>, Vec<Value>) {
@@ -346,6 +352,16 @@ mod tests {
         let (messages, said) =
             through(format!("{}\n{cancel}\n{}\n", ping(1), ping(1)).as_bytes(), 64);
         assert_eq!((messages.len(), said.len()), (3, 0), "a cancelled request gives its id back");
+    }
+
+    #[test]
+    fn nobody_waits_for_an_answer_to_an_id_that_has_none() {
+        for id in ["1.5", "null", "{}", "18446744073709551615"] {
+            let odd = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            let (messages, said) = through(odd.as_bytes(), 64);
+            assert_eq!((messages.len(), said.len()), (0, 1), "{id}");
+            assert_eq!((&said[0]["id"], &said[0]["error"]["code"]), (&Value::Null, &json!(-32600)));
+        }
     }
 
     proptest! {

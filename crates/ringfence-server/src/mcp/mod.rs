@@ -6,6 +6,7 @@ mod arguments;
 mod calls;
 mod fit;
 mod lines;
+pub(crate) mod outline;
 mod progress;
 mod runs;
 mod stdio;
@@ -16,10 +17,11 @@ use std::sync::{Arc, Once};
 use ringfence_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, ErrorData, Implementation, ListPromptsRequestMethod,
-    ListPromptsResult, ListResourceTemplatesRequestMethod, ListResourceTemplatesResult,
-    ListResourcesRequestMethod, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool,
+    CompleteRequestParams, CompleteResult, ErrorData, Implementation, InitializeRequestParams,
+    InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -93,6 +95,18 @@ impl ServerHandler for McpServer {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(about)
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        mut hello: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let info = self.negotiate_initialize(&hello)?;
+        // What was agreed, not what was asked for: the SDK answers later requests by what stands here.
+        hello.protocol_version = info.protocol_version.clone();
+        context.peer.set_peer_info(hello);
+        Ok(info)
     }
 
     async fn list_tools(

@@ -21,7 +21,7 @@ pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
             if args.json {
                 present::json(&found);
             } else {
-                present::text(&found.to_string());
+                present::text(&ringfence_engine::shown(&found.to_string()));
                 if found.cut.is_some() {
                     present::say(
                         "not everything was searched; narrow the path, or ask for more with `-m`",

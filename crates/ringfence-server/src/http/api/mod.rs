@@ -20,7 +20,7 @@ use super::House;
 pub(super) use about::{health, metrics, ready};
 
 /// Below this everything is.
-const BASE: &str = "/api/v1";
+pub(super) const BASE: &str = "/api/v1";
 
 /// Every route, and the document that describes them.
 pub(super) fn routes() -> (Router<Arc<House>>, OpenApi) {

@@ -85,9 +85,8 @@ pub(super) async fn create(
                 run_id: Some(run_id),
                 ..CodeCall::default()
             };
-            let owner = Arc::clone(&client);
-            let work = async move { engine.execute(&owner, call).await };
-            house.runs.start(&client, run_id, named, work)?
+            let work = async move { engine.execute(&client, call).await };
+            house.runs.start(&may.caller, run_id, named, work)?
         }
         (None, Some(command)) => {
             let argv = match command {
@@ -98,9 +97,8 @@ pub(super) async fn create(
                 Command::Words(words) => request::words(words, cwd)?,
             };
             let call = CommandCall { argv, session, stdin, timeout, run_id: Some(run_id) };
-            let owner = Arc::clone(&client);
-            let work = async move { engine.command(&owner, call).await };
-            house.runs.start(&client, run_id, named, work)?
+            let work = async move { engine.command(&client, call).await };
+            house.runs.start(&may.caller, run_id, named, work)?
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };
@@ -116,7 +114,7 @@ pub(super) async fn create(
 /// Those that go on, and the last that ended; the newest first.
 #[utoipa::path(get, path = "/runs", tag = "runs", responses((status = 200, description = "The runs", body = Value)))]
 pub(super) async fn list(State(house): State<Arc<House>>, may: May<Run>) -> Json<Value> {
-    Json(json!({"runs": house.runs.list(may.name())}))
+    Json(json!({"runs": house.runs.list(&may.caller)}))
 }
 
 /// Ask how a run stands
@@ -131,7 +129,7 @@ pub(super) async fn show(
     may: May<Run>,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    Ok(house.runs.find(may.name(), &id)?.now())
+    Ok(house.runs.find(&may.caller, &id)?.now())
 }
 
 /// Cancel a run
@@ -146,7 +144,7 @@ pub(super) async fn cancel(
     may: May<Run>,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    let run = house.runs.find(may.name(), &id)?;
+    let run = house.runs.find(&may.caller, &id)?;
     Ok(run.cancel().await.into_response())
 }
 

@@ -103,6 +103,21 @@ fn with_tokens_nobody_is_let_in_without_one() {
 
 #[test]
 fn a_revoked_clients_runs_end() {
+    runs_end_with_their_token(|world| {
+        assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+    });
+}
+
+#[test]
+fn runs_of_a_token_that_was_replaced_end() {
+    runs_end_with_their_token(|world| {
+        // Quicker than the service looks, nearly always: whenever it does, there is a good token of that name.
+        assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+        token(world, "ada", &["audit"]);
+    });
+}
+
+fn runs_end_with_their_token(ended: impl Fn(&World)) {
     let world = World::new();
     let ada = token(&world, "ada", &[]);
     let server = Server::new(&world);
@@ -118,7 +133,7 @@ fn a_revoked_clients_runs_end() {
     for marker in &markers {
         super::end::runs(marker);
     }
-    assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
+    ended(&world);
     for marker in &markers {
         super::end::gone_within(marker, std::time::Duration::from_secs(3));
     }
@@ -265,6 +280,12 @@ fn a_service_for_others_needs_a_name_and_a_token() {
     world.ringfence(&["token", "revoke", "ada"]);
     assert_eq!(client.send("GET", "/api/v1/runs", &named, b"").status, 401);
     assert_eq!(check(&flags).code, 2);
+    assert!(check(&[]).stdout.contains("clients      nobody"), "{}", check(&[]).stdout);
+    // Nor when the file is gone, and the service started again.
+    std::fs::remove_file(world.root().join("state/ringfence/tokens.json")).unwrap();
+    assert!(check(&[]).stdout.contains("clients      nobody"), "{}", check(&[]).stdout);
+    let server = Server::new(&world);
+    assert_eq!(server.client().get("/api/v1/runs").status, 401);
 }
 
 #[test]

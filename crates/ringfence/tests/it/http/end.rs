@@ -81,6 +81,31 @@ fn a_server_that_drains_takes_no_new_work_and_answers_what_it_has() {
 }
 
 #[test]
+fn what_a_draining_server_waits_for_can_be_waited_for_and_ended() {
+    use super::mcp::{call, stateless};
+    let world = World::new();
+    let mut server = Server::with(&world, &["--drain", "1m"]);
+    let mut client = server.client();
+    let begun = call(&mut client, "run_command", &json!({"command": "sleep 7; echo waited"}));
+    assert_eq!(begun["structuredContent"]["status"], "running", "{begun}");
+    let marker = marker();
+    let asked = server.run(&json!({"command": tree(&marker), "background": true})).json();
+    runs(&marker);
+    server.signal(Signal::TERM);
+    until(Duration::from_secs(1), || server.get("/readyz").status == 503);
+    let run = asked["run_id"].as_str().unwrap();
+    assert_eq!(server.client().delete(&format!("/api/v1/runs/{run}")).status, 200);
+    gone_within(&marker, Duration::from_secs(1));
+    let new = json!({"name": "run_command", "arguments": {"command": "true"}});
+    assert_eq!(stateless(&mut server.client(), "tools/call", "run_command", &new).status, 503);
+    let run = &begun["structuredContent"]["run_id"];
+    let ended = call(&mut server.client(), "wait", &json!({"run_id": run}));
+    assert_eq!(ended["structuredContent"]["stdout"], "waited\n", "{ended}");
+    let (status, took, said) = server.end();
+    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+}
+
+#[test]
 fn a_server_that_has_drained_long_enough_cancels_the_rest() {
     for signal in [Signal::TERM, Signal::INT] {
         let world = World::new();

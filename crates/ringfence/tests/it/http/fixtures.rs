@@ -44,7 +44,7 @@ fn fixtures_are_for_this_machine_only() {
     assert_eq!(check(&[]).0, 2);
     assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
     let (code, _, stderr) = check(&[]);
-    assert!(code == 2 && stderr.contains("`--data-dir` that has no tokens"), "{stderr}");
+    assert!(code == 2 && stderr.contains("`--data-dir` that never had a token"), "{stderr}");
     // The hint, followed.
     let other = world.root().join("other");
     let (code, _, stderr) = check(&["--data-dir", other.to_str().unwrap()]);

@@ -135,6 +135,47 @@ fn more_connections_than_there_is_room_for_push_out_the_idle() {
 }
 
 #[test]
+fn half_a_head_keeps_nobody_out() {
+    let world = World::new();
+    let server = Server::with(&world, &["--connections", "8"]);
+    let mut half: Vec<TcpStream> = (0..8).map(|_| server.connect()).collect();
+    for stream in &mut half {
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n").unwrap();
+    }
+    for _ in 0..8 {
+        let began = Instant::now();
+        assert_eq!(server.get("/healthz").status, 200);
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn the_last_place_is_not_taken_from_who_has_just_come() {
+    let world = World::new();
+    let server = Server::with(&world, &["--connections", "8", "--concurrent-per-client", "off"]);
+    let mut busy: Vec<_> = (0..7).map(|_| server.client()).collect();
+    for (n, client) in busy.iter_mut().enumerate() {
+        let asked =
+            json!({"command": format!("touch up{n}; while ! test -e done; do sleep 0.1; done")});
+        let json = [("Content-Type", "application/json")];
+        client.begin("POST", "/api/v1/runs", &json, asked.to_string().as_bytes());
+    }
+    until(Duration::from_secs(30), || (0..7).all(|n| world.work().join(format!("up{n}")).exists()));
+    for n in 0..6 {
+        let mut newcomer = server.client();
+        // As long as a request takes from afar.
+        std::thread::sleep(Duration::from_millis(20));
+        newcomer.begin("GET", "/healthz", &[], b"");
+        let answer = newcomer.try_answer().map(|answer| answer.status);
+        assert_eq!(answer, Some(200), "{n}");
+    }
+    world.write("work/done", "");
+    for client in &mut busy {
+        assert_eq!(client.answer().status, 200);
+    }
+}
+
+#[test]
 fn somebody_who_never_reads_is_left() {
     let world = World::new();
     let server = Server::new(&world);

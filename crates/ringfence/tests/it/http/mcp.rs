@@ -75,10 +75,14 @@ fn a_client_of_the_stateless_protocol_is_served() {
     assert_eq!(server.run(&json!({"code": "x", "session": id})).json()["value"], "41");
 }
 
+fn hello(version: &str, capabilities: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}}})
+}
+
 /// Shakes hands, and returns the id that the server remembers the client by.
 fn shake_hands(client: &mut Client, version: &str) -> String {
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    let hello = hello(version, &json!({}));
     let answer = client.send("POST", "/mcp", &[BOTH, JSON], hello.to_string().as_bytes());
     assert_eq!(event(&answer)["result"]["protocolVersion"], version);
     let id = answer.header("mcp-session-id").unwrap().to_owned();
@@ -157,6 +161,7 @@ fn a_handle_of_another_client_is_nothing() {
     assert_eq!(known(&mut ada, &id, "POST", version, &ping).status, 200);
     let mut bob = server.client().token(&tokens[1]);
     assert_eq!(known(&mut bob, &id, "POST", version, &ping).status, 404);
+    assert_eq!(known(&mut bob, &id, "DELETE", version, &json!({})).status, 404);
     assert_eq!(known(&mut ada, &id, "POST", version, &ping).status, 200);
 }
 
@@ -168,13 +173,51 @@ fn handshakes_are_a_bounded_number() {
     let world = World::new();
     let server = Server::new(&world);
     let mut client = server.client();
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
+    // Whatever a client says of its version, and whatever it calls itself by: who is remembered counts.
+    let newer = hello("2026-07-28", &json!({})).to_string();
+    for odd in [("Mcp-Protocol-Version", "2026-07-28"), ("Mcp-Session-Id", "\u{e4}")] {
+        for _ in 0..2 {
+            let answer = client.send("POST", "/mcp", &[BOTH, JSON, odd], newer.as_bytes());
+            assert!(answer.header("mcp-session-id").is_some(), "{}", answer.text());
+        }
+    }
+    let hello = hello("2025-11-25", &json!({}));
     for n in 0..70 {
         let answer = client.send("POST", "/mcp", &[BOTH, JSON], hello.to_string().as_bytes());
-        assert_eq!(answer.status, if n < 64 { 200 } else { 429 }, "{n}: {}", answer.text());
+        assert_eq!(answer.status, if n < 60 { 200 } else { 429 }, "{n}: {}", answer.text());
     }
     call(&mut client, "execute_code", &json!({"code": "1"}));
+}
+
+#[test]
+fn a_second_hello_changes_nothing() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let mut client = server.client();
+    let id = shake_hands(&mut client, "2025-11-25");
+    for version in ["9999", "2026-07-28"] {
+        known(&mut client, &id, "POST", "2025-11-25", &hello(version, &json!({})));
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        let answer = event(&known(&mut client, &id, "POST", "2025-11-25", &ping));
+        assert!(answer["result"].is_object(), "{version}: {answer}");
+    }
+}
+
+#[test]
+fn what_would_take_much_memory_is_refused() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let keys: serde_json::Map<_, _> = (0..340_000).map(|n| (n.to_string(), json!(0))).collect();
+    let many = hello("2025-11-25", &json!({"experimental": {"x": keys}}));
+    let long = hello("2025-11-25", &json!({"experimental": {"x": {"y": "z".repeat(70_000)}}}));
+    let meta = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "wait", "arguments": {"run_id": "x"}, "_meta": {"x": vec![0; 2_000_000]}}});
+    for message in [many, long, meta] {
+        let answer =
+            server.client().send("POST", "/mcp", &[BOTH, JSON], message.to_string().as_bytes());
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert_eq!(answer.json()["error"]["code"], -32600);
+    }
 }
 
 #[test]
@@ -198,6 +241,8 @@ fn what_is_no_message_is_refused() {
         (&[BOTH, JSON], "", 400),
         (&[BOTH, JSON], "[]", 400),
         (&[BOTH, JSON], "{\"jsonrpc\": \"2.0\"}", 400),
+        (&[BOTH, JSON], "{\"jsonrpc\": \"2.0\", \"id\": 1.5, \"method\": \"ping\"}", 400),
+        (&[BOTH, JSON], "{\"jsonrpc\": \"2.0\", \"id\": null, \"method\": \"ping\"}", 400),
         (&[JSON], "{}", 406),
         (&[BOTH], "{}", 415),
         (

@@ -26,6 +26,9 @@ fn lines_that_are_no_message_are_answered_and_forgotten() {
         (br#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, Some(-32600)),
         (br#"{"jsonrpc": "2.0"}"#, Some(-32600)),
         (br#"{"jsonrpc": "1.0", "method": "ping"}"#, None),
+        (br#"{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}"#, Some(-32600)),
+        (br#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, Some(-32600)),
+        (br#"{"jsonrpc": "2.0", "id": 18446744073709551615, "method": "ping"}"#, Some(-32600)),
         (long.as_bytes(), Some(-32600)),
         (b"", None),
         (b"   \r", None),
@@ -66,6 +69,17 @@ fn nonsense_before_hello_does_no_harm() {
     let early = client.request("tools/list", &json!({}));
     assert_eq!(early["error"]["code"], -32602, "{early}");
     assert!(client.hello("2025-11-25")["result"].is_object());
+}
+
+#[test]
+fn a_second_hello_does_no_harm() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    for version in ["9999", "2026-07-28", "2025-06-18"] {
+        client.hello(version);
+        let ping = client.request("ping", &json!({}));
+        assert!(ping["result"].is_object(), "{version}: {ping}");
+    }
 }
 
 #[test]

@@ -265,6 +265,26 @@ fn a_session_keeps_variables_and_files_between_calls() {
 }
 
 #[test]
+fn what_a_file_holds_cannot_fool_who_looks_at_it() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let id = client.call("session", &json!({"action": "create"})).data["session_id"].clone();
+    let content = "\u{1b}]0;t\u{7}\u{1b}[8mhidden\u{1b}[0m needle\ra.py:7: all fine \u{202e}\n";
+    let safe = "␛]0;t␇␛[8mhidden␛[0m needle␍a.py:7: all fine ⟨U+202E⟩\n";
+    client.call("write_file", &json!({"session": id, "path": "f", "content": content}));
+    let read = client.call("read_file", &json!({"session": id, "path": "f"}));
+    assert_eq!((read.text.as_str(), &read.data["content"]), (safe, &json!(content)));
+    let found = client.call("grep", &json!({"session": id, "pattern": "needle"}));
+    assert_eq!(found.text, format!("f:1:{safe}"));
+    assert_eq!(found.data["matches"][0]["text"], content.trim_end());
+    assert!(client.leave().0.success());
+    let ran = world.ringfence(&["grep", "--session", id.as_str().unwrap(), "needle"]);
+    assert_eq!((ran.code, ran.stdout), (0, format!("f:1:{safe}")), "{}", ran.stderr);
+    let ran = world.ringfence(&["grep", "--json", "--session", id.as_str().unwrap(), "needle"]);
+    assert_eq!(ran.json()["matches"][0]["text"], content.trim_end());
+}
+
+#[test]
 fn files_come_in_parts_and_stay_in_their_session() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);

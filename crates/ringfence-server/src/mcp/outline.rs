@@ -1,0 +1,232 @@
+//! A message looked over before any of it is kept: what it asks for, what it is called, and whether it is small enough. A
+//! tree of many small values takes a dozen times the memory of its text, so values are counted before they are made.
+
+use std::fmt;
+
+use rmcp::model::RequestId;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Values in a message, names among them. No tool takes as many; a file to write is one.
+const VALUES_MAX: usize = 4096;
+
+/// Values in what a client says of itself, which is kept as long as it is here.
+const HELLO_VALUES_MAX: usize = 1024;
+
+/// Bytes of it.
+const HELLO_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of `_meta`, which is kept while the call goes on.
+const META_BYTES_MAX: usize = 16 << 10;
+
+/// What a message is, as far as its outline tells.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    /// It asks to be remembered as a client.
+    pub(crate) is_hello: bool,
+    /// The tool it calls.
+    pub(crate) tool: Option<String>,
+    /// What it may be answered to by, if by anything.
+    pub(crate) id: Option<RequestId>,
+}
+
+/// Why a message is not read any further.
+#[derive(Debug)]
+pub(crate) struct Flaw {
+    pub(crate) said: String,
+    pub(crate) id: Option<RequestId>,
+}
+
+#[derive(Deserialize)]
+struct Fields {
+    method: Option<String>,
+    // Nothing is not the same as `null`.
+    #[serde(default, deserialize_with = "there")]
+    id: Option<Value>,
+    #[serde(default)]
+    params: Value,
+}
+
+fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+/// Looks a message over. What is no message at all has no outline; whoever reads it next finds the words for it.
+pub(crate) fn of(message: &[u8]) -> Result<Option<Outline>, Flaw> {
+    let n_values = n_values(message);
+    if n_values > VALUES_MAX {
+        return Err(Flaw { said: format!("a message has at most {VALUES_MAX} values"), id: None });
+    }
+    let Ok(fields) = serde_json::from_slice::<Fields>(message) else { return Ok(None) };
+    let Some(method) = fields.method else { return Ok(None) };
+    let id = match fields.id.map(serde_json::from_value::<RequestId>) {
+        None => None,
+        Some(Ok(id)) => Some(id),
+        // JSON-RPC 2.0, 5: a response to a request whose id cannot be told has the id null.
+        Some(Err(_)) => {
+            let said = "an id is a text or a whole number that fits in 64 bits".to_owned();
+            return Err(Flaw { said, id: None });
+        }
+    };
+    let is_hello = method == "initialize";
+    if is_hello && (message.len() > HELLO_BYTES_MAX || n_values > HELLO_VALUES_MAX) {
+        let said = format!(
+            "`initialize` has at most {HELLO_BYTES_MAX} bytes and {HELLO_VALUES_MAX} values"
+        );
+        return Err(Flaw { said, id });
+    }
+    if fields.params.get("_meta").is_some_and(|meta| bytes(meta) > META_BYTES_MAX) {
+        return Err(Flaw { said: format!("`_meta` has at most {META_BYTES_MAX} bytes"), id });
+    }
+    let tool = fields.params.get("name").and_then(Value::as_str).map(str::to_owned);
+    let tool = tool.filter(|_| method == "tools/call");
+    Ok(Some(Outline { is_hello, tool, id }))
+}
+
+/// How long a value is when it is written down.
+fn bytes(value: &impl Serialize) -> usize {
+    struct Written(usize);
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut written = Written(0);
+    serde_json::to_writer(&mut written, value).map_or(usize::MAX, |()| written.0)
+}
+
+/// How many values there are, up to where it is no JSON any more.
+fn n_values(message: &[u8]) -> usize {
+    let mut n = 0;
+    // An end before the end is told by whoever makes values of it.
+    let _ = Count(&mut n).deserialize(&mut serde_json::Deserializer::from_slice(message));
+    n
+}
+
+/// Counts values and keeps none.
+struct Count<'a>(&'a mut usize);
+
+impl<'de> DeserializeSeed<'de> for Count<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        *self.0 += 1;
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Count<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while seq.next_element_seed(Count(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while map.next_key_seed(Count(self.0))?.is_some() {
+            map.next_value_seed(Count(self.0))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn flaw(message: &str) -> Option<(String, Option<RequestId>)> {
+        of(message.as_bytes()).err().map(|flaw| (flaw.said, flaw.id))
+    }
+
+    #[test]
+    fn ordinary_messages_have_an_outline() {
+        let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}"#;
+        assert!(of(hello.as_bytes()).unwrap().unwrap().is_hello);
+        let file = "x".repeat(3 << 20);
+        let call = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call",
+            "params": {"name": "write_file", "arguments": {"content": file}}});
+        let outline = of(call.to_string().as_bytes()).unwrap().unwrap();
+        assert_eq!(outline.tool.as_deref(), Some("write_file"));
+        assert_eq!(outline.id, Some(RequestId::String("a".into())));
+        let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        assert_eq!(of(note.as_bytes()).unwrap().unwrap().id, None);
+    }
+
+    #[test]
+    fn what_is_no_request_has_none() {
+        for message in ["", "{", "[]", "1", r#"{"id":null,"error":{}}"#, r#"{"method":1}"#] {
+            assert!(of(message.as_bytes()).unwrap().is_none(), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_would_take_much_memory_is_found_before_it_does() {
+        let many = format!("[{}0]", "0,".repeat(VALUES_MAX));
+        let keys: Vec<_> = (0..HELLO_VALUES_MAX / 2).map(|n| format!(r#""{n}":0"#)).collect();
+        let long = "x".repeat(HELLO_BYTES_MAX);
+        for params in [
+            format!(r#"{{"_meta":{{"x":{many}}}}}"#),
+            format!(r#"{{"capabilities":{{{}}}}}"#, keys.join(",")),
+            format!(r#"{{"capabilities":"{long}"}}"#),
+        ] {
+            let hello =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#);
+            assert!(flaw(&hello).is_some(), "{hello:.80}");
+        }
+        let call = |meta: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"_meta":"{meta}"}}}}"#
+            )
+        };
+        assert_eq!(flaw(&call(&long)).unwrap().1, Some(RequestId::Number(1)));
+        assert_eq!(flaw(&call("short")), None);
+    }
+
+    #[test]
+    fn an_id_that_nobody_can_answer_to_is_told() {
+        for id in ["null", "1.5", "{}", "[]", "true", "18446744073709551615"] {
+            let ping = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(flaw(&ping).map(|flaw| flaw.1), Some(None), "{id}");
+        }
+        for id in ["1", "-1", "2.0", "\"\"", "9223372036854775807"] {
+            let ping = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert_eq!(flaw(&ping), None, "{id}");
+        }
+    }
+}
