@@ -184,7 +184,7 @@ impl Ground {
     }
 
     /// What layer 7 does to everything that came from inside.
-    fn scrub(&self) -> Scrub {
+    pub(crate) fn scrub(&self) -> Scrub {
         let paths = self.interpreter.prefixes.iter();
         Scrub {
             paths: paths.map(|p| (p.to_string_lossy().into_owned(), "<python>".into())).collect(),

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
 use ringfence_jail::{
-    Early, Ending, Fault, Finished, Launcher, Permit, Registry, StdioMode, StopReason, Task, Who,
+    Early, Ending, Fault, Finished, Launcher, Permit, Registry, SoFar, StdioMode, StopReason, Task,
+    Who,
 };
 use ringfence_plan::{HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
@@ -156,11 +157,12 @@ impl<'a> Fence<'a> {
         launcher: &Launcher,
         stdin: &[u8],
         cancel: BorrowedFd<'_>,
+        so_far: Option<&SoFar>,
     ) -> Result<(Plan, Finished), Problem> {
         let mut facts = self.survey()?;
         let (state, name) = (&self.caller.state, self.run_id.short());
         let output_bytes_max = self.policy.limits.output.bytes();
-        let given = launched::Given { stdin, output_bytes_max, cancel };
+        let given = launched::Given { stdin, output_bytes_max, cancel, so_far };
         let plan = self.plan(&facts)?;
         match launched::run(launcher, &plan, state, &name, given) {
             Ok(finished) => Ok((plan, finished)),

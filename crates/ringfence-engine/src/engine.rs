@@ -23,6 +23,7 @@ use crate::metrics::Now;
 use crate::record::{self, Recorder};
 use crate::road::Inner;
 use crate::sessions::{SessionInfo, SessionState, Swept};
+use crate::so_far::SoFar;
 use crate::watch::Seen;
 
 /// A program of a client's.
@@ -42,6 +43,8 @@ pub struct CodeCall {
     pub timeout: Option<Duration>,
     /// What the run is to be called, for callers who name it before it ends; fresh, from [`crate::fresh_id`].
     pub run_id: Option<RunId>,
+    /// For callers who look at what it writes before it ends.
+    pub so_far: Option<SoFar>,
 }
 
 /// A command of a client's.
@@ -57,6 +60,8 @@ pub struct CommandCall {
     pub timeout: Option<Duration>,
     /// What the run is to be called; see [`CodeCall::run_id`].
     pub run_id: Option<RunId>,
+    /// For callers who look at what it writes before it ends.
+    pub so_far: Option<SoFar>,
 }
 
 /// What came of a program.

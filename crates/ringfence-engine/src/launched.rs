@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use ringfence_jail::{Errand, Fault, Finished, Launcher, Output};
+use ringfence_jail::{Errand, Fault, Finished, Launcher, Output, SoFar};
 use ringfence_plan::Plan;
 use ringfence_spec::Problem;
 use rustix::event::{PollFd, PollFlags};
@@ -20,6 +20,8 @@ pub(crate) struct Given<'a> {
     pub(crate) output_bytes_max: u64,
     /// Readable when nobody wants the run any more.
     pub(crate) cancel: BorrowedFd<'a>,
+    /// For whoever looks before it ends.
+    pub(crate) so_far: Option<&'a SoFar>,
 }
 
 /// Runs a plan to its end. From any thread.
@@ -53,8 +55,8 @@ pub(crate) fn run(
         stdin: Some(stdin),
         unread: given.stdin,
         out: [
-            Stream::new(stdout, given.output_bytes_max),
-            Stream::new(stderr, given.output_bytes_max),
+            Stream::new(stdout, given, SoFar::add_stdout),
+            Stream::new(stderr, given, SoFar::add_stderr),
         ],
     };
     streams.feed();
@@ -73,17 +75,21 @@ pub(crate) fn run(
 struct Streams<'a> {
     stdin: Option<OwnedFd>,
     unread: &'a [u8],
-    out: [Stream; 2],
+    out: [Stream<'a>; 2],
 }
 
-struct Stream {
+struct Stream<'a> {
     fd: Option<OwnedFd>,
     output: Output,
+    so_far: Option<&'a SoFar>,
+    /// Adds to the part of `so_far` that is this stream's.
+    add: fn(&SoFar, &[u8]),
 }
 
-impl Stream {
-    fn new(fd: OwnedFd, bytes_max: u64) -> Self {
-        Self { fd: Some(fd), output: Output::new(bytes_max) }
+impl<'a> Stream<'a> {
+    fn new(fd: OwnedFd, given: Given<'a>, add: fn(&SoFar, &[u8])) -> Self {
+        let output = Output::new(given.output_bytes_max);
+        Self { fd: Some(fd), output, so_far: given.so_far, add }
     }
 
     /// Takes what is there.
@@ -93,7 +99,12 @@ impl Stream {
             buffer.clear();
             match rustix::io::read(fd, rustix::buffer::spare_capacity(&mut buffer)) {
                 Ok(0) => self.fd = None,
-                Ok(_) => self.output.push(&buffer),
+                Ok(_) => {
+                    self.output.push(&buffer);
+                    if let Some(so_far) = self.so_far {
+                        (self.add)(so_far, &buffer);
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(_) => self.fd = None,

@@ -33,6 +33,7 @@ mod place;
 mod record;
 mod road;
 mod sessions;
+mod so_far;
 mod text;
 pub mod watch;
 
@@ -54,4 +55,5 @@ pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions,
     Swept, Today,
 };
+pub use so_far::{Partial, SoFar};
 pub use text::shown;

@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::place::Place;
 use crate::record::Recorder;
 use crate::sessions::{Live, Quota, Session, Sessions, unknown};
+use crate::so_far::SoFar;
 use crate::text::info;
 use crate::watch::Seen;
 
@@ -81,6 +82,7 @@ impl Inner {
             value: true,
             timeout: narrowed(policy.limits.timeout, call.timeout),
             output_bytes_max: policy.limits.output.bytes(),
+            so_far: call.so_far.as_ref().map(|so_far| self.looked_at(so_far)).transpose()?,
             ..Job::default()
         };
         if let Some(id) = &call.session {
@@ -106,6 +108,11 @@ impl Inner {
             Ok(warm.fence.run_screened(run_id, &warm.pool, &job, cancel))
         })?;
         Ok(Ran { outcome, files })
+    }
+
+    /// A program's output is shown before its end as it is after.
+    fn looked_at(&self, so_far: &SoFar) -> Result<ringfence_jail::SoFar, Problem> {
+        Ok(so_far.begin(self.warm()?.fence.ground().scrub(), self.redact_output))
     }
 
     /// A cell of a session, whose REPL is started if it is not there.
@@ -171,7 +178,10 @@ impl Inner {
         if let Some(session) = &session {
             fence = fence.in_session(session.host_workspace()?);
         }
-        let (plan, finished) = fence.run_by(&self.launcher, &call.stdin, cancel.as_fd())?;
+        let so_far = call.so_far.as_ref();
+        let so_far = so_far.map(|so_far| so_far.begin(Scrub::default(), self.redact_output));
+        let (plan, finished) =
+            fence.run_by(&self.launcher, &call.stdin, cancel.as_fd(), so_far.as_ref())?;
         let cancelled = finished.stopped == Some(ringfence_jail::StopReason::Caller(9));
         // Commands see the host's own paths, so there is none to hide.
         let mut outcome = command::outcome(run_id, &plan, finished, &Scrub::default());

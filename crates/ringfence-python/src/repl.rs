@@ -196,7 +196,7 @@ impl Repl {
         let deadline = job.timeout.map(|timeout| began + timeout);
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let mut memory = MemoryWatch::new(process.host_pid, memory);
-        let mut run = Run::new(began, &[], job.output_bytes_max);
+        let mut run = Run::new(began, &[], job);
         let _ = process.ends.give(job, Fate::Kept);
         let mut end = None;
         while run.said.is_none() && end.is_none() {

@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 pub use ringfence_jail::Output;
+use ringfence_jail::SoFar;
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -48,6 +49,8 @@ pub struct Job {
     pub timeout: Option<Duration>,
     /// Bytes kept of each stream.
     pub output_bytes_max: u64,
+    /// For whoever looks before it ends.
+    pub so_far: Option<SoFar>,
 }
 
 /// A fenced process that waits for a program.
@@ -203,7 +206,7 @@ impl Worker {
     ) -> Result<Finished, CallError> {
         let began = Instant::now();
         let deadline = job.timeout.map(|timeout| began + timeout);
-        let mut run = Run::new(began, &job.stdin, job.output_bytes_max);
+        let mut run = Run::new(began, &job.stdin, job);
         // A worker that died a moment ago cannot be told; its death is seen below.
         if let Err(error) = self.ends.give(job, Fate::Single)
             && error.errno == Errno::MSGSIZE
@@ -434,6 +437,12 @@ impl Ends {
                 run.begun = true;
                 return;
             }
+            Ok(Some(frame)) if frame.kind == b'P' && run.begun => {
+                if let Some(so_far) = run.so_far {
+                    so_far.set_note(shown(&frame.body));
+                }
+                return;
+            }
             // It could not take what it was given, and has run nothing.
             Ok(Some(frame)) if frame.kind == b'E' && !run.begun => {
                 run.refused = Some(shown(&frame.body));
@@ -528,14 +537,15 @@ pub(crate) struct Run<'a> {
     said_at: Option<Instant>,
     buffer: Vec<u8>,
     unread: &'a [u8],
+    so_far: Option<&'a SoFar>,
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn new(began: Instant, stdin: &'a [u8], output_bytes_max: u64) -> Self {
+    pub(crate) fn new(began: Instant, stdin: &'a [u8], job: &'a Job) -> Self {
         Self {
             began,
-            stdout: Output::new(output_bytes_max),
-            stderr: Output::new(output_bytes_max),
+            stdout: Output::new(job.output_bytes_max),
+            stderr: Output::new(job.output_bytes_max),
             first_byte: None,
             said: None,
             listening: true,
@@ -544,6 +554,7 @@ impl<'a> Run<'a> {
             said_at: None,
             buffer: Vec::new(),
             unread: stdin,
+            so_far: job.so_far.as_ref(),
         }
     }
 
@@ -561,9 +572,14 @@ impl<'a> Run<'a> {
             Ok(0) => *stream = None,
             Ok(_) => {
                 self.first_byte.get_or_insert_with(|| self.began.elapsed());
-                let output =
-                    if source == Source::Stdout { &mut self.stdout } else { &mut self.stderr };
+                let (output, add): (_, fn(&SoFar, &[u8])) = match source {
+                    Source::Stdout => (&mut self.stdout, SoFar::add_stdout),
+                    _ => (&mut self.stderr, SoFar::add_stderr),
+                };
                 output.push(&self.buffer);
+                if let Some(so_far) = self.so_far {
+                    add(so_far, &self.buffer);
+                }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => *stream = None,

@@ -4,6 +4,7 @@
 //! policy, reads no settings, opens no file of a client's.
 
 mod fixtures;
+mod going;
 pub mod http;
 pub mod mcp;
 mod request;

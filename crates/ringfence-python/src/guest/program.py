@@ -4,7 +4,7 @@ It holds no policy. What it says on descriptor 3 the host checks and does not be
 host's configuration as JSON. `zygote.py`, when it follows in the same text, makes workers; without it the program is
 the process's only one.
 
-Frames on the channel   host: F file · C code · J go, with code        here: R ready · E failed · G begun · D done
+Frames on the channel   host: F file · C code · J go, with code        here: R ready · E failed · G begun · P progress · D done
 """
 import _thread
 import atexit
@@ -17,6 +17,7 @@ from _json import encode_basestring_ascii as quote
 NAME = "main.py"
 VALUE_CHARS_MAX = 32_768
 MESSAGE_CHARS_MAX = 8_192
+NOTE_CHARS_MAX = 200
 DENIALS_MAX = 50
 FRAME_BYTES_MAX = 1 << 18
 REPORT_BYTES_MAX = 1 << 17
@@ -305,6 +306,19 @@ def watch(event, args):
             pass
 
 
+def offer(send):
+    """A module `ringfence`, by which a program tells whoever waits for it how far it is."""
+
+    def progress(done, total=None, message=""):
+        said = str(done) if total is None else "%s of %s" % (done, total)
+        said = "%s: %s" % (said, message) if message else said
+        send(b"P" + bounded(said, NOTE_CHARS_MAX).encode("utf-8", "replace"))
+
+    module = type(sys)("ringfence", "What a program behind the fence can say to those outside.")
+    module.progress = progress
+    sys.modules["ringfence"] = module
+
+
 def literal(text):
     """What the host says, which is JSON: with three names defined, a Python expression."""
     return eval(text, {"__builtins__": {}, "true": True, "false": False, "null": None})
@@ -316,6 +330,8 @@ def alone():
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     namespace = fresh_namespace()
     sys.addaudithook(watch)
+    # Whoever waits for one program alone hears of it when it has ended.
+    offer(bool)
     channel = Channel()
     channel.send(b"R")
     serve(channel, namespace)

@@ -105,6 +105,7 @@ def make(prepared, results):
 def zygote():
     channel = Passing()
     plan = prepare(config["setup"]), prepare(config["seal"])
+    offer(channel.send)
     missing = []
     for name in config["preload"]:
         try:

@@ -234,6 +234,7 @@ pub(crate) const MODULES: &[Module] = &[
     standard("random").star(),
     standard("re"),
     package("regex"),
+    standard("ringfence").only(&["progress"], CodePreset::Open),
     data("sched"),
     package("scipy"),
     package("seaborn"),

@@ -3,20 +3,19 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Bytes;
 use ringfence_engine::Ran;
-use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
+use ringfence_spec::{Outcome, Problem, ProblemKind, Status};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::fault::{Fault, retry_after};
 use super::scope::Caller;
-use crate::mcp::still_running;
+use crate::going::Going;
 
 /// Runs of one client that go on at once.
 const GOING_MAX: usize = 64;
@@ -36,9 +35,7 @@ pub(super) struct Runs {
 /// One run.
 #[derive(Debug)]
 pub(super) struct Run {
-    id: String,
-    session: Option<String>,
-    began: Instant,
+    going: Going,
     ended: watch::Receiver<Option<Ended>>,
     task: AbortHandle,
 }
@@ -67,8 +64,7 @@ impl Runs {
     pub(super) fn start(
         &self,
         client: &Caller,
-        run_id: RunId,
-        session: Option<String>,
+        going: Going,
         work: impl Future<Output = Ran> + Send + 'static,
     ) -> Result<Arc<Run>, Problem> {
         let mut clients = self.lock();
@@ -86,14 +82,7 @@ impl Runs {
             let ran = work.await;
             tell.send_replace(Some(Ended::of(&ran.outcome)));
         });
-        let run = Run {
-            id: run_id.to_string(),
-            session,
-            began: Instant::now(),
-            ended,
-            task: task.abort_handle(),
-        };
-        let run = Arc::new(run);
+        let run = Arc::new(Run { going, ended, task: task.abort_handle() });
         runs.push_back(Arc::clone(&run));
         tidy(runs);
         Ok(run)
@@ -102,7 +91,7 @@ impl Runs {
     /// A run of this client's. Another's is as unknown as one that never was.
     pub(super) fn find(&self, client: &Caller, id: &str) -> Result<Arc<Run>, Fault> {
         let clients = self.lock();
-        let run = clients.get(client).and_then(|runs| runs.iter().find(|run| run.id == id));
+        let run = clients.get(client).and_then(|runs| runs.iter().find(|run| run.id() == id));
         run.cloned().ok_or_else(|| {
             Problem::new(ProblemKind::NotFound, "run_unknown", "there is no such run")
                 .hint(
@@ -121,8 +110,8 @@ impl Runs {
             .map(|run| {
                 let going = run.goes_on();
                 serde_json::json!({
-                    "run_id": run.id,
-                    "session_id": run.session,
+                    "run_id": run.id(),
+                    "session_id": run.going.session,
                     "status": if going { "running" } else { "ended" },
                 })
             })
@@ -198,12 +187,12 @@ impl Run {
 
     /// What is said of a run that goes on.
     pub(super) fn running(&self) -> Value {
-        still_running(&self.id, self.session.as_deref(), self.began.elapsed().as_secs_f64())
+        self.going.outcome(&self.going.so_far.read())
     }
 
     /// Its name.
-    pub(super) fn id(&self) -> &str {
-        &self.id
+    pub(super) fn id(&self) -> String {
+        self.going.id.to_string()
     }
 
     fn goes_on(&self) -> bool {
@@ -221,13 +210,10 @@ impl Run {
 
     fn cancelled(&self) -> Ended {
         let problem = Problem::usage("cancelled", "the run was cancelled");
-        let mut outcome =
-            Outcome::not_started(ringfence_engine::some_id(), Status::Killed, &problem);
+        let mut outcome = Outcome::not_started(self.going.id, Status::Killed, &problem);
         outcome.ran = ringfence_spec::Ran::Unknown;
-        outcome.session_id.clone_from(&self.session);
-        let mut shaped = serde_json::to_value(&outcome).unwrap_or_default();
-        shaped["run_id"] = self.id.as_str().into();
-        let body = Bytes::from(shaped.to_string());
+        outcome.session_id.clone_from(&self.going.session);
+        let body = serde_json::to_vec(&outcome).unwrap_or_default().into();
         Ended { status: StatusCode::OK, retry_after_ms: None, body }
     }
 }

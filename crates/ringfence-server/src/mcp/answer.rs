@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fit;
+use crate::going::Going;
 
 /// An image larger than this is only named.
 pub(super) const IMAGE_BYTES_MAX: u64 = 1 << 20;
@@ -42,24 +43,20 @@ pub(super) fn of_run(ran: Ran) -> CallToolResult {
     result
 }
 
-/// The result of a run that goes on.
-pub(super) fn running(run_id: &str, session: Option<&str>, seconds: f64) -> CallToolResult {
-    let text =
-        format!("still running after {seconds:.0} s\nhint: call wait with run_id `{run_id}`");
-    result(Status::Ok, text, &still_running(run_id, session, seconds))
-}
-
-/// What is said of a run that goes on: an outcome in which nothing is known yet.
-pub(crate) fn still_running(run_id: &str, session: Option<&str>, seconds: f64) -> Value {
-    let nothing_yet = Problem::usage("", "");
-    let mut outcome = shape(&Outcome::not_started(some_id(), Status::Ok, &nothing_yet));
-    outcome["run_id"] = run_id.into();
-    outcome["session_id"] = session.into();
-    outcome["status"] = "running".into();
-    outcome["ran"] = "unknown".into();
-    outcome["usage"]["wall_ms"] = (seconds * 1000.0).into();
-    outcome["error"] = Value::Null;
-    outcome
+/// The result of a run that goes on, with what it has written so far.
+pub(super) fn running(going: &Going) -> CallToolResult {
+    let partial = going.so_far.read();
+    let mut text = String::new();
+    for (name, stream) in [("stdout", &partial.stdout), ("stderr", &partial.stderr)] {
+        if !stream.is_empty() {
+            line(&mut text, &format!("{name} so far:\n{stream}"));
+        }
+    }
+    let note = partial.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+    let seconds = going.began.elapsed().as_secs_f64();
+    line(&mut text, &format!("still running after {seconds:.0} s{note}"));
+    line(&mut text, &format!("hint: call wait with run_id `{}`", going.id));
+    result(Status::Ok, text, &going.outcome(&partial))
 }
 
 /// The result of a run that did not begin.

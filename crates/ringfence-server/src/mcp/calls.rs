@@ -20,6 +20,7 @@ use super::arguments::{
 };
 use super::runs::Cancelled;
 use super::{McpServer, answer, fit};
+use crate::going::Going;
 use crate::request;
 
 /// Bytes of a file in one answer, unless asked otherwise.
@@ -95,16 +96,18 @@ impl McpServer {
     ) -> Answered {
         let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
         let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
+        let going = Going::new(run_id, session.clone());
         let call = CodeCall {
             code,
             session: session.clone(),
             timeout,
             run_id: Some(run_id),
+            so_far: Some(going.so_far.clone()),
             ..CodeCall::default()
         };
         let (engine, client) = (self.engine.clone(), self.client.clone());
         let work = async move { engine.execute(&client, call).await };
-        Ok(self.runs.start(run_id, &self.client, session, context, work).await?)
+        Ok(self.runs.start(going, &self.client, context, work).await?)
     }
 
     async fn run_command(
@@ -115,16 +118,18 @@ impl McpServer {
         let RunCommand { command, session, cwd, stdin, timeout_s } =
             arguments::read("run_command", arguments)?;
         let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
+        let going = Going::new(run_id, session.clone());
         let call = CommandCall {
             argv: request::shell(command, cwd)?,
             session: session.clone(),
             stdin: stdin.unwrap_or_default().into_bytes(),
             timeout,
             run_id: Some(run_id),
+            so_far: Some(going.so_far.clone()),
         };
         let (engine, client) = (self.engine.clone(), self.client.clone());
         let work = async move { engine.command(&client, call).await };
-        Ok(self.runs.start(run_id, &self.client, session, context, work).await?)
+        Ok(self.runs.start(going, &self.client, context, work).await?)
     }
 
     async fn wait(&self, arguments: JsonObject, context: &RequestContext<RoleServer>) -> Answered {

@@ -26,7 +26,6 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 
-pub(crate) use answer::still_running;
 pub use stdio::{End, serve_stdio};
 
 use runs::Runs;

@@ -1,25 +1,28 @@
-//! Tells a client that asked for it how long its run has been going on.
+//! Tells a client that asked for it how long its run has been going on, and what the program says of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rmcp::RoleServer;
 use rmcp::model::ProgressNotificationParam;
 use rmcp::service::RequestContext;
 
+use crate::going::Going;
+
 /// Often enough to show life, seldom enough to cost nothing.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Reports for ever, or sleeps for ever if nobody asked; the caller drops it when the call ends.
-pub(super) async fn report(context: &RequestContext<RoleServer>, began: Instant) {
+pub(super) async fn report(context: &RequestContext<RoleServer>, going: &Going) {
     let Some(token) = context.meta.get_progress_token() else {
         return std::future::pending().await;
     };
     loop {
         tokio::time::sleep(EVERY).await;
         // Always more than before, as the protocol asks: the clock does not go back.
-        let seconds = began.elapsed().as_secs_f64();
+        let seconds = going.began.elapsed().as_secs_f64();
+        let note = going.so_far.read().note.map(|note| format!(": {note}")).unwrap_or_default();
         let report = ProgressNotificationParam::new(token.clone(), seconds)
-            .with_message(format!("running for {seconds:.0} s"));
+            .with_message(format!("running for {seconds:.0} s{note}"));
         if context.peer.notify_progress(report).await.is_err() {
             return std::future::pending().await;
         }

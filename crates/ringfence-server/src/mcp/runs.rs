@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringfence_engine::Ran;
-use ringfence_spec::{Problem, ProblemKind, RunId};
+use ringfence_spec::{Problem, ProblemKind};
 use rmcp::RoleServer;
 use rmcp::model::CallToolResult;
 use rmcp::service::RequestContext;
@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{answer, progress};
+use crate::going::Going;
 
 /// How long a call waits before it says that the run goes on. Hosts give up on calls that take longer than some tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,10 +34,8 @@ pub(super) struct Runs {
 /// One run. Dropping the last handle ends it.
 #[derive(Debug)]
 pub(super) struct Run {
-    id: RunId,
     client: Arc<str>,
-    session: Option<String>,
-    began: Instant,
+    going: Going,
     answer: watch::Receiver<Option<Arc<CallToolResult>>>,
     task: JoinHandle<()>,
 }
@@ -56,9 +55,8 @@ impl Runs {
     /// Starts a run and waits for it for a while.
     pub(super) async fn start(
         &self,
-        run_id: RunId,
+        going: Going,
         client: &Arc<str>,
-        session: Option<String>,
         context: &RequestContext<RoleServer>,
         work: impl Future<Output = Ran> + Send + 'static,
     ) -> Result<CallToolResult, Cancelled> {
@@ -72,8 +70,7 @@ impl Runs {
                 () = end.cancelled() => {}
             }
         });
-        let (client, began) = (Arc::clone(client), Instant::now());
-        let run = Arc::new(Run { id: run_id, client, session, began, answer, task });
+        let run = Arc::new(Run { client: Arc::clone(client), going, answer, task });
         loop {
             if let Some(answer) = run.attend(context).await? {
                 return Ok(answer);
@@ -102,7 +99,7 @@ impl Runs {
             Ok(answer) => Ok(answer.unwrap_or_else(|| run.goes_on())),
             Err(cancelled) => {
                 run.task.abort();
-                self.lock().retain(|kept| kept.id != run.id);
+                self.lock().retain(|kept| kept.going.id != run.going.id);
                 Err(cancelled)
             }
         }
@@ -115,7 +112,8 @@ impl Runs {
 
     fn find(&self, run_id: &str, client: &str) -> Option<Arc<Run>> {
         let kept = self.lock();
-        kept.iter().find(|run| run.id.to_string() == run_id && &*run.client == client).cloned()
+        let is_it = |run: &&Arc<Run>| run.going.id.to_string() == run_id && &*run.client == client;
+        kept.iter().find(is_it).cloned()
     }
 
     /// Takes a run in, instead of the oldest that has ended if need be.
@@ -146,7 +144,7 @@ impl Run {
             answer = self.result() => Ok(Some(answer)),
             () = context.ct.cancelled() => Err(Cancelled),
             () = tokio::time::sleep(PATIENCE) => Ok(None),
-            () = progress::report(context, self.began) => Ok(None),
+            () = progress::report(context, &self.going) => Ok(None),
         }
     }
 
@@ -155,15 +153,14 @@ impl Run {
         match answer.wait_for(Option::is_some).await {
             Ok(found) => match &*found {
                 Some(result) => CallToolResult::clone(result),
-                None => answer::ended(self.id),
+                None => answer::ended(self.going.id),
             },
             // Its task was ended before it could tell.
-            Err(_) => answer::ended(self.id),
+            Err(_) => answer::ended(self.going.id),
         }
     }
 
     fn goes_on(&self) -> CallToolResult {
-        let seconds = self.began.elapsed().as_secs_f64();
-        answer::running(&self.id.to_string(), self.session.as_deref(), seconds)
+        answer::running(&self.going)
     }
 }

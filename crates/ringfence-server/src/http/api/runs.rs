@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::schema::Outcome;
+use crate::going::Going;
 use crate::http::House;
 use crate::http::body::Asked;
 use crate::http::fault::Fault;
@@ -71,7 +72,8 @@ pub(super) async fn create(
     let run_id = fresh_id()?;
     let client = Arc::clone(&may.caller.name);
     let engine = house.engine.clone();
-    let named = session.clone();
+    let going = Going::new(run_id, session.clone());
+    let so_far = Some(going.so_far.clone());
     let run = match (code, command) {
         (Some(code), None) => {
             if cwd.is_some() {
@@ -83,10 +85,11 @@ pub(super) async fn create(
                 stdin,
                 timeout,
                 run_id: Some(run_id),
+                so_far,
                 ..CodeCall::default()
             };
             let work = async move { engine.execute(&client, call).await };
-            house.runs.start(&may.caller, run_id, named, work)?
+            house.runs.start(&may.caller, going, work)?
         }
         (None, Some(command)) => {
             let argv = match command {
@@ -96,9 +99,9 @@ pub(super) async fn create(
                 }
                 Command::Words(words) => request::words(words, cwd)?,
             };
-            let call = CommandCall { argv, session, stdin, timeout, run_id: Some(run_id) };
+            let call = CommandCall { argv, session, stdin, timeout, run_id: Some(run_id), so_far };
             let work = async move { engine.command(&client, call).await };
-            house.runs.start(&may.caller, run_id, named, work)?
+            house.runs.start(&may.caller, going, work)?
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };

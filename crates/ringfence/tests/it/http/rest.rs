@@ -233,10 +233,14 @@ fn a_run_in_the_background_can_be_asked_for_and_cancelled() {
     let world = World::new();
     let server = Server::new(&world);
     let mut client = server.client();
-    let begun = client.post("/api/v1/runs", &json!({"command": "sleep 600", "background": true}));
+    let begun = client
+        .post("/api/v1/runs", &json!({"command": "echo here; sleep 600", "background": true}));
     assert_eq!(begun.status, 202, "{}", begun.text());
     let place = begun.header("location").unwrap().to_owned();
     assert_eq!(begun.json()["status"], "running");
+    super::client::until(std::time::Duration::from_secs(20), || {
+        client.get(&place).json()["stdout"] == "here\n"
+    });
     assert_eq!(client.get(&place).json()["status"], "running");
     let listed = client.get("/api/v1/runs").json();
     assert_eq!(listed["runs"][0]["run_id"], begun.json()["run_id"], "{listed}");

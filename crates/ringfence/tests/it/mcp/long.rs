@@ -49,6 +49,39 @@ fn who_asks_for_progress_hears_of_it() {
 }
 
 #[test]
+fn a_run_that_goes_on_shows_what_it_has_written() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let session = client.call("session", &json!({"action": "create"}));
+    let session = session.data["session_id"].as_str().unwrap().to_owned();
+    let code = "import time, ringfence\nprint('first')\nringfence.progress(3, 10, 'loading')\ntime.sleep(6.5)\n\
+                print('last')\nringfence.progress(10)";
+    for arguments in [
+        json!({"code": code}),
+        json!({"code": code, "session": session}),
+        json!({"command": "echo first; sleep 6.5; echo last"}),
+    ] {
+        let name = if arguments["command"].is_null() { "execute_code" } else { "run_command" };
+        let meta = json!({"progressToken": "p"});
+        client.notifications.clear();
+        let id = client
+            .begin("tools/call", &json!({"name": name, "arguments": arguments, "_meta": meta}));
+        let answer = client.answer(id);
+        let data = &answer["result"]["structuredContent"];
+        assert_eq!((&data["status"], &data["stdout"]), (&json!("running"), &json!("first\n")));
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with("stdout so far:\nfirst\nstill running"), "{text}");
+        if name == "execute_code" {
+            assert!(text.contains(": 3 of 10: loading\n"), "{text}");
+            let told = serde_json::to_string(&client.notifications).unwrap();
+            assert!(told.contains("3 of 10: loading"), "{told}");
+        }
+        let ended = client.call("wait", &json!({"run_id": data["run_id"]}));
+        assert_eq!((ended.status(), ended.text.as_str()), ("ok", "first\nlast\n"));
+    }
+}
+
+#[test]
 fn a_call_that_is_cancelled_ends_its_run_within_a_second() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);

@@ -1,0 +1,84 @@
+//! What a run that goes on has written so far, for whoever asks before it ends.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes kept of each stream: the last ones.
+const TAIL_BYTES: usize = 16 << 10;
+
+/// Written to by whoever runs it, read by anybody. A clone is the same one.
+#[derive(Clone, Debug, Default)]
+pub struct SoFar(Arc<Mutex<Written>>);
+
+/// The end of what was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Of standard output.
+    pub stdout: Tail,
+    /// Of standard error.
+    pub stderr: Tail,
+    /// What the program said of its progress last; it may have said anything.
+    pub note: Option<String>,
+}
+
+/// The end of a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Tail {
+    /// Its last bytes.
+    pub bytes: VecDeque<u8>,
+    /// How many there were.
+    pub total_bytes: u64,
+}
+
+impl SoFar {
+    /// As it is now.
+    pub fn read(&self) -> Written {
+        self.lock().clone()
+    }
+
+    /// Adds to standard output.
+    pub fn add_stdout(&self, bytes: &[u8]) {
+        self.lock().stdout.push(bytes);
+    }
+
+    /// Adds to standard error.
+    pub fn add_stderr(&self, bytes: &[u8]) {
+        self.lock().stderr.push(bytes);
+    }
+
+    /// Puts another note in place of the last.
+    pub fn set_note(&self, note: String) {
+        self.lock().note = Some(note);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tail {
+    fn push(&mut self, bytes: &[u8]) {
+        self.total_bytes += bytes.len() as u64;
+        let kept = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
+        let excess = (self.bytes.len() + kept.len()).saturating_sub(TAIL_BYTES);
+        self.bytes.drain(..excess);
+        self.bytes.extend(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_bytes_are_kept_and_all_are_counted() {
+        let so_far = SoFar::default();
+        so_far.add_stdout(b"first");
+        so_far.add_stdout(&vec![b'x'; 3 * TAIL_BYTES]);
+        so_far.add_stdout(b"last");
+        let stdout = so_far.read().stdout;
+        assert_eq!(stdout.bytes.len(), TAIL_BYTES);
+        assert_eq!(stdout.total_bytes, 5 + 3 * TAIL_BYTES as u64 + 4);
+        assert!(stdout.bytes.into_iter().collect::<Vec<_>>().ends_with(b"xlast"));
+    }
+}
