@@ -75,6 +75,60 @@ fn what_somebody_wrote_since_survives_the_undo() {
 }
 
 #[test]
+fn an_entry_of_ones_own_comes_back_and_no_text_is_lost() {
+    let world = World::new();
+    let mine = json!({"mcpServers": {"ringfence": {"command": "mine", "env": {"K": "V"}}}});
+    let path = world.write("home/.cursor/mcp.json", &mine.to_string());
+    let read = || -> Value { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
+    let copy = |n: &str| world.home().join(format!(".cursor/mcp.json.before-ringfence{n}"));
+    let told = world.ringfence(&["init", "cursor"]);
+    assert!(told.stderr.contains(copy("").to_str().unwrap()), "{}", told.stderr);
+    let mut config = read();
+    config["new"] = json!(1);
+    std::fs::write(&path, config.to_string()).unwrap();
+    // Told again, the copy that is named has what was there.
+    let told = world.ringfence(&["init", "cursor", "--", "--preset", "data"]);
+    assert!(told.stderr.contains(copy(".2").to_str().unwrap()), "{}", told.stderr);
+    assert_eq!(std::fs::read_to_string(copy(".2")).unwrap(), config.to_string());
+    let undone = world.ringfence(&["init", "cursor", "--undo"]);
+    assert!(undone.code == 0 && undone.stderr.contains("other changes"), "{}", undone.stderr);
+    let left = read();
+    assert_eq!((&left["mcpServers"], &left["new"]), (&mine["mcpServers"], &json!(1)), "{left}");
+    assert_eq!(std::fs::read_to_string(copy("")).unwrap(), mine.to_string());
+}
+
+#[test]
+fn lines_and_marks_stay_as_they_are() {
+    let world = World::new();
+    let before = "\u{feff}# mine\r\nmodel = \"m\"\r\n";
+    let path = world.write("home/.codex/config.toml", before);
+    assert_eq!(world.ringfence(&["init", "codex"]).code, 0);
+    let after = std::fs::read_to_string(&path).unwrap();
+    assert!(after.starts_with(before) && after.ends_with("]\r\n"), "{after:?}");
+    assert_eq!(world.ringfence(&["init", "codex", "--undo"]).code, 0);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+}
+
+#[test]
+fn root_leaves_the_files_of_others_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let world = World::new();
+    let path = world.write("home/.cursor/mcp.json", "{}\n");
+    for theirs in [path.clone(), path.parent().unwrap().to_owned()] {
+        let meta = std::fs::metadata(&theirs).unwrap();
+        std::os::unix::fs::chown(&theirs, Some(61_000), None).unwrap();
+        let ran = world.ringfence(&["init", "cursor"]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains("belongs to the user 61000"), "{}", ran.stderr);
+        std::os::unix::fs::chown(&theirs, Some(std::os::unix::fs::MetadataExt::uid(&meta)), None)
+            .unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}\n");
+}
+
+#[test]
 fn a_link_stays_a_link_and_a_mode_stays_a_mode() {
     let world = World::new();
     let real = world.write("home/dotfiles/mcp.json", "{}\n");
@@ -93,6 +147,7 @@ fn a_file_that_cannot_be_understood_is_left_as_it_is() {
     for (client, file, text) in [
         ("cursor", ".cursor/mcp.json", "{\"mcpServers\": "),
         ("cursor", ".cursor/mcp.json", "{\"mcpServers\": []}"),
+        ("cursor", ".cursor/mcp.json", "{\"mcpServers\": {}, \"mcpServers\": {}}"),
         ("codex", ".codex/config.toml", "= x"),
     ] {
         let world = World::new();

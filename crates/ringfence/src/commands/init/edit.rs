@@ -1,9 +1,11 @@
 //! One server in a configuration, put in, found and taken out. Everything else stays as it is: other servers, order,
-//! indentation, comments. Pure.
+//! indentation, comments, how lines end. Pure.
 
 use jsonc_parser::ParseOptions;
-use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
+use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use super::lines;
 
 /// Its name in every client.
 const NAME: &str = "ringfence";
@@ -49,9 +51,13 @@ impl Edit {
         if self.get(text)?.as_ref() == Some(server) {
             return Ok(text.to_owned());
         }
+        lines::kept(text, |text| self.put_in(text, server))
+    }
+
+    fn put_in(self, text: &str, server: &Server) -> Result<String, String> {
         match self {
             Self::Json { under, entry } => {
-                let root = parse_json(text)?;
+                let root = parse_json(text, under)?;
                 let servers = object(&root)?;
                 let servers = servers
                     .object_value_or_create(under)
@@ -86,9 +92,10 @@ impl Edit {
 
     /// The server that the text has, if it has it.
     pub(super) fn get(self, text: &str) -> Result<Option<Server>, String> {
+        let text = lines::without_mark(text);
         match self {
             Self::Json { under, .. } => {
-                let root = parse_json(text)?;
+                let root = parse_json(text, under)?;
                 let servers = root.object_value().and_then(|root| root.object_value(under));
                 let ours = servers.and_then(|servers| servers.object_value(NAME));
                 Ok(ours.and_then(|ours| {
@@ -116,27 +123,83 @@ impl Edit {
         }
     }
 
-    /// The text without it; `None` if it has none.
-    pub(super) fn remove(self, text: &str) -> Result<Option<String>, String> {
+    /// Whether the text has something by that name, whatever it is.
+    pub(super) fn has(self, text: &str) -> Result<bool, String> {
+        let text = lines::without_mark(text);
         match self {
             Self::Json { under, .. } => {
-                let root = parse_json(text)?;
+                let root = parse_json(text, under)?;
                 let servers = root.object_value().and_then(|root| root.object_value(under));
-                let Some(ours) = servers.and_then(|servers| servers.get(NAME)) else {
-                    return Ok(None);
+                Ok(servers.is_some_and(|servers| servers.get(NAME).is_some()))
+            }
+            Self::Toml { table } => {
+                let document = parse_toml(text)?;
+                Ok(document.get(table).is_some_and(|servers| servers.get(NAME).is_some()))
+            }
+        }
+    }
+
+    /// The text with the entry that `former` has in its place, or without one if that has none.
+    pub(super) fn put_back(self, text: &str, former: Option<&str>) -> Result<String, String> {
+        let former = former.map(lines::without_mark);
+        lines::kept(text, |text| self.put_back_in(text, former))
+    }
+
+    fn put_back_in(self, text: &str, former: Option<&str>) -> Result<String, String> {
+        match self {
+            Self::Json { under, .. } => {
+                let servers_of = |root: &CstRootNode| root.object_value()?.object_value(under);
+                let root = parse_json(text, under)?;
+                let former = former.map(|former| parse_json(former, under)).transpose()?;
+                let former = former.as_ref().and_then(servers_of);
+                let former = former.and_then(|servers| servers.get(NAME)?.value());
+                let Some(ours) = servers_of(&root).and_then(|servers| servers.get(NAME)) else {
+                    return Ok(text.to_owned());
                 };
-                ours.remove();
-                Ok(Some(root.to_string()))
+                match former {
+                    Some(former) => ours.set_value(again(&former).ok_or("it was no JSON")?),
+                    None => ours.remove(),
+                }
+                Ok(root.to_string())
             }
             Self::Toml { table } => {
                 let mut document = parse_toml(text)?;
+                let former = former.map(parse_toml).transpose()?;
+                let former = former.as_ref().and_then(|former| former.get(table)?.get(NAME));
                 let servers = document.get_mut(table).and_then(Item::as_table_like_mut);
-                let Some(_) = servers.and_then(|servers| servers.remove(NAME)) else {
-                    return Ok(None);
-                };
-                Ok(Some(document.to_string()))
+                if let Some(servers) = servers {
+                    match former {
+                        Some(former) => drop(servers.insert(NAME, former.clone())),
+                        None => drop(servers.remove(NAME)),
+                    }
+                }
+                Ok(document.to_string())
             }
         }
+    }
+}
+
+/// A value that was read, to be written elsewhere.
+fn again(node: &CstNode) -> Option<CstInputValue> {
+    if let Some(object) = node.as_object() {
+        let fields = object.properties().into_iter().map(|property| {
+            Some((property.name()?.decoded_value().ok()?, again(&property.value()?)?))
+        });
+        return Some(CstInputValue::Object(fields.collect::<Option<_>>()?));
+    }
+    if let Some(array) = node.as_array() {
+        let elements = array.elements();
+        return Some(CstInputValue::Array(elements.iter().map(again).collect::<Option<_>>()?));
+    }
+    if let Some(text) = node.as_string_lit() {
+        return Some(CstInputValue::String(text.decoded_value().ok()?));
+    }
+    if let Some(number) = node.as_number_lit() {
+        return Some(CstInputValue::Number(number.to_string()));
+    }
+    match node.as_boolean_lit() {
+        Some(boolean) => Some(CstInputValue::Bool(boolean.value())),
+        None => node.as_null_keyword().map(|_| CstInputValue::Null),
     }
 }
 
@@ -158,8 +221,26 @@ impl Entry {
     }
 }
 
-fn parse_json(text: &str) -> Result<CstRootNode, String> {
-    CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| error.to_string())
+fn parse_json(text: &str, under: &str) -> Result<CstRootNode, String> {
+    let root =
+        CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| error.to_string())?;
+    if let Some(top) = root.object_value() {
+        once(&top, under)?;
+        if let Some(servers) = top.object_value(under) {
+            once(&servers, NAME)?;
+        }
+    }
+    Ok(root)
+}
+
+/// Of two fields with one name the client may read the other.
+fn once(object: &CstObject, name: &str) -> Result<(), String> {
+    let properties = object.properties();
+    let names = properties.iter().filter_map(|property| property.name()?.decoded_value().ok());
+    if names.filter(|other| other == name).count() > 1 {
+        return Err(format!("`{name}` is in it more than once"));
+    }
+    Ok(())
 }
 
 /// The object that a configuration is; made where there is nothing yet.
@@ -213,9 +294,9 @@ mod tests {
             {
                 assert_eq!(after.contains(kept), before.contains(kept), "{kept}: {after}");
             }
-            let out = edit.remove(&after).unwrap().unwrap();
-            assert_eq!(edit.get(&out).unwrap(), None, "{out}");
-            assert_eq!(edit.remove(&out).unwrap(), None);
+            let out = edit.put_back(&after, None).unwrap();
+            assert!(!edit.has(&out).unwrap(), "{out}");
+            assert_eq!(edit.put_back(&out, None).unwrap(), out);
         }
     }
 
@@ -229,11 +310,46 @@ mod tests {
     }
 
     #[test]
+    fn what_was_there_by_that_name_comes_back() {
+        let mine = "{\"mcpServers\": {\"ringfence\": {\"command\": \"mine\", \"n\": [1, null, true], \"env\": {\"K\": \"V\"}}}}\n";
+        let after = JSON.put(mine, &server()).unwrap().replace("{\"mcp", "{\"new\": 1, \"mcp");
+        let back = JSON.put_back(&after, Some(mine)).unwrap();
+        let [back, mine]: [serde_json::Value; 2] =
+            [&back, mine].map(|text| serde_json::from_str(text).unwrap());
+        assert_eq!(back["mcpServers"], mine["mcpServers"]);
+        assert_eq!(back["new"], 1);
+        let mine = "[mcp_servers.ringfence]\ncommand = \"mine\" # my own\n";
+        let after = format!("model = \"m\"\n{}", TOML.put(mine, &server()).unwrap());
+        let back = TOML.put_back(&after, Some(mine)).unwrap();
+        assert_eq!(back, format!("model = \"m\"\n{mine}"));
+    }
+
+    #[test]
+    fn lines_end_as_they_did_and_a_mark_stays() {
+        for (edit, before) in [
+            (TOML, "\u{feff}model = \"x\"\r\n\r\n[mcp_servers.other]\r\ncommand = \"y\"\r\n"),
+            (JSON, "\u{feff}{\r\n  \"a\": 1\r\n}\r\n"),
+        ] {
+            let after = edit.put(before, &server()).unwrap();
+            assert_eq!(edit.get(&after).unwrap(), Some(server()));
+            assert!(after.starts_with('\u{feff}') && !after[3..].contains('\u{feff}'), "{after:?}");
+            assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{after:?}");
+            assert_eq!(edit.put(&after, &server()).unwrap(), after);
+        }
+        let mixed = "a = 1\r\nb = 2\nc = 3\r\n";
+        let after = TOML.put(mixed, &server()).unwrap();
+        assert!(after.starts_with(mixed), "{after:?}");
+        assert!(after.ends_with("\"mcp\"]\r\n"), "{after:?}");
+    }
+
+    #[test]
     fn what_is_no_configuration_is_left_alone() {
         for (edit, text) in [
             (JSON, "{"),
             (JSON, "[]"),
             (JSON, "{\"mcpServers\": []}"),
+            (JSON, "{\"mcpServers\": {}, \"mcpServers\": {}}"),
+            (JSON, "{\"mcpServers\": {\"ringfence\": {}, \"\\u0072ingfence\": {}}}"),
             (TOML, "a = "),
             (TOML, "mcp_servers = 3"),
         ] {

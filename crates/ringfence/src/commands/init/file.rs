@@ -1,18 +1,24 @@
-//! A client's configuration file: read whole, replaced whole, with what was there kept beside it.
+//! A client's configuration file: read whole, replaced whole, with what was there kept beside it. Never somebody else's, and
+//! never over what somebody has written meanwhile.
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::Problem;
+use rustix::fs::{CWD, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 /// A longer file is no configuration.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What was there before the first change.
+/// What was there before a change. The first has this name, the next `.2` behind it.
 const BACKUP: &str = ".before-ringfence";
+
+/// Copies that are kept; nobody changes a configuration more often between two looks at it.
+const BACKUPS_MAX: usize = 99;
 
 /// A file as it was found.
 #[derive(Debug)]
@@ -22,10 +28,20 @@ pub(super) struct ConfigFile {
     /// Its text; nothing if there is none.
     pub(super) text: Option<String>,
     mode: u32,
+    /// Its group, which need not be its owner's first.
+    group: Option<u32>,
+}
+
+/// A copy of what was there before a change.
+#[derive(Debug)]
+pub(super) struct Backup {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
 }
 
 impl ConfigFile {
     pub(super) fn read(path: &Path) -> Result<Self, Problem> {
+        check_is_ours(path)?;
         let cannot = |why: String| {
             Problem::usage("config_unreadable", format!("cannot read `{}`", path.display()))
                 .cause(why)
@@ -35,47 +51,59 @@ impl ConfigFile {
             Ok(real) => real,
             // A link to nothing would be replaced by a file, and the link lost.
             Err(e) if e.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
-                return Ok(Self { path: path.to_owned(), text: None, mode: 0o600 });
+                return Ok(Self { path: path.to_owned(), text: None, mode: 0o600, group: None });
             }
             Err(e) => return Err(cannot(e.to_string())),
         };
-        let metadata = fs::metadata(&real).map_err(|e| cannot(e.to_string()))?;
-        if !metadata.is_file() || metadata.len() > BYTES_MAX {
-            return Err(cannot("it is not a plain file of a reasonable size".to_owned()));
+        let (text, metadata) = plain(&real).map_err(|e| cannot(e.to_string()))?;
+        check_is_ours(&real)?;
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return Err(not_ours(&real, metadata.uid()));
         }
-        let text = fs::read_to_string(&real).map_err(|e| cannot(e.to_string()))?;
-        Ok(Self { path: real, text: Some(text), mode: metadata.mode() & 0o777 })
+        let group = Some(metadata.gid());
+        Ok(Self { path: real, text: Some(text), mode: metadata.mode() & 0o777, group })
     }
 
-    /// Writes a new text, all of it or nothing. Returns where the old one is kept, if there was one.
-    pub(super) fn replace(&self, text: &str) -> Result<Option<PathBuf>, Problem> {
-        let cannot = |e: io::Error| self.cannot_write(&e);
+    /// Writes a new text, all of it or nothing.
+    pub(super) fn replace(&self, text: &str) -> Result<(), Problem> {
         if let Some(dir) = self.path.parent() {
-            fs::create_dir_all(dir).map_err(cannot)?;
+            fs::create_dir_all(dir).map_err(|e| self.cannot_write(&e))?;
         }
-        let backup = self.beside(BACKUP);
-        if let Some(old) = &self.text
-            && !backup.exists()
-        {
-            self.write(&backup, old).map_err(cannot)?;
-        }
-        self.write(&self.path, text).map_err(cannot)?;
-        Ok(self.text.as_ref().map(|_| backup))
+        self.write(text)
     }
 
-    /// What was there before the first change, if anything was.
-    pub(super) fn backup(&self) -> Result<Option<String>, Problem> {
-        match fs::read_to_string(self.beside(BACKUP)) {
-            Ok(text) => Ok(Some(text)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(self.cannot_write(&e)),
-        }
+    /// Keeps what is there beside it, and says where.
+    pub(super) fn keep(&self) -> Result<Option<PathBuf>, Problem> {
+        let Some(text) = &self.text else { return Ok(None) };
+        let free = self.places().find(|place| place.symlink_metadata().is_err());
+        let place = free.ok_or_else(|| {
+            self.cannot_write(&io::Error::other(format!("there are {BACKUPS_MAX} copies of it")))
+                .hint(format!("look at those that end in `{BACKUP}`, and move them away"))
+        })?;
+        self.draft(text, |draft| move_to_free(draft, &place))?;
+        Ok(Some(place))
     }
 
-    /// Brings an earlier text back; nothing is kept of the change.
-    pub(super) fn restore(&self, text: &str) -> Result<(), Problem> {
-        self.write(&self.path, text).map_err(|e| self.cannot_write(&e))?;
-        match fs::remove_file(self.beside(BACKUP)) {
+    /// What was there before each change, the newest first.
+    pub(super) fn backups(&self) -> Result<Vec<Backup>, Problem> {
+        let mut backups = Vec::new();
+        for path in self.places().take_while(|place| place.symlink_metadata().is_ok()) {
+            let (text, _) = plain(&path).map_err(|e| {
+                let message = format!("cannot read `{}`", path.display());
+                Problem::usage("config_unreadable", message)
+                    .cause(e)
+                    .hint("move it away; nothing was changed")
+            })?;
+            backups.push(Backup { path, text });
+        }
+        backups.reverse();
+        Ok(backups)
+    }
+
+    /// Brings an earlier text back, and with it all that was kept in `backup`.
+    pub(super) fn restore(&self, backup: &Backup) -> Result<(), Problem> {
+        self.write(&backup.text)?;
+        match fs::remove_file(&backup.path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.cannot_write(&e)),
             _ => Ok(()),
         }
@@ -83,24 +111,67 @@ impl ConfigFile {
 
     /// There was no file before.
     pub(super) fn delete(&self) -> Result<(), Problem> {
+        self.check_unchanged()?;
         fs::remove_file(&self.path).map_err(|e| self.cannot_write(&e))
     }
 
-    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+    fn write(&self, text: &str) -> Result<(), Problem> {
+        self.draft(text, |draft| {
+            if self.text.is_none() {
+                return move_to_free(draft, &self.path);
+            }
+            fs::rename(draft, &self.path)
+        })
+    }
+
+    /// Writes a text to a file beside it, with its mode and group, then does the last step. That is one moment from a look
+    /// whether it is still what was read.
+    fn draft(&self, text: &str, last: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Problem> {
         let draft = self.beside(&format!(".ringfence-{}", std::process::id()));
-        let written = (|| {
+        let written = || {
             let mut options = fs::OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(self.mode).open(&draft)?;
-            // Whatever the umask says.
+            let mut file = options.write(true).create_new(true).mode(0o600).open(&draft)?;
+            if let Some(group) = self.group
+                && file.metadata()?.gid() != group
+            {
+                std::os::unix::fs::fchown(&file, None, Some(group))?;
+            }
+            // Whatever the umask says, and after the group: a change of it may clear bits.
             file.set_permissions(fs::Permissions::from_mode(self.mode))?;
             file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&draft, path)
-        })();
-        if written.is_err() {
+            file.sync_all()
+        };
+        let done = written()
+            .map_err(|e| self.cannot_write(&e))
+            .and_then(|()| self.check_unchanged())
+            .and_then(|()| last(&draft).map_err(|e| self.cannot_write(&e)));
+        if done.is_err() {
             let _ = fs::remove_file(&draft);
         }
-        written
+        done
+    }
+
+    /// Makes sure that nobody has written to it since it was read.
+    fn check_unchanged(&self) -> Result<(), Problem> {
+        let now = match plain(&self.path) {
+            Ok((text, _)) => Some(text),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(self.cannot_write(&e)),
+        };
+        if now == self.text {
+            return Ok(());
+        }
+        Err(Problem::usage("config_changed", format!("cannot write `{}`", self.path.display()))
+            .cause("somebody else has just written to it")
+            .hint("nothing was changed; do it again"))
+    }
+
+    /// Where copies are kept, the first first.
+    fn places(&self) -> impl Iterator<Item = PathBuf> {
+        (1..=BACKUPS_MAX).map(|n| match n {
+            1 => self.beside(BACKUP),
+            n => self.beside(&format!("{BACKUP}.{n}")),
+        })
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
@@ -113,5 +184,96 @@ impl ConfigFile {
         Problem::usage("config_unwritable", format!("cannot write `{}`", self.path.display()))
             .cause(error)
             .hint("nothing was changed")
+    }
+}
+
+/// A name that is taken is not taken over.
+fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can: renameat2(2).
+        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to),
+        moved => Ok(moved?),
+    }
+}
+
+/// The text of a plain file. Opening what is none, such as a pipe, does not wait.
+fn plain(path: &Path) -> io::Result<(String, fs::Metadata)> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > BYTES_MAX {
+        return Err(io::Error::other("it is not a plain file of a reasonable size"));
+    }
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text)?;
+    Ok((text, metadata))
+}
+
+/// Whoever may write everywhere could be led anywhere by links in another's home, and would leave files there that their owner
+/// cannot read.
+fn check_is_ours(path: &Path) -> Result<(), Problem> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let theirs = path.ancestors().skip(1).find_map(|dir| {
+        let owner = dir.symlink_metadata().ok()?.uid();
+        (owner != 0).then(|| not_ours(dir, owner))
+    });
+    theirs.map_or(Ok(()), Err)
+}
+
+fn not_ours(path: &Path, owner: u32) -> Problem {
+    Problem::usage("config_of_another", format!("cannot change `{}`", path.display()))
+        .cause(format!(
+            "it belongs to the user {owner}, and you are {}",
+            rustix::process::geteuid()
+        ))
+        .hint("do it as that user; nothing was changed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_writes_meanwhile_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.json");
+        let absent = ConfigFile::read(&path).unwrap();
+        fs::write(&path, "theirs").unwrap();
+        assert_eq!(absent.replace("ours").unwrap_err().code, "config_changed");
+        let found = ConfigFile::read(&path).unwrap();
+        fs::write(&path, "newer").unwrap();
+        assert_eq!(found.replace("ours").unwrap_err().code, "config_changed");
+        assert_eq!(found.delete().unwrap_err().code, "config_changed");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn each_copy_has_a_name_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.json");
+        for text in ["one", "two", "three"] {
+            fs::write(&path, text).unwrap();
+            ConfigFile::read(&path).unwrap().keep().unwrap().unwrap();
+        }
+        let backups = ConfigFile::read(&path).unwrap().backups().unwrap();
+        let texts: Vec<&str> = backups.iter().map(|backup| backup.text.as_str()).collect();
+        assert_eq!(texts, ["three", "two", "one"]);
+        assert!(backups[0].path.to_str().unwrap().ends_with("c.json.before-ringfence.3"));
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_copy_is_refused_at_once() {
+        use rustix::fs::{FileType, Mode};
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("c.json");
+        fs::write(&path, "{}").unwrap();
+        let found = ConfigFile::read(&path).unwrap();
+        let pipe = dir.path().join("c.json.before-ringfence");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(found.backups().unwrap_err().code, "config_unreadable");
     }
 }

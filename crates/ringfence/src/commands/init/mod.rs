@@ -4,6 +4,7 @@
 mod client;
 mod edit;
 mod file;
+mod lines;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use crate::cli::InitArgs;
 use crate::present;
 use client::Client;
 use edit::Server;
-use file::ConfigFile;
+use file::{Backup, ConfigFile};
 
 /// Writes a client's configuration, or takes it back.
 pub(crate) fn init(args: &InitArgs) -> ExitCode {
@@ -46,47 +47,84 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
     if args.dry_run {
         return Ok(());
     }
-    let backup = file.replace(&after)?;
-    if let Some(backup) = backup {
-        present::say(&format!("what was there is in {}", backup.display()));
+    let backups = file.backups()?;
+    let newest = backups.first().filter(|newest| {
+        // Nothing is in the file that cannot be made again from it.
+        is_put_in(client, &newest.text, before, &server).unwrap_or(false)
+    });
+    let kept = match newest {
+        Some(newest) => Some(newest.path.clone()),
+        None => file.keep()?,
+    };
+    file.replace(&after)?;
+    if let Some(kept) = kept {
+        present::say(&format!("what was there is in {}", kept.display()));
     }
     present::say(client.next_step());
     Ok(())
 }
 
-/// Brings back what was there, or takes out what is ours where somebody has written to the file since.
+/// Whether `now` is `before` with a server put in, and nothing else.
+fn is_put_in(client: Client, before: &str, now: &str, server: &Server) -> Result<bool, String> {
+    let known = client.edit().get(now)?;
+    Ok(before == now || client.edit().put(before, known.as_ref().unwrap_or(server))? == now)
+}
+
+/// Brings back what was there; where somebody has written to the file since, only what was there by our name.
 fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Result<(), Problem> {
     let Some(now) = file.text.as_deref() else {
         present::say(&format!("there is nothing to undo: {} does not exist", file.path.display()));
         return Ok(());
     };
     let unreadable = |why: String| unreadable(&file.path, &why);
-    let untouched = |before: &str| {
-        let known = client.edit().get(now)?;
-        let put = client.edit().put(before, known.as_ref().unwrap_or(server))?;
-        Ok::<bool, String>(put == now)
-    };
-    let backup = file.backup()?;
-    let before = match &backup {
-        Some(before) if untouched(before).map_err(unreadable)? => Some(before.clone()),
-        None if untouched("").map_err(unreadable)? => Some(String::new()),
-        _ => client.edit().remove(now).map_err(unreadable)?,
-    };
-    let Some(before) = before else {
+    let edit = client.edit();
+    if !edit.has(now).map_err(unreadable)? {
         present::say(&format!(
             "there is nothing to undo: {} does not know ringfence",
             file.path.display()
         ));
         return Ok(());
-    };
+    }
+    let backups = file.backups()?;
+    let former = former(client, &backups);
+    if let Some(former) = former
+        && is_put_in(client, &former.text, now, server).map_err(unreadable)?
+    {
+        show(&file.path, now, &former.text);
+        return if dry_run { Ok(()) } else { file.restore(former) };
+    }
+    if backups.is_empty() && is_put_in(client, "", now, server).map_err(unreadable)? {
+        show(&file.path, now, "");
+        return if dry_run { Ok(()) } else { file.delete() };
+    }
+    let former_text = former.map(|former| former.text.as_str());
+    let before = edit.put_back(now, former_text).map_err(unreadable)?;
     show(&file.path, now, &before);
     if dry_run {
         return Ok(());
     }
-    if before.is_empty() && backup.is_none() {
-        return file.delete();
+    file.replace(&before)?;
+    if let Some(former) = former {
+        present::say(&format!(
+            "the file has other changes, which stay; what was there before is still in {}",
+            former.path.display()
+        ));
     }
-    file.restore(&before)
+    Ok(())
+}
+
+/// The newest copy from before we were in the file: one that was made between two of our changes has our own entry.
+fn former(client: Client, backups: &[Backup]) -> Option<&Backup> {
+    let is_ours = |backup: &Backup| {
+        let server = client.edit().get(&backup.text).ok().flatten();
+        server.is_some_and(|server| {
+            let program = Path::new(&server.command).file_name();
+            program.is_some_and(|name| name == "ringfence")
+                && server.arguments.first().is_some_and(|first| first == "mcp")
+        })
+    };
+    // Whatever the first has was there before us.
+    backups.iter().find(|backup| !is_ours(backup)).or_else(|| backups.last())
 }
 
 fn show(path: &Path, before: &str, after: &str) {
