@@ -50,6 +50,7 @@ pub use intercept::AlertSink;
 pub use place::Place;
 pub use record::{Begun, Recorder, redact};
 pub use ringfence_jail::Launcher;
+pub use ringfence_python::Artifacts;
 pub use ringfence_screen::decide::Rules;
 pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions,

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::fit;
+use super::shelf::Shelf;
 use crate::going::Going;
 
 /// An image larger than this is only named.
@@ -22,8 +23,8 @@ const IMAGES_MAX: usize = 4;
 /// Denials told in the text; all of them are in the data.
 const TOLD_MAX: usize = 10;
 
-/// The result of a run that ended.
-pub(super) fn of_run(ran: Ran) -> CallToolResult {
+/// The result of a run that ended, with links to what it has no room for.
+pub(super) fn of_run(ran: Ran, shelf: &Shelf) -> CallToolResult {
     let Ran { mut outcome, files } = ran;
     let mut images = Vec::new();
     for artifact in &outcome.artifacts {
@@ -37,9 +38,11 @@ pub(super) fn of_run(ran: Ran) -> CallToolResult {
             files.as_ref().and_then(|f| f.read(Path::new(&artifact.path), IMAGE_BYTES_MAX).ok());
         images.extend(bytes.as_deref().and_then(image));
     }
+    let links = shelf.keep(&outcome, files);
     fit::outcome(&mut outcome);
     let mut result = result(outcome.status, twin(&outcome), &outcome);
     result.content.extend(images);
+    result.content.extend(links.into_iter().map(ContentBlock::resource_link));
     result
 }
 
@@ -82,7 +85,7 @@ pub(super) fn ended(run_id: RunId) -> CallToolResult {
 }
 
 fn of_outcome(outcome: Outcome) -> CallToolResult {
-    of_run(Ran { outcome, files: None })
+    of_run(Ran { outcome, files: None }, &Shelf::default())
 }
 
 /// The result of a call that is no run. `own` is an object with the tool's own fields.

@@ -1,16 +1,22 @@
-//! Results that fit a context window: head and tail are kept, and what is missing is said. Files hold the rest for whoever
+//! Results that fit a context window: head and tail are kept, and what is missing is said. The shelf has the rest for whoever
 //! needs it.
 
 use ringfence_spec::{Encoding, Outcome};
 
 /// Characters kept of standard output.
-const STDOUT_CHARS_MAX: usize = 16_000;
+pub(super) const STDOUT_CHARS_MAX: usize = 16_000;
 
 /// Of standard error, of a value, and of an exception's message.
-const OTHER_CHARS_MAX: usize = 4_000;
+pub(super) const OTHER_CHARS_MAX: usize = 4_000;
 
 /// Denials and artifacts that are listed.
 const LISTED_MAX: usize = 100;
+
+/// Whether a text is cut.
+pub(super) fn is_too_long(text: &str, chars_max: usize) -> bool {
+    // Bytes are at least as many as characters: most texts are done here.
+    text.len() > chars_max && text.chars().count() > chars_max
+}
 
 /// Makes an outcome small; `truncated` says what was dropped here, as it does for what the run's own limit dropped.
 pub(super) fn outcome(outcome: &mut Outcome) {
@@ -47,8 +53,7 @@ fn stream(shown: &mut String, chars_max: usize, encoding: Encoding) -> u64 {
 
 /// Cuts a text in the middle; returns how many bytes are missing.
 pub(super) fn text(shown: &mut String, chars_max: usize) -> u64 {
-    // Bytes are at least as many as characters: most texts are done here.
-    if shown.len() <= chars_max || shown.chars().count() <= chars_max {
+    if !is_too_long(shown, chars_max) {
         return 0;
     }
     // How a program ends matters more than its middle, and how it begins more than its end.
@@ -57,7 +62,7 @@ pub(super) fn text(shown: &mut String, chars_max: usize) -> u64 {
     let tail = shown.char_indices().nth_back(n_tail.saturating_sub(1)).map_or(0, |(at, _)| at);
     let dropped = tail - head;
     let cut = format!(
-        "{}\n[… {dropped} bytes left out here; write to a file of a session and read it in parts …]\n{}",
+        "{}\n[… {dropped} bytes left out here; where there is a link to all of it, read that in parts …]\n{}",
         &shown[..head],
         &shown[tail..]
     );

@@ -9,6 +9,7 @@ mod lines;
 pub(crate) mod outline;
 mod progress;
 mod runs;
+mod shelf;
 mod stdio;
 mod tools;
 
@@ -18,10 +19,9 @@ use ringfence_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, ErrorData, Implementation, InitializeRequestParams,
-    InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -91,7 +91,7 @@ impl ServerHandler for McpServer {
             .with_title("Ringfence")
             .with_description("Runs code and commands behind a fence")
             .with_website_url(env!("CARGO_PKG_REPOSITORY"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_resources().build())
             .with_server_info(about)
             .with_instructions(INSTRUCTIONS)
     }
@@ -113,16 +113,13 @@ impl ServerHandler for McpServer {
         page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        if page.is_some_and(|page| page.cursor.is_some()) {
-            // There is one page, so no cursor was ever given out.
-            return Err(ErrorData::invalid_params("there is no such page", None));
-        }
+        no_page(page)?;
         self.warm_up();
         let list = ListToolsResult::with_all_items(tools::all());
         Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))
     }
 
-    // The SDK answers for prompts, resources and completions with empty lists. What is not declared is not there.
+    // The SDK answers for prompts and completions with empty lists. What is not declared is not there.
 
     async fn list_prompts(
         &self,
@@ -134,18 +131,30 @@ impl ServerHandler for McpServer {
 
     async fn list_resources(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourcesRequestMethod>())
+        no_page(page)?;
+        let list = ListResourcesResult::with_all_items(self.runs.shelf.list());
+        Ok(list.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
 
     async fn list_resource_templates(
         &self,
-        _page: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>())
+        no_page(page)?;
+        let list = ListResourceTemplatesResult::with_all_items(shelf::templates());
+        Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        self.runs.shelf.read(&request.uri).map(ReadResourceResponse::Complete)
     }
 
     async fn complete(
@@ -165,6 +174,14 @@ impl ServerHandler for McpServer {
         let arguments = request.arguments.unwrap_or_default();
         self.call(&request.name, arguments, &context).await.map(CallToolResponse::Complete)
     }
+}
+
+/// There is one page of everything, so no cursor was ever given out.
+fn no_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    if page.is_some_and(|page| page.cursor.is_some()) {
+        return Err(ErrorData::invalid_params("there is no such page", None));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::shelf::Shelf;
 use super::{answer, progress};
 use crate::going::Going;
 
@@ -27,6 +28,8 @@ const KEPT_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     kept: Mutex<VecDeque<Arc<Run>>>,
+    /// What they left.
+    pub(super) shelf: Arc<Shelf>,
     /// Cancelled when the client may run nothing any more.
     end: CancellationToken,
 }
@@ -61,11 +64,11 @@ impl Runs {
         work: impl Future<Output = Ran> + Send + 'static,
     ) -> Result<CallToolResult, Cancelled> {
         let (tell, answer) = watch::channel(None);
-        let end = self.end.clone();
+        let (end, shelf) = (self.end.clone(), Arc::clone(&self.shelf));
         let task = tokio::spawn(async move {
             tokio::select! {
                 ran = work => {
-                    tell.send_replace(Some(Arc::new(answer::of_run(ran))));
+                    tell.send_replace(Some(Arc::new(answer::of_run(ran, &shelf))));
                 }
                 () = end.cancelled() => {}
             }

@@ -26,7 +26,7 @@ fn clients_of_every_revision_are_served() {
         assert!(hello["instructions"].as_str().unwrap().len() < 2048);
         assert!(client.request("ping", &json!({}))["result"].is_object());
         // What is not declared is not there.
-        assert_eq!(hello["capabilities"], json!({"tools": {}}));
+        assert_eq!(hello["capabilities"], json!({"resources": {}, "tools": {}}));
         for method in ["prompts/list", "resources/list", "resources/templates/list"] {
             assert_eq!(client.request(method, &json!({}))["error"]["code"], -32601, "{method}");
         }
@@ -319,4 +319,40 @@ fn files_come_in_parts_and_stay_in_their_session() {
         let called = client.call(tool, &arguments);
         assert_eq!(called.data["error"]["code"], code, "{tool} {path}: {}", called.text);
     }
+}
+
+#[test]
+fn what_a_result_has_no_room_for_is_a_resource() {
+    let world = World::new();
+    let mut client = Client::new(&world, &["--preset", "data"]);
+    let code = "from pathlib import Path\nPath('sub').mkdir()\nPath('sub/täble 1.csv').write_text('a,b\\n1,2\\n')\n\
+                Path('raw.bin').write_bytes(bytes(range(256)))\nprint('line ' * 20_000)";
+    let id =
+        client.begin("tools/call", &json!({"name": "execute_code", "arguments": {"code": code}}));
+    let answer = client.answer(id);
+    let links: Vec<Value> = answer["result"]["content"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|block| block["type"] == "resource_link")
+        .cloned()
+        .collect();
+    let names: Vec<_> = links.iter().map(|link| link["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["stdout", "raw.bin", "sub/täble 1.csv"], "{answer}");
+    let mut read = |uri: &str| {
+        let id = client.begin("resources/read", &json!({"uri": uri}));
+        client.answer(id)
+    };
+    let uri = |at: usize| links[at]["uri"].as_str().unwrap();
+    let stdout = read(uri(0));
+    assert_eq!(stdout["result"]["contents"][0]["text"], format!("{}\n", "line ".repeat(20_000)));
+    let part = read(&format!("{}?offset=5&limit=4", uri(0)));
+    assert_eq!(part["result"]["contents"][0]["text"], "line");
+    assert_eq!(part["result"]["contents"][0]["_meta"]["ringfence/next_offset"], 9);
+    assert!(read(uri(1))["result"]["contents"][0]["blob"].is_string());
+    assert_eq!(read(uri(2))["result"]["contents"][0]["text"], "a,b\n1,2\n");
+    let elsewhere = uri(1).replace("raw.bin", "%2e%2e/%2e%2e/etc/passwd");
+    assert_eq!(read(&elsewhere)["error"]["code"], -32002);
+    let id = client.begin("resources/list", &json!({}));
+    assert_eq!(client.answer(id)["result"]["resources"].as_array().unwrap().len(), 3);
 }
