@@ -27,8 +27,11 @@ fn clients_of_every_revision_are_served() {
         assert!(client.request("ping", &json!({}))["result"].is_object());
         // What is not declared is not there.
         assert_eq!(hello["capabilities"], json!({"resources": {}, "tools": {}}));
-        for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+        for method in ["prompts/list", "completion/complete"] {
             assert_eq!(client.request(method, &json!({}))["error"]["code"], -32601, "{method}");
+        }
+        for method in ["resources/list", "resources/templates/list"] {
+            assert!(client.request(method, &json!({}))["result"].is_object(), "{method}");
         }
     }
 }
