@@ -3,19 +3,15 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use base64::Engine as _;
 use ringfence_engine::{Ran, some_id};
-use ringfence_spec::{Encoding, ErrorInfo, Outcome, Problem, ProblemKind, RunId, Status};
+use ringfence_spec::{Artifact, Encoding, ErrorInfo, Outcome, Problem, ProblemKind, RunId, Status};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::fit;
 use super::shelf::Shelf;
+use super::{fit, picture};
 use crate::going::Going;
-
-/// An image larger than this is only named.
-pub(super) const IMAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// Images shown of one run.
 const IMAGES_MAX: usize = 4;
@@ -28,15 +24,16 @@ pub(super) fn of_run(ran: Ran, shelf: &Shelf) -> CallToolResult {
     let Ran { mut outcome, files } = ran;
     let mut images = Vec::new();
     for artifact in &outcome.artifacts {
-        if images.len() == IMAGES_MAX || artifact.bytes > IMAGE_BYTES_MAX {
+        if images.len() == IMAGES_MAX || artifact.bytes > picture::SOURCE_BYTES_MAX {
             continue;
         }
-        if !matches!(artifact.media_type.as_str(), "image/png" | "image/jpeg") {
+        if !is_picture(artifact) {
             continue;
         }
-        let bytes =
-            files.as_ref().and_then(|f| f.read(Path::new(&artifact.path), IMAGE_BYTES_MAX).ok());
-        images.extend(bytes.as_deref().and_then(image));
+        let bytes = files
+            .as_ref()
+            .and_then(|f| f.read(Path::new(&artifact.path), picture::SOURCE_BYTES_MAX).ok());
+        images.extend(bytes.as_deref().and_then(picture::shown));
     }
     let links = shelf.keep(&outcome, files);
     fit::outcome(&mut outcome);
@@ -44,6 +41,11 @@ pub(super) fn of_run(ran: Ran, shelf: &Shelf) -> CallToolResult {
     result.content.extend(images);
     result.content.extend(links.into_iter().map(ContentBlock::resource_link));
     result
+}
+
+/// Whether a result shows it, if it is what its name says.
+pub(super) fn is_picture(artifact: &Artifact) -> bool {
+    matches!(artifact.media_type.as_str(), "image/png" | "image/jpeg")
 }
 
 /// The result of a run that goes on, with what it has written so far.
@@ -103,23 +105,6 @@ pub(super) fn not_done(problem: &Problem) -> CallToolResult {
     let mut text = String::new();
     tell(&mut text, &error);
     result(status, text, &json!({"status": status, "ran": "no", "error": error}))
-}
-
-/// Bytes as an image, if they begin like one; what a guest calls an image need not be.
-pub(super) fn image(bytes: &[u8]) -> Option<ContentBlock> {
-    let media_type = image_type(bytes)?;
-    Some(ContentBlock::image(base64::engine::general_purpose::STANDARD.encode(bytes), media_type))
-}
-
-/// The media type that a file's first bytes tell.
-pub(super) fn image_type(bytes: &[u8]) -> Option<&'static str> {
-    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-        Some("image/png")
-    } else if bytes.starts_with(b"\xff\xd8\xff") {
-        Some("image/jpeg")
-    } else {
-        None
-    }
 }
 
 fn result(status: Status, text: String, data: &impl Serialize) -> CallToolResult {

@@ -19,7 +19,7 @@ use super::arguments::{
     self, Action, ExecuteCode, Grep, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
 };
 use super::runs::Cancelled;
-use super::{McpServer, answer, fit};
+use super::{McpServer, answer, fit, picture};
 use crate::going::Going;
 use crate::request;
 
@@ -151,12 +151,12 @@ impl McpServer {
             )
         };
         let mut contents = read(bytes_max).await?;
-        let media_type = answer::image_type(&contents.bytes);
+        let media_type = picture::media_type(&contents.bytes);
         let whole_image = media_type.is_some()
             && (offset, limit) == (None, None)
-            && contents.total_bytes <= answer::IMAGE_BYTES_MAX;
+            && contents.total_bytes <= picture::SOURCE_BYTES_MAX;
         if whole_image && contents.more {
-            contents = read(answer::IMAGE_BYTES_MAX).await?;
+            contents = read(picture::SOURCE_BYTES_MAX).await?;
         }
         if contents.more && contents.kind == ContentKind::Text {
             // A character that is cut at the end comes with the next part; a part of nothing else is shown as it is.
@@ -168,7 +168,13 @@ impl McpServer {
         let end = start.saturating_add(contents.bytes.len() as u64);
         let next_offset = contents.more.then_some(end);
         let n_bytes = contents.bytes.len();
-        let image = whole_image.then(|| answer::image(&contents.bytes)).flatten();
+        let image = if whole_image {
+            let bytes = contents.bytes.clone();
+            // May take a while.
+            tokio::task::spawn_blocking(move || picture::shown(&bytes)).await.ok().flatten()
+        } else {
+            None
+        };
         let (content, encoding) = match contents.kind {
             _ if image.is_some() => (None, None),
             ContentKind::Text => {

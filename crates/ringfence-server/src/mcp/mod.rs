@@ -7,6 +7,7 @@ mod calls;
 mod fit;
 mod lines;
 pub(crate) mod outline;
+mod picture;
 mod progress;
 mod runs;
 mod shelf;

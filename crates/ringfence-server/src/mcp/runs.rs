@@ -68,7 +68,13 @@ impl Runs {
         let task = tokio::spawn(async move {
             tokio::select! {
                 ran = work => {
-                    tell.send_replace(Some(Arc::new(answer::of_run(ran, &shelf))));
+                    let answer = if ran.outcome.artifacts.iter().any(answer::is_picture) {
+                        // To make a picture smaller takes a while.
+                        tokio::task::spawn_blocking(move || answer::of_run(ran, &shelf)).await.ok()
+                    } else {
+                        Some(answer::of_run(ran, &shelf))
+                    };
+                    tell.send_replace(answer.map(Arc::new));
                 }
                 () = end.cancelled() => {}
             }

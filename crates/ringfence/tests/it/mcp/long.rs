@@ -135,20 +135,31 @@ fn much_output_keeps_its_head_and_tail() {
 }
 
 #[test]
-fn images_are_shown_and_what_only_looks_like_one_is_not() {
+fn pictures_are_shown_small_and_what_only_looks_like_one_is_not() {
     let world = World::new();
-    let mut client = Client::new(&world, &["--preset", "data"]);
-    let code = "open('plot.png', 'wb').write(bytes([0x89]) + b'PNG\\r\\n\\x1a\\n' + b'x' * 100)\n\
-                open('fake.png', 'wb').write(b'<script>')\n\
-                open('large.png', 'wb').write(bytes([0x89]) + b'PNG\\r\\n\\x1a\\n' + b'x' * 2_000_000)\n\
-                None";
+    let mut client = Client::new(&world, &["--preset", "open"]);
+    let code = "import os, struct, zlib\n\
+                def chunk(kind, data):\n    \
+                    body = kind + data\n    \
+                    return struct.pack('>I', len(data)) + body + struct.pack('>I', zlib.crc32(body))\n\
+                def png(name, width, height):\n    \
+                    rows = b''.join(b'\\0' + os.urandom(width * 3) for _ in range(height))\n    \
+                    head = struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)\n    \
+                    parts = chunk(b'IHDR', head), chunk(b'IDAT', zlib.compress(rows)), chunk(b'IEND', b'')\n    \
+                    open(name, 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + b''.join(parts))\n\
+                png('large.png', 2000, 900)\npng('small.png', 3, 2)\n\
+                open('fake.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + b'x' * 100)\nNone";
     let called = client.call("execute_code", &json!({"code": code}));
     assert_eq!(called.status(), "ok", "{}", called.text);
-    let images: Vec<&Value> = called.content.iter().filter(|c| c["type"] == "image").collect();
-    assert_eq!(images.len(), 1, "{:?}", called.text);
-    assert_eq!(images[0]["mimeType"], "image/png");
-    assert!(images[0]["data"].as_str().unwrap().starts_with("iVBORw0KGgp4"));
-    assert!(called.text.contains("large.png"), "{}", called.text);
+    let of = |kind: &str| -> Vec<Value> {
+        called.content.iter().filter(|block| block["type"] == kind).cloned().collect()
+    };
+    let sizes: Vec<usize> =
+        of("image").iter().map(|image| image["data"].as_str().unwrap().len()).collect();
+    assert!(sizes.len() == 2 && sizes[0] < 1_500_000 && sizes[1] < 200, "{sizes:?}");
+    // The originals are there for whoever wants them.
+    let names: Vec<Value> = of("resource_link").iter().map(|link| link["name"].clone()).collect();
+    assert_eq!(names, ["fake.png", "large.png", "small.png"]);
 }
 
 /// Starts a command that would go on for long, waits until it runs, and returns what it is known by.
