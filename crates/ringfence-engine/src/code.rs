@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ringfence_audit::Entry;
 use ringfence_jail::survey::host_facts;
@@ -102,6 +102,7 @@ pub struct Ground {
     state: PathBuf,
     facts: HostFacts,
     request: CodeRequest,
+    scrub: OnceLock<Scrub>,
 }
 
 /// Python runs in warm workers.
@@ -160,6 +161,7 @@ impl Ground {
             state: place.state.clone(),
             facts,
             request,
+            scrub: OnceLock::new(),
         })
     }
 
@@ -184,13 +186,18 @@ impl Ground {
     }
 
     /// What layer 7 does to everything that came from inside.
-    pub(crate) fn scrub(&self) -> Scrub {
-        let paths = self.interpreter.prefixes.iter();
-        Scrub {
-            paths: paths.map(|p| (p.to_string_lossy().into_owned(), "<python>".into())).collect(),
-            html: if self.rules.preset == CodePreset::Strict { Html::Escape } else { Html::Keep },
-            bytes_max: None,
-        }
+    pub(crate) fn scrub(&self) -> &Scrub {
+        self.scrub.get_or_init(|| {
+            let paths = self.interpreter.prefixes.iter();
+            let strict = self.rules.preset == CodePreset::Strict;
+            Scrub {
+                paths: paths
+                    .map(|p| (p.to_string_lossy().into_owned(), "<python>".into()))
+                    .collect(),
+                html: if strict { Html::Escape } else { Html::Keep },
+                bytes_max: None,
+            }
+        })
     }
 
     /// The texts that the guest sent by itself.
@@ -244,8 +251,7 @@ impl AloneFence {
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }
-        let mut outcome =
-            command::outcome(run_id, &self.plan, alone.finished, &self.ground.scrub());
+        let mut outcome = command::outcome(run_id, &self.plan, alone.finished, self.ground.scrub());
         if let Some(said) = alone.said {
             outcome.value = said.value;
             outcome.exception = said.exception.as_ref().map(exception);
@@ -475,7 +481,7 @@ impl CodeFence {
             stderr_bytes: Some(stderr.total_bytes),
             ..Usage::default()
         };
-        let (stdout, stderr, encoding) = encode(stdout, stderr, &self.ground.scrub());
+        let (stdout, stderr, encoding) = encode(stdout, stderr, self.ground.scrub());
         let denials = command::limit_denial(judged.status, judged.error.as_ref());
         let mut enforcement = self.plan.worker.enforcement.clone();
         enforcement.policy_sha256 = Some(self.policy_sha256.clone());

@@ -112,7 +112,7 @@ impl Inner {
 
     /// A program's output is shown before its end as it is after.
     fn looked_at(&self, so_far: &SoFar) -> Result<ringfence_jail::SoFar, Problem> {
-        Ok(so_far.begin(self.warm()?.fence.ground().scrub(), self.redact_output))
+        Ok(so_far.begin(self.warm()?.fence.ground().scrub().clone(), self.redact_output))
     }
 
     /// A cell of a session, whose REPL is started if it is not there.

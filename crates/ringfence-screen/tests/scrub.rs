@@ -1,7 +1,7 @@
 //! Output that tries to take over a terminal, a reader's eye or a web page; and text that must come through as it is.
 
 use proptest::prelude::*;
-use ringfence_screen::scrub::{Html, Scrub, Scrubber};
+use ringfence_screen::scrub::{HostPaths, Html, Scrub, Scrubber};
 
 #[track_caller]
 fn shown(input: &str, expected: &str) {
@@ -65,13 +65,13 @@ fn text_in_any_script_passes_untouched() {
 #[test]
 fn paths_of_the_host_are_replaced_with_what_is_below_them_kept() {
     let scrub = Scrub {
-        paths: vec![
+        paths: HostPaths::from_iter([
             ("/home/ada".into(), "~".into()),
             ("/home/ada/work/".into(), "/workspace".into()),
             ("/tmp/ringfence-9f3a".into(), "/tmp".into()),
             ("/".into(), "never".into()),
             (String::new(), "never".into()),
-        ],
+        ]),
         ..Scrub::default()
     };
     let text = |input: &str| scrub.bytes(input.as_bytes()).text;
@@ -91,8 +91,11 @@ fn paths_of_the_host_are_replaced_with_what_is_below_them_kept() {
 
 #[test]
 fn markup_is_escaped_when_asked() {
-    let scrub =
-        Scrub { html: Html::Escape, paths: vec![("/h".into(), "<h>".into())], ..Scrub::default() };
+    let scrub = Scrub {
+        html: Html::Escape,
+        paths: HostPaths::from_iter([("/h".into(), "<h>".into())]),
+        ..Scrub::default()
+    };
     assert_eq!(
         scrub.bytes(b"<script>alert('&\"')</script> /h").text,
         "&lt;script&gt;alert(&#39;&amp;&quot;&#39;)&lt;/script&gt; &lt;h&gt;"
@@ -132,7 +135,10 @@ fn head_and_tail_are_kept_and_the_rest_is_counted() {
 
 #[test]
 fn a_running_stream_can_be_shown_as_it_comes() {
-    let scrub = Scrub { paths: vec![("/home/ada".into(), "~".into())], ..Scrub::default() };
+    let scrub = Scrub {
+        paths: HostPaths::from_iter([("/home/ada".into(), "~".into())]),
+        ..Scrub::default()
+    };
     let mut scrubber = Scrubber::new(&scrub);
     scrubber.push(b"cd /home/ada/x; rm -rf everything that is long enough");
     let first = scrubber.drain();
@@ -162,9 +168,10 @@ fn options() -> impl Strategy<Value = Scrub> {
     (any::<bool>(), any::<bool>(), proptest::option::of(0_usize..300)).prop_map(
         |(paths, html, bytes_max)| Scrub {
             paths: if paths {
-                vec![("/home/ada".into(), "~".into()), ("/home/ada/work".into(), "/w".into())]
+                let home = ("/home/ada".into(), "~".into());
+                HostPaths::from_iter([home, ("/home/ada/work".into(), "/w".into())])
             } else {
-                Vec::new()
+                HostPaths::default()
             },
             html: if html { Html::Escape } else { Html::Keep },
             bytes_max,

@@ -25,12 +25,14 @@ use glyphs::Glyphs;
 use paths::Paths;
 use window::Window;
 
+pub use paths::HostPaths;
+
 /// What to do, besides neutralising controls.
 #[derive(Clone, Debug, Default)]
 pub struct Scrub {
     /// Paths of the host and what to write instead, such as the run's directory and `/workspace`. A path is replaced with
     /// everything below it kept, and not where it is only the beginning of a longer name; of two that match the longer wins.
-    pub paths: Vec<(String, String)>,
+    pub paths: HostPaths,
     /// Whether the text goes into a web page.
     pub html: Html,
     /// Most bytes of text to keep, half from the start and half from the end.

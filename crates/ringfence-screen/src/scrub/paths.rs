@@ -1,5 +1,7 @@
 //! Replaces paths of the host in a stream of bytes.
 
+use std::sync::Arc;
+
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// Bytes looked at together: more than a line, so that short pieces do not each cost a search.
@@ -8,12 +10,9 @@ const BATCH_BYTES: usize = 4096;
 /// Bytes after a path that decide whether it ends there.
 const LOOKAHEAD_BYTES: usize = 2;
 
-#[derive(Debug)]
-pub(super) struct Paths {
-    search: Option<Search>,
-    /// Bytes whose replacement is not settled.
-    held: Vec<u8>,
-}
+/// Paths of the host and what to write instead, made ready to be looked for. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct HostPaths(Option<Arc<Search>>);
 
 #[derive(Debug)]
 struct Search {
@@ -24,25 +23,35 @@ struct Search {
     longest: usize,
 }
 
-impl Paths {
-    pub(super) fn new(paths: &[(String, String)]) -> Self {
+impl FromIterator<(String, String)> for HostPaths {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(paths: I) -> Self {
         let mut usable: Vec<(String, String)> = paths
-            .iter()
+            .into_iter()
             .map(|(from, to)| (from.trim_end_matches('/').into(), to.trim_end_matches('/').into()))
             .filter(|(from, _): &(String, String)| !from.is_empty())
             .collect();
         // Longest first: the most specific path that ends where the text does wins.
         usable.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
-        let search = AhoCorasick::builder()
+        let Some(longest) = usable.first().map(|(from, _)| from.len()) else {
+            return Self(None);
+        };
+        let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
-            .build(usable.iter().map(|(from, _)| from))
-            .ok()
-            .filter(|_| !usable.is_empty())
-            .map(|automaton| {
-                let longest = usable.first().map_or(0, |(from, _)| from.len());
-                Search { automaton, paths: usable, longest }
-            });
-        Self { search, held: Vec::new() }
+            .build(usable.iter().map(|(from, _)| from));
+        Self(automaton.ok().map(|automaton| Arc::new(Search { automaton, paths: usable, longest })))
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Paths {
+    search: Option<Arc<Search>>,
+    /// Bytes whose replacement is not settled.
+    held: Vec<u8>,
+}
+
+impl Paths {
+    pub(super) fn new(paths: &HostPaths) -> Self {
+        Self { search: paths.0.clone(), held: Vec::new() }
     }
 
     pub(super) fn push(&mut self, piece: &[u8], sink: impl FnMut(&[u8])) {
