@@ -10,7 +10,7 @@ use crate::cli::{McpArgs, PolicyFlags};
 use crate::commands::run::recorder;
 use crate::present;
 use crate::settings::{
-    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready,
+    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready, rules,
 };
 
 /// A command of an agent's, unless the operator says otherwise (R4.1).
@@ -28,8 +28,10 @@ pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
 fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     // First: it is a fork of this process, which must not have threads yet.
     let launcher = Launcher::start()?;
-    let (code, command) = policies(flags, &Surroundings::real(false)?)?;
-    serve_stdio(builder(launcher, code, command)?.build()?, LOCAL)
+    let around = Surroundings::real(false)?;
+    let (code, command) = policies(flags, &around)?;
+    let rules = rules(flags, &around)?;
+    serve_stdio(builder(launcher, code, command)?.rules(rules).build()?, LOCAL)
 }
 
 /// What code and commands of an agent may do, in a data directory that is there.

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::commands::{doctor, mcp, policy};
 use crate::present;
-use crate::settings::{Surroundings, ledger, service};
+use crate::settings::{Surroundings, ledger, rules, service};
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
@@ -30,6 +30,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         // Runs have our uid where we are not root.
         command.policy.hide.extend(both_names(&tls.key)?);
     }
+    let rules = rules(&args.policy, &around)?;
     // Both before there are threads: they fork.
     let report = doctor::examine();
     let launcher = Launcher::start()?;
@@ -58,7 +59,8 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         return Ok(());
     }
     raise_descriptors();
-    let engine = mcp::builder(launcher, code, command)?.admission(how.admission).build()?;
+    let engine = mcp::builder(launcher, code, command)?;
+    let engine = engine.admission(how.admission).rules(rules).build()?;
     service.serve(engine, |_| ())
 }
 

@@ -3,6 +3,7 @@
 
 mod key;
 mod layer;
+mod rules;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
 pub(crate) use layer::Switch;
 use layer::{Layer, Value};
+pub(crate) use rules::rules;
 pub(crate) use serve::service;
 
 macro_rules! pick {
@@ -524,6 +526,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
         Layer::from_workspace(path, &parent)?
     } else {
         serve::check_file(path)?;
+        rules::check_file(path)?;
         Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
     };
     let layer = layer.ok_or_else(|| {

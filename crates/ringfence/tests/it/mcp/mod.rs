@@ -359,3 +359,23 @@ fn what_a_result_has_no_room_for_is_a_resource() {
     let id = client.begin("resources/list", &json!({}));
     assert_eq!(client.answer(id)["result"]["resources"].as_array().unwrap().len(), 3);
 }
+
+#[test]
+fn the_operators_rules_refuse_a_call_by_what_it_is() {
+    let world = World::new();
+    let file = world.write(
+        "home/.config/ringfence/config.toml",
+        "[rules]\n[[rules.deny]]\nname = 'no-push'\ncommands = [{ program = 'git', arguments = ['push'] }]\n\
+         hint = 'leave a commit'\n",
+    );
+    let mut client = Client::new(&world, &[]);
+    let called = client.call("run_command", &json!({"command": "true && env A=1 git push origin"}));
+    assert_eq!(called.status(), "blocked", "{}", called.text);
+    assert!(called.text.contains("no-push") && called.text.contains("leave a commit"));
+    assert_eq!(client.call("run_command", &json!({"command": "echo git push"})).status(), "ok");
+    std::fs::write(&file, "[rules]\ndeny = [{ nome = 'x' }]\n").unwrap();
+    for args in [&["mcp"][..], &["policy", "check", file.to_str().unwrap()]] {
+        let ran = world.ringfence(args);
+        assert!(ran.code == 2 && ran.stderr.contains("nome"), "{}", ran.stderr);
+    }
+}

@@ -1,0 +1,67 @@
+//! The table `[rules]` of the operator's files: which calls of an agent's are refused before anything else looks at them.
+
+use std::path::{Path, PathBuf};
+
+use ringfence_engine::Rules;
+use ringfence_screen::decide::Stance;
+use ringfence_spec::Problem;
+
+use super::Surroundings;
+use super::layer::read_table;
+use crate::cli::PolicyFlags;
+
+/// Its name.
+const TABLE: &str = "rules";
+
+/// The rules for an agent's calls. Those of the ceilings stand; who comes after can refuse more, and allow no more.
+pub(crate) fn rules(flags: &PolicyFlags, around: &Surroundings) -> Result<Rules, Problem> {
+    let policy_file =
+        flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
+    let user = around.xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("config.toml"));
+    let chosen = match policy_file.map(|file| around.cwd.join(file)).map(|file| of_file(&file)) {
+        Some(said) => said?,
+        None => None,
+    };
+    let chosen = match (chosen, user) {
+        (None, Some(user)) => of_file(&user)?,
+        (chosen, _) => chosen,
+    };
+    Ok(match (of_file(&around.ceilings)?, chosen) {
+        (Some(ceilings), Some(chosen)) => narrowed(ceilings, chosen),
+        (ceilings, chosen) => ceilings.or(chosen).unwrap_or_default(),
+    })
+}
+
+/// Takes the table out of a file, where it stands among settings of runs.
+pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Value> {
+    table.remove(TABLE)
+}
+
+/// Makes sure of a file's table by itself, for `policy check`.
+pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
+    of_file(file).map(drop)
+}
+
+fn of_file(file: &Path) -> Result<Option<Rules>, Problem> {
+    let Some(table) = read_table(file)?.and_then(|mut table| take_table(&mut table)) else {
+        return Ok(None);
+    };
+    table.try_into().map(Some).map_err(|e: toml::de::Error| {
+        Problem::usage("bad_value", format!("`[{TABLE}]` of `{}` cannot be used", file.display()))
+            .cause(e.to_string().trim_end())
+            .hint("it has `default`, `opaque`, `deny` and `allow`; docs/reference/policy.md shows them")
+    })
+}
+
+/// The first rules, and what the second refuse besides.
+fn narrowed(mut first: Rules, second: Rules) -> Rules {
+    if second.opaque == Stance::Deny {
+        first.opaque = Stance::Deny;
+    }
+    if first.default == Stance::Allow && second.default == Stance::Deny {
+        // Nothing was spoken of by the first, so the second's list is the smaller.
+        (first.default, first.allow) = (Stance::Deny, second.allow);
+    }
+    first.deny.extend(second.deny);
+    first
+}
