@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Problem, ProblemKind};
+use serde::{Deserialize, Serialize};
 
 use crate::entry::{Entry, stored_name};
 use crate::home::{Home, LOCK, Turn};
 use crate::index;
 use crate::keys::{PublicKey, random_bytes, root_on_disk};
+use crate::manner::Manner;
 use crate::redact::Redactor;
 use crate::seal::SealKey;
 use crate::store::{Draft, Rules, Store};
@@ -18,12 +20,14 @@ use crate::store::{Draft, Rules, Store};
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// What an acknowledged row survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Durability {
     /// The death of every process: the row is with the kernel.
     #[default]
+    #[serde(rename = "process")]
     ProcessDeath,
     /// The loss of power too: every commit waits for the disk.
+    #[serde(rename = "power")]
     PowerLoss,
 }
 
@@ -92,9 +96,19 @@ struct Queue {
 }
 
 impl Ledger {
-    /// Opens the ledger in `dir`, or makes it.
-    pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
-        let store = Store::open(Home::create(dir)?, settings.rules())?;
+    /// Opens the ledger in `dir`, or makes it. What was decided about it there goes before `settings`.
+    pub fn open(dir: &Path, mut settings: Settings) -> Result<Self, Problem> {
+        let home = Home::create(dir)?;
+        let manner = Manner::of(&home)?;
+        if manner.durability == Durability::PowerLoss {
+            settings.durability = Durability::PowerLoss;
+        }
+        // Whoever only wants to run something has done nothing wrong.
+        let sealed = manner.seal().map_err(|e| Problem { kind: ProblemKind::CannotBuild, ..e });
+        if let Some(key) = sealed? {
+            settings.seal = Some(key);
+        }
+        let store = Store::open(home, settings.rules())?;
         let writer = hold_name(&store)?;
         let queue = Mutex::default();
         Ok(Self { store: Mutex::new(store), queue, answered: Condvar::new(), writer, settings })

@@ -12,6 +12,7 @@ use crate::fold::{LINE_COLUMNS, line_of, lines, read_all};
 use crate::home::{HEAD, Home, INTAKE, LOCK, Turn};
 use crate::ledger::Durability;
 use crate::line::Line;
+use crate::manner::Manner;
 use crate::page::Filter;
 use crate::record::{Record, Run};
 use crate::seal::SealKey;
@@ -32,9 +33,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the ledger in `dir`. Without the key, sealed bodies stay sealed.
+    /// Opens the ledger in `dir`. Without the key, here or in the ledger's own settings, sealed bodies stay sealed.
     pub fn open(dir: &Path, seal: Option<SealKey>) -> Result<Self, Problem> {
         let home = Home::open(dir)?;
+        // A key that is not to be had leaves what it sealed sealed.
+        let seal = seal.or_else(|| Manner::of(&home).ok()?.seal().ok()?);
         if home.size(HEAD) == 0 && home.size(INTAKE) == 0 && !schema::glance(&home)? {
             return Err(fault::missing(dir));
         }

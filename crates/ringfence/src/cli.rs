@@ -412,6 +412,15 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },
+    /// Show or decide how the ledger is kept, for every process that writes to it from now on
+    Settings {
+        /// What a row survives once it is acknowledged: `process` death, or the loss of `power` too
+        #[arg(long, value_name = "WHAT")]
+        durability: Option<String>,
+        /// Seal bodies with the key in this file (`openssl rand -hex 32`), or `none`
+        #[arg(long, value_name = "FILE")]
+        key_file: Option<PathBuf>,
+    },
     /// Archive and clear what is older than 90 days
     Expire {
         /// Older than this instead

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_audit::{
-    Anchor, Expectations, FileSink, Filter, Format, Ledger, Reader, Record, Settings, Verification,
-    View, verify, verify_archive,
+    Anchor, Durability, Expectations, FileSink, Filter, Format, Ledger, Manner, Reader, Record,
+    Settings, Verification, View, verify, verify_archive,
 };
 use ringfence_spec::Problem;
 
@@ -86,6 +86,20 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
             };
             present::json(&anchor);
         }
+        AuditCommand::Settings { durability, key_file } => {
+            let mut manner = Manner::read(&ledger)?;
+            if let Some(word) = durability {
+                manner.durability = durability_of(word)?;
+            }
+            if let Some(file) = key_file {
+                let none = file.as_os_str() == "none";
+                manner.key_file = (!none).then(|| around.cwd.join(file));
+            }
+            if durability.is_some() || key_file.is_some() {
+                manner.write(&ledger)?;
+            }
+            present::json(&manner);
+        }
         AuditCommand::Expire { before } => {
             let before = before.as_deref().map(moment).transpose()?;
             let before =
@@ -95,6 +109,17 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn durability_of(word: &str) -> Result<Durability, Problem> {
+    match word {
+        "process" => Ok(Durability::ProcessDeath),
+        "power" => Ok(Durability::PowerLoss),
+        _ => Err(Problem::usage(
+            "bad_value",
+            format!("`--durability {word}` is neither `process` nor `power`"),
+        )),
+    }
 }
 
 fn verified(ledger: &Path, anchor: Option<&Path>, json: bool) -> Result<ExitCode, Problem> {

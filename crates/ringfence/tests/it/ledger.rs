@@ -110,6 +110,30 @@ fn a_run_whose_beginning_cannot_be_written_does_not_begin() {
 }
 
 #[test]
+fn a_ledger_is_kept_as_its_owner_decided() {
+    let world = World::new();
+    let key = world.write("home/.config/ringfence/ledger.key", &"5e".repeat(32));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&key, mode).unwrap();
+    let flags = ["--durability", "power", "--key-file", key.to_str().unwrap()];
+    let decided = world.ringfence(&[&["audit", "settings"], &flags[..]].concat());
+    assert_eq!(decided.json()["durability"], "power", "{}", decided.stderr);
+    assert_eq!(world.ringfence(&["audit", "settings"]).json(), decided.json());
+    assert_eq!(world.ringfence(&["run", "--", "echo", "needle-7d"]).code, 0);
+    let listed = world.ringfence(&["audit", "ls", "--json"]).json().to_string();
+    assert!(listed.contains("needle-7d"), "{listed}");
+    std::fs::remove_file(&key).unwrap();
+    let listed = world.ringfence(&["audit", "ls", "--json"]).json().to_string();
+    assert!(!listed.contains("needle-7d"), "{listed}");
+    assert_eq!(world.ringfence(&["audit", "verify"]).code, 0, "verifying needs no key");
+    let ran = world.ringfence(&["run", "--", "touch", "made"]);
+    assert!(ran.code == 125 && ran.stderr.contains("ledger.key"), "{} {}", ran.code, ran.stderr);
+    assert!(!world.work().join("made").exists());
+    let ran = world.ringfence(&["audit", "settings", "--durability", "luck"]);
+    assert_eq!(ran.code, 2);
+}
+
+#[test]
 fn bad_questions_get_clear_answers() {
     let world = World::new();
     ringfence(&world, &["run", "--", "true"]);

@@ -1,0 +1,139 @@
+//! How a ledger is kept, written beside it: every process that opens it keeps to that, whatever it was started with.
+
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use ringfence_spec::Problem;
+use serde::{Deserialize, Serialize};
+
+use crate::home::Home;
+use crate::ledger::Durability;
+use crate::seal::SealKey;
+
+/// The file.
+const MANNER: &str = "ledger.settings";
+
+/// More than this is something else.
+const BYTES_MAX: u64 = 64 << 10;
+
+/// What the owner of a ledger decided about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Manner {
+    /// What an acknowledged row survives.
+    pub durability: Durability,
+    /// Where the key is that bodies are sealed with; without one they are in the clear.
+    pub key_file: Option<PathBuf>,
+}
+
+impl Manner {
+    /// As it stands beside the ledger in `dir`; the usual where nothing does.
+    pub fn read(dir: &Path) -> Result<Self, Problem> {
+        if !dir.exists() {
+            return Ok(Self::default());
+        }
+        Self::of(&Home::open(dir)?)
+    }
+
+    /// Writes it down, for every process that opens the ledger from now on.
+    pub fn write(&self, dir: &Path) -> Result<(), Problem> {
+        // What cannot be used is not decided.
+        self.seal()?;
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Problem::internal("ledger_settings", "cannot write settings").cause(e))?;
+        Home::create(dir)?.write_atomically(MANNER, &text)
+    }
+
+    pub(crate) fn of(home: &Home) -> Result<Self, Problem> {
+        let Some(file) = home.find(MANNER)? else { return Ok(Self::default()) };
+        let shown = home.join(MANNER);
+        let wrong = |cause: &dyn std::fmt::Display| {
+            Problem::usage("ledger_settings", format!("cannot use `{}`", shown.display()))
+                .cause(cause)
+                .hint("write it anew with `ringfence audit settings`")
+        };
+        let mut text = Vec::new();
+        file.take(BYTES_MAX).read_to_end(&mut text).map_err(|e| wrong(&e))?;
+        serde_json::from_slice(&text).map_err(|e| wrong(&e))
+    }
+
+    /// The key, which nobody else may read.
+    pub(crate) fn seal(&self) -> Result<Option<SealKey>, Problem> {
+        let Some(path) = &self.key_file else { return Ok(None) };
+        let wrong = |cause: &dyn std::fmt::Display| {
+            let message = format!("cannot use the ledger's key in `{}`", path.display());
+            Problem::usage("ledger_key", message).cause(cause)
+        };
+        if !path.is_absolute() {
+            return Err(wrong(&"its path is not absolute"));
+        }
+        let meta = std::fs::metadata(path).map_err(|e| wrong(&e))?;
+        if !meta.is_file() || meta.len() > BYTES_MAX {
+            return Err(wrong(&"it is no file of a key's size"));
+        }
+        if meta.permissions().mode() & 0o077 != 0 {
+            return Err(wrong(&"others may read it").hint("chmod 600 it"));
+        }
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
+        SealKey::parse(&text).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    use super::*;
+    use crate::{Entry, KeepAll, Ledger, Reader, Settings};
+
+    fn key(dir: &Path, mode: u32) -> PathBuf {
+        let path = dir.join("key");
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(mode).open(&path).unwrap();
+        std::io::Write::write_all(&mut &file, "ab".repeat(32).as_bytes()).unwrap();
+        path
+    }
+
+    #[test]
+    fn who_opens_a_ledger_keeps_to_its_manner() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = dir.path().join("ledger");
+        assert_eq!(Manner::read(&ledger).unwrap(), Manner::default());
+        let manner =
+            Manner { durability: Durability::PowerLoss, key_file: Some(key(dir.path(), 0o600)) };
+        manner.write(&ledger).unwrap();
+        assert_eq!(Manner::read(&ledger).unwrap(), manner);
+        let open = Ledger::open(&ledger, Settings::new(KeepAll)).unwrap();
+        assert_eq!(open.settings.durability, Durability::PowerLoss);
+        let run_id = ringfence_spec::RunId::from_random([7; 16]);
+        open.append(&Entry::run_start(run_id).arguments("a secret plan")).unwrap();
+        drop(open);
+        let shown = |ledger: &Path| {
+            let run = Reader::open(ledger, None).unwrap().show(&run_id.to_string()).unwrap();
+            serde_json::to_string(&run).unwrap()
+        };
+        assert!(shown(&ledger).contains("a secret plan"), "with the key it is read");
+        for entry in std::fs::read_dir(&ledger).unwrap().map(Result::unwrap) {
+            if entry.metadata().unwrap().is_file() {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                assert!(!bytes.windows(6).any(|w| w == b"secret"), "{entry:?}");
+            }
+        }
+        std::fs::remove_file(dir.path().join("key")).unwrap();
+        assert!(!shown(&ledger).contains("a secret plan"), "without it, it stays sealed");
+        let refused = Ledger::open(&ledger, Settings::new(KeepAll)).unwrap_err();
+        assert_eq!(refused.code, "ledger_key", "nothing is written in the clear instead");
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_not_decided() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = dir.path().join("ledger");
+        for key_file in [dir.path().join("missing"), "key".into(), key(dir.path(), 0o644)] {
+            let manner = Manner { key_file: Some(key_file), ..Manner::default() };
+            assert_eq!(manner.write(&ledger).unwrap_err().code, "ledger_key");
+        }
+        assert_eq!(Manner::read(&ledger).unwrap(), Manner::default());
+    }
+}
