@@ -17,6 +17,11 @@ mod code {
     // rbx the rows, r12 their number, r13 the row's number, r14 the row, r15 the memory as a file.
     std::arch::global_asm!(
         ".pushsection .rodata.ringfence_pack, \"a\"",
+        // Seen from wherever the optimizer puts the code that reads it.
+        ".globl ringfence_pack_start",
+        ".hidden ringfence_pack_start",
+        ".globl ringfence_pack_end",
+        ".hidden ringfence_pack_end",
         "ringfence_pack_start:",
         "push rbx",
         "push r12",
