@@ -16,6 +16,8 @@
 //! cargo xtask vm --scenario escapes      every attack of `escapes/`, as an ordinary user; long
 //!
 //! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order
+//! cargo xtask fuzz mcp                   mutated messages for `ringfence mcp`, ten minutes: it lives, serves the honest, leaves nothing
+//! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
 //!
 //! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
@@ -44,7 +46,7 @@ use clap::Parser;
 enum Task {
     /// Certain death: hostile programs die at their deadline and leave nothing
     Soak(soak::SoakArgs),
-    /// Hostile input: mutated sources, each with a verdict and no panic
+    /// Hostile input: mutated sources for the screen, mutated messages and requests for a server
     Fuzz(fuzz::FuzzArgs),
     /// Real clients: the SDKs of Python and TypeScript use a server
     Clients(clients::ClientsArgs),

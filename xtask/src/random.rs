@@ -23,4 +23,19 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0
     }
+
+    /// A number below `n`, or 0.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() >> 33).unwrap_or(0) % n.max(1)
+    }
+
+    /// True once in `n` times.
+    pub(crate) fn once_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of a list that is not empty.
+    pub(crate) fn one_of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
 }

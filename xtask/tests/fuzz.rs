@@ -1,4 +1,6 @@
-//! The fuzzer in small: two seconds of it, so that `cargo test` notices when it rots or finds something at once.
+//! The fuzzers in small: seconds of each, so that `cargo test` notices when one rots or finds something at once.
+
+mod built;
 
 use std::process::Command;
 
@@ -15,4 +17,49 @@ fn two_seconds_of_hostile_sources_break_nothing() {
     assert_eq!(report["ok"], true, "{report}");
     assert!(report["sources"].as_u64().is_some_and(|n| n > 0), "{report}");
     assert!(report["safe"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
+#[test]
+fn a_few_hundred_hostile_messages_keep_nobody_from_being_served() {
+    fuzz_outside("mcp");
+}
+
+#[test]
+fn a_few_hundred_hostile_requests_keep_nobody_from_being_served() {
+    fuzz_outside("http");
+}
+
+fn fuzz_outside(target: &str) {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["fuzz", target, "--seconds", "3", "--json", "--binary"])
+        .arg(built::ringfence())
+        .output()
+        .expect("xtask starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{said}");
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON object");
+    assert_eq!(report["ok"], true, "{report}");
+    assert!(report["checks"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
+/// A server that says what is no message: the fuzzer believes its eyes.
+const LIAR: &str = "#!/bin/sh\necho 'hello!'\nexec cat > /dev/null\n";
+
+#[test]
+fn a_server_that_talks_on_stdout_is_caught() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let liar = dir.path().join("ringfence");
+    std::fs::write(&liar, LIAR).expect("the liar is written");
+    std::fs::set_permissions(&liar, PermissionsExt::from_mode(0o755)).expect("and executable");
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["fuzz", "mcp", "--seconds", "2", "--json", "--binary"])
+        .arg(&liar)
+        .output()
+        .expect("xtask starts");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let why = report["failures"][0]["why"].as_str().unwrap_or_default();
+    assert!(why.starts_with("it said what is no message: hello!"), "{report}");
 }

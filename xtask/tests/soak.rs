@@ -1,25 +1,13 @@
 //! The soaks in small: a few runs of each, so that `cargo test` notices when they rot.
 
+mod built;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
+use built::ringfence;
 
-/// The binary under test: named by `RINGFENCE_TEST_BINARY`, or beside ours, or built now.
-fn ringfence() -> PathBuf {
-    if let Some(named) = std::env::var_os("RINGFENCE_TEST_BINARY") {
-        return named.into();
-    }
-    let beside = Path::new(XTASK).with_file_name("ringfence");
-    if !beside.exists() {
-        eprintln!("NOTE: no `{}`; building it", beside.display());
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo).args(["build", "--package", "ringfence"]).status();
-        assert!(built.is_ok_and(|s| s.success()), "`cargo build --package ringfence` failed");
-        assert!(beside.exists(), "cargo built ringfence, but not at `{}`", beside.display());
-    }
-    beside
-}
+const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
 /// Soaks run several programs side by side on two cores, and are not meant to run beside each other.
 fn alone() -> std::sync::MutexGuard<'static, ()> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use ringfence_screen::{SOURCE_BYTES_MAX, Verdict};
 
-use super::POOL_MAX;
+use super::screen::POOL_MAX;
 use crate::random::Random;
 
 /// Words that make trouble, and the grammar around them.
@@ -267,6 +267,6 @@ impl Mutator {
 
     /// A number below `n`, or 0.
     fn below(&mut self, n: usize) -> usize {
-        usize::try_from(self.random.next() >> 33).unwrap_or(0) % n.max(1)
+        self.random.below(n)
     }
 }

@@ -18,6 +18,8 @@ use crate::{CannotTry, Verdict, program, random};
 use leftovers::Leftovers;
 use world::World;
 
+pub(crate) use leftovers::{below, reap};
+
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct SoakArgs {

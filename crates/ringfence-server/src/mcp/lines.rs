@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientNotification, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientNotification, ClientRequest, ErrorCode, ErrorData, GetMeta as _, JsonRpcMessage,
+    ProtocolVersion, RequestId, ServerJsonRpcMessage,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -140,12 +141,12 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
         };
         match &message {
             JsonRpcMessage::Request(request) => {
-                self.begun = true;
                 if let Err(refusal) = self.in_flight.add(&request.id) {
                     return refusal;
                 }
+                self.begun = self.begun || begins(&request.request);
             }
-            // Before the first request there is nothing that either could be about.
+            // Before that the SDK waits for requests, and ends when it gets anything else.
             _ if !self.begun => return Taken::Nothing,
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -218,6 +219,22 @@ where
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.write.lock().await.shutdown().await
+    }
+}
+
+/// Whether the SDK takes this for the beginning of a conversation: a hello, or a request that needs none. It answers what
+/// comes before that, and goes on waiting.
+fn begins(request: &ClientRequest) -> bool {
+    let about = request.get_meta();
+    match request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        _ => {
+            about.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+                && about
+                    .protocol_version()
+                    .is_some_and(|v| ProtocolVersion::KNOWN_VERSIONS.contains(&v))
+        }
     }
 }
 
@@ -318,6 +335,8 @@ mod tests {
         })
     }
 
+    const HELLO: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+
     fn ping(id: u32) -> String {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#)
     }
@@ -349,9 +368,37 @@ mod tests {
         assert_eq!((messages.len(), said.len()), (1, 1));
         let cancel =
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-        let (messages, said) =
-            through(format!("{}\n{cancel}\n{}\n", ping(1), ping(1)).as_bytes(), 64);
-        assert_eq!((messages.len(), said.len()), (3, 0), "a cancelled request gives its id back");
+        let sent = format!("{HELLO}\n{}\n{cancel}\n{}\n", ping(1), ping(1));
+        let (messages, said) = through(sent.as_bytes(), 64);
+        assert_eq!((messages.len(), said.len()), (4, 0), "a cancelled request gives its id back");
+    }
+
+    #[test]
+    fn before_a_conversation_begins_only_requests_come_through() {
+        let about = |version: &str| {
+            json!({"_meta": {
+                "io.modelcontextprotocol/protocolVersion": version,
+                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }})
+        };
+        let ask = |method: &str, params: &Value| {
+            json!({"jsonrpc": "2.0", "id": "a", "method": method, "params": params}).to_string()
+        };
+        // Each is followed by a notification and an answer to nothing.
+        let after = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":7,"result":{}}"#;
+        for (first, n_through) in [
+            (HELLO.to_owned(), 3),
+            (ask("tools/list", &about("2026-07-28")), 3),
+            (ask("tools/list", &about("9999-01-01")), 1),
+            (ask("tools/list", &json!({})), 1),
+            (ask("server/discover", &about("2026-07-28")), 1),
+            (ping(1), 1),
+        ] {
+            let (messages, said) = through(format!("{first}\n{after}\n").as_bytes(), 64);
+            assert_eq!((messages.len(), said.len()), (n_through, 0), "{first}");
+        }
     }
 
     #[test]

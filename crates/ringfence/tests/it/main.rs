@@ -21,6 +21,7 @@ mod nested;
 mod outcome;
 mod protected;
 mod python;
+mod readme;
 mod secrets;
 mod support;
 mod terminal;

@@ -113,8 +113,14 @@ impl World {
 
     /// `ringfence ARGS` in the workspace.
     pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
-        let mut command = Command::new(binary());
-        command.args(args).current_dir(self.work()).stdin(Stdio::null());
+        let mut command = self.here(Command::new(binary()));
+        command.args(args);
+        command
+    }
+
+    /// A command in the workspace, with this world's home and variables.
+    pub(crate) fn here(&self, mut command: Command) -> Command {
+        command.current_dir(self.work()).stdin(Stdio::null());
         command.env("HOME", self.home()).env("XDG_STATE_HOME", self.dir.path().join("state"));
         for name in [
             "XDG_CONFIG_HOME",

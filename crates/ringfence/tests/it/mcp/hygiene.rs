@@ -68,7 +68,39 @@ fn nonsense_before_hello_does_no_harm() {
     client.send(&json!({"jsonrpc": "2.0", "id": 5, "result": {}}));
     let early = client.request("tools/list", &json!({}));
     assert_eq!(early["error"]["code"], -32602, "{early}");
+    let id = client.last_id();
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    client.send(&json!({"jsonrpc": "2.0", "id": 5, "result": {}}));
     assert!(client.hello("2025-11-25")["result"].is_object());
+}
+
+#[test]
+fn a_client_may_look_first_and_change_its_mind() {
+    let world = World::new();
+    let about = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (method, params) in [("ping", json!({})), ("server/discover", json!({"_meta": about}))] {
+        let mut client = Client::silent(&world, &[]);
+        let looked = client.request(method, &params);
+        assert!(looked["result"].is_object(), "{looked}");
+        let id = client.last_id();
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+        let hello = client.hello("2025-11-25");
+        assert_eq!(hello["result"]["protocolVersion"], "2025-11-25", "{hello}");
+        assert!(client.request("tools/list", &json!({}))["result"].is_object(), "{method}");
+    }
+    // Who begins without a hello is heard at once.
+    let mut client = Client::silent(&world, &[]);
+    let command = json!({"command": "touch up; sleep 60"});
+    let call = json!({"name": "run_command", "arguments": command, "_meta": about});
+    let id = client.begin("tools/call", &call);
+    up(&world);
+    client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    let listed = client.request("tools/list", &json!({"_meta": about}));
+    assert!(listed["result"].is_object(), "{listed}");
 }
 
 #[test]

@@ -1,0 +1,20 @@
+//! The binary that the proofs in small are about.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The binary under test: named by `RINGFENCE_TEST_BINARY`, or beside ours, or built now.
+pub(crate) fn ringfence() -> PathBuf {
+    if let Some(named) = std::env::var_os("RINGFENCE_TEST_BINARY") {
+        return named.into();
+    }
+    let beside = Path::new(env!("CARGO_BIN_EXE_xtask")).with_file_name("ringfence");
+    if !beside.exists() {
+        eprintln!("NOTE: no `{}`; building it", beside.display());
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo).args(["build", "--package", "ringfence"]).status();
+        assert!(built.is_ok_and(|s| s.success()), "`cargo build --package ringfence` failed");
+        assert!(beside.exists(), "cargo built ringfence, but not at `{}`", beside.display());
+    }
+    beside
+}
