@@ -6,6 +6,5 @@ mod end;
 mod fixtures;
 mod hostile;
 mod mcp;
-mod parity;
 mod rest;
 mod tls;

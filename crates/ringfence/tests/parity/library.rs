@@ -1,0 +1,47 @@
+//! The library in a process of its own, as a program that embeds the engine has it: the launcher first, while there is one thread.
+//! Reads requests from stdin, a line each, and writes an outcome for each.
+
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use ringfence_audit::{KeepAll, Settings};
+use ringfence_engine::{CodeCall, CommandCall, Engine, LOCAL, Launcher, Place, Recorder};
+use ringfence_spec::{CommandPreset, Policy, Span};
+use serde_json::Value;
+
+/// Serves until stdin ends.
+pub(crate) fn serve(data: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let launcher = Launcher::start()?;
+    std::fs::create_dir_all(data)?;
+    // What the binary sets besides: a ledger, and less time for commands of an agent's.
+    let host = rustix::system::sysinfo();
+    let memory_bytes = u64::from(host.mem_unit).saturating_mul(host.totalram);
+    let mut commands = Policy::of_preset(CommandPreset::default(), memory_bytes);
+    commands.limits.timeout = Some(Span::secs(300));
+    let engine = Engine::builder(launcher)
+        .place(Place::here(data)?)
+        .command_policy(commands)
+        .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
+        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for line in std::io::stdin().lock().lines() {
+        let asked: Value = serde_json::from_str(&line?)?;
+        let timeout = asked["timeout_s"].as_f64().map(Duration::from_secs_f64);
+        let outcome = match (asked["code"].as_str(), asked["command"].as_str()) {
+            (Some(code), _) => {
+                let call = CodeCall { code: code.to_owned(), timeout, ..CodeCall::default() };
+                runtime.block_on(engine.execute(LOCAL, call)).outcome
+            }
+            (_, Some(command)) => {
+                let argv = ["sh", "-c", command].map(Into::into).to_vec();
+                let call = CommandCall { argv, timeout, ..CommandCall::default() };
+                runtime.block_on(engine.command(LOCAL, call)).outcome
+            }
+            _ => return Err("neither code nor a command".into()),
+        };
+        println!("{}", serde_json::to_string(&outcome)?);
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! One table of requests through the command line, the library, MCP over stdio, MCP over HTTP and REST: the outcome is the
+//! same, but for ids, times and memory. Without arguments all rows; with words those whose name contains one.
+//!
+//! Started by root it runs everything twice, the second time as an ordinary user. The binary is also the program that embeds
+//! the library: a launcher is started while a process has one thread, which a test of libtest never has.
+
+mod faces;
+mod library;
+mod rows;
+
+#[allow(dead_code, reason = "the tests of `it` use more of it")]
+#[path = "../it/http/client.rs"]
+mod http;
+#[allow(dead_code, reason = "the tests of `it` use more of it")]
+#[path = "../it/mcp/client.rs"]
+mod mcp;
+#[allow(dead_code, reason = "the tests of `it` use more of it")]
+#[path = "../it/support.rs"]
+mod support;
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use faces::{Face, SHORTENED};
+use rows::Row;
+use support::World;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, data] = &args[..]
+        && mode == "--library"
+    {
+        return match library::serve(Path::new(data)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let words: Vec<&str> =
+        args.iter().map(String::as_str).filter(|arg| !arg.starts_with('-')).collect();
+    let rows = rows::rows();
+    let rows: Vec<&Row> = rows
+        .iter()
+        .filter(|row| words.is_empty() || words.iter().any(|word| row.name.contains(word)))
+        .collect();
+    if args.iter().any(|arg| arg == "--list") {
+        for row in &rows {
+            println!("{}: test", row.name);
+        }
+        return ExitCode::SUCCESS;
+    }
+    if rows.is_empty() || !support::have("namespaces") {
+        return ExitCode::SUCCESS;
+    }
+    let n_failed = table(&rows);
+    println!("\n{} rows, {n_failed} failed", rows.len());
+    if n_failed > 0 {
+        return ExitCode::FAILURE;
+    }
+    // Rows have spaces in their names: all of them, or none.
+    if words.is_empty() {
+        support::again_as_an_ordinary_user();
+    }
+    ExitCode::SUCCESS
+}
+
+/// Asks everybody for every row; how many of them did not come out the same.
+fn table(rows: &[&Row]) -> usize {
+    let world = World::new();
+    world.write(&format!("work/{}", rows::SECRET), "SECRET=1\n");
+    let mut faces = faces::all(&world);
+    let failed = |row: &&&Row| {
+        // A panic has told what is wrong.
+        let ran = catch_unwind(AssertUnwindSafe(|| same_for_all(&mut faces, row)));
+        println!("row {} ... {}", row.name, if ran.is_ok() { "ok" } else { "FAILED" });
+        ran.is_err()
+    };
+    rows.iter().filter(failed).count()
+}
+
+fn same_for_all(faces: &mut [Box<dyn Face + '_>], row: &Row) {
+    let mut first: Option<Value> = None;
+    for face in faces {
+        let outcome = face.ask(&row.asked);
+        let name = face.name();
+        let shown = || shortened(&outcome);
+        assert_eq!(outcome["status"], row.status, "{name}: {}", shown());
+        for (pointer, value) in &row.expected {
+            assert_eq!(outcome.pointer(pointer), Some(value), "{pointer} by {name}: {}", shown());
+        }
+        let outcome = stripped(outcome);
+        let Some(first) = &first else {
+            first = Some(outcome);
+            continue;
+        };
+        let mut found = Vec::new();
+        differences(&outcome, first, "", &mut found);
+        // Output that is not long is as it is everywhere.
+        let is_long = first["truncated"]["stdout"] == true;
+        let own = face.own(&row.asked).iter().filter(|at| is_long || !SHORTENED.contains(at));
+        let own: Vec<&str> = own.copied().collect();
+        found.retain(|(at, _)| !own.contains(&at.as_str()));
+        assert!(found.is_empty(), "{name} and REST differ: {found:#?}");
+        // What is left of long output is its beginning.
+        let begin = |outcome: &Value| {
+            outcome["stdout"].as_str().map(|text| text.chars().take(1000).collect::<String>())
+        };
+        assert_eq!(begin(&outcome), begin(first), "{name}");
+    }
+}
+
+/// What two runs of the same never share.
+fn stripped(mut outcome: Value) -> Value {
+    let fields = outcome.as_object_mut().unwrap();
+    for own in ["run_id", "usage", "start"] {
+        assert!(fields.remove(own).is_some(), "{own}");
+    }
+    for denial in outcome["denials"].as_array_mut().unwrap() {
+        denial["pid"] = Value::Null;
+    }
+    outcome
+}
+
+/// Every place where two values are not the same, and both of them.
+fn differences(one: &Value, other: &Value, at: &str, found: &mut Vec<(String, String)>) {
+    match (one, other) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for name in names {
+                differences(&one[name], &other[name], &format!("{at}/{name}"), found);
+            }
+        }
+        _ if one == other => {}
+        _ => found.push((at.to_owned(), format!("{}, not {}", shortened(one), shortened(other)))),
+    }
+}
+
+fn shortened(value: &Value) -> String {
+    value.to_string().chars().take(1000).collect()
+}
