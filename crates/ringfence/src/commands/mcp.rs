@@ -8,6 +8,7 @@ use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
 use crate::commands::run::recorder;
+use crate::commands::serve::raise_descriptors;
 use crate::present;
 use crate::settings::{
     Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready, rules,
@@ -31,6 +32,7 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     let around = Surroundings::real(false)?;
     let (code, command) = policies(flags, &around)?;
     let rules = rules(flags, &around)?;
+    raise_descriptors();
     serve_stdio(builder(launcher, code, command)?.rules(rules).build()?, LOCAL)
 }
 

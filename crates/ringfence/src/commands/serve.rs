@@ -72,8 +72,8 @@ fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
     Ok([std::path::absolute(file).map_err(cannot)?, file.canonicalize().map_err(cannot)?])
 }
 
-/// Every connection takes a descriptor, and a process is started with few. Runs have limits of their own.
-fn raise_descriptors() {
+/// Every connection and every session takes some, and a process is started with few. Runs have limits of their own.
+pub(super) fn raise_descriptors() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
     // Where the host does not let us, there is room for fewer connections: the idle ones go first.
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
