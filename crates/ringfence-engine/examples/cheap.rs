@@ -1,5 +1,6 @@
 //! What the ledger costs a warm program: two engines in one process, one that writes everything down and one that writes
-//! nothing, asked in turn, so that whatever else the host does meets both.
+//! nothing, asked in turn, so that whatever else the host does meets both. First with a pause before each, so that a worker
+//! waits and nothing else is to do; then one after the other, where what a run costs its host besides counts as well.
 //!
 //! ```text
 //! cargo run --release --package ringfence-engine --example cheap [RUNS]
@@ -15,6 +16,9 @@ use ringfence_spec::{Problem, Status};
 
 /// Clients at once where throughput is measured.
 const CLIENTS: usize = 4;
+
+/// Long enough for another worker to be there.
+const PAUSE: Duration = Duration::from_millis(8);
 
 /// Turns of each engine there.
 const ROUNDS: usize = 10;
@@ -40,24 +44,8 @@ fn main() -> Result<(), Problem> {
         for engine in &engines {
             alone(engine, 50).await;
         }
-        let mut took = [Vec::with_capacity(n), Vec::with_capacity(n)];
-        for i in 0..n {
-            // First one, then the other goes first, so that neither always follows the other.
-            for at in [i % 2, 1 - i % 2] {
-                took[at].extend(alone(&engines[at], 1).await);
-            }
-        }
-        for times in &mut took {
-            times.sort_unstable();
-        }
-        let at = |which: usize, part: usize| millis(took[which][n * part / 100]);
-        println!("warm print(1), {n} of each, in turn");
-        for part in [50, 99] {
-            let (on, off) = (at(0, part), at(1, part));
-            println!(
-                "  p{part}  ledger on {on:.3} ms  off {off:.3} ms  difference {:+.3} ms",
-                on - off
-            );
+        for pause in [PAUSE, Duration::ZERO] {
+            in_turn(&engines, n, pause).await;
         }
         let mut rates = [Vec::new(), Vec::new()];
         for round in 0..ROUNDS {
@@ -76,6 +64,30 @@ fn main() -> Result<(), Problem> {
         );
     });
     Ok(())
+}
+
+/// Asks both, so many times each.
+async fn in_turn(engines: &[Engine; 2], n: usize, pause: Duration) {
+    let mut took = [Vec::with_capacity(n), Vec::with_capacity(n)];
+    for i in 0..n {
+        // First one, then the other goes first, so that neither always follows the other.
+        for at in [i % 2, 1 - i % 2] {
+            tokio::time::sleep(pause).await;
+            took[at].extend(alone(&engines[at], 1).await);
+        }
+    }
+    for times in &mut took {
+        times.sort_unstable();
+    }
+    let at = |which: usize, part: usize| millis(took[which][n * part / 100]);
+    println!("warm print(1), {n} of each, in turn, {} ms before each", pause.as_millis());
+    for part in [50, 99] {
+        let (on, off) = (at(0, part), at(1, part));
+        println!(
+            "  p{part}  ledger on {on:.3} ms  off {off:.3} ms  difference {:+.3} ms",
+            on - off
+        );
+    }
 }
 
 fn engine(launcher: Launcher, state: &Path, recorder: Recorder) -> Result<Engine, Problem> {
