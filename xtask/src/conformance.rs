@@ -61,12 +61,8 @@ const GENERIC: [Generic; 13] = [
     Generic {
         revision: "2026-07-28",
         scenario: "caching",
-        // There are neither prompts nor resources.
-        not_ours: &[
-            "sep-2549-prompts-list-caching-hints",
-            "sep-2549-resources-list-caching-hints",
-            "sep-2549-resources-templates-list-caching-hints",
-        ],
+        // There are no prompts.
+        not_ours: &["sep-2549-prompts-list-caching-hints"],
     },
 ];
 
