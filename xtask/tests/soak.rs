@@ -5,8 +5,6 @@ mod built;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use built::ringfence;
-
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
 /// Soaks run several programs side by side on two cores, and are not meant to run beside each other.
@@ -19,19 +17,13 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 const LATE_MS_MAX: &str = "5000";
 
 fn soak(args: &[&str]) {
-    let binary = ringfence();
-    let output = Command::new(XTASK)
-        .args(["soak", "--json", "--runs", "20", "--binary"])
-        .arg(&binary)
-        .args(["--overshoot-p99-max", LATE_MS_MAX])
-        .args(args)
-        .output()
-        .expect("xtask starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{stdout}\n{said}");
-    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON object");
-    assert_eq!(report["ok"], true, "{report}");
+    let report = built::report(
+        Command::new(XTASK)
+            .args(["soak", "--json", "--runs", "20", "--binary"])
+            .arg(built::ringfence())
+            .args(["--overshoot-p99-max", LATE_MS_MAX])
+            .args(args),
+    );
     assert_eq!(report["runs"], 20, "{report}");
 }
 
@@ -60,14 +52,12 @@ fn example(name: &str) -> PathBuf {
 #[test]
 fn five_services_killed_under_load_lose_nothing_and_leave_nothing() {
     let _alone = alone();
-    let output = Command::new(XTASK)
-        .args(["soak", "--engine", "--json", "--kills", "5", "--binary"])
-        .arg(example("load"))
-        .output()
-        .expect("xtask starts");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!((&report["ok"], &report["runs"]), (&true.into(), &5.into()), "{report}");
+    let report = built::report(
+        Command::new(XTASK)
+            .args(["soak", "--engine", "--json", "--kills", "5", "--binary"])
+            .arg(example("load")),
+    );
+    assert_eq!(report["runs"], 5, "{report}");
     assert!(report["acknowledged"].as_u64() > Some(0), "nothing ran: {report}");
     assert!(report["interrupted"].as_u64() > Some(0), "nothing was cut short: {report}");
 }

@@ -57,4 +57,4 @@ pub use sessions::{
     Swept, Today,
 };
 pub use so_far::{Partial, SoFar};
-pub use text::shown;
+pub use text::{cut_character, shown};

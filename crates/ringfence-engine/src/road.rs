@@ -14,7 +14,7 @@ use ringfence_spec::{CommandPreset, Outcome, Policy, Problem, RunId, Span, Statu
 use crate::admission::Admission;
 use crate::cancel::Cancel;
 use crate::clock::Clock;
-use crate::code::{CodeFence, CodePolicy, Use};
+use crate::code::{CodeFence, CodePolicy, Ground, Use};
 use crate::command::{self, Fence, Io};
 use crate::engine::{CodeCall, CommandCall, Ran};
 use crate::intercept::{About, Interceptor};
@@ -82,7 +82,6 @@ impl Inner {
             value: true,
             timeout: narrowed(policy.limits.timeout, call.timeout),
             output_bytes_max: policy.limits.output.bytes(),
-            so_far: call.so_far.as_ref().map(|so_far| self.looked_at(so_far)).transpose()?,
             ..Job::default()
         };
         if let Some(id) = &call.session {
@@ -91,7 +90,7 @@ impl Inner {
                 return Err(Problem::usage("files_with_session", "a session has files of its own"));
             }
             let mut outcome = if verdict.safe {
-                self.cell(&session, &mut job, cancel)?
+                self.cell(&session, &mut job, call.so_far.as_ref(), cancel)?
             } else {
                 self.warm()?.fence.blocked(run_id, verdict)
             };
@@ -102,6 +101,7 @@ impl Inner {
         if !verdict.safe {
             return Ok(Ran { outcome: self.warm()?.fence.blocked(run_id, verdict), files: None });
         }
+        job.so_far = self.looked_at(call.so_far.as_ref(), self.warm()?.fence.ground());
         let (outcome, files) = self.retried(|| {
             let warm = self.warm()?;
             let cancel = Some(cancel.as_fd());
@@ -111,12 +111,18 @@ impl Inner {
     }
 
     /// A program's output is shown before its end as it is after.
-    fn looked_at(&self, so_far: &SoFar) -> Result<ringfence_jail::SoFar, Problem> {
-        Ok(so_far.begin(self.warm()?.fence.ground().scrub().clone(), self.redact_output))
+    fn looked_at(&self, so_far: Option<&SoFar>, ground: &Ground) -> Option<ringfence_jail::SoFar> {
+        so_far.map(|so_far| so_far.begin(ground.scrub().clone(), self.redact_output))
     }
 
     /// A cell of a session, whose REPL is started if it is not there.
-    fn cell(&self, session: &Session, job: &mut Job, cancel: &Cancel) -> Result<Outcome, Problem> {
+    fn cell(
+        &self,
+        session: &Session,
+        job: &mut Job,
+        so_far: Option<&SoFar>,
+        cancel: &Cancel,
+    ) -> Result<Outcome, Problem> {
         session.bytes_left()?;
         let (n_cells, bytes_max) = {
             let state = session.state();
@@ -137,6 +143,7 @@ impl Inner {
             return Err(Problem::internal("repl", "the session has no REPL"));
         };
         job.name = Some(format!("cell {}", n_cells + 1));
+        job.so_far = self.looked_at(so_far, repl.ground());
         let cell = repl.cell(job, cancel.as_fd(), &quota);
         if cell.is_err() {
             // What cannot be talked to is given up; the next cell starts anew.

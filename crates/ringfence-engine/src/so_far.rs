@@ -6,6 +6,7 @@ use ringfence_jail::{SoFar as Raw, Tail};
 use ringfence_screen::scrub::Scrub;
 
 use crate::record::redact;
+use crate::text::cut_character;
 
 /// Of a tail without a line break, what may be the rest of something that was to be hidden.
 const DOUBTFUL_BYTES: usize = 256;
@@ -71,9 +72,9 @@ impl Manner {
                 doubtful += 1;
             }
             bytes.drain(..doubtful);
-        } else if let Some(unfinished) = unfinished(&bytes) {
+        } else {
             // The rest of a character comes with the next write.
-            bytes.truncate(unfinished);
+            bytes.truncate(bytes.len() - cut_character(&bytes));
         }
         self.text(&bytes)
     }
@@ -85,12 +86,6 @@ impl Manner {
         }
         if self.redact { redact(&shown.text).into_owned() } else { shown.text }
     }
-}
-
-/// Where a character begins that is not whole.
-fn unfinished(bytes: &[u8]) -> Option<usize> {
-    let error = std::str::from_utf8(bytes).err()?;
-    error.error_len().is_none().then(|| error.valid_up_to())
 }
 
 #[cfg(test)]

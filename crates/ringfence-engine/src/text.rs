@@ -53,6 +53,14 @@ fn joined(output: Output) -> Vec<u8> {
     head
 }
 
+/// How many bytes at the end belong to a character that goes on behind them.
+pub fn cut_character(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
+        _ => 0,
+    }
+}
+
 /// Milliseconds to the microsecond.
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3

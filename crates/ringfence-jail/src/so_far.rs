@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::stdio::keep_last;
+
 /// Bytes kept of each stream: the last ones.
 const TAIL_BYTES: usize = 16 << 10;
 
@@ -59,10 +61,7 @@ impl SoFar {
 impl Tail {
     fn push(&mut self, bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
-        let kept = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
-        let excess = (self.bytes.len() + kept.len()).saturating_sub(TAIL_BYTES);
-        self.bytes.drain(..excess);
-        self.bytes.extend(kept);
+        keep_last(&mut self.bytes, bytes, TAIL_BYTES);
     }
 }
 

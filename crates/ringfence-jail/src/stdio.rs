@@ -41,6 +41,15 @@ pub struct Output {
     pub total_bytes: u64,
 }
 
+/// Adds to the end of a queue and drops what is then too much from its beginning.
+pub(crate) fn keep_last(queue: &mut VecDeque<u8>, bytes: &[u8], n_max: usize) {
+    // Of a flood only the last part can survive; do not move the rest through the queue.
+    let rest = &bytes[bytes.len().saturating_sub(n_max)..];
+    let excess = (queue.len() + rest.len()).saturating_sub(n_max);
+    queue.drain(..excess.min(queue.len()));
+    queue.extend(rest);
+}
+
 impl Output {
     /// Nothing yet; keeps this many bytes in all.
     pub fn new(bytes_max: u64) -> Self {
@@ -54,11 +63,7 @@ impl Output {
         let room = self.half_max - self.head.len().min(self.half_max);
         let (first, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(first);
-        // Of a flood only the last part can survive; do not move the rest through the queue.
-        let rest = &rest[rest.len().saturating_sub(self.half_max)..];
-        let excess = (self.tail.len() + rest.len()).saturating_sub(self.half_max);
-        self.tail.drain(..excess.min(self.tail.len()));
-        self.tail.extend(rest);
+        keep_last(&mut self.tail, rest, self.half_max);
     }
 
     /// How many bytes were dropped between head and tail.

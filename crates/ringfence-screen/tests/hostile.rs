@@ -9,7 +9,7 @@ use ringfence_spec::CodePreset;
 const STACK_BYTES: usize = 200 << 10;
 
 /// Far above what any of these takes (under 50 ms in a debug build on a busy machine), far below what a hang takes.
-const MOMENT: Duration = Duration::from_secs(5);
+const MOMENT: Duration = Duration::from_secs(30);
 
 fn on_a_small_stack(name: &str, source: String, preset: CodePreset) -> Verdict {
     let name = name.to_owned();

@@ -1,7 +1,18 @@
-//! The binary that the proofs in small are about.
+//! The binary that the proofs in small are about, and what they say of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What `xtask` reports when all went well, which it must.
+pub(crate) fn report(xtask: &mut Command) -> serde_json::Value {
+    let output = xtask.output().expect("xtask starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{said}");
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON object");
+    assert_eq!(report["ok"], true, "{report}");
+    report
+}
 
 /// The binary under test: named by `RINGFENCE_TEST_BINARY`, or beside ours, or built now.
 pub(crate) fn ringfence() -> PathBuf {

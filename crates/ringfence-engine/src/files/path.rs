@@ -81,8 +81,7 @@ impl GuestPath {
 
     /// Refuses what no new file should be called: a control character would write over the lines around it.
     pub(super) fn check_new(&self, act: &str) -> Result<(), Problem> {
-        let control = |name: &OsString| name.as_bytes().iter().any(u8::is_ascii_control);
-        if self.names.iter().any(control) {
+        if self.names.iter().any(|name| holds_control(name)) {
             return Err(invalid(act, &joined(&self.names), "a new name holds a control character"));
         }
         Ok(())
@@ -93,6 +92,11 @@ impl fmt::Display for GuestPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&shown(&self.names))
     }
+}
+
+/// Whether something in a name is obeyed where it is printed.
+pub(super) fn holds_control(name: &OsStr) -> bool {
+    name.as_bytes().iter().any(u8::is_ascii_control)
 }
 
 /// Names as one path, as raw bytes.

@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ringfence_plan::catalogue;
 use ringfence_spec::Problem;
 
-use super::path::joined;
+use super::path::{holds_control, joined};
 
 /// Names that file operations do not write unless the policy says otherwise.
 pub const WRITE_FORBIDDEN: &[&str] = &[".env*", ".git/", "config.json"];
@@ -21,20 +21,23 @@ const COPY_FORBIDDEN: &[&str] = &[".env*", ".git/"];
 /// Whether what a run left may be copied to the host under this name: not what the host's tools would obey, nor what would
 /// write over the lines around it. The reason where it may not.
 pub(crate) fn check_copy(path: &Path) -> Result<(), String> {
-    static FORBIDDEN: LazyLock<Patterns> = LazyLock::new(|| {
-        let names = COPY_FORBIDDEN.iter().chain(catalogue::PROTECTED);
-        // Falling back to no patterns would fail open.
-        Patterns::parse(names.chain(catalogue::PROTECTED_WHEN_PRESENT))
-            .expect("these patterns are constants, and a test reads them")
-    });
+    static FORBIDDEN: LazyLock<Patterns> = LazyLock::new(|| forbidden(COPY_FORBIDDEN));
     let names: Vec<OsString> = path.iter().map(OsStr::to_owned).collect();
     if FORBIDDEN.matches(&names) {
         return Err("programs of the host obey a file of this name".to_owned());
     }
-    if path.as_os_str().as_bytes().iter().any(u8::is_ascii_control) {
+    if holds_control(path.as_os_str()) {
         return Err("its name holds a control character".to_owned());
     }
     Ok(())
+}
+
+/// These names, and those that runs may not write either.
+fn forbidden(names: &[&str]) -> Patterns {
+    let names = names.iter().chain(catalogue::PROTECTED);
+    // Falling back to no patterns would fail open.
+    Patterns::parse(names.chain(catalogue::PROTECTED_WHEN_PRESENT))
+        .expect("these patterns are constants, and a test reads them")
 }
 
 /// The rules of one workspace.
@@ -66,13 +69,10 @@ pub enum FileAccess {
 impl Default for FileRules {
     /// 10 GB of disk, 100 MB a file, 10 MB a read; [`WRITE_FORBIDDEN`] and the names that runs may not write either.
     fn default() -> Self {
-        let names = WRITE_FORBIDDEN.iter().chain(catalogue::PROTECTED);
         Self {
             quota_bytes: Some(10 << 30),
             access: FileAccess::ReadWrite,
-            // Falling back to no patterns would fail open.
-            write_forbidden: Patterns::parse(names.chain(catalogue::PROTECTED_WHEN_PRESENT))
-                .expect("these patterns are constants, and a test reads them"),
+            write_forbidden: forbidden(WRITE_FORBIDDEN),
             read_forbidden: Patterns::default(),
             file_bytes_max: 100 << 20,
             read_bytes_max: 10 << 20,

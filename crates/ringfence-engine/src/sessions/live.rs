@@ -11,7 +11,7 @@ use ringfence_python::{Job, Repl};
 use ringfence_spec::{ErrorInfo, Outcome, Problem, Status};
 
 use crate::cancel;
-use crate::code::{CodeFence, CodePolicy, Use};
+use crate::code::{CodeFence, CodePolicy, Ground, Use};
 use crate::files::Workspace;
 use crate::place::Place;
 
@@ -36,6 +36,11 @@ impl Live {
         let fence = CodeFence::with_workspace(policy, place, Use::Session, Some(workspace))?;
         let repl = fence.repl(launcher)?;
         Ok(Self { fence, repl })
+    }
+
+    /// What its cells have in common.
+    pub(crate) fn ground(&self) -> &Ground {
+        self.fence.ground()
     }
 
     /// Cells one can roll back to.

@@ -186,7 +186,7 @@ pub(crate) fn closing_ends_the_cell_that_runs(world: &World) {
         let waiting = run("x");
         let asked = Instant::now();
         engine.session_close("ann", &id).await.unwrap();
-        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        assert!(asked.elapsed() < Duration::from_secs(25), "{:?}", asked.elapsed());
         let outcome = endless.await.unwrap();
         assert_eq!(outcome.error.unwrap().code, "cancelled");
         // It came before the end or behind it, but it does not run in a session that is gone.

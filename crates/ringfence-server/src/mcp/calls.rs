@@ -159,11 +159,7 @@ impl McpServer {
             contents = read(picture::SOURCE_BYTES_MAX).await?;
         }
         if contents.more && contents.kind == ContentKind::Text {
-            // A character that is cut at the end comes with the next part; a part of nothing else is shown as it is.
-            let kept = contents.bytes.len() - cut_character(&contents.bytes);
-            if kept > 0 {
-                contents.bytes.truncate(kept);
-            }
+            fit::leave_cut_character(&mut contents.bytes);
         }
         let end = start.saturating_add(contents.bytes.len() as u64);
         let next_offset = contents.more.then_some(end);
@@ -381,12 +377,4 @@ fn shown(session: &impl Serialize) -> Value {
         }
     }
     value
-}
-
-/// How many bytes at the end belong to a character that goes on behind them.
-fn cut_character(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
-        _ => 0,
-    }
 }

@@ -1,6 +1,7 @@
 //! Results that fit a context window: head and tail are kept, and what is missing is said. The shelf has the rest for whoever
 //! needs it.
 
+use ringfence_engine::cut_character;
 use ringfence_spec::{Encoding, Outcome};
 
 /// Characters kept of standard output.
@@ -48,6 +49,14 @@ fn stream(shown: &mut String, chars_max: usize, encoding: Encoding) -> u64 {
             dropped as u64
         }
         Encoding::Base64 => 0,
+    }
+}
+
+/// A character that is cut at the end of a part comes with the next; a part of nothing else is shown as it is.
+pub(super) fn leave_cut_character(part: &mut Vec<u8>) {
+    let kept = part.len() - cut_character(part);
+    if kept > 0 {
+        part.truncate(kept);
     }
 }
 

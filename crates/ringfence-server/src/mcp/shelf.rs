@@ -105,7 +105,8 @@ impl Shelf {
             let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
             runs.iter().find(|left| left.run_id == run_id).cloned().ok_or_else(unknown)?
         };
-        let (bytes, total, media_type) = left.read(name, offset, limit).ok_or_else(unknown)?;
+        let (mut bytes, total, media_type) = left.read(name, offset, limit).ok_or_else(unknown)?;
+        fit::leave_cut_character(&mut bytes);
         let next = offset.saturating_add(bytes.len() as u64);
         let about = json!({
             "ringfence/total_bytes": total,
@@ -167,7 +168,7 @@ impl Left {
             let total = bytes.len() as u64;
             let start = usize::try_from(offset.min(total)).ok()?;
             let end = usize::try_from(offset.saturating_add(limit).min(total)).ok()?;
-            return Some((whole_characters(&bytes[start..end]), total, "text/plain".to_owned()));
+            return Some((bytes[start..end].to_vec(), total, "text/plain".to_owned()));
         }
         let path = percent_decode_str(name.strip_prefix("files/")?).decode_utf8().ok()?;
         let (files, list) = self.files.as_ref()?;
@@ -176,17 +177,7 @@ impl Left {
         opened.seek(SeekFrom::Start(offset)).ok()?;
         let mut bytes = Vec::new();
         opened.take(limit).read_to_end(&mut bytes).ok()?;
-        Some((whole_characters(&bytes), file.bytes, file.media_type.clone()))
-    }
-}
-
-/// Without a character at the end that goes on in the next part.
-fn whole_characters(bytes: &[u8]) -> Vec<u8> {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
-            bytes[..error.valid_up_to()].to_vec()
-        }
-        _ => bytes.to_vec(),
+        Some((bytes, file.bytes, file.media_type.clone()))
     }
 }
 

@@ -154,6 +154,18 @@ impl Surroundings {
         self.environment.get(std::ffi::OsStr::new(name)).filter(|v| !v.is_empty())
     }
 
+    /// The policy file that was named, as it was named.
+    fn policy_file(&self, flags: &PolicyFlags) -> Option<PathBuf> {
+        flags.policy.clone().or_else(|| self.variable("RINGFENCE_POLICY").map(PathBuf::from))
+    }
+
+    /// The files in which an operator decides more than one run, those that go before first.
+    fn operators_files(&self, flags: &PolicyFlags) -> impl Iterator<Item = PathBuf> {
+        let policy = self.policy_file(flags).map(|file| self.cwd.join(file));
+        let user = self.xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("config.toml"));
+        policy.into_iter().chain(user)
+    }
+
     fn xdg(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         let absolute = |v: &OsString| Some(PathBuf::from(v)).filter(|p| p.is_absolute());
         let dir = self
@@ -227,9 +239,7 @@ impl Sources {
     ) -> Result<Self, Problem> {
         let config = around.xdg("XDG_CONFIG_HOME", ".config");
         let mut layers = vec![Layer::from_flags(flags, &around.cwd, subject)?];
-        let policy_file =
-            flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
-        if let Some(file) = &policy_file {
+        if let Some(file) = &around.policy_file(flags) {
             let path = around.cwd.join(file);
             layers.push(Layer::from_file(&path, Origin::PolicyFile(file.clone()))?.ok_or_else(
                 || {

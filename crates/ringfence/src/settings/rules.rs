@@ -1,6 +1,6 @@
 //! The table `[rules]` of the operator's files: which calls of an agent's are refused before anything else looks at them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ringfence_engine::Rules;
 use ringfence_screen::decide::Stance;
@@ -15,17 +15,12 @@ const TABLE: &str = "rules";
 
 /// The rules for an agent's calls. Those of the ceilings stand; who comes after can refuse more, and allow no more.
 pub(crate) fn rules(flags: &PolicyFlags, around: &Surroundings) -> Result<Rules, Problem> {
-    let policy_file =
-        flags.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
-    let user = around.xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("config.toml"));
-    let chosen = match policy_file.map(|file| around.cwd.join(file)).map(|file| of_file(&file)) {
-        Some(said) => said?,
-        None => None,
-    };
-    let chosen = match (chosen, user) {
-        (None, Some(user)) => of_file(&user)?,
-        (chosen, _) => chosen,
-    };
+    let mut chosen = None;
+    for file in around.operators_files(flags) {
+        if chosen.is_none() {
+            chosen = of_file(&file)?;
+        }
+    }
     Ok(match (of_file(&around.ceilings)?, chosen) {
         (Some(ceilings), Some(chosen)) => narrowed(ceilings, chosen),
         (ceilings, chosen) => ceilings.or(chosen).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! How `ringfence serve` serves: flags, else the table `[serve]` of the policy file, else that of the user's file.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -42,11 +42,7 @@ pub(crate) fn service(
     around: &Surroundings,
 ) -> Result<Service, Problem> {
     let mut said = flags.clone();
-    let policy_file =
-        policy.policy.clone().or_else(|| around.variable("RINGFENCE_POLICY").map(PathBuf::from));
-    let user = around.xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("config.toml"));
-    let files = policy_file.map(|file| around.cwd.join(file)).into_iter().chain(user);
-    for file in files {
+    for file in around.operators_files(policy) {
         let table = read_table(&file)?.and_then(|mut table| take_table(&mut table));
         if let Some(table) = table {
             fill(&mut said, table, &file)?;

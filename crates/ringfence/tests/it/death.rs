@@ -3,59 +3,49 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::living::{eventually, has_janitor, marker, n_alive, soon, tree};
 use crate::support::World;
-
-/// Whether a process with `marker` in its command line is alive.
-fn alive(marker: &str) -> bool {
-    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
-        std::fs::read(entry.path().join("cmdline"))
-            .is_ok_and(|c| String::from_utf8_lossy(&c).contains(marker) && c.starts_with(b"sleep"))
-    })
-}
-
-/// Waits until `done`, at most ten seconds.
-fn eventually(what: &str, done: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_secs(10), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 #[test]
 fn a_background_process_dies_with_the_run() {
-    let ran =
-        World::new().sh(&[], "sleep 98761 & setsid nohup sleep 98761 >/dev/null 2>&1 & exit 3");
+    let marker = marker();
+    let script = format!("sleep {marker} & setsid nohup sleep {marker} >/dev/null 2>&1 & exit 3");
+    let ran = World::new().sh(&[], &script);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert!(!alive("98761"));
+    assert_eq!(n_alive(&marker), 0);
 }
 
 #[test]
 fn what_ignores_signals_forks_and_stops_itself_dies_at_the_deadline() {
-    let script = "trap '' TERM INT HUP QUIT; (setsid sh -c 'trap \"\" TERM; sleep 98762' &); kill -STOP $$; sleep 98762";
-    let (code, outcome) = World::new().sh_json(&["--timeout", "300ms"], script);
+    let marker = marker();
+    let script = format!(
+        "trap '' TERM INT HUP QUIT; (setsid sh -c 'trap \"\" TERM; sleep {marker}' &); kill -STOP $$; sleep {marker}"
+    );
+    let (code, outcome) = World::new().sh_json(&["--timeout", "300ms"], &script);
     assert_eq!((code, &outcome["status"]), (124, &"timeout".into()), "{outcome}");
-    assert!(!alive("98762"));
+    assert_eq!(n_alive(&marker), 0);
 }
 
 #[test]
 fn a_killed_supervisor_takes_the_run_with_it_and_leaves_nothing() {
     let world = World::new();
-    let mut run = world.sh_live("echo up; (setsid sleep 98763 &); sleep 98763");
-    // The janitor starts a little after the run does; wait until it is there by waiting for what it guards.
+    let marker = marker();
+    let mut run = world.sh_live(&format!("echo up; {}", tree(&marker)));
     assert!(world.names().contains(".mcp.json"));
-    std::thread::sleep(Duration::from_millis(50));
+    // It starts a little after the run does; before that, it is the next start that tidies up.
+    has_janitor(run.pid());
     run.kill();
-    eventually("the run outlives its supervisor", || !alive("98763"));
-    eventually("placeholders stay behind", || world.names().is_empty());
+    eventually("the run ends with its supervisor", || n_alive(&marker) == 0);
+    eventually("the placeholders go", || world.names().is_empty());
 }
 
 #[test]
 fn a_supervisor_killed_at_any_moment_leaves_nothing_after_the_next_start() {
     let world = World::new();
+    let marker = marker();
     for delay_us in (0..8000).step_by(400) {
         let mut child = world
-            .command(&["run", "--", "sleep", "98764"])
+            .command(&["run", "--", "sleep", &marker])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -64,8 +54,8 @@ fn a_supervisor_killed_at_any_moment_leaves_nothing_after_the_next_start() {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    eventually("a run outlives its supervisor", || !alive("98764"));
-    eventually("the next start does not sweep", || {
+    eventually("the runs end with their supervisors", || n_alive(&marker) == 0);
+    eventually("the next start sweeps", || {
         assert_eq!(world.sh(&[], "true").code, 0);
         world.names().is_empty()
     });
@@ -87,7 +77,7 @@ fn a_program_that_ignores_a_polite_signal_is_killed_soon_after() {
     let started = Instant::now();
     rustix::process::kill_process(run.pid(), rustix::process::Signal::TERM).unwrap();
     assert_eq!(run.end().0, Some(137));
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(2) + soon());
 }
 
 #[test]
@@ -112,13 +102,14 @@ fn nothing_is_left_after_a_run() {
 #[test]
 fn a_signal_before_the_program_begins_ends_the_run() {
     let world = World::new();
+    let marker = marker();
     for (delay_us, signal, code) in [
         (0, rustix::process::Signal::TERM, 143),
         (1500, rustix::process::Signal::INT, 130),
         (3000, rustix::process::Signal::TERM, 143),
     ] {
         // Whoever runs the tests in the background of a shell ignores SIGINT, and so would we until main().
-        let run = world.command(&["run", "--", "sleep", "98780"]);
+        let run = world.command(&["run", "--", "sleep", &marker]);
         let mut command = std::process::Command::new("env");
         command.arg("--default-signal=INT,TERM").arg(run.get_program()).args(run.get_args());
         command.current_dir(world.work());
@@ -133,12 +124,12 @@ fn a_signal_before_the_program_begins_ends_the_run() {
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
         let started = Instant::now();
         let status = child.wait().unwrap();
-        assert!(started.elapsed() < Duration::from_secs(5), "after {delay_us} us");
+        assert!(started.elapsed() < soon(), "after {delay_us} us");
         // Before main() the signal is the kernel's to answer; afterwards it is ours.
         let shown = status.code().unwrap_or_else(|| {
             128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap()
         });
         assert_eq!(shown, code, "after {delay_us} us");
     }
-    assert!(!alive("98780"));
+    assert_eq!(n_alive(&marker), 0);
 }

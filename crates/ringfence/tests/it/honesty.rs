@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::living::{marker, n_alive};
 use crate::support::{Ran, World, binary, is_root};
 
 /// Runs `ringfence ARGS` where user namespaces are used up: a user namespace whose own limit is zero.
@@ -156,23 +157,12 @@ fn what_the_landlock_tier_cannot_do_on_request_is_refused() {
 #[test]
 fn the_landlock_tier_ends_what_detaches_itself() {
     let world = World::new();
-    let ran = without_user_namespaces(
-        &world,
-        &[
-            "run",
-            "--timeout",
-            "500ms",
-            "--",
-            "sh",
-            "-c",
-            "setsid sh -c 'setsid sleep 98770 &' & sleep 98770",
-        ],
-    );
+    let marker = marker();
+    let script = format!("setsid sh -c 'setsid sleep {marker} &' & sleep {marker}");
+    let flags = ["run", "--timeout", "500ms", "--", "sh", "-c", &script];
+    let ran = without_user_namespaces(&world, &flags);
     assert_eq!(ran.code, 124, "{}", ran.stderr);
-    let alive = std::fs::read_dir("/proc").unwrap().flatten().any(|e| {
-        std::fs::read(e.path().join("cmdline")).is_ok_and(|c| c.starts_with(b"sleep\x0098770"))
-    });
-    assert!(!alive);
+    assert_eq!(n_alive(&marker), 0);
 }
 
 #[test]

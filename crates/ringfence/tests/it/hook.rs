@@ -1,9 +1,12 @@
-//! `ringfence hook`: an answer that nobody reads is taken for consent, so the command must not run.
+//! `ringfence hook`: the agent's own commands behind the fence. An answer that nobody reads is taken for consent, so the
+//! command must not run.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use crate::support::World;
+use serde_json::{Value, json};
+
+use crate::support::{World, have};
 
 const QUESTION: &[u8] = br#"{"tool_name": "Bash", "tool_input": {"command": "id"}}"#;
 
@@ -38,7 +41,7 @@ fn an_answer_that_nobody_reads_stops_the_command() {
 #[test]
 fn the_plugin_asks_no_path_that_leads_through_the_project() {
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/claude-code");
-    let read = |name: &str| -> serde_json::Value {
+    let read = |name: &str| -> Value {
         serde_json::from_slice(&std::fs::read(format!("{plugin}/{name}")).unwrap()).unwrap()
     };
     let (hooks, server) = (read("hooks/hooks.json"), read(".mcp.json"));
@@ -58,4 +61,43 @@ fn the_plugin_asks_no_path_that_leads_through_the_project() {
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(!stdout.contains("planted"), "{line}: {stdout}");
     }
+}
+
+#[test]
+fn the_hook_sends_a_command_through_the_fence() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    world.write("home/.ssh/id_ed25519", "canary-5c2e");
+    let ask = |question: &str| {
+        let mut child = world
+            .command(&["hook", "claude-code"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(question.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let command = "cat ~/.ssh/id_ed25519; echo \"it's\" > out.txt; cat out.txt";
+    let question = json!({"tool_name": "Bash", "tool_input": {"command": command}});
+    let (code, answer) = ask(&question.to_string());
+    assert_eq!(code, Some(0));
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let fenced = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
+    // As the agent would run it.
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(fenced);
+    for (name, value) in world.command(&["x"]).get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    let output = shell.current_dir(world.work()).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(stdout, "it's\n", "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(ask("nonsense"), (Some(2), String::new()), "what is not understood does not run");
 }

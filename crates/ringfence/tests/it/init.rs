@@ -1,13 +1,10 @@
-//! `ringfence init`: each client's own file, nothing else in it touched, and all of it taken back. `ringfence hook`: the
-//! agent's own commands behind the fence.
+//! `ringfence init`: each client's own file, nothing else in it touched, and all of it taken back.
 
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{World, binary, have};
+use crate::support::{World, binary};
 
 /// Client, its file, what is in it before, a text that the server's entry has.
 const CLIENTS: [(&str, &str, &str, &str); 7] = [
@@ -161,43 +158,4 @@ fn a_file_that_cannot_be_understood_is_left_as_it_is() {
     let ran = world.ringfence(&["init", "emacs"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("claude-code, claude-desktop, codex"), "{}", ran.stderr);
-}
-
-#[test]
-fn the_hook_sends_a_command_through_the_fence() {
-    if !have("namespaces") {
-        return;
-    }
-    let world = World::new();
-    world.write("home/.ssh/id_ed25519", "canary-5c2e");
-    let ask = |question: &str| {
-        let mut child = world
-            .command(&["hook", "claude-code"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(question.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
-    };
-    let command = "cat ~/.ssh/id_ed25519; echo \"it's\" > out.txt; cat out.txt";
-    let question = json!({"tool_name": "Bash", "tool_input": {"command": command}});
-    let (code, answer) = ask(&question.to_string());
-    assert_eq!(code, Some(0));
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    let fenced = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
-    // As the agent would run it.
-    let mut shell = std::process::Command::new("bash");
-    shell.arg("-c").arg(fenced);
-    for (name, value) in world.command(&["x"]).get_envs() {
-        if let Some(value) = value {
-            shell.env(name, value);
-        }
-    }
-    let output = shell.current_dir(world.work()).output().unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(stdout, "it's\n", "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(ask("nonsense"), (Some(2), String::new()), "what is not understood does not run");
 }

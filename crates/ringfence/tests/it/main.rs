@@ -16,6 +16,7 @@ mod house;
 mod http;
 mod init;
 mod ledger;
+mod living;
 mod mcp;
 mod nested;
 mod outcome;

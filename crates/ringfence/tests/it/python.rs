@@ -274,7 +274,7 @@ fn a_pipe_that_nobody_writes_to_makes_nobody_wait() {
     let stdin = child.stdin.take();
     assert!(child.wait().unwrap().success());
     drop(stdin);
-    assert!(started.elapsed() < std::time::Duration::from_secs(10));
+    assert!(started.elapsed() < std::time::Duration::from_mins(1));
 }
 
 #[test]

@@ -55,11 +55,7 @@ impl Session {
                 self.seen.drain(..at + needle.len());
                 return;
             }
-            assert!(
-                started.elapsed() < Duration::from_secs(15),
-                "no {needle:?} in {:?}",
-                self.seen
-            );
+            assert!(started.elapsed() < Duration::from_mins(1), "no {needle:?} in {:?}", self.seen);
             match self.master.read(&mut buffer) {
                 Ok(n) => self.seen.push_str(&String::from_utf8_lossy(&buffer[..n])),
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
@@ -127,7 +123,7 @@ fn a_terminal_nobody_reads_does_not_hold_the_deadline() {
     let mut session = on_a_terminal(&world, &["--timeout", "1s", "--", "yes"]);
     let started = Instant::now();
     while session.child.try_wait().unwrap().is_none() {
-        assert!(started.elapsed() < Duration::from_secs(8), "the deadline waits for a reader");
+        assert!(started.elapsed() < Duration::from_mins(1), "the deadline waits for a reader");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -249,12 +249,3 @@ impl Answer {
         problem["code"].as_str().unwrap().to_owned()
     }
 }
-
-/// Waits until something is true.
-pub(super) fn until(most: Duration, mut true_by_then: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !true_by_then() {
-        assert!(began.elapsed() < most, "not within {most:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}

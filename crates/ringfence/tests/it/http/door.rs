@@ -121,21 +121,21 @@ fn runs_end_with_their_token(ended: impl Fn(&World)) {
     let world = World::new();
     let ada = token(&world, "ada", &[]);
     let server = Server::new(&world);
-    let markers = [(); 3].map(|()| super::end::marker());
-    let asked = json!({"command": super::end::tree(&markers[0]), "background": true});
+    let markers = [(); 3].map(|()| crate::living::marker());
+    let asked = json!({"command": crate::living::tree(&markers[0]), "background": true});
     assert_eq!(server.client().token(&ada).post("/api/v1/runs", &asked).status, 202);
     let mut stateless = server.client().token(&ada);
-    let asked = json!({"command": super::end::tree(&markers[1])});
+    let asked = json!({"command": crate::living::tree(&markers[1])});
     super::mcp::begin_call(&mut stateless, "run_command", &asked);
     let mut remembered = server.client().token(&ada);
-    let asked = json!({"command": super::end::tree(&markers[2])});
+    let asked = json!({"command": crate::living::tree(&markers[2])});
     super::mcp::begin_remembered_call(&mut remembered, "run_command", &asked);
     for marker in &markers {
-        super::end::runs(marker);
+        crate::living::runs(marker);
     }
     ended(&world);
     for marker in &markers {
-        super::end::gone_within(marker, std::time::Duration::from_secs(3));
+        crate::living::gone(marker);
     }
 }
 

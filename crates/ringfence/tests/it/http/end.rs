@@ -1,42 +1,13 @@
 //! How runs and servers end: with their clients, by a signal, by being killed. Nothing is left.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::client::{Server, until};
+use super::client::Server;
+use crate::living::{eventually, gone, marker, promptly, runs, soon, there, tree};
 use crate::support::World;
-
-/// What a run is known by.
-pub(super) fn marker() -> String {
-    static N: AtomicUsize = AtomicUsize::new(0);
-    format!("1001.{:06}{}", std::process::id(), N.fetch_add(1, Ordering::Relaxed))
-}
-
-/// A command that goes on for long, as a tree of processes.
-pub(super) fn tree(marker: &str) -> String {
-    format!("(setsid sleep {marker} | sleep {marker}) & sleep {marker}")
-}
-
-/// Waits until it runs.
-pub(super) fn runs(marker: &str) {
-    until(Duration::from_secs(30), || n_processes(marker) == 3);
-}
-
-/// Makes sure that nothing is left of it.
-pub(super) fn gone_within(marker: &str, most: Duration) {
-    until(most, || n_processes(marker) == 0);
-}
-
-fn n_processes(marker: &str) -> usize {
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.starts_with("sleep ") && line.contains(marker))
-        .count()
-}
 
 #[test]
 fn a_client_that_leaves_ends_its_run() {
@@ -48,8 +19,8 @@ fn a_client_that_leaves_ends_its_run() {
     client.begin("POST", "/api/v1/runs", &[("Content-Type", "application/json")], asked.as_bytes());
     runs(&marker);
     drop(client);
-    gone_within(&marker, Duration::from_secs(1));
-    until(Duration::from_secs(5), || {
+    gone(&marker);
+    eventually("it is recorded", || {
         let killed = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]).json();
         killed["records"].as_array().unwrap().len() == 1
     });
@@ -61,22 +32,25 @@ fn a_server_that_drains_takes_no_new_work_and_answers_what_it_has() {
     let world = World::new();
     let mut server = Server::new(&world);
     let mut client = server.client();
-    let asked = json!({"command": "touch up; sleep 2; echo answered"}).to_string();
+    let asked =
+        json!({"command": "touch up; while [ ! -e go ]; do sleep 0.1; done; echo answered"})
+            .to_string();
     client.begin("POST", "/api/v1/runs", &[("Content-Type", "application/json")], asked.as_bytes());
-    until(Duration::from_secs(30), || world.work().join("up").exists());
+    there(&world.work().join("up"));
     let mut other = server.client();
     assert_eq!(other.get("/readyz").status, 200);
     server.signal(Signal::TERM);
-    until(Duration::from_secs(1), || server.get("/readyz").status == 503);
+    promptly("it drains", || server.get("/readyz").status == 503);
     assert_eq!(other.get("/readyz").code(), "draining");
     assert_eq!(other.get("/healthz").status, 200);
     let refused = server.run(&json!({"command": "true"}));
     assert_eq!((refused.status, refused.code().as_str()), (503, "draining"));
     assert!(refused.header("retry-after").is_some());
+    std::fs::write(world.work().join("go"), "").unwrap();
     let answer = client.answer();
     assert_eq!((answer.status, answer.json()["stdout"].as_str()), (200, Some("answered\n")));
     let (status, took, said) = server.end();
-    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+    assert!(status.success() && took < soon(), "{status} after {took:?}: {said}");
     assert!(!said.contains("cancelled"), "{said}");
 }
 
@@ -86,23 +60,28 @@ fn what_a_draining_server_waits_for_can_be_waited_for_and_ended() {
     let world = World::new();
     let mut server = Server::with(&world, &["--drain", "1m"]);
     let mut client = server.client();
-    let begun = call(&mut client, "run_command", &json!({"command": "sleep 7; echo waited"}));
+    let begun = call(
+        &mut client,
+        "run_command",
+        &json!({"command": "while [ ! -e go ]; do sleep 0.1; done; echo waited"}),
+    );
     assert_eq!(begun["structuredContent"]["status"], "running", "{begun}");
     let marker = marker();
     let asked = server.run(&json!({"command": tree(&marker), "background": true})).json();
     runs(&marker);
     server.signal(Signal::TERM);
-    until(Duration::from_secs(1), || server.get("/readyz").status == 503);
+    promptly("it drains", || server.get("/readyz").status == 503);
     let run = asked["run_id"].as_str().unwrap();
     assert_eq!(server.client().delete(&format!("/api/v1/runs/{run}")).status, 200);
-    gone_within(&marker, Duration::from_secs(1));
+    gone(&marker);
     let new = json!({"name": "run_command", "arguments": {"command": "true"}});
     assert_eq!(stateless(&mut server.client(), "tools/call", "run_command", &new).status, 503);
+    std::fs::write(world.work().join("go"), "").unwrap();
     let run = &begun["structuredContent"]["run_id"];
     let ended = call(&mut server.client(), "wait", &json!({"run_id": run}));
     assert_eq!(ended["structuredContent"]["stdout"], "waited\n", "{ended}");
     let (status, took, said) = server.end();
-    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
+    assert!(status.success() && took < soon(), "{status} after {took:?}: {said}");
 }
 
 #[test]
@@ -119,8 +98,8 @@ fn a_server_that_has_drained_long_enough_cancels_the_rest() {
         let (status, _, said) = server.end();
         let took = began.elapsed();
         assert!(status.success() && took > Duration::from_millis(500), "{status}: {said}");
-        assert!(took < Duration::from_secs(3), "{took:?}: {said}");
-        gone_within(&marker, Duration::from_millis(500));
+        assert!(took < Duration::from_millis(500) + soon(), "{took:?}: {said}");
+        gone(&marker);
         let killed = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]).json();
         assert_eq!(killed["records"].as_array().unwrap().len(), 1, "{killed}");
     }
@@ -136,8 +115,8 @@ fn a_run_over_mcp_ends_with_the_server() {
     runs(&marker);
     server.signal(Signal::TERM);
     let (status, took, said) = server.end();
-    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
-    gone_within(&marker, Duration::from_millis(500));
+    assert!(status.success() && took < soon(), "{status} after {took:?}: {said}");
+    gone(&marker);
 }
 
 #[test]
@@ -148,11 +127,11 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(server.run(&json!({"command": tree(&marker), "background": true})).status, 202);
     runs(&marker);
     server.signal(Signal::TERM);
-    until(Duration::from_secs(5), || server.get("/readyz").status == 503);
+    promptly("it drains", || server.get("/readyz").status == 503);
     server.signal(Signal::TERM);
     let (status, took, said) = server.end();
-    assert!(status.success() && took < Duration::from_secs(3), "{status} after {took:?}: {said}");
-    gone_within(&marker, Duration::from_millis(500));
+    assert!(status.success() && took < soon(), "{status} after {took:?}: {said}");
+    gone(&marker);
 }
 
 #[test]
@@ -164,7 +143,7 @@ fn an_idle_server_ends_at_once() {
     assert_eq!(kept.get("/healthz").status, 200);
     server.signal(Signal::TERM);
     let (status, took, said) = server.end();
-    assert!(status.success() && took < Duration::from_secs(2), "{status} after {took:?}: {said}");
+    assert!(status.success() && took < soon(), "{status} after {took:?}: {said}");
     drop(idle);
 }
 
@@ -176,5 +155,5 @@ fn a_server_that_is_killed_leaves_no_run() {
     assert_eq!(server.run(&json!({"command": tree(&marker), "background": true})).status, 202);
     runs(&marker);
     server.signal(Signal::KILL);
-    gone_within(&marker, Duration::from_secs(1));
+    gone(&marker);
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::client::{Client, Server, until};
+use super::client::{Client, Server};
+use crate::living::{eventually, soon, there};
 use crate::support::World;
 
 /// Runs programs for an honest client and returns the slowest of their times.
@@ -90,7 +91,7 @@ fn slow_heads_and_bodies_are_ended_while_others_are_served() {
         let began = Instant::now();
         let said = rest(stream);
         assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
-        assert!(began.elapsed() < Duration::from_secs(5), "a slow head was kept");
+        assert!(began.elapsed() < soon(), "a slow head was kept");
     }
 }
 
@@ -107,7 +108,7 @@ fn idle_connections_keep_nobody_out() {
     let each = server.resident_bytes().saturating_sub(before) / 500;
     assert!(each < 6 << 10, "{each} bytes a connection");
     let slowest = honest(&mut client, 50);
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(slowest < soon(), "{slowest:?}");
     honest(&mut server.client(), 1);
     let grown = server.resident_bytes().saturating_sub(before);
     assert!(grown < 24 << 20, "{grown} bytes");
@@ -116,7 +117,7 @@ fn idle_connections_keep_nobody_out() {
     for mut stream in idle {
         assert_eq!(rest(&mut stream), "");
     }
-    assert!(began.elapsed() < Duration::from_secs(25));
+    assert!(began.elapsed() < Duration::from_mins(1));
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn more_connections_than_there_is_room_for_push_out_the_idle() {
     let mut busy = server.client();
     let asked = json!({"command": "touch up; sleep 2; echo answered"}).to_string();
     busy.begin("POST", "/api/v1/runs", &[("Content-Type", "application/json")], asked.as_bytes());
-    until(Duration::from_secs(30), || world.work().join("up").exists());
+    there(&world.work().join("up"));
     let crowd: Vec<TcpStream> = (0..200).map(|_| server.connect()).collect();
     honest(&mut server.client(), 1);
     assert_eq!(busy.answer().json()["stdout"], "answered\n");
@@ -145,7 +146,7 @@ fn half_a_head_keeps_nobody_out() {
     for _ in 0..8 {
         let began = Instant::now();
         assert_eq!(server.get("/healthz").status, 200);
-        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert!(began.elapsed() < soon(), "{:?}", began.elapsed());
     }
 }
 
@@ -160,7 +161,7 @@ fn the_last_place_is_not_taken_from_who_has_just_come() {
         let json = [("Content-Type", "application/json")];
         client.begin("POST", "/api/v1/runs", &json, asked.to_string().as_bytes());
     }
-    until(Duration::from_secs(30), || (0..7).all(|n| world.work().join(format!("up{n}")).exists()));
+    eventually("all of them run", || (0..7).all(|n| world.work().join(format!("up{n}")).exists()));
     for n in 0..6 {
         let mut newcomer = server.client();
         // As long as a request takes from afar.
@@ -201,7 +202,7 @@ fn somebody_who_never_reads_is_left() {
             .count()
     };
     let with_them = socket(&server);
-    until(Duration::from_secs(50), || socket(&server) + 8 <= with_them);
+    eventually("they are let go", || socket(&server) + 8 <= with_them);
 }
 
 #[test]

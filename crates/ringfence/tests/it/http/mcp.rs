@@ -1,7 +1,5 @@
 //! MCP at `/mcp`: clients of the stateless protocol and those that shake hands.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::client::{Answer, Client, Headers, Server};
@@ -137,15 +135,15 @@ fn a_client_that_shook_hands_cancels_with_a_notification() {
     let version = "2025-11-25";
     let (mut client, mut waiting) = (server.client(), server.client());
     let id = shake_hands(&mut client, version);
-    let marker = super::end::marker();
+    let marker = crate::living::marker();
     let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
-        "params": {"name": "run_command", "arguments": {"command": super::end::tree(&marker)}}});
+        "params": {"name": "run_command", "arguments": {"command": crate::living::tree(&marker)}}});
     begin_known(&mut waiting, &id, "POST", version, &asked);
-    super::end::runs(&marker);
+    crate::living::runs(&marker);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": {"requestId": 7, "reason": "enough"}});
     assert_eq!(known(&mut client, &id, "POST", version, &cancel).status, 202);
-    super::end::gone_within(&marker, Duration::from_secs(1));
+    crate::living::gone(&marker);
 }
 
 #[test]
@@ -224,12 +222,12 @@ fn what_would_take_much_memory_is_refused() {
 fn a_closed_stream_ends_its_run() {
     let world = World::new();
     let server = Server::new(&world);
-    let marker = super::end::marker();
+    let marker = crate::living::marker();
     let mut client = server.client();
-    begin_call(&mut client, "run_command", &json!({"command": super::end::tree(&marker)}));
-    super::end::runs(&marker);
+    begin_call(&mut client, "run_command", &json!({"command": crate::living::tree(&marker)}));
+    crate::living::runs(&marker);
     drop(client);
-    super::end::gone_within(&marker, Duration::from_secs(1));
+    crate::living::gone(&marker);
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn a_run_in_the_background_can_be_asked_for_and_cancelled() {
     assert_eq!(begun.status, 202, "{}", begun.text());
     let place = begun.header("location").unwrap().to_owned();
     assert_eq!(begun.json()["status"], "running");
-    super::client::until(std::time::Duration::from_secs(20), || {
+    crate::living::eventually("what it wrote is shown", || {
         client.get(&place).json()["stdout"] == "here\n"
     });
     assert_eq!(client.get(&place).json()["status"], "running");
@@ -255,9 +255,7 @@ fn a_run_in_the_background_can_be_asked_for_and_cancelled() {
 
     let begun = client.post("/api/v1/runs", &json!({"code": "print('done')", "background": true}));
     let place = begun.header("location").unwrap().to_owned();
-    super::client::until(std::time::Duration::from_secs(20), || {
-        client.get(&place).json()["status"] != "running"
-    });
+    crate::living::eventually("it ends", || client.get(&place).json()["status"] != "running");
     assert_eq!(client.get(&place).json()["stdout"], "done\n");
 }
 

@@ -1,11 +1,12 @@
 //! The wire: what is no message does no harm, what a guest writes is no message, and the end is the end.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 
 use super::client::Client;
-use super::long::{gone_within, running, up};
+use super::long::running;
+use crate::living::{gone, soon, there};
 use crate::support::World;
 
 #[test]
@@ -97,7 +98,7 @@ fn a_client_may_look_first_and_change_its_mind() {
     let command = json!({"command": "touch up; sleep 60"});
     let call = json!({"name": "run_command", "arguments": command, "_meta": about});
     let id = client.begin("tools/call", &call);
-    up(&world);
+    there(&world.work().join("up"));
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     let listed = client.request("tools/list", &json!({"_meta": about}));
     assert!(listed["result"].is_object(), "{listed}");
@@ -119,7 +120,7 @@ fn an_id_belongs_to_one_request_at_a_time() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
     let id = client.begin_call("run_command", &json!({"command": "touch up; sleep 1"}));
-    up(&world);
+    there(&world.work().join("up"));
     client.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
     let refused = client.message();
     assert_eq!(refused["error"]["code"], -32600, "{refused}");
@@ -149,13 +150,13 @@ fn what_a_guest_writes_is_never_a_message() {
 fn the_end_of_input_ends_everything_within_a_second() {
     let world = World::new();
     let (status, took) = Client::silent(&world, &[]).leave();
-    assert!(status.success() && took < Duration::from_secs(1), "{status} after {took:?}");
+    assert!(status.success() && took < soon(), "{status} after {took:?}");
 
     let mut client = Client::new(&world, &[]);
     let marker = running(&mut client);
     let (status, took) = client.leave();
-    assert!(status.success() && took < Duration::from_secs(1), "{status} after {took:?}");
-    gone_within(&marker, Duration::from_millis(300));
+    assert!(status.success() && took < soon(), "{status} after {took:?}");
+    gone(&marker);
 }
 
 #[test]
@@ -178,8 +179,8 @@ fn a_signal_ends_everything_within_a_second() {
         rustix::process::kill_process(client.pid(), signal).unwrap();
         let (status, took) = client.end();
         assert_eq!(status.code(), Some(code));
-        assert!(took < Duration::from_secs(1), "{took:?}");
-        gone_within(&marker, Duration::from_millis(300));
+        assert!(took < soon(), "{took:?}");
+        gone(&marker);
     }
 }
 
@@ -189,7 +190,7 @@ fn a_server_that_is_killed_leaves_no_run() {
     let mut client = Client::new(&world, &[]);
     let marker = running(&mut client);
     rustix::process::kill_process(client.pid(), rustix::process::Signal::KILL).unwrap();
-    gone_within(&marker, Duration::from_secs(1));
+    gone(&marker);
 }
 
 /// A server that nobody has spoken with.
@@ -208,7 +209,7 @@ fn a_client_that_stops_listening_is_left() {
         .unwrap();
     let began = Instant::now();
     server.wait().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < soon());
     drop(stdin);
 }
 

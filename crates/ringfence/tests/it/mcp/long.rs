@@ -1,11 +1,11 @@
 //! Work that outlasts a call, and work that is called off.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::client::Client;
+use crate::living::{eventually, gone, marker, runs, tree};
 use crate::support::World;
 
 #[test]
@@ -13,13 +13,17 @@ fn a_long_run_yields_and_can_be_waited_for() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
     let began = Instant::now();
-    let called = client.call("run_command", &json!({"command": "sleep 6; echo done"}));
+    let called = client.call(
+        "run_command",
+        &json!({"command": "while [ ! -e go ]; do sleep 0.1; done; echo done"}),
+    );
     assert_eq!(called.status(), "running", "{}", called.text);
     assert!(began.elapsed() > Duration::from_secs(4), "{:?}", began.elapsed());
     let run_id = called.data["run_id"].as_str().unwrap().to_owned();
     assert!(called.text.contains(&run_id), "{}", called.text);
     // The server does other things meanwhile.
     assert_eq!(client.call("run_command", &json!({"command": "echo here"})).text, "here\n");
+    std::fs::write(world.work().join("go"), "").unwrap();
     let ended = client.call("wait", &json!({"run_id": run_id}));
     assert_eq!((ended.status(), ended.text.as_str()), ("ok", "done\n"));
     assert_eq!(ended.data["run_id"], run_id.as_str());
@@ -44,7 +48,7 @@ fn who_asks_for_progress_hears_of_it() {
         .filter(|n| n["method"] == "notifications/progress" && n["params"]["progressToken"] == "p")
         .map(|n| n["params"]["progress"].as_f64().unwrap())
         .collect();
-    assert_eq!(told.len(), 2, "{:?}", client.notifications);
+    assert!(told.len() >= 2, "{:?}", client.notifications);
     assert!(told[0] >= 1.0 && told[1] > told[0], "{told:?}");
 }
 
@@ -54,12 +58,12 @@ fn a_run_that_goes_on_shows_what_it_has_written() {
     let mut client = Client::new(&world, &[]);
     let session = client.call("session", &json!({"action": "create"}));
     let session = session.data["session_id"].as_str().unwrap().to_owned();
-    let code = "import time, ringfence\nprint('first')\nringfence.progress(3, 10, 'loading')\ntime.sleep(6.5)\n\
+    let code = "import time, ringfence\nprint('first')\nringfence.progress(3, 10, 'loading')\ntime.sleep(9)\n\
                 print('last')\nringfence.progress(10)";
     for arguments in [
         json!({"code": code}),
         json!({"code": code, "session": session}),
-        json!({"command": "echo first; sleep 6.5; echo last"}),
+        json!({"command": "echo first; sleep 9; echo last"}),
     ] {
         let name = if arguments["command"].is_null() { "execute_code" } else { "run_command" };
         let meta = json!({"progressToken": "p"});
@@ -88,7 +92,7 @@ fn a_call_that_is_cancelled_ends_its_run_within_a_second() {
     let marker = running(&mut client);
     let id = client.last_id();
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
-    gone_within(&marker, Duration::from_secs(1));
+    gone(&marker);
     // `request` refuses any other answer, so none came for the cancelled call.
     assert!(client.request("ping", &json!({}))["result"].is_object());
     recorded_as_killed(&world);
@@ -108,7 +112,7 @@ fn a_wait_that_is_cancelled_ends_its_run_within_a_second() {
     let run_id = client.answer(id)["result"]["structuredContent"]["run_id"].clone();
     let wait = client.begin_call("wait", &json!({"run_id": run_id}));
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": wait}}));
-    gone_within(&marker, Duration::from_secs(1));
+    gone(&marker);
     let called = client.call("wait", &json!({"run_id": run_id}));
     assert_eq!(called.data["error"]["code"], "run_unknown", "{}", called.text);
     recorded_as_killed(&world);
@@ -164,50 +168,15 @@ fn pictures_are_shown_small_and_what_only_looks_like_one_is_not() {
 
 /// Starts a command that would go on for long, waits until it runs, and returns what it is known by.
 pub(super) fn running(client: &mut Client) -> String {
-    let marker = format!("1000.{:06}{}", std::process::id(), fresh());
-    // `setsid` and the pipe: a tree, not a process.
-    let command = format!("(setsid sleep {marker} | sleep {marker}) & sleep {marker}");
-    client.begin_call("run_command", &json!({"command": command}));
-    until(Duration::from_secs(30), || processes(&marker).len() == 3);
+    let marker = marker();
+    client.begin_call("run_command", &json!({"command": tree(&marker)}));
+    runs(&marker);
     marker
 }
 
-fn fresh() -> usize {
-    static N: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    N.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
-}
-
-/// Waits until a command has made the file `up`.
-pub(super) fn up(world: &World) {
-    let file = world.work().join("up");
-    until(Duration::from_secs(30), || Path::new(&file).exists());
-}
-
-/// Makes sure that nothing is left of a run.
-pub(super) fn gone_within(marker: &str, most: Duration) {
-    until(most, || processes(marker).is_empty());
-}
-
 fn recorded_as_killed(world: &World) {
-    until(Duration::from_secs(5), || {
+    eventually("it is recorded", || {
         let ran = world.ringfence(&["audit", "ls", "--json", "--status", "killed"]);
         ran.json()["records"].as_array().unwrap().len() == 1
     });
-}
-
-fn until(most: Duration, mut true_by_then: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !true_by_then() {
-        assert!(began.elapsed() < most, "not within {most:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Processes of this host whose command line holds a marker.
-fn processes(marker: &str) -> Vec<String> {
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.starts_with("sleep ") && line.contains(marker))
-        .collect()
 }
