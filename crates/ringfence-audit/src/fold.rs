@@ -53,7 +53,7 @@ impl Store {
         self.shorten_log()?;
         self.intake.set_len(0).map_err(|e| fault::from_io(&path, "ftruncate", &e))?;
         let mark = Mark { intake_bytes: 0, ..tail.mark };
-        self.write_head(&Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))
+        self.write_head(Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))
     }
 
     /// Where the rows in the database end, and in which epoch.

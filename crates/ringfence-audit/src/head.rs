@@ -73,14 +73,12 @@ impl Head {
 
     /// Reads the file; `None` when it is empty or not a head.
     pub(crate) fn read(file: &File) -> Option<Self> {
-        let mut bytes = [0u8; BYTES];
-        let n = file.read_at(&mut bytes, 0).ok()?;
-        serde_json::from_slice(bytes[..n].trim_ascii_end()).ok()
+        Self::parse(&content(file)?)
     }
 
-    /// Overwrites the file in one write.
-    pub(crate) fn write(&self, file: &File) -> std::io::Result<()> {
-        file.write_all_at(&self.to_bytes(), 0)
+    /// The head in a file's content.
+    pub(crate) fn parse(content: &[u8]) -> Option<Self> {
+        serde_json::from_slice(content.trim_ascii_end()).ok()
     }
 
     /// The file's content.
@@ -108,6 +106,14 @@ impl Head {
         mac.update(self.boot.as_bytes());
         mac
     }
+}
+
+/// What is in the file.
+pub(crate) fn content(file: &File) -> Option<Vec<u8>> {
+    let mut bytes = vec![0u8; BYTES];
+    let n = file.read_at(&mut bytes, 0).ok()?;
+    bytes.truncate(n);
+    Some(bytes)
 }
 
 /// The id of this boot, empty when the host does not tell.

@@ -78,6 +78,8 @@ pub(crate) struct Store {
     /// Opened when it is first needed.
     pub(crate) db: Option<Connection>,
     secret: Option<Secret>,
+    /// The head that was written last, as it is in the file: while it is there nobody else has written.
+    pub(crate) own_head: Option<(Vec<u8>, Head)>,
     rules: Rules,
     /// The intake is folded when it is longer than this.
     fold_at_bytes: u64,
@@ -108,7 +110,8 @@ impl Store {
             return Err(fault::corrupt(home.path(), "the database is gone"));
         }
         let (boot, fold_at_bytes) = (boot_id(), INTAKE_BYTES);
-        Ok(Self { home, lock, intake, head, boot, db: None, secret: None, rules, fold_at_bytes })
+        let (db, secret, own_head) = (None, None, None);
+        Ok(Self { home, lock, intake, head, boot, db, secret, own_head, rules, fold_at_bytes })
     }
 
     /// Appends rows. They are in the ledger when this returns, or none of them is.
@@ -191,7 +194,7 @@ impl Store {
         let durable = self.rules.durability == Durability::PowerLoss;
         let key = *self.secret_of(batch.epoch)?.mac_key();
         let before = Head::new(tail.mark, tail.folded, batch.epoch, &boot, &key);
-        self.write_head(&before.on_the_way(to, &key))?;
+        self.write_head(before.on_the_way(to, &key))?;
         let written = self
             .intake
             .write_all_at(&batch.text, tail.mark.intake_bytes)
@@ -203,12 +206,16 @@ impl Store {
             return Err(fault::from_io(&path, "write", &error));
         }
         // The rows are in. Should this write fail, the head still names them as where the chain was going.
-        let _ = self.write_head(&Head::new(to, tail.folded, batch.epoch, &boot, &key));
+        let _ = self.write_head(Head::new(to, tail.folded, batch.epoch, &boot, &key));
         Ok(())
     }
 
-    pub(crate) fn write_head(&self, head: &Head) -> Result<(), Problem> {
-        head.write(&self.head).map_err(|e| fault::from_io(&self.home.join(HEAD), "write", &e))
+    /// Overwrites the head in one write.
+    pub(crate) fn write_head(&mut self, head: Head) -> Result<(), Problem> {
+        let bytes = head.to_bytes();
+        let written = self.head.write_all_at(&bytes, 0);
+        self.own_head = written.is_ok().then_some((bytes, head));
+        written.map_err(|e| fault::from_io(&self.home.join(HEAD), "write", &e))
     }
 
     /// The key of the epoch, from memory or from its file.

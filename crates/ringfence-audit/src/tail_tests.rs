@@ -28,7 +28,7 @@ fn put_head(ledger: &Ledger, at: Mark, going_to: Option<Mark>, folded: i64) {
     if let Some(to) = going_to {
         head = head.on_the_way(to, &key);
     }
-    store.write_head(&head).unwrap();
+    store.write_head(head).unwrap();
 }
 
 fn assert_next_is(ledger: &Ledger, seq: i64) {
@@ -54,7 +54,7 @@ fn the_same_and_then_dead_in_a_fold_before_its_head() {
     ledger.store().tail().unwrap();
     let head = Head::read(&ledger.store().head).unwrap();
     ledger.tidy().unwrap();
-    ledger.store().write_head(&head).unwrap();
+    ledger.store().write_head(head).unwrap();
     assert_next_is(&ledger, 3);
 }
 

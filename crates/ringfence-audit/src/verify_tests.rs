@@ -56,5 +56,5 @@ fn rewrite(ledger: &Ledger, from: i64) {
     let mark = Mark { place, intake_bytes: text.len() as u64 };
     let key = *store.secret_of(last.epoch).unwrap().mac_key();
     let head = Head::new(mark, 0, last.epoch, &boot_id(), &key);
-    store.write_head(&head).unwrap();
+    store.write_head(head).unwrap();
 }

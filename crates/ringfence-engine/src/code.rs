@@ -367,7 +367,7 @@ impl CodeFence {
         };
         let verdict = self.ground.screen(&job.code);
         let (mut outcome, files) = if verdict.safe {
-            self.run_screened(run_id, pool, job, None)
+            self.run_screened(run_id, pool, job, None, None)
         } else {
             (self.blocked(run_id, &verdict), None)
         };
@@ -375,15 +375,16 @@ impl CodeFence {
         (outcome, files)
     }
 
-    /// Runs one program that was screened, until `cancel` has something to read or is closed.
+    /// Runs one program that was screened, once `permit` says so, until `cancel` has something to read or is closed.
     pub fn run_screened(
         &self,
         run_id: RunId,
         pool: &Pool,
         job: &Job,
         cancel: Option<BorrowedFd<'_>>,
+        permit: Option<Permit<'_>>,
     ) -> (Outcome, Option<Artifacts>) {
-        match pool.run(job, cancel) {
+        match pool.run_permitted(job, cancel, permit) {
             Ok((finished, _)) if finished.ended == Ended::Refused => {
                 let problem = not_given(&finished.refused.unwrap_or_default());
                 (Outcome::not_started(run_id, Status::Error, &problem), None)

@@ -12,7 +12,7 @@ use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
 
 use crate::admission::{Admission, Permit, Rejection, Verdict};
 use crate::builder::Builder;
-use crate::cancel::{self, Cancel};
+use crate::cancel;
 use crate::files::{
     Contents, Deleted, Depth, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict, Parents,
     Workspace, WriteOptions, Written,
@@ -21,7 +21,7 @@ use crate::ids::fresh_id;
 use crate::intercept::{self, About};
 use crate::metrics::Now;
 use crate::record::{self, Recorder};
-use crate::road::Inner;
+use crate::road::{Inner, On};
 use crate::sessions::{SessionInfo, SessionState, Swept};
 use crate::so_far::SoFar;
 use crate::watch::Seen;
@@ -105,15 +105,9 @@ impl Engine {
             let code = call.code.as_bytes();
             About::Code(ringfence_screen::screen(code, rules.preset, &rules.extra_imports))
         };
-        self.on_thread(
-            "execute_code",
-            begun,
-            call,
-            look,
-            move |inner, run_id, call, about, cancel| {
-                inner.code(&client, run_id, call, about, cancel)
-            },
-        )
+        self.on_thread("execute_code", begun, call, look, move |inner, call, about, on| {
+            inner.code(&client, call, about, on)
+        })
         .await
     }
 
@@ -136,8 +130,8 @@ impl Engine {
         let look = |_: &Inner, call: &CommandCall| {
             About::Command(call.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect())
         };
-        self.on_thread("run_command", begun, call, look, move |inner, run_id, call, _, cancel| {
-            let outcome = inner.command(&client, run_id, call, cancel)?;
+        self.on_thread("run_command", begun, call, look, move |inner, call, _, on| {
+            let outcome = inner.command(&client, call, on)?;
             Ok(Ran { outcome, files: None })
         })
         .await
@@ -429,7 +423,7 @@ impl Engine {
         begun: Begun,
         call: C,
         look: impl FnOnce(&Inner, &C) -> About + Send + 'static,
-        work: impl FnOnce(&Inner, RunId, &C, &About, &Cancel) -> Result<Ran, Problem> + Send + 'static,
+        work: impl FnOnce(&Inner, &C, &About, On<'_>) -> Result<Ran, Problem> + Send + 'static,
     ) -> Ran {
         let Begun { run_id, entry, mut permit } = begun;
         let inner = Arc::clone(&self.inner);
@@ -446,16 +440,10 @@ impl Engine {
                 entry = entry.verdict(&judged.words);
             }
             let seen = intercept::seen(tool, &entry, &judged);
-            let begun = match inner.recorder.begin(entry) {
-                Ok(begun) => begun,
-                Err(problem) => {
-                    permit.judge(Verdict::OurFault);
-                    return Ran { outcome: *failed(run_id, &problem), files: None };
-                }
-            };
+            let begun = inner.recorder.prepare(entry);
             let ran = match judged.refusal {
                 Some(problem) => Err(problem),
-                None => work(&inner, run_id, &call, &about, &cancel),
+                None => work(&inner, &call, &about, On { run_id, record: &begun, cancel: &cancel }),
             };
             let mut ran = ran
                 .unwrap_or_else(|problem| Ran { outcome: *failed(run_id, &problem), files: None });

@@ -2,6 +2,7 @@
 //! If the beginning cannot be written, nothing runs.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::path::Path;
 use std::time::Instant;
 
@@ -38,8 +39,17 @@ impl Recorder {
 
     /// Writes that a call begins.
     pub fn begin(&self, entry: Entry) -> Result<Begun<'_>, Problem> {
-        self.note(&entry)?;
-        Ok(Begun { recorder: self, entry, began: Instant::now(), open: true })
+        let begun = self.prepare(entry);
+        match begun.begin() {
+            Ok(()) => Ok(begun),
+            Err(problem) => Err(begun.give_up(problem)),
+        }
+    }
+
+    /// A call whose beginning is written when [`Begun::begin`] is called, which must be before it begins.
+    pub(crate) fn prepare(&self, entry: Entry) -> Begun<'_> {
+        let began = Instant::now();
+        Begun { recorder: self, entry, began, written: Cell::new(false), open: true }
     }
 
     /// Writes how a run ended that began with this entry.
@@ -105,14 +115,35 @@ pub struct Begun<'a> {
     recorder: &'a Recorder,
     entry: Entry,
     began: Instant,
+    /// That it begins is written.
+    written: Cell<bool>,
     open: bool,
 }
 
 impl Begun<'_> {
+    /// Writes that it begins. A second time it is written already.
+    pub(crate) fn begin(&self) -> Result<(), Problem> {
+        if !self.written.get() {
+            self.recorder.note(&self.entry)?;
+            self.written.set(true);
+        }
+        Ok(())
+    }
+
+    /// It never began, and cannot be written down.
+    fn give_up(mut self, problem: Problem) -> Problem {
+        self.open = false;
+        problem
+    }
+
     /// Writes how a run ended. An end that cannot be written is told in the answer: it ran, and it is our failure.
     pub fn end(mut self, outcome: &mut Outcome) {
         self.open = false;
-        self.recorder.end(&self.entry, outcome);
+        // What was turned away before it began is written as a whole.
+        match self.begin() {
+            Ok(()) => self.recorder.end(&self.entry, outcome),
+            Err(problem) => not_written(outcome, &problem),
+        }
     }
 
     /// Adds to what will be written at the end.
@@ -133,7 +164,7 @@ impl Begun<'_> {
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        if self.open {
+        if self.open && self.begin().is_ok() {
             let mut end = self.entry.ended_with(RunStatus::Killed, self.wall_ms());
             end.details.code = Some("cancelled".to_owned());
             // There is nobody left to tell; a start without an end is shown as interrupted.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_audit::Entry;
-use ringfence_jail::Launcher;
+use ringfence_jail::{Launcher, Permit};
 use ringfence_python::{Job, Pool};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{CommandPreset, Outcome, Policy, Problem, RunId, Span, Status};
@@ -20,7 +20,7 @@ use crate::engine::{CodeCall, CommandCall, Ran};
 use crate::intercept::{About, Interceptor};
 use crate::metrics::Metrics;
 use crate::place::Place;
-use crate::record::Recorder;
+use crate::record::{Begun, Recorder};
 use crate::sessions::{Live, Quota, Session, Sessions, unknown};
 use crate::so_far::SoFar;
 use crate::text::info;
@@ -61,15 +61,24 @@ pub(crate) struct Warm {
     pub(crate) fence: CodeFence,
 }
 
+/// What a run is known by, where it is written down, and who may end it.
+#[derive(Clone, Copy)]
+pub(crate) struct On<'a> {
+    pub(crate) run_id: RunId,
+    /// Whoever starts anything has its beginning written first.
+    pub(crate) record: &'a Begun<'a>,
+    pub(crate) cancel: &'a Cancel,
+}
+
 impl Inner {
     pub(crate) fn code(
         &self,
         client: &str,
-        run_id: RunId,
         call: &CodeCall,
         about: &About,
-        cancel: &Cancel,
+        on: On<'_>,
     ) -> Result<Ran, Problem> {
+        let run_id = on.run_id;
         let policy = &self.code;
         let About::Code(verdict) = about else {
             return Err(Problem::internal("unscreened", "the program was not screened"));
@@ -90,7 +99,8 @@ impl Inner {
                 return Err(Problem::usage("files_with_session", "a session has files of its own"));
             }
             let mut outcome = if verdict.safe {
-                self.cell(&session, &mut job, call.so_far.as_ref(), cancel)?
+                on.record.begin()?;
+                self.cell(&session, &mut job, call.so_far.as_ref(), on.cancel)?
             } else {
                 self.warm()?.fence.blocked(run_id, verdict)
             };
@@ -104,8 +114,14 @@ impl Inner {
         job.so_far = self.looked_at(call.so_far.as_ref(), self.warm()?.fence.ground());
         let (outcome, files) = self.retried(|| {
             let warm = self.warm()?;
-            let cancel = Some(cancel.as_fd());
-            Ok(warm.fence.run_screened(run_id, &warm.pool, &job, cancel))
+            // A worker makes the program ready while its beginning is written down.
+            let unwritten = std::cell::Cell::new(None);
+            let begin = || on.record.begin().inspect_err(|e| unwritten.set(Some(e.clone())));
+            let cancel = Some(on.cancel.as_fd());
+            let done =
+                warm.fence.run_screened(run_id, &warm.pool, &job, cancel, Some(Permit(&begin)));
+            // Not the workers' fault, and no better with others.
+            unwritten.take().map_or(Ok(done), Err)
         })?;
         Ok(Ran { outcome, files })
     }
@@ -163,10 +179,10 @@ impl Inner {
     pub(crate) fn command(
         &self,
         client: &str,
-        run_id: RunId,
         call: &CommandCall,
-        cancel: &Cancel,
+        on: On<'_>,
     ) -> Result<Outcome, Problem> {
+        on.record.begin()?;
         if call.argv.is_empty() {
             return Err(Problem::usage("no_command", "there is no command to run"));
         }
@@ -188,10 +204,10 @@ impl Inner {
         let so_far = call.so_far.as_ref();
         let so_far = so_far.map(|so_far| so_far.begin(Scrub::default(), self.redact_output));
         let (plan, finished) =
-            fence.run_by(&self.launcher, &call.stdin, cancel.as_fd(), so_far.as_ref())?;
+            fence.run_by(&self.launcher, &call.stdin, on.cancel.as_fd(), so_far.as_ref())?;
         let cancelled = finished.stopped == Some(ringfence_jail::StopReason::Caller(9));
         // Commands see the host's own paths, so there is none to hide.
-        let mut outcome = command::outcome(run_id, &plan, finished, &Scrub::default());
+        let mut outcome = command::outcome(on.run_id, &plan, finished, &Scrub::default());
         if cancelled {
             outcome.status = Status::Killed;
             outcome.error = Some(info("cancelled", "the run was cancelled", None));

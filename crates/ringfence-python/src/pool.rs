@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use ringfence_jail::Permit;
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Problem, Start};
 use ringfence_sys::CallError;
@@ -124,10 +125,19 @@ impl Pool {
         job: &Job,
         cancel: Option<BorrowedFd<'_>>,
     ) -> Result<(Finished, Start), Problem> {
+        self.run_permitted(job, cancel, None)
+    }
+
+    /// The same for a program that begins when `permit` has said so: the worker makes it ready meanwhile.
+    pub fn run_permitted(
+        &self,
+        job: &Job,
+        cancel: Option<BorrowedFd<'_>>,
+        permit: Option<Permit<'_>>,
+    ) -> Result<(Finished, Start), Problem> {
         let (worker, start) = self.take()?;
-        let mut finished = worker
-            .run(job, self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes), cancel)
-            .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
+        let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
+        let mut finished = worker.run(job, memory, cancel, permit)?;
         self.shared.lock().remains.extend(finished.mounts.take());
         self.shared.wanted.notify_one();
         if let Ended::Silently(exit) = &mut finished.ended {

@@ -4,7 +4,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 pub use ringfence_jail::Output;
-use ringfence_jail::SoFar;
+use ringfence_jail::{Permit, SoFar};
+use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -203,16 +204,21 @@ impl Worker {
         job: &Job,
         memory_bytes_max: Option<u64>,
         cancel: Option<BorrowedFd<'_>>,
-    ) -> Result<Finished, CallError> {
+        permit: Option<Permit<'_>>,
+    ) -> Result<Finished, Problem> {
         let began = Instant::now();
         let deadline = job.timeout.map(|timeout| began + timeout);
         let mut run = Run::new(began, &job.stdin, job);
         // A worker that died a moment ago cannot be told; its death is seen below.
-        if let Err(error) = self.ends.give(job, Fate::Single)
+        let fate = if permit.is_some() { Fate::OncePermitted } else { Fate::Single };
+        if let Err(error) = self.ends.give(job, fate)
             && error.errno == Errno::MSGSIZE
         {
             self.ends.kill();
             run.refused = Some(error.to_string());
+        } else if let Some(permit) = permit {
+            (permit.0)()?;
+            let _ = channel::send(&self.ends.channel, b'B', &[], &[]);
         }
         if run.unread.is_empty() {
             self.ends.stdin = None;
@@ -223,7 +229,10 @@ impl Worker {
         loop {
             let until = run_until(deadline, &run).filter(|_| killed.is_none());
             let until = Some(until.map_or(memory.look_at, |until| until.min(memory.look_at)));
-            let heard = self.ends.step(&mut run, until, cancel.filter(|_| killed.is_none()))?;
+            let heard = self
+                .ends
+                .step(&mut run, until, cancel.filter(|_| killed.is_none()))
+                .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
             if heard.dead {
                 break;
             }
@@ -256,7 +265,7 @@ impl Worker {
         };
         let workspace = self.workspace.take();
         let workspace =
-            workspace.ok_or_else(|| CallError::new("a worker without a workspace", Errno::BADF))?;
+            workspace.ok_or_else(|| Problem::internal("worker", "a worker without a workspace"))?;
         Ok(Finished {
             ended,
             refused: run.refused.take(),
@@ -293,6 +302,8 @@ fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
 pub(crate) enum Fate {
     /// It ends.
     Single,
+    /// It begins when it is told to, and ends.
+    OncePermitted,
     /// It waits for the next.
     Kept,
 }
@@ -342,7 +353,11 @@ pub(crate) fn parts(job: &Job, fate: Fate) -> impl Iterator<Item = Part<'_>> {
 fn how(job: &Job, fate: Fate) -> Vec<u8> {
     let mut how = Vec::new();
     how.extend(job.value.then_some(b'v'));
-    how.extend((fate == Fate::Kept).then_some(b'k'));
+    match fate {
+        Fate::Single => {}
+        Fate::OncePermitted => how.push(b'w'),
+        Fate::Kept => how.push(b'k'),
+    }
     let n_arguments = job.argv.len().to_string();
     let fields = [job.name.as_deref().unwrap_or_default(), &n_arguments];
     for field in [""].into_iter().chain(fields).chain(job.argv.iter().map(String::as_str)) {

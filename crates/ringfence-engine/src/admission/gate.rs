@@ -16,6 +16,9 @@ const CLIENTS_MAX: usize = 10_000;
 /// A guess at how long a run takes, for the first answer to "when again?".
 const RUN_MS_GUESS: u64 = 250;
 
+/// Runs at once of a client of which nothing good is known.
+const CAREFUL: usize = 2;
+
 /// The gate.
 #[derive(Clone, Debug)]
 pub struct Admission {
@@ -237,7 +240,7 @@ impl Shared {
             return true;
         };
         let careful = self.settings.breakers && client.breaker.is_suspicious();
-        client.n_running < if careful { 1 } else { max }
+        client.n_running < if careful { max.min(CAREFUL) } else { max }
     }
 
     /// A full queue takes one more whose turn is before somebody's: the one whose turn is last goes.

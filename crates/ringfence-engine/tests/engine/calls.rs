@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_audit::Expectations;
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::{CodeCall, CommandCall};
 use ringfence_jail::Launcher;
-use ringfence_spec::{AuditState, CodePreset, Ran, Status};
+use ringfence_spec::{AuditState, CodePreset, Ran, Start, Status};
 
 use crate::world::{World, on_runtime, policy};
 
@@ -117,21 +118,57 @@ pub(crate) fn two_engines_of_one_process_end_each_for_itself(_: &World) {
     drop(second);
 }
 
-pub(crate) fn without_a_ledger_nothing_runs(world: &World) {
+/// How far files of this process may grow: past it the disk is full.
+fn room(bytes: Option<u64>) {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+}
+
+pub(crate) fn while_the_ledger_is_full_nothing_runs(world: &World) {
+    // SIGXFSZ: writes past the limit then fail instead of killing.
+    ringfence_sys::ignore(25);
     let engine = world.engine();
+    let work = |name: &str| world.work().join(name);
+    let intake = || std::fs::metadata(world.ledger().join("ledger.intake")).unwrap().len();
     on_runtime(async {
         assert_eq!(engine.execute("ann", code("1")).await.outcome.status, Status::Ok);
-        // The ledger goes away under the engine: no file of it can be written any more.
-        std::fs::remove_dir_all(world.ledger()).unwrap();
-        std::fs::write(world.ledger(), "not a directory").unwrap();
-        let call = shell("touch ran");
-        let outcome = engine.command("ann", call).await.outcome;
-        if outcome.status == Status::Ok {
-            // Files that are open stay writable after they are removed; then the row is written, and lost with them.
-            return;
+        // Room for half a row.
+        let before = intake();
+        room(Some(before + 100));
+        for _ in 0..3 {
+            let command = engine.command("ann", shell("touch ran")).await.outcome;
+            let program = engine.execute("ann", code("print(1)")).await.outcome;
+            for outcome in [command, program] {
+                assert_eq!((outcome.status, outcome.ran), (Status::Failed, Ran::No), "{outcome:?}");
+                assert_eq!(
+                    (outcome.error.unwrap().code.as_str(), outcome.stdout),
+                    ("ledger_full", String::new())
+                );
+            }
+            assert!(engine.session_create("ann", false).await.is_err());
         }
-        assert_eq!((outcome.status, outcome.ran), (Status::Failed, Ran::No), "{outcome:?}");
+        assert!(!work("ran").exists());
+        assert_eq!(intake(), before, "half a row is left");
+        room(None);
+        let outcome = engine.execute("ann", code("print(1)")).await.outcome;
+        assert_eq!((outcome.status, outcome.start), (Status::Ok, Some(Start::Warm)), "{outcome:?}");
+        // It fills up while a command runs: what was done is told, and that it could not be written down.
+        let running = engine.clone();
+        let script = "touch began; while [ ! -e go ]; do sleep 0.05; done; echo done";
+        let running = tokio::spawn(async move { running.command("ann", shell(script)).await });
+        while !work("began").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        room(Some(intake() + 100));
+        std::fs::write(work("go"), "").unwrap();
+        let outcome = running.await.unwrap().outcome;
+        assert_eq!((outcome.status, outcome.stdout.as_str()), (Status::Failed, "done\n"));
+        assert_eq!(outcome.error.unwrap().code, "ledger_full");
+        room(None);
+        assert_eq!(engine.command("ann", shell("true")).await.outcome.status, Status::Ok);
     });
+    let found = ringfence_audit::verify(&world.ledger(), &Expectations::default()).unwrap();
+    assert!(found.intact, "{:?}", found.findings);
 }
 
 pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {

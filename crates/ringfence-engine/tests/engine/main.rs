@@ -25,7 +25,7 @@ const TESTS: &[(&str, Test)] = &[
         "two_engines_of_one_process_end_each_for_itself",
         calls::two_engines_of_one_process_end_each_for_itself,
     ),
-    ("without_a_ledger_nothing_runs", calls::without_a_ledger_nothing_runs),
+    ("while_the_ledger_is_full_nothing_runs", calls::while_the_ledger_is_full_nothing_runs),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
     ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),
     ("a_fork_is_a_copy", sessions::a_fork_is_a_copy),

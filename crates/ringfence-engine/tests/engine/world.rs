@@ -31,6 +31,10 @@ impl World {
         self.dir.path().join("data")
     }
 
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
     pub(crate) fn ledger(&self) -> PathBuf {
         self.data().join("ledger")
     }
@@ -40,7 +44,7 @@ impl World {
         let launcher = Launcher::start().unwrap();
         let place = Place {
             environment: std::env::vars_os().collect(),
-            cwd: self.dir.path().join("work"),
+            cwd: self.work(),
             state: self.data(),
             config: None,
         };

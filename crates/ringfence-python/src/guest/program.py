@@ -4,7 +4,7 @@ It holds no policy. What it says on descriptor 3 the host checks and does not be
 host's configuration as JSON. `zygote.py`, when it follows in the same text, makes workers; without it the program is
 the process's only one.
 
-Frames on the channel   host: F file · C code · J go, with code        here: R ready · E failed · G begun · P progress · D done
+Frames on the channel   host: F file · C code · J go, with code · B begin      here: R ready · E failed · G begun · P progress · D done
 """
 import _thread
 import atexit
@@ -73,11 +73,15 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
     flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
     *arguments, rest = rest.split(b"\0", int(n_arguments))
     name, value, keep = name.decode() or NAME, b"v" in flags, b"k" in flags
+    program = compiled(code + rest, name, value)
+    # Whoever writes down that it begins does so meanwhile.
+    if b"w" in flags and channel.receive()[0] != b"B":
+        leave(0)
     # From here on the program runs; whatever is said next may be said by it.
     channel.send(b"G")
     if not keep:
         sys.argv = [NAME] + [argument.decode() for argument in arguments]
-    done = run(code + rest, namespace, name, value, keep)
+    done = run(program, namespace, name, keep)
     if keep:
         flush()
     else:
@@ -126,9 +130,8 @@ def fresh_namespace():
     return module.__dict__
 
 
-def run(source, namespace, name, wants_value, keep):
-    """Runs code. Returns how it ended, for the host."""
-    done = {"exit": 0, "value": None, "exception": None}
+def compiled(source, name, wants_value):
+    """The program, what its last expression is if that is wanted, and why it is none."""
     try:
         text = source.decode("utf-8")
         sources[name] = text
@@ -138,10 +141,22 @@ def run(source, namespace, name, wants_value, keep):
 
             text = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
             if text.body and isinstance(text.body[-1], _ast.Expr):
-                last = _ast.Expression(text.body.pop().value)
-        exec(compile(text, name, "exec", dont_inherit=True), namespace)
+                last = compile(_ast.Expression(text.body.pop().value), name, "eval", dont_inherit=True)
+        return compile(text, name, "exec", dont_inherit=True), last, None
+    except BaseException as error:
+        return None, None, error.with_traceback(None)
+
+
+def run(program, namespace, name, keep):
+    """Runs what was compiled. Returns how it ended, for the host."""
+    done = {"exit": 0, "value": None, "exception": None}
+    main, last, error = program
+    try:
+        if error is not None:
+            raise error
+        exec(main, namespace)
         if last is not None:
-            value = eval(compile(last, name, "eval", dont_inherit=True), namespace)
+            value = eval(last, namespace)
             if value is not None:
                 if keep:
                     namespace["_"] = value
