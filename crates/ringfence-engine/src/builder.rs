@@ -17,6 +17,7 @@ use crate::place::Place;
 use crate::record::Recorder;
 use crate::road::Inner;
 use crate::sessions::{SessionSettings, Sessions};
+use crate::trace::TraceSink;
 
 /// How an engine is made.
 pub struct Builder {
@@ -32,6 +33,7 @@ pub struct Builder {
     rules: Rules,
     watch: crate::watch::Settings,
     sinks: Vec<AlertSink>,
+    traces: Vec<TraceSink>,
     redact_output: bool,
 }
 
@@ -61,6 +63,7 @@ impl Builder {
             rules: Rules::default(),
             watch: crate::watch::Settings::default(),
             sinks: Vec::new(),
+            traces: Vec::new(),
             redact_output: false,
         }
     }
@@ -135,6 +138,13 @@ impl Builder {
         self
     }
 
+    /// Tells this of every call that has ended, and what its parts took. Called on the call's thread: it must not wait.
+    #[must_use]
+    pub fn on_trace(mut self, sink: TraceSink) -> Self {
+        self.traces.push(sink);
+        self
+    }
+
     /// Takes secrets out of answers too; out of the ledger they are always taken.
     #[must_use]
     pub fn redact_output(mut self, redact: bool) -> Self {
@@ -162,7 +172,7 @@ impl Builder {
                 warm: Mutex::default(),
                 recorder: self.recorder,
                 metrics: Metrics::default(),
-                interceptor: Interceptor::new(self.rules, self.watch, self.sinks),
+                interceptor: Interceptor::new(self.rules, self.watch, self.sinks, self.traces),
                 redact_output: self.redact_output,
                 clock: Arc::clone(&self.clock),
                 admission: Admission::new(self.admission, self.clock),

@@ -24,6 +24,7 @@ use crate::record::{self, Recorder};
 use crate::road::{Inner, On};
 use crate::sessions::{SessionInfo, SessionState, Swept};
 use crate::so_far::SoFar;
+use crate::trace::Stopwatch;
 use crate::watch::Seen;
 
 /// A program of a client's.
@@ -396,6 +397,7 @@ impl Engine {
         run_id: Option<RunId>,
         entry: impl Fn(RunId) -> Entry,
     ) -> Result<Begun, Box<Outcome>> {
+        let mut watch = Stopwatch::start();
         let run_id = run_id
             .map_or_else(fresh_id, Ok)
             .map_err(|problem| failed(crate::ids::some_id(), &problem))?;
@@ -413,7 +415,8 @@ impl Engine {
                 });
             }
         };
-        Ok(Begun { run_id, entry, permit })
+        watch.part("admit");
+        Ok(Begun { run_id, entry, permit, watch })
     }
 
     /// Takes the road on a thread that may wait; the future's end is the run's.
@@ -425,7 +428,7 @@ impl Engine {
         look: impl FnOnce(&Inner, &C) -> About + Send + 'static,
         work: impl FnOnce(&Inner, &C, &About, On<'_>) -> Result<Ran, Problem> + Send + 'static,
     ) -> Ran {
-        let Begun { run_id, entry, mut permit } = begun;
+        let Begun { run_id, entry, mut permit, mut watch } = begun;
         let inner = Arc::clone(&self.inner);
         let (wish, cancel) = match cancel::pair() {
             Ok(pair) => pair,
@@ -440,6 +443,7 @@ impl Engine {
                 entry = entry.verdict(&judged.words);
             }
             let seen = intercept::seen(tool, &entry, &judged);
+            watch.part("screen");
             let begun = inner.recorder.prepare(entry);
             let ran = match judged.refusal {
                 Some(problem) => Err(problem),
@@ -450,10 +454,18 @@ impl Engine {
             if inner.redact_output {
                 record::redact_outcome(&mut ran.outcome);
             }
+            watch.part("run");
             begun.end(&mut ran.outcome);
+            watch.part("record");
             let took = began.elapsed();
             inner.metrics.count(tool, ran.outcome.status.name(), took);
             permit.judge(ran.outcome.status.into());
+            tracing::info!(
+                %run_id, tool, client = seen.client, session = seen.session,
+                status = ran.outcome.status.name(), took_ms = crate::text::millis(took), "ran"
+            );
+            let who = || (seen.client.clone(), seen.session.clone());
+            inner.interceptor.trace(|| watch.stop(run_id, tool, ran.outcome.status.name(), who()));
             inner.notice(Seen {
                 status: ran.outcome.status,
                 duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -489,11 +501,14 @@ impl Engine {
         summary: Option<String>,
         work: impl FnOnce(&Inner, &mut record::Begun<'_>) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
+        let mut watch = Stopwatch::start();
         let mut permit = self.inner.admission.admit(client).await.map_err(|r| r.problem())?;
+        watch.part("admit");
         let inner = Arc::clone(&self.inner);
         let client = client.to_owned();
         blocking(move || {
-            let mut entry = Entry::call_start(fresh_id()?).client(client).tool(tool);
+            let run_id = fresh_id()?;
+            let mut entry = Entry::call_start(run_id).client(client).tool(tool);
             if let Some(session) = session {
                 entry = entry.session(session);
             }
@@ -515,10 +530,18 @@ impl Engine {
                 Err(problem) if problem.kind == ProblemKind::Internal => RunStatus::Failed,
                 Err(_) => RunStatus::Error,
             };
+            watch.part("work");
             begun.end_with(status)?;
+            watch.part("record");
             let took = began.elapsed();
             inner.metrics.count(tool, status.word(), took);
             permit.judge(Verdict::Fine);
+            tracing::info!(
+                %run_id, tool, client = seen.client, session = seen.session,
+                status = status.word(), took_ms = crate::text::millis(took), "called"
+            );
+            let who = || (seen.client.clone(), seen.session.clone());
+            inner.interceptor.trace(|| watch.stop(run_id, tool, status.word(), who()));
             inner.notice(Seen {
                 status: intercept::status_of(done.as_ref().map(|_| ())),
                 duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -537,6 +560,7 @@ struct Begun {
     run_id: RunId,
     entry: Entry,
     permit: Permit,
+    watch: Stopwatch,
 }
 
 async fn blocking<T: Send + 'static>(

@@ -9,6 +9,7 @@ use ringfence_screen::{Verdict as CodeVerdict, shell};
 use ringfence_spec::{Problem, Risk, Status};
 
 use crate::record::Recorder;
+use crate::trace::{Trace, TraceSink};
 use crate::watch::{Alert, Seen, Settings, Watch};
 
 /// Where alerts go besides the ledger.
@@ -19,6 +20,7 @@ pub(crate) struct Interceptor {
     rules: Rules,
     watch: Mutex<Watch>,
     sinks: Vec<AlertSink>,
+    traces: Vec<TraceSink>,
 }
 
 impl std::fmt::Debug for Interceptor {
@@ -53,8 +55,13 @@ pub(crate) struct Judged {
 }
 
 impl Interceptor {
-    pub(crate) fn new(rules: Rules, watch: Settings, sinks: Vec<AlertSink>) -> Self {
-        Self { rules, watch: Mutex::new(Watch::new(watch)), sinks }
+    pub(crate) fn new(
+        rules: Rules,
+        watch: Settings,
+        sinks: Vec<AlertSink>,
+        traces: Vec<TraceSink>,
+    ) -> Self {
+        Self { rules, watch: Mutex::new(Watch::new(watch)), sinks, traces }
     }
 
     /// Decides a call.
@@ -90,6 +97,16 @@ impl Interceptor {
         };
         let traversal = paths.iter().any(|path| path.split('/').any(|part| part == ".."));
         Judged { risk: rated.risk, words, refusal, traversal }
+    }
+
+    /// Tells whoever follows calls of one that has ended.
+    pub(crate) fn trace(&self, trace: impl FnOnce() -> Trace) {
+        let [others @ .., last] = &self.traces[..] else { return };
+        let trace = trace();
+        for sink in others {
+            sink(trace.clone());
+        }
+        last(trace);
     }
 
     /// Looks at a call that has ended; what is out of the ordinary is written down, logged and told.

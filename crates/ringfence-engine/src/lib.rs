@@ -35,6 +35,7 @@ mod road;
 mod sessions;
 mod so_far;
 mod text;
+mod trace;
 pub mod watch;
 
 /// Who asks where nobody is asked who they are: on the command line, over stdio, at a service without tokens.
@@ -58,3 +59,4 @@ pub use sessions::{
 };
 pub use so_far::{Partial, SoFar};
 pub use text::{cut_character, shown};
+pub use trace::{Part, Trace, TraceSink};

@@ -112,17 +112,20 @@ impl Inner {
             return Ok(Ran { outcome: self.warm()?.fence.blocked(run_id, verdict), files: None });
         }
         job.so_far = self.looked_at(call.so_far.as_ref(), self.warm()?.fence.ground());
-        let (outcome, files) = self.retried(|| {
-            let warm = self.warm()?;
-            // A worker makes the program ready while its beginning is written down.
-            let unwritten = std::cell::Cell::new(None);
-            let begin = || on.record.begin().inspect_err(|e| unwritten.set(Some(e.clone())));
-            let cancel = Some(on.cancel.as_fd());
-            let done =
-                warm.fence.run_screened(run_id, &warm.pool, &job, cancel, Some(Permit(&begin)));
-            // Not the workers' fault, and no better with others.
-            unwritten.take().map_or(Ok(done), Err)
-        })?;
+        let (outcome, files) = retried(
+            || self.give_up_workers(),
+            || {
+                let warm = self.warm()?;
+                // A worker makes the program ready while its beginning is written down.
+                let unwritten = std::cell::Cell::new(None);
+                let begin = || on.record.begin().inspect_err(|e| unwritten.set(Some(e.clone())));
+                let cancel = Some(on.cancel.as_fd());
+                let done =
+                    warm.fence.run_screened(run_id, &warm.pool, &job, cancel, Some(Permit(&begin)));
+                // Not the workers' fault, and no better with others.
+                unwritten.take().map_or(Ok(done), Err)
+            },
+        )?;
         Ok(Ran { outcome, files })
     }
 
@@ -235,22 +238,9 @@ impl Inner {
         Ok(warm)
     }
 
-    /// Tries again what failed on our side, with workers made anew.
-    fn retried<T>(
-        &self,
-        mut work: impl FnMut() -> Result<(Outcome, T), Problem>,
-    ) -> Result<(Outcome, T), Problem> {
-        let mut wait = BACK_OFF;
-        for _ in 1..TRIES_MAX {
-            let done = work()?;
-            if done.0.status != Status::Failed {
-                return Ok(done);
-            }
-            *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            std::thread::sleep(wait);
-            wait *= 2;
-        }
-        work()
+    /// The next run has workers made anew.
+    fn give_up_workers(&self) {
+        *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Writes down that a session ended, and archives its rows.
@@ -269,5 +259,55 @@ fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
     match (policy, asked) {
         (Some(policy), Some(asked)) => Some(policy.min(asked).max(SHORTEST)),
         (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
+    }
+}
+
+/// Tries again what failed on our side, after doing something about it.
+fn retried<T>(
+    mend: impl Fn(),
+    mut work: impl FnMut() -> Result<(Outcome, T), Problem>,
+) -> Result<(Outcome, T), Problem> {
+    let mut wait = BACK_OFF;
+    for _ in 1..TRIES_MAX {
+        let done = work()?;
+        if done.0.status != Status::Failed {
+            return Ok(done);
+        }
+        mend();
+        std::thread::sleep(wait);
+        wait *= 2;
+    }
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// How often something with these statuses, one after the other, is tried and mended; and what comes of it.
+    fn tried(statuses: &[Status]) -> (usize, usize, Status) {
+        let (n_tried, n_mended) = (Cell::new(0), Cell::new(0));
+        let mend = || n_mended.set(n_mended.get() + 1);
+        let done = retried(mend, || {
+            let status = statuses[n_tried.get()];
+            n_tried.set(n_tried.get() + 1);
+            let problem = Problem::internal("x", "x");
+            Ok((Outcome::not_started(crate::ids::some_id(), status, &problem), ()))
+        });
+        (n_tried.get(), n_mended.get(), done.unwrap().0.status)
+    }
+
+    #[test]
+    fn our_own_failures_are_tried_again_and_nothing_else_is() {
+        use Status::{Blocked, Error, Failed, Killed, Memory, Ok, Timeout};
+        for status in [Ok, Error, Timeout, Memory, Killed, Blocked] {
+            assert_eq!(tried(&[status]), (1, 0, status));
+        }
+        assert_eq!(tried(&[Failed, Ok]), (2, 1, Ok));
+        assert_eq!(tried(&[Failed, Timeout]), (2, 1, Timeout));
+        assert_eq!(tried(&[Failed, Failed, Ok]), (3, 2, Ok));
+        assert_eq!(tried(&[Failed; 3]), (3, 2, Failed));
     }
 }

@@ -8,3 +8,4 @@ mod going;
 pub mod http;
 pub mod mcp;
 mod request;
+pub mod tell;

@@ -411,6 +411,12 @@ pub(crate) enum AuditCommand {
         /// Append it to this file
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
+        /// Post it to this address
+        #[arg(long, value_name = "URL", conflicts_with = "to")]
+        webhook: Option<String>,
+        /// Give it to this command on its standard input
+        #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["to", "webhook"])]
+        command: Vec<String>,
     },
     /// Show or decide how the ledger is kept, for every process that writes to it from now on
     Settings {

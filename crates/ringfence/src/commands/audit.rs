@@ -7,14 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_audit::{
-    Anchor, Durability, Expectations, FileSink, Filter, Format, Ledger, Manner, Reader, Record,
-    Settings, Verification, View, verify, verify_archive,
+    Anchor, Durability, Expectations, Filter, Format, Ledger, Manner, Reader, Record, Settings,
+    Verification, View, verify, verify_archive,
 };
+use ringfence_server::tell::Ear;
 use ringfence_spec::Problem;
 
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
 use crate::present;
-use crate::settings::{Surroundings, data_dir};
+use crate::settings::{Surroundings, data_dir, is_address};
 
 /// How often `tail -f` looks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -78,10 +79,20 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
                 None => verified(&ledger, anchor.as_deref(), *json),
             };
         }
-        AuditCommand::Anchor { to } => {
+        AuditCommand::Anchor { to, webhook, command } => {
+            let ear = match (to, webhook, &command[..]) {
+                (Some(file), ..) => Some(Ear::File(around.cwd.join(file))),
+                (_, Some(url), _) if !is_address(url) => {
+                    return Err(Problem::usage("bad_value", format!("`{url}` is no address"))
+                        .hint("it begins with https:// or http:// and a host"));
+                }
+                (_, Some(url), _) => Some(Ear::Webhook(url.clone())),
+                (.., []) => None,
+                (.., words) => Some(Ear::Command(words.to_vec())),
+            };
             let ledger = Ledger::open(&ledger, Settings::new(ringfence_engine::redact))?;
-            let anchor = match to {
-                Some(path) => ledger.anchor_to(&mut FileSink(path.clone()))?,
+            let anchor = match ear {
+                Some(ear) => ledger.anchor_to(&mut |line: &str| ear.tell(line))?,
                 None => ledger.anchor()?,
             };
             present::json(&anchor);

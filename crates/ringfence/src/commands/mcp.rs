@@ -1,9 +1,11 @@
 //! `ringfence mcp`: the fence for an agent, over stdin and stdout. One client, who is whoever started it.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ringfence_engine::{Builder, Engine, LOCAL, Launcher};
 use ringfence_server::mcp::{End, serve_stdio};
+use ringfence_server::tell::Teller;
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
@@ -12,10 +14,14 @@ use crate::commands::serve::raise_descriptors;
 use crate::present;
 use crate::settings::{
     Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready, rules,
+    tell,
 };
 
 /// A command of an agent's, unless the operator says otherwise (R4.1).
 const COMMAND_TIMEOUT: Span = Span::secs(300);
+
+/// What there is left to tell is told within this time: whoever started us waits for our end.
+const LAST_WORDS: Duration = Duration::from_millis(400);
 
 /// Serves until the client leaves.
 pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
@@ -32,8 +38,26 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     let around = Surroundings::real(false)?;
     let (code, command) = policies(flags, &around)?;
     let rules = rules(flags, &around)?;
+    let tell = tell(flags, &around)?;
+    tell.log.start()?;
+    let mut teller = Teller::new(tell.others);
     raise_descriptors();
-    serve_stdio(builder(launcher, code, command)?.rules(rules).build()?, LOCAL)
+    let engine = heard(builder(launcher, code, command)?, &teller).rules(rules).build()?;
+    teller.start(&engine)?;
+    let end = serve_stdio(engine, LOCAL);
+    teller.finish(LAST_WORDS);
+    end
+}
+
+/// The same, with those who want to hear of its calls.
+pub(super) fn heard(mut builder: Builder, teller: &Teller) -> Builder {
+    if let Some(sink) = teller.alert_sink() {
+        builder = builder.on_alert(sink);
+    }
+    if let Some(sink) = teller.trace_sink() {
+        builder = builder.on_trace(sink);
+    }
+    builder
 }
 
 /// What code and commands of an agent may do, in a data directory that is there.

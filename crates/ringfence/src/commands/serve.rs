@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use ringfence_engine::Launcher;
 use ringfence_server::http::{Offer, Service, Settings};
+use ringfence_server::tell::Teller;
 use ringfence_spec::Problem;
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
@@ -12,7 +14,10 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::commands::{doctor, mcp, policy};
 use crate::present;
-use crate::settings::{Surroundings, ledger, rules, service};
+use crate::settings::{Surroundings, ledger, rules, service, tell};
+
+/// What there is left to tell is told within this time.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) fn serve(args: &ServeArgs) -> ExitCode {
@@ -31,6 +36,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         command.policy.hide.extend(both_names(&tls.key)?);
     }
     let rules = rules(&args.policy, &around)?;
+    let tell = tell(&args.policy, &around)?;
     // Both before there are threads: they fork.
     let report = doctor::examine();
     let launcher = Launcher::start()?;
@@ -55,13 +61,18 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     };
     let service = Service::check(settings)?;
     if args.check {
-        present::text(&service.summary());
+        present::text(&format!("{}{}", service.summary(), tell.others));
         return Ok(());
     }
     raise_descriptors();
-    let engine = mcp::builder(launcher, code, command)?;
+    tell.log.start()?;
+    let mut teller = Teller::new(tell.others);
+    let engine = mcp::heard(mcp::builder(launcher, code, command)?, &teller);
     let engine = engine.admission(how.admission).rules(rules).build()?;
-    service.serve(engine, |_| ())
+    teller.start(&engine)?;
+    let end = service.serve(engine, |_| ());
+    teller.finish(LAST_WORDS);
+    end
 }
 
 /// A file as it was named, and where it really is.

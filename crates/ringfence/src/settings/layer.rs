@@ -196,8 +196,9 @@ impl Layer {
             // Not about runs: `serve.rs` reads it.
             super::serve::take_table(&mut table);
         }
-        // Not about one run: `rules.rs` reads it.
+        // Nor about one run: `rules.rs` and `tell.rs` read them.
         super::rules::take_table(&mut table);
+        super::tell::take_table(&mut table);
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
         Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)

@@ -3,8 +3,10 @@
 
 mod key;
 mod layer;
+mod log;
 mod rules;
 mod serve;
+mod tell;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,6 +23,7 @@ pub(crate) use layer::Switch;
 use layer::{Layer, Value};
 pub(crate) use rules::rules;
 pub(crate) use serve::service;
+pub(crate) use tell::{is_address, tell};
 
 macro_rules! pick {
     ($source:expr, $key:ident, $variant:ident) => {
@@ -537,6 +540,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
     } else {
         serve::check_file(path)?;
         rules::check_file(path)?;
+        tell::check_file(path)?;
         Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
     };
     let layer = layer.ok_or_else(|| {

@@ -3,6 +3,7 @@
 mod client;
 mod hygiene;
 mod long;
+mod tell;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,42 @@
+//! Posts JSON to an address of the operator's.
+
+use std::time::Duration;
+
+use ureq::tls::{RootCerts, TlsConfig};
+
+/// Who does not take it by then does not take it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A client that follows no redirection and trusts whom this host trusts.
+pub(super) struct Post(ureq::Agent);
+
+impl Post {
+    pub(super) fn new() -> Self {
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(PATIENCE))
+            .max_redirects(0)
+            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls);
+        Self(config.build().new_agent())
+    }
+
+    /// Posts it; an answer other than a 2xx is an error.
+    pub(super) fn json(&self, url: &str, body: &str) -> std::io::Result<()> {
+        let answer = self.0.post(url).content_type("application/json").send(body);
+        let status = answer.map_err(|e| std::io::Error::other(without_address(&e)))?.status();
+        if status.is_success() {
+            Ok(())
+        } else {
+            Err(std::io::Error::other(format!("it answered {status}")))
+        }
+    }
+}
+
+/// What went wrong, without the address: it may hold a secret.
+fn without_address(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::BadUri(_) => "the address cannot be used".to_owned(),
+        other => other.to_string(),
+    }
+}

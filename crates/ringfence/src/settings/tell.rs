@@ -1,0 +1,146 @@
+//! The table `[tell]` of the operator's files: whom a server tells of alerts, of where the ledger stands, and of what calls
+//! took; and its log.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringfence_server::tell::{Ear, Settings};
+use ringfence_spec::{Problem, Span};
+use serde::Deserialize;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::Surroundings;
+use super::layer::read_table;
+use super::log::{Format, Log};
+use crate::cli::PolicyFlags;
+
+/// Its name.
+const TABLE: &str = "tell";
+
+/// How often the head is anchored, unless the table says it.
+const ANCHOR_EVERY: Span = Span::secs(600);
+
+/// The table as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Table {
+    alert_command: Option<Vec<String>>,
+    alert_webhook: Option<String>,
+    anchor_every: Option<String>,
+    anchor_file: Option<PathBuf>,
+    anchor_command: Option<Vec<String>>,
+    anchor_webhook: Option<String>,
+    traces: Option<String>,
+    log: Option<String>,
+    log_format: Option<String>,
+}
+
+/// Whom a server tells what, and what it says of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Tell {
+    pub(crate) others: Settings,
+    pub(crate) log: Log,
+}
+
+/// As the policy file says, else the user's file.
+pub(crate) fn tell(flags: &PolicyFlags, around: &Surroundings) -> Result<Tell, Problem> {
+    for file in around.operators_files(flags) {
+        if let Some(tell) = of_file(&file)? {
+            return Ok(tell);
+        }
+    }
+    Ok(Tell::default())
+}
+
+/// Takes the table out of a file, where it stands among settings of runs.
+pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Value> {
+    table.remove(TABLE)
+}
+
+/// Makes sure of a file's table by itself, for `policy check`.
+pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
+    of_file(file).map(drop)
+}
+
+fn of_file(file: &Path) -> Result<Option<Tell>, Problem> {
+    let Some(table) = read_table(file)?.and_then(|mut table| take_table(&mut table)) else {
+        return Ok(None);
+    };
+    let wrong = |cause: String| {
+        Problem::usage("bad_value", format!("`[{TABLE}]` of `{}` cannot be used", file.display()))
+            .cause(cause.trim_end())
+            .hint("docs/http.md shows what it can say")
+    };
+    let table: Table = table.try_into().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
+    let log = log(table.log.as_deref(), table.log_format.as_deref()).map_err(wrong)?;
+    let others = decide(table).map_err(wrong)?;
+    Ok(Some(Tell { others, log }))
+}
+
+fn log(level: Option<&str>, format: Option<&str>) -> Result<Log, String> {
+    let usual = Log::default();
+    let level = match level {
+        None => usual.level,
+        Some("off") => LevelFilter::OFF,
+        Some("error") => LevelFilter::ERROR,
+        Some("warn") => LevelFilter::WARN,
+        Some("info") => LevelFilter::INFO,
+        Some(other) => return Err(format!("`log` is off, error, warn or info, not `{other}`")),
+    };
+    let format = match format {
+        None => usual.format,
+        Some("text") => Format::Text,
+        Some("json") => Format::Json,
+        Some(other) => return Err(format!("`log_format` is text or json, not `{other}`")),
+    };
+    Ok(Log { level, format })
+}
+
+fn decide(table: Table) -> Result<Settings, String> {
+    let command = |name: &str, words: Option<Vec<String>>| match words {
+        Some(words) if words.is_empty() => Err(format!("`{name}` names no program")),
+        words => Ok(words.map(Ear::Command)),
+    };
+    let address = |name: &str, url: Option<String>| match url {
+        Some(url) if !is_address(&url) => {
+            Err(format!("`{name}` must begin with https:// or http:// and a host"))
+        }
+        url => Ok(url),
+    };
+    let file = match table.anchor_file {
+        Some(path) if !path.is_absolute() => {
+            return Err(format!("`anchor_file` must be absolute, and is `{}`", path.display()));
+        }
+        path => path.map(Ear::File),
+    };
+    let anchors: Vec<Ear> = [
+        file,
+        command("anchor_command", table.anchor_command)?,
+        address("anchor_webhook", table.anchor_webhook)?.map(Ear::Webhook),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if table.anchor_every.is_some() && anchors.is_empty() {
+        return Err("`anchor_every` says how often, and nothing says to whom".to_owned());
+    }
+    let every = table.anchor_every.map_or(Ok(ANCHOR_EVERY), |text| {
+        text.parse::<Span>().map_err(|e| format!("`anchor_every` cannot be `{text}`: {e}"))
+    })?;
+    let alerts = [
+        command("alert_command", table.alert_command)?,
+        address("alert_webhook", table.alert_webhook)?.map(Ear::Webhook),
+    ];
+    Ok(Settings {
+        alerts: alerts.into_iter().flatten().collect(),
+        anchor_every: (!anchors.is_empty()).then(|| Duration::from_millis(every.millis())),
+        anchors,
+        traces: address("traces", table.traces)?,
+    })
+}
+
+/// Whether something can be posted there.
+pub(crate) fn is_address(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']))
+}
