@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,8 +17,9 @@ const CLIENTS_MAX: usize = 10_000;
 /// A guess at how long a run takes, for the first answer to "when again?".
 const RUN_MS_GUESS: u64 = 250;
 
-/// Runs at once of a client of which nothing good is known.
-const CAREFUL: usize = 2;
+/// A client of which nothing good is known starts the next run when the last has ended, or after this time: whoever
+/// begins with a long run has other things to ask meanwhile.
+const CAREFUL: Duration = Duration::from_secs(2);
 
 /// The gate.
 #[derive(Clone, Debug)]
@@ -54,6 +56,8 @@ struct Client {
     turn: u64,
     breaker: Breaker,
     n_running: usize,
+    /// When the last one started.
+    started_ms: u64,
     waiting: VecDeque<Waiter>,
 }
 
@@ -87,7 +91,13 @@ impl Admission {
             Err(rejection) => return Err(rejection),
         };
         let mut place = Place { shared: &self.shared, client, ticket, answer, open: true };
-        let answer = (&mut place.answer).await;
+        let answer = loop {
+            match tokio::time::timeout(CAREFUL, &mut place.answer).await {
+                Ok(answer) => break answer,
+                // Nothing else tells that a client has waited long enough for a run of its own.
+                Err(_) => self.shared.let_in(&mut self.shared.lock()),
+            }
+        };
         place.open = false;
         drop(place);
         match answer {
@@ -188,7 +198,7 @@ impl Shared {
         let has_room = self.settings.concurrent.is_none_or(|max| state.counts.running < max);
         // Whoever waits although there is room waits for a run of its own to end.
         if has_room && self.may_start(&state, name) && !state.is_waiting(name) {
-            state.start(name);
+            state.start(name, now);
             return Ok(None);
         }
         if self.settings.queue.is_some_and(|max| state.counts.queued >= max) {
@@ -240,7 +250,9 @@ impl Shared {
             return true;
         };
         let careful = self.settings.breakers && client.breaker.is_suspicious();
-        client.n_running < if careful { max.min(CAREFUL) } else { max }
+        let since = self.clock.now_ms().saturating_sub(client.started_ms);
+        client.n_running < max
+            && (!careful || client.n_running == 0 || u128::from(since) >= CAREFUL.as_millis())
     }
 
     /// A full queue takes one more whose turn is before somebody's: the one whose turn is last goes.
@@ -314,7 +326,7 @@ impl Shared {
             }
             let Some(waiter) = waiter else { continue };
             state.counts.queued -= 1;
-            state.start(&name);
+            state.start(&name, self.clock.now_ms());
             if waiter.admit.send(Ok(())).is_err() {
                 state.release(&name);
             }
@@ -346,11 +358,12 @@ impl State {
         self.client_turn(name) + (n_waiting + n_more).saturating_sub(1)
     }
 
-    fn start(&mut self, name: &str) {
+    fn start(&mut self, name: &str, now: u64) {
         self.turn = self.client_turn(name);
         let client = self.clients.entry(name.to_owned()).or_default();
         client.turn = self.turn + 1;
         client.n_running += 1;
+        client.started_ms = now;
         self.counts.running += 1;
         self.counts.admitted += 1;
     }

@@ -216,12 +216,12 @@ async fn one_client_cannot_take_all_places() {
         ..Default::default()
     };
     let (gate, _) = gate(settings);
-    let mut held = vec![gate.admit("flood").await.unwrap(), gate.admit("flood").await.unwrap()];
-    let mut third = Box::pin(gate.admit("flood"));
-    assert!(poll_once(third.as_mut()).await.is_none(), "nobody knows it yet");
+    let mut held = vec![gate.admit("flood").await.unwrap()];
+    let mut second = Box::pin(gate.admit("flood"));
+    assert!(poll_once(second.as_mut()).await.is_none(), "nobody knows it yet");
     held.pop().unwrap().judge(Verdict::Fine);
-    held.push(third.await.unwrap());
-    for _ in 2..4 {
+    held.push(second.await.unwrap());
+    for _ in 1..4 {
         held.push(gate.admit("flood").await.unwrap());
     }
     let mut waiting: Vec<_> = (0..6).map(|_| Box::pin(gate.admit("flood"))).collect();
@@ -229,13 +229,38 @@ async fn one_client_cannot_take_all_places() {
         assert!(poll_once(waiting.as_mut()).await.is_none());
     }
     gate.admit("honest").await.unwrap().judge(Verdict::Fine);
-    // After one that did harm, the next only when no more than one of the others is left.
+    // After one that did harm, the next only when the others are over.
     held.pop().unwrap().judge(Verdict::Abusive);
-    for left in [3, 2] {
+    for left in [3, 2, 1] {
         assert_eq!((gate.counts().running, gate.counts().queued), (left, 6));
         held.pop().unwrap().judge(Verdict::Abusive);
     }
-    assert_eq!((gate.counts().running, gate.counts().queued), (2, 5));
+    assert_eq!((gate.counts().running, gate.counts().queued), (1, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_begins_with_a_long_run_does_not_wait_for_its_end() {
+    let settings = AdmissionSettings {
+        concurrent: Some(10),
+        concurrent_per_client: Some(4),
+        queue: Some(50),
+        breakers: true,
+        ..Default::default()
+    };
+    let (gate, clock) = gate(settings);
+    let _long = gate.admit("new").await.unwrap();
+    let mut second = Box::pin(gate.admit("new"));
+    let mut third = Box::pin(gate.admit("new"));
+    assert!(poll_once(second.as_mut()).await.is_none());
+    assert!(poll_once(third.as_mut()).await.is_none());
+    clock.advance_ms(2000);
+    let second = second.await.unwrap();
+    assert!(poll_once(third.as_mut()).await.is_none(), "one in so many seconds");
+    drop(second);
+    clock.advance_ms(2000);
+    third.await.unwrap().judge(Verdict::Fine);
+    // One went well.
+    let _others = [gate.admit("new").await.unwrap(), gate.admit("new").await.unwrap()];
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ pub struct AdmissionSettings {
     pub rate_per_minute: Option<u32>,
     /// Runs at once, of all clients together.
     pub concurrent: Option<usize>,
-    /// Runs at once, of one client. With breakers, two at most until one goes well: at first, and after each that hit a
-    /// limit or was refused. Two, because whoever begins with a long run has other things to ask meanwhile.
+    /// Runs at once, of one client. With breakers, one every two seconds until one goes well: at first, and after each
+    /// that hit a limit or was refused.
     pub concurrent_per_client: Option<usize>,
     /// Calls that may wait, of all clients together.
     pub queue: Option<usize>,
