@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// Offer the fence to an agent: MCP over stdin and stdout
     Mcp(McpArgs),
     /// Offer the fence over HTTP: MCP at /mcp, REST at /api/v1
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Tokens of those who may use `serve`: new, ls, revoke
     Token(TokenArgs),
     /// Tell an agent's program about `ringfence mcp`: shows a diff, keeps a backup
@@ -471,6 +471,12 @@ pub(crate) struct ServiceFlags {
     /// Its key
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<String>,
+    /// The service as its clients name it, for those that ask where to get a token
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// An authorization server that hands out this service's tokens
+    #[arg(long, value_name = "URL")]
+    pub(crate) authorization_server: Vec<String>,
     /// Calls of one client in a minute, or `off`; 100 if not said
     #[arg(long, value_name = "N")]
     pub(crate) rate_per_minute: Option<String>,

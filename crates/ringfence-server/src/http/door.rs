@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::api::BASE;
 use super::fault::Fault;
+use super::oauth::is_well_known;
 use super::tokens::Denied;
 use super::{House, body};
 
@@ -32,7 +33,11 @@ pub(super) async fn door(
     };
     house.counts.count(response.status());
     // A browser that gets here all the same guesses nothing and keeps nothing.
+    let unknown = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
+    if let Some(challenge) = house.challenge.as_ref().filter(|_| unknown) {
+        headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
@@ -42,6 +47,10 @@ fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphoreP
     house.hosts.check(request.uri(), request.headers())?;
     // Whoever watches over the service need not be able to use it.
     if matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return Ok(None);
+    }
+    // Nor can whoever wants to know where to get a token have one.
+    if is_well_known(request.uri().path()) {
         return Ok(None);
     }
     let caller = match house.tokens.check(bearer(request.headers())) {

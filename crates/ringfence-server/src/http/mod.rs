@@ -9,6 +9,7 @@ mod fault;
 mod floor;
 mod hosts;
 mod mcp;
+mod oauth;
 mod params;
 mod patience;
 mod runs;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::routing::{any, get};
 use hyper::body::Bytes;
 use ringfence_engine::Engine;
@@ -36,6 +37,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
 
+pub use oauth::Authority;
 pub use scope::Scope;
 pub use tls::TlsFiles;
 pub use tokens::{Token, Tokens};
@@ -43,6 +45,7 @@ pub use tokens::{Token, Tokens};
 use crate::fixtures::Fixtures;
 use fault::Fault;
 use hosts::Hosts;
+use oauth::WELL_KNOWN;
 use runs::Runs;
 
 /// Connections that may wait to be taken in.
@@ -81,6 +84,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Where the ledger is, if there is one.
     pub ledger: Option<PathBuf>,
+    /// Who hands out tokens, where it is not only the operator.
+    pub authority: Option<Authority>,
     /// What `/policy` says.
     pub policy: Value,
     /// What `/doctor` says.
@@ -233,7 +238,9 @@ impl Service {
             ledger: settings.ledger,
             drain: CancellationToken::new(),
             said: Mutex::default(),
+            challenge: settings.authority.as_ref().and_then(Authority::challenge),
             about: About {
+                authority: settings.authority.map(|authority| prepared(&authority.document())),
                 policy: prepared(&settings.policy),
                 doctor: prepared(&settings.doctor),
                 document: prepared(&document),
@@ -295,6 +302,8 @@ struct House {
     /// Cancelled when the service ends: no new work.
     drain: CancellationToken,
     about: About,
+    /// What a request without a good token is told, where it can get one.
+    challenge: Option<HeaderValue>,
     /// When something was last said that every request could make us say.
     said: Mutex<Option<Instant>>,
 }
@@ -302,6 +311,7 @@ struct House {
 /// Texts that do not change while the service runs.
 #[derive(Debug)]
 struct About {
+    authority: Option<Bytes>,
     policy: Bytes,
     doctor: Bytes,
     document: Bytes,
@@ -340,15 +350,18 @@ fn operators(routes: Router<Arc<House>>) -> Router<Arc<House>> {
         .route("/metrics", get(api::metrics))
 }
 
+fn nothing_here() -> Fault {
+    let problem = Problem::new(ProblemKind::NotFound, "route_unknown", "there is nothing here");
+    Fault::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
+}
+
 /// Adds MCP, what is said where there is nothing, and the door before all of it.
 fn router(house: &Arc<House>, routes: Router<Arc<House>>) -> Router {
     routes
         .route("/mcp", any(mcp::message))
-        .fallback(async || {
-            let problem =
-                Problem::new(ProblemKind::NotFound, "route_unknown", "there is nothing here");
-            Fault::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
-        })
+        .route(WELL_KNOWN, get(api::authority))
+        .route(&format!("{WELL_KNOWN}/mcp"), get(api::authority))
+        .fallback(async || nothing_here())
         .method_not_allowed_fallback(async || {
             let problem = Problem::usage("method_unknown", "this route does not know that method");
             Fault::new(StatusCode::METHOD_NOT_ALLOWED, problem)

@@ -45,6 +45,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         listen: how.listen,
         allow_hosts: how.allow_hosts,
         tls: how.tls,
+        authority: how.authority,
         limits: how.limits,
         data_dir: command.place.state.clone(),
         ledger: ledger(&command.place, command.audit),

@@ -6,11 +6,12 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_server::http::{Limits, TlsFiles};
+use ringfence_server::http::{Authority, Limits, TlsFiles};
 use ringfence_spec::{ByteSize, Count, Problem, Span};
 
 use super::Surroundings;
 use super::layer::{Switch, read_table, text};
+use super::tell::is_address;
 use crate::cli::{PolicyFlags, ServiceFlags};
 
 /// The table's name.
@@ -29,6 +30,8 @@ pub(crate) struct Service {
     pub(crate) allow_hosts: Vec<String>,
     /// Certificate and key.
     pub(crate) tls: Option<TlsFiles>,
+    /// Who hands out tokens.
+    pub(crate) authority: Option<Authority>,
     /// Bounds of the service.
     pub(crate) limits: Limits,
     /// Who may run when.
@@ -82,17 +85,23 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
             )
             .cause(cause)
         };
-        if name == "allow_host" {
-            let hosts = value.as_array().map(|hosts| hosts.iter().map(text).collect());
-            let hosts: Option<Vec<String>> = hosts.unwrap_or_else(|| text(&value).map(|h| vec![h]));
-            let hosts = hosts.ok_or_else(|| wrong("a list of names is expected"))?;
-            if said.allow_host.is_empty() {
-                said.allow_host = hosts;
+        let several = match name.as_str() {
+            "allow_host" => Some(&mut said.allow_host),
+            "authorization_server" => Some(&mut said.authorization_server),
+            _ => None,
+        };
+        if let Some(several) = several {
+            let all = value.as_array().map(|all| all.iter().map(text).collect());
+            let all: Option<Vec<String>> = all.unwrap_or_else(|| text(&value).map(|one| vec![one]));
+            let all = all.ok_or_else(|| wrong("a list of names is expected"))?;
+            if several.is_empty() {
+                *several = all;
             }
             continue;
         }
         let place = match name.as_str() {
             "listen" => &mut said.listen,
+            "public_url" => &mut said.public_url,
             "tls_cert" => &mut said.tls_cert,
             "tls_key" => &mut said.tls_key,
             "rate_per_minute" => &mut said.rate_per_minute,
@@ -129,11 +138,13 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
                 .hint("set both `tls_cert` and `tls_key`"));
         }
     };
+    let authority = authority(said.public_url, said.authorization_server)?;
     let breakers = parse::<Switch>("breakers", said.breakers.as_deref())?;
     Ok(Service {
         listen: parse("listen", said.listen.as_deref())?.unwrap_or(LISTEN),
         allow_hosts: said.allow_host,
         tls,
+        authority,
         limits: Limits {
             body_bytes_max: body.map_or(bounds.body_bytes_max, |size| {
                 usize::try_from(size.bytes()).unwrap_or(usize::MAX)
@@ -163,6 +174,24 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
             breakers: breakers.map_or(usual.breakers, |switch| switch == Switch::On),
         },
     })
+}
+
+fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authority>, Problem> {
+    let wrong = |url: &String| {
+        Problem::usage("bad_value", format!("`{url}` is no address"))
+            .hint("it begins with https:// or http:// and a host")
+    };
+    if let Some(bad) = url.iter().chain(&servers).find(|url| !is_address(url)) {
+        return Err(wrong(bad));
+    }
+    match (url, servers.is_empty()) {
+        (None, true) => Ok(None),
+        (Some(public_url), false) => Ok(Some(Authority { public_url, servers })),
+        _ => Err(Problem::usage(
+            "authority",
+            "`public_url` and `authorization_server` go together: where a token is for, and who hands it out",
+        )),
+    }
 }
 
 /// A number, or `off` for none.

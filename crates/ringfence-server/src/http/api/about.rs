@@ -70,3 +70,11 @@ pub(in crate::http) async fn metrics(
 fn prepared(json: &Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response()
 }
+
+/// Where to get a token, for a client that has none; nothing where tokens come from the operator alone.
+pub(crate) async fn authority(State(house): State<Arc<House>>) -> Response {
+    match &house.about.authority {
+        Some(document) => prepared(document),
+        None => crate::http::nothing_here().into_response(),
+    }
+}

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 
 use super::House;
 
-pub(super) use about::{health, metrics, ready};
+pub(super) use about::{authority, health, metrics, ready};
 
 /// Below this everything is.
 pub(super) const BASE: &str = "/api/v1";

@@ -319,3 +319,44 @@ fn a_settings_file_says_how_to_serve() {
     world.write("work/ringfence.toml", "[serve]\nlisten = \"0.0.0.0:1\"\n");
     assert_eq!(world.ringfence(&["serve", "--check"]).code, 2);
 }
+
+#[test]
+fn who_has_no_token_is_told_where_to_get_one_if_the_operator_says_it() {
+    let places =
+        ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"];
+    let world = World::new();
+    token(&world, "ada", &[]);
+    let server = Server::new(&world);
+    for place in places {
+        assert_eq!(server.get(place).status, 404);
+    }
+    drop(server);
+    let flags = [
+        "--public-url",
+        "https://tools.example.org/",
+        "--authorization-server",
+        "https://login.example.org",
+    ];
+    let server = Server::with(&world, &flags);
+    for place in places {
+        let said = server.get(place);
+        assert_eq!(said.status, 200);
+        assert_eq!(said.json()["resource"], "https://tools.example.org/mcp");
+        assert_eq!(said.json()["authorization_servers"], json!(["https://login.example.org"]));
+        assert_eq!(
+            server.client().send("GET", place, &[("Host", "evil.example")], b"").status,
+            403
+        );
+    }
+    let refused = server.client().post("/mcp", &json!({}));
+    let told = refused.header("www-authenticate").unwrap();
+    assert_eq!(
+        told,
+        format!("Bearer resource_metadata=\"https://tools.example.org{}\"", places[1])
+    );
+    assert_eq!(server.get(&format!("{}x", places[0])).status, 401);
+    for flags in [&flags[..2], &flags[2..], &["--public-url", "tools.example.org"]] {
+        let ran = world.ringfence(&[&["serve", "--check"], flags].concat());
+        assert_eq!(ran.code, 2, "{flags:?}: {}", ran.stderr);
+    }
+}
