@@ -49,6 +49,7 @@ fn main() -> Result<(), Problem> {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         allow_hosts: Vec::new(),
         tls: None,
+        authority: None,
         limits: Limits { drain: Duration::from_secs(1), ..Limits::default() },
         data_dir: data.path().to_owned(),
         ledger: Some(ledger),
