@@ -20,6 +20,7 @@
 //! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
 //!
 //! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP
+//! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //! ```
 //! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
@@ -30,6 +31,7 @@
 mod clients;
 mod conformance;
 mod fuzz;
+mod latency;
 mod program;
 mod random;
 mod service;
@@ -50,6 +52,8 @@ enum Task {
     Fuzz(fuzz::FuzzArgs),
     /// Real clients: the SDKs of Python and TypeScript use a server
     Clients(clients::ClientsArgs),
+    /// What calls over MCP take, beside `FastMCP`
+    Latency(latency::LatencyArgs),
     /// Conformance: the protocol's own suite, every required scenario of each revision
     Conformance(conformance::ConformanceArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::soak(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Clients(args) => clients::clients(&args),
+        Task::Latency(args) => latency::latency(&args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
     };

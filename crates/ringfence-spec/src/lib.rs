@@ -5,6 +5,7 @@ mod enforcement;
 mod hex;
 mod id;
 mod limits;
+mod moment;
 mod outcome;
 mod policy;
 mod problem;
@@ -18,6 +19,7 @@ pub use enforcement::{
 pub use hex::{hex, unhex};
 pub use id::RunId;
 pub use limits::{Limits, LimitsMax};
+pub use moment::utc;
 pub use outcome::{
     Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, Start, Status,
     Truncated, Usage, WorkspaceChanges,

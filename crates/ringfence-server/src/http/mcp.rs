@@ -122,7 +122,7 @@ pub(super) async fn message(
 
 /// Whether a message asks for more than how a run stands; what asks for nothing may cancel one.
 fn is_new_work(outline: &Outline) -> bool {
-    outline.id.is_some() && outline.tool.as_deref() != Some("wait")
+    outline.id.is_some() && !outline.is_about_a_run
 }
 
 /// The SDK says of a message that it cannot read that its media type is wrong, which it is not.

@@ -10,7 +10,7 @@ use ringfence_engine::files::{
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState, fresh_id};
 use ringfence_spec::Problem;
 use rmcp::RoleServer;
-use rmcp::model::{CallToolResult, ErrorData, JsonObject};
+use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject};
 use rmcp::service::RequestContext;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -55,6 +55,9 @@ impl From<Cancelled> for Stop {
 
 type Answered = Result<CallToolResult, Stop>;
 
+/// The same of a run, which may outlast its call.
+type Begun = Result<CallToolResponse, Stop>;
+
 impl McpServer {
     /// Calls a tool by name.
     pub(super) async fn call(
@@ -62,27 +65,27 @@ impl McpServer {
         name: &str,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResult, ErrorData> {
+    ) -> Result<CallToolResponse, ErrorData> {
         let answered = match name {
             "execute_code" => self.execute_code(arguments, context).await,
             "run_command" => self.run_command(arguments, context).await,
-            "wait" => self.wait(arguments, context).await,
-            "read_file" => self.read_file(arguments).await,
-            "write_file" => self.write_file(arguments).await,
-            "list_dir" => self.list_dir(arguments).await,
+            "wait" => self.wait(arguments, context).await.map(Into::into),
+            "read_file" => self.read_file(arguments).await.map(Into::into),
+            "write_file" => self.write_file(arguments).await.map(Into::into),
+            "list_dir" => self.list_dir(arguments).await.map(Into::into),
             "grep" => tokio::select! {
-                answered = self.grep(arguments) => answered,
+                answered = self.grep(arguments) => answered.map(Into::into),
                 // Ends the search, and gives its place to somebody else.
                 () = context.ct.cancelled() => Err(Stop::Cancelled),
             },
-            "session" => self.session(arguments).await,
+            "session" => self.session(arguments).await.map(Into::into),
             _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
         };
         match answered {
             Ok(result) => Ok(result),
             Err(Stop::Problem(problem)) => Ok(match name {
-                "execute_code" | "run_command" | "wait" => answer::not_started(&problem),
-                _ => answer::not_done(&problem),
+                "execute_code" | "run_command" | "wait" => answer::not_started(&problem).into(),
+                _ => answer::not_done(&problem).into(),
             }),
             // The protocol sends no answer to a request that was cancelled.
             Err(Stop::Cancelled) => Err(ErrorData::internal_error("the call was cancelled", None)),
@@ -93,7 +96,7 @@ impl McpServer {
         &self,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Answered {
+    ) -> Begun {
         let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
         let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
         let going = Going::new(run_id, session.clone());
@@ -114,7 +117,7 @@ impl McpServer {
         &self,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Answered {
+    ) -> Begun {
         let RunCommand { command, session, cwd, stdin, timeout_s } =
             arguments::read("run_command", arguments)?;
         let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);

@@ -12,17 +12,19 @@ mod progress;
 mod runs;
 mod shelf;
 mod stdio;
+mod tasks;
 mod tools;
 
 use std::sync::{Arc, Once};
 
 use ringfence_engine::Engine;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, ErrorData, Implementation, InitializeRequestParams,
-    InitializeResult, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ErrorData, GetTaskParams, GetTaskResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -92,9 +94,7 @@ impl ServerHandler for McpServer {
             .with_title("Ringfence")
             .with_description("Runs code and commands behind a fence")
             .with_website_url(env!("CARGO_PKG_REPOSITORY"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_resources().build())
-            .with_server_info(about)
-            .with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities()).with_server_info(about).with_instructions(INSTRUCTIONS)
     }
 
     async fn initialize(
@@ -173,8 +173,36 @@ impl ServerHandler for McpServer {
     ) -> Result<CallToolResponse, ErrorData> {
         self.warm_up();
         let arguments = request.arguments.unwrap_or_default();
-        self.call(&request.name, arguments, &context).await.map(CallToolResponse::Complete)
+        self.call(&request.name, arguments, &context).await
     }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.runs.task(&request.task_id, &self.client).map(GetTaskResult::new)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.runs.update_task(&request.task_id, &self.client)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.runs.cancel_task(&request.task_id, &self.client)
+    }
+}
+
+fn capabilities() -> ServerCapabilities {
+    ServerCapabilities::builder().enable_tools().enable_resources().enable_tasks().build()
 }
 
 /// There is one page of everything, so no cursor was ever given out.

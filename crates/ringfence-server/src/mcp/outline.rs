@@ -25,8 +25,8 @@ const META_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Outline {
     /// It asks to be remembered as a client.
     pub(crate) is_hello: bool,
-    /// The tool it calls.
-    pub(crate) tool: Option<String>,
+    /// It asks about a run that goes on, or ends one.
+    pub(crate) is_about_a_run: bool,
     /// What it may be answered to by, if by anything.
     pub(crate) id: Option<RequestId>,
 }
@@ -79,9 +79,8 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<Outline>, Flaw> {
     if fields.params.get("_meta").is_some_and(|meta| bytes(meta) > META_BYTES_MAX) {
         return Err(Flaw { said: format!("`_meta` has at most {META_BYTES_MAX} bytes"), id });
     }
-    let tool = fields.params.get("name").and_then(Value::as_str).map(str::to_owned);
-    let tool = tool.filter(|_| method == "tools/call");
-    Ok(Some(Outline { is_hello, tool, id }))
+    let waits = method == "tools/call" && fields.params["name"] == "wait";
+    Ok(Some(Outline { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
 }
 
 /// How long a value is when it is written down.
@@ -182,7 +181,7 @@ mod tests {
         let call = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call",
             "params": {"name": "write_file", "arguments": {"content": file}}});
         let outline = of(call.to_string().as_bytes()).unwrap().unwrap();
-        assert_eq!(outline.tool.as_deref(), Some("write_file"));
+        assert!(!outline.is_about_a_run);
         assert_eq!(outline.id, Some(RequestId::String("a".into())));
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         assert_eq!(of(note.as_bytes()).unwrap().unwrap().id, None);

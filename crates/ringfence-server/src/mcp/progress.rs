@@ -11,6 +11,13 @@ use crate::going::Going;
 /// Often enough to show life, seldom enough to cost nothing.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// How a run is getting on.
+pub(super) fn in_words(going: &Going) -> String {
+    let seconds = going.began.elapsed().as_secs_f64();
+    let note = going.so_far.read().note.map(|note| format!(": {note}")).unwrap_or_default();
+    format!("running for {seconds:.0} s{note}")
+}
+
 /// Reports for ever, or sleeps for ever if nobody asked; the caller drops it when the call ends.
 pub(super) async fn report(context: &RequestContext<RoleServer>, going: &Going) {
     let Some(token) = context.meta.get_progress_token() else {
@@ -20,9 +27,8 @@ pub(super) async fn report(context: &RequestContext<RoleServer>, going: &Going) 
         tokio::time::sleep(EVERY).await;
         // Always more than before, as the protocol asks: the clock does not go back.
         let seconds = going.began.elapsed().as_secs_f64();
-        let note = going.so_far.read().note.map(|note| format!(": {note}")).unwrap_or_default();
-        let report = ProgressNotificationParam::new(token.clone(), seconds)
-            .with_message(format!("running for {seconds:.0} s{note}"));
+        let report =
+            ProgressNotificationParam::new(token.clone(), seconds).with_message(in_words(going));
         if context.peer.notify_progress(report).await.is_err() {
             return std::future::pending().await;
         }

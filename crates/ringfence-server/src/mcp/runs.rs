@@ -2,20 +2,22 @@
 //! while. Every run is owned: by its call, then by this list; who lets go of it ends it.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ringfence_audit::now_ms;
 use ringfence_engine::Ran;
-use ringfence_spec::{Problem, ProblemKind};
+use ringfence_spec::{Problem, ProblemKind, RunId};
 use rmcp::RoleServer;
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResponse, CallToolResult};
 use rmcp::service::RequestContext;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::shelf::Shelf;
-use super::{answer, progress};
+use super::{answer, progress, tasks};
 use crate::going::Going;
 
 /// How long a call waits before it says that the run goes on. Hosts give up on calls that take longer than some tens of seconds.
@@ -41,6 +43,10 @@ pub(super) struct Run {
     going: Going,
     answer: watch::Receiver<Option<Arc<CallToolResult>>>,
     task: JoinHandle<()>,
+    cancelled: AtomicBool,
+    began_ms: i64,
+    /// When its result was there; 0 before.
+    ended_ms: Arc<AtomicI64>,
 }
 
 impl Drop for Run {
@@ -62,8 +68,10 @@ impl Runs {
         client: &Arc<str>,
         context: &RequestContext<RoleServer>,
         work: impl Future<Output = Ran> + Send + 'static,
-    ) -> Result<CallToolResult, Cancelled> {
+    ) -> Result<CallToolResponse, Cancelled> {
         let (tell, answer) = watch::channel(None);
+        let ended_ms = Arc::new(AtomicI64::new(0));
+        let ended = Arc::clone(&ended_ms);
         let (end, shelf) = (self.end.clone(), Arc::clone(&self.shelf));
         let task = tokio::spawn(async move {
             tokio::select! {
@@ -74,18 +82,22 @@ impl Runs {
                     } else {
                         Some(answer::of_run(ran, &shelf))
                     };
+                    ended.store(now_ms(), Ordering::Relaxed);
                     tell.send_replace(answer.map(Arc::new));
                 }
                 () = end.cancelled() => {}
             }
         });
-        let run = Arc::new(Run { client: Arc::clone(client), going, answer, task });
+        let (client, cancelled) = (Arc::clone(client), AtomicBool::new(false));
+        let began_ms = now_ms();
+        let run = Arc::new(Run { client, going, answer, task, cancelled, began_ms, ended_ms });
         loop {
             if let Some(answer) = run.attend(context).await? {
-                return Ok(answer);
+                return Ok(answer.into());
             }
             if self.keep(&run) {
-                return Ok(run.goes_on());
+                let known = tasks::are_known(context);
+                return Ok(if known { tasks::created(&run) } else { run.goes_on().into() });
             }
             // The list is full of runs that go on, so this call waits as long as it takes.
         }
@@ -119,7 +131,7 @@ impl Runs {
         self.end.cancel();
     }
 
-    fn find(&self, run_id: &str, client: &str) -> Option<Arc<Run>> {
+    pub(super) fn find(&self, run_id: &str, client: &str) -> Option<Arc<Run>> {
         let kept = self.lock();
         let is_it = |run: &&Arc<Run>| run.going.id.to_string() == run_id && &*run.client == client;
         kept.iter().find(is_it).cloned()
@@ -144,6 +156,44 @@ impl Runs {
 }
 
 impl Run {
+    pub(super) fn id(&self) -> RunId {
+        self.going.id
+    }
+
+    /// When it began.
+    pub(super) fn began_ms(&self) -> i64 {
+        self.began_ms
+    }
+
+    /// For whoever looks while it goes on.
+    pub(super) fn in_words(&self) -> String {
+        progress::in_words(&self.going)
+    }
+
+    /// Its result, if it is there.
+    pub(super) fn answer_so_far(&self) -> Option<Arc<CallToolResult>> {
+        self.answer.borrow().clone()
+    }
+
+    /// When its result was there.
+    pub(super) fn ended_ms(&self) -> Option<i64> {
+        Some(self.ended_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0)
+    }
+
+    /// Ends it.
+    pub(super) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.task.abort();
+    }
+
+    pub(super) fn was_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     /// Its result, if it comes in time.
     async fn attend(
         &self,

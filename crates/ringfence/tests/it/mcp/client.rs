@@ -62,8 +62,14 @@ impl Client {
     }
 
     pub(super) fn hello(&mut self, version: &str) -> Value {
+        self.hello_with(version, &json!({}))
+    }
+
+    /// The same of a client that can do these things.
+    pub(super) fn hello_with(&mut self, version: &str, capabilities: &Value) -> Value {
         let hello = json!({
-            "protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+            "protocolVersion": version, "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"},
         });
         let answer = self.request("initialize", &hello);
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));

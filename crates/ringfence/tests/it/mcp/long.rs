@@ -119,6 +119,56 @@ fn a_wait_that_is_cancelled_ends_its_run_within_a_second() {
 }
 
 #[test]
+fn a_client_that_knows_tasks_is_given_one() {
+    let world = World::new();
+    let mut client = Client::silent(&world, &[]);
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    client.hello_with("2025-11-25", &capabilities);
+    let get = |client: &mut Client, id: &Value| {
+        client.request("tasks/get", &json!({"taskId": id}))["result"].clone()
+    };
+    let begin = |client: &mut Client, command: &str| {
+        let id = client.begin_call("run_command", &json!({"command": command}));
+        let begun = client.answer(id)["result"].clone();
+        assert_eq!(
+            (&begun["resultType"], &begun["status"]),
+            (&json!("task"), &json!("working")),
+            "{begun}"
+        );
+        begun["taskId"].clone()
+    };
+    let task = begin(&mut client, "while [ ! -e go ]; do sleep 0.1; done; echo done; exit 3");
+    let working = get(&mut client, &task);
+    assert!(working["statusMessage"].as_str().unwrap().starts_with("running for"), "{working}");
+    std::fs::write(world.work().join("go"), "").unwrap();
+    let mut ended = Value::Null;
+    eventually("the task ends", || {
+        ended = get(&mut client, &task);
+        ended["status"] != "working"
+    });
+    // A program that fails is a call that was done.
+    assert_eq!(ended["status"], "completed", "{ended}");
+    assert_eq!(ended["result"]["structuredContent"]["stdout"], "done\n");
+    assert_eq!(ended["result"]["structuredContent"]["exit_code"], 3);
+    assert_eq!(get(&mut client, &task), ended, "a result can be asked for twice");
+
+    let marker = marker();
+    let task = begin(&mut client, &tree(&marker));
+    client.request("tasks/update", &json!({"taskId": task, "inputResponses": {}}));
+    client.request("tasks/cancel", &json!({"taskId": task}));
+    gone(&marker);
+    assert_eq!(get(&mut client, &task)["status"], "cancelled");
+    recorded_as_killed(&world);
+    for method in ["tasks/get", "tasks/cancel", "tasks/update"] {
+        let asked = json!({"taskId": "0".repeat(32), "inputResponses": {}});
+        assert_eq!(client.request(method, &asked)["error"]["code"], -32602, "{method}");
+    }
+    let mut other = Client::new(&world, &[]);
+    let refused = other.request("tasks/get", &json!({"taskId": task}));
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+}
+
+#[test]
 fn much_output_keeps_its_head_and_tail() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);

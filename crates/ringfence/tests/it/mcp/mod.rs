@@ -27,7 +27,11 @@ fn clients_of_every_revision_are_served() {
         assert!(hello["instructions"].as_str().unwrap().len() < 2048);
         assert!(client.request("ping", &json!({}))["result"].is_object());
         // What is not declared is not there.
-        assert_eq!(hello["capabilities"], json!({"resources": {}, "tools": {}}));
+        let tasks = json!({"io.modelcontextprotocol/tasks": {}});
+        assert_eq!(
+            hello["capabilities"],
+            json!({"extensions": tasks, "resources": {}, "tools": {}})
+        );
         for method in ["prompts/list", "completion/complete"] {
             assert_eq!(client.request(method, &json!({}))["error"]["code"], -32601, "{method}");
         }

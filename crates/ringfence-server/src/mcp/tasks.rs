@@ -1,0 +1,78 @@
+//! A run that outlasts its call, as a task of the protocol's: for clients that declare the extension. To others it is a
+//! result that says `running`, and the tool `wait`.
+
+use ringfence_audit::now_ms;
+use ringfence_spec::utc;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolResponse, CreateTaskResult, DetailedTask, ErrorData, JsonObject, Task, TaskPayload,
+    TaskStatus,
+};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+
+use super::runs::{Run, Runs};
+
+/// How often it is worth asking.
+const POLL_EVERY_MS: u64 = 1_000;
+
+/// How long a result is kept, unless many others come.
+const KEPT_MS: u64 = 3_600_000;
+
+/// Whether the client knows tasks.
+pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
+    context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+}
+
+/// The answer to a call whose run goes on.
+pub(super) fn created(run: &Run) -> CallToolResponse {
+    CallToolResponse::Task(CreateTaskResult::new(task(run, TaskStatus::Working)))
+}
+
+impl Runs {
+    /// How a run stands.
+    pub(super) fn task(&self, id: &str, client: &str) -> Result<DetailedTask, ErrorData> {
+        let run = self.find(id, client).ok_or_else(unknown)?;
+        let payload = if let Some(answer) = run.answer_so_far() {
+            TaskPayload::Completed { result: object(json!(*answer)) }
+        } else if run.was_cancelled() {
+            TaskPayload::Cancelled
+        } else if run.has_ended() {
+            let error = ErrorData::internal_error("the run was ended with its client", None);
+            TaskPayload::Failed { error: object(json!(error)) }
+        } else {
+            TaskPayload::Working
+        };
+        Ok(DetailedTask::new(task(&run, payload.status()), payload))
+    }
+
+    /// Ends a run. One that has ended already is left as it is.
+    pub(super) fn cancel_task(&self, id: &str, client: &str) -> Result<(), ErrorData> {
+        self.find(id, client).ok_or_else(unknown)?.cancel();
+        Ok(())
+    }
+
+    /// No run of ours ever asks for anything, so there is nothing that could be answered.
+    pub(super) fn update_task(&self, id: &str, client: &str) -> Result<(), ErrorData> {
+        self.find(id, client).map(drop).ok_or_else(unknown)
+    }
+}
+
+fn task(run: &Run, status: TaskStatus) -> Task {
+    let updated = run.ended_ms().unwrap_or_else(now_ms);
+    let task = Task::new(run.id().to_string(), status, utc(run.began_ms()), utc(updated))
+        .with_ttl_ms(KEPT_MS)
+        .with_poll_interval_ms(POLL_EVERY_MS);
+    if status == TaskStatus::Working { task.with_status_message(run.in_words()) } else { task }
+}
+
+fn unknown() -> ErrorData {
+    ErrorData::invalid_params("there is no such task", None)
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        _ => JsonObject::default(),
+    }
+}
