@@ -1,4 +1,5 @@
-//! Real clients: the SDKs that hosts are built on use a server over stdio and over HTTP, each in both eras of the protocol.
+//! Real clients: the SDKs that hosts are built on use a server over stdio and over HTTP, each in both eras of the protocol;
+//! and two programs that judge servers look at it.
 //! Installs them with pip and npm below the target directory, once; needs python3 with venv, node and npm.
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,12 @@ use crate::{CannotTry, Verdict, program};
 const PYTHON: &str = "mcp==2.3.0";
 const TYPESCRIPT: [&str; 2] =
     ["@modelcontextprotocol/client@2.4", "@modelcontextprotocol/sdk@1.32"];
+
+const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12";
+const SCORE: &str = "mcpscore==1.29.0";
+
+/// The part of its points that `mcpscore` must give, in percent.
+const SCORE_MIN: &str = "95";
 
 #[derive(Debug, Args)]
 pub(crate) struct ClientsArgs {
@@ -54,7 +61,39 @@ pub(crate) fn clients(args: &ClientsArgs) -> Result<Verdict, CannotTry> {
             }
         }
     }
+    if !judged(&place, &stdio)? {
+        verdict = Verdict::Failed;
+    }
     Ok(verdict)
+}
+
+/// Whether those who judge servers find nothing wrong with this one.
+fn judged(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
+    let score = place.join("score/bin/mcpscore").to_string_lossy().into_owned();
+    let inspector = place.join("node_modules/.bin/mcp-inspector").to_string_lossy().into_owned();
+    let judges = [
+        vec![score.as_str(), "--fail-under", SCORE_MIN, "--stdio"],
+        vec![&inspector, "--cli", "--method", "tools/list", "--strict", "--protocol-era", "legacy"],
+        vec![&inspector, "--cli", "--method", "tools/list", "--strict", "--protocol-era", "modern"],
+    ];
+    let mut fine = true;
+    for judge in &judges {
+        let output = Command::new(judge[0]).args(&judge[1..]).args(server).output();
+        let output = output.map_err(|e| format!("cannot start {}: {e}", judge[0]))?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said_last =
+            said.lines().filter(|line| line.contains("score:") || line.contains(" errors,"));
+        println!(
+            "stdio {}: {}",
+            judge[0].rsplit('/').next().unwrap_or_default(),
+            said_last.collect::<String>()
+        );
+        if !output.status.success() {
+            println!("{}\n{said}", output.status);
+            fine = false;
+        }
+    }
+    Ok(fine)
 }
 
 /// Installs the SDKs, where they are not yet.
@@ -66,9 +105,15 @@ fn install(scripts: &Path) -> Result<PathBuf, CannotTry> {
         run("python3", &["-m", "venv", "venv"])?;
         run("venv/bin/pip", &["install", "--quiet", PYTHON])?;
     }
-    if !place.join("node_modules").exists() {
+    // Of its own: it brings another release of the SDK.
+    if !place.join("score/bin/mcpscore").exists() {
+        run("python3", &["-m", "venv", "score"])?;
+        run("score/bin/pip", &["install", "--quiet", SCORE])?;
+    }
+    if !place.join("node_modules/.bin/mcp-inspector").exists() {
         let mut arguments = vec!["install", "--silent", "--no-audit", "--prefix", "."];
         arguments.extend(TYPESCRIPT);
+        arguments.push(INSPECTOR);
         run("npm", &arguments)?;
     }
     // Node looks for packages beside the script.

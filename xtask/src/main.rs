@@ -19,7 +19,7 @@
 //! cargo xtask fuzz mcp                   mutated messages for `ringfence mcp`, ten minutes: it lives, serves the honest, leaves nothing
 //! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
 //!
-//! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP
+//! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP; Inspector and mcpscore judge it
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //! ```

@@ -32,8 +32,8 @@ impl Default for Log {
 impl Log {
     /// From here on events are written.
     pub(crate) fn start(self) -> Result<(), Problem> {
-        // Libraries speak when something is wrong; what they do otherwise is their own.
-        let others = self.level.min(LevelFilter::WARN);
+        // Libraries speak when something is wrong on our side; a client that errs could fill a disk with it.
+        let others = self.level.min(LevelFilter::ERROR);
         let which = Targets::new().with_default(others).with_target("ringfence", self.level);
         let lines = layer().with_writer(std::io::stderr).with_ansi(false).with_target(false);
         let lines = match self.format {
