@@ -118,8 +118,10 @@ pub(crate) fn content(file: &File) -> Option<Vec<u8>> {
 
 /// The id of this boot, empty when the host does not tell.
 pub(crate) fn boot_id() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+    let mut bytes = [0; 64];
+    let read = File::open("/proc/sys/kernel/random/boot_id").and_then(|f| f.read_at(&mut bytes, 0));
+    let id = &bytes[..read.unwrap_or(0)];
+    String::from_utf8_lossy(id.trim_ascii()).into_owned()
 }
 
 #[cfg(test)]

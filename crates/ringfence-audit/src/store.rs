@@ -89,7 +89,10 @@ impl Store {
     /// Opens the ledger in `home`, or makes it.
     pub(crate) fn open(home: Home, rules: Rules) -> Result<Self, Problem> {
         let lock = Arc::new(home.find_or_make(LOCK)?);
-        if home.find(HEAD)?.is_none() {
+        if let Some(head) = home.find(HEAD)? {
+            return Self::with_head(home, lock, head, rules);
+        }
+        {
             // Somebody else may be making it right now.
             let _turn = Turn::wait(&lock, home.path())?;
             make(&home)?;
@@ -104,6 +107,10 @@ impl Store {
         rules: Rules,
     ) -> Result<Self, Problem> {
         let head = home.find_or_make(HEAD)?;
+        Self::with_head(home, lock, head, rules)
+    }
+
+    fn with_head(home: Home, lock: Arc<File>, head: File, rules: Rules) -> Result<Self, Problem> {
         let intake = home.find_or_make(INTAKE)?;
         let folded = Head::read(&head).map_or(0, |head| head.folded);
         if !schema::glance(&home)? && folded > 0 {

@@ -64,7 +64,7 @@ pub(crate) fn is_v2() -> bool {
 
 /// Finds where this process may make leaves, and in words why not.
 pub(crate) fn find_parent() -> Result<Parent, String> {
-    let own = fs::read_to_string("/proc/self/cgroup")
+    let own = crate::survey::small_file("/proc/self/cgroup")
         .map_err(|e| format!("/proc/self/cgroup cannot be read: {e}"))?;
     let top = Path::new("/sys/fs/cgroup");
     let path_of = |controller: &str| {

@@ -42,7 +42,7 @@ pub(crate) fn prepare_mounts(plan: &Plan) -> Result<Vec<OwnedFd>, CallError> {
             )?);
         }
         let Some(namespace) = &namespace else { continue };
-        let mount = clone_tree(&open_exact(path, id)?, path)?;
+        let mount = clone_tree(&open_exact(path, id)?.0, path)?;
         ringfence_sys::idmap(&mount, namespace, true).map_err(|e| {
             CallError::new(format!("mount_setattr({path:?}, MOUNT_ATTR_IDMAP)"), e.errno)
         })?;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use ringfence_plan::{Access, BindSource, MaskKind, Mount};
 use ringfence_sys::{CallError, MountAttributes, Named, set_attributes};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    UnmountFlags,
+    OpenTreeFlags, UnmountFlags,
 };
 
 use crate::identity::clone_tree;
@@ -35,7 +35,15 @@ pub(crate) struct NewRoot {
     mask_file: Option<OwnedFd>,
     mask_directory: Option<OwnedFd>,
     /// The directory the last mount point was looked up in: neighbours come one after another.
-    last_parent: Option<(PathBuf, OwnedFd)>,
+    last_parent: Option<Parent>,
+}
+
+/// A directory to mount in.
+struct Parent {
+    path: PathBuf,
+    fd: OwnedFd,
+    /// It is on the new root itself, where what is missing may be made.
+    is_ours: bool,
 }
 
 /// Stops mounts from spreading between this namespace and the host's.
@@ -87,14 +95,14 @@ impl NewRoot {
                 self.target(at, FileShape::Directory(*mode)).map(|_| ())
             }
             Mount::Symlink { at, target } => {
-                let (parent, name) = self.parent(at)?;
+                let (parent, name, _) = self.parent(at)?;
                 rustix::fs::symlinkat(target, parent, name)
                     .named(|| format!("symlinkat({target:?}, {at:?})"))
             }
             Mount::Text { at, text } => {
                 let target = self.target(at, FileShape::File)?;
-                create(&self.fd, Path::new(TEXT), Mode::from_raw_mode(0o444), text.as_bytes())?;
-                let file = open_beneath(&self.fd, Path::new(TEXT))?;
+                let mode = Mode::from_raw_mode(0o444);
+                let file = create(&self.fd, Path::new(TEXT), mode, text.as_bytes())?;
                 let file = clone_tree(&file, at)?;
                 set_attributes(&file, INERT)?;
                 attach(&file, &target, at)?;
@@ -103,14 +111,12 @@ impl NewRoot {
             }
             Mount::Device { at } => {
                 let target = self.target(at, FileShape::File)?;
-                let node = rustix::fs::openat(
-                    CWD,
-                    at,
-                    OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                    Mode::empty(),
-                )
-                .named(|| format!("open({at:?})"))?;
-                attach(clone_tree(&node, at)?, &target, at)
+                let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                    | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+                let node = rustix::mount::open_tree(CWD, at, flags)
+                    .named(|| format!("open_tree({at:?}, OPEN_TREE_CLONE)"))?;
+                attach(node, &target, at)
             }
             Mount::Devpts { at } => {
                 let target = self.target(at, FileShape::Directory(0o755))?;
@@ -166,7 +172,7 @@ impl NewRoot {
         if slot.is_none() {
             let name = Path::new(name);
             match kind {
-                MaskKind::File => create(&self.fd, name, Mode::empty(), b"")?,
+                MaskKind::File => drop(create(&self.fd, name, Mode::empty(), b"")?),
                 MaskKind::Directory => {
                     rustix::fs::mkdirat(&self.fd, name, Mode::empty()).named(|| "mkdirat(mask)")?;
                 }
@@ -194,11 +200,14 @@ impl NewRoot {
     ) -> Result<(), CallError> {
         let (mount, target) = match source {
             BindSource::Host { path, id, .. } => {
-                let mount = match prepared {
-                    Some(mount) => mount,
-                    None => clone_tree(&open_exact(path, *id)?, path)?,
+                let (mount, kind) = if let Some(mount) = prepared {
+                    let stat = rustix::fs::fstat(&mount).named(|| "fstat(source)")?;
+                    (mount, FileType::from_raw_mode(stat.st_mode))
+                } else {
+                    let (file, kind) = open_exact(path, *id)?;
+                    (clone_tree(&file, path)?, kind)
                 };
-                let target = self.target(at, FileShape::like(&mount)?)?;
+                let target = self.target(at, FileShape::like(kind))?;
                 (mount, target)
             }
             BindSource::Beneath { root, path } => {
@@ -219,48 +228,53 @@ impl NewRoot {
 
     /// The place to mount at, made if it is on our own root and missing. On a bound part of the host nothing is made.
     fn target(&mut self, at: &Path, shape: FileShape) -> Result<OwnedFd, CallError> {
-        let (parent, name) = self.parent(at)?;
-        match open_beneath(parent, name) {
-            Err(e) if e.errno == Errno::NOENT => {}
-            other => return other,
+        let (parent, name, is_ours) = self.parent(at)?;
+        if !is_ours {
+            return open_beneath(parent, name).map_err(|e| match e.errno {
+                Errno::NOENT => {
+                    CallError::new(format!("mkdir({at:?}) outside the new root"), Errno::XDEV)
+                }
+                _ => e,
+            });
         }
-        let dev = self.dev;
-        let (parent, name) = self.parent(at)?;
-        if rustix::fs::fstat(parent).named(|| "fstat")?.st_dev != dev {
-            return Err(CallError::new(format!("mkdir({at:?}) outside the new root"), Errno::XDEV));
-        }
-        match shape {
+        // Most are missing, so to ask first would be one call more.
+        let made = match shape {
             FileShape::Directory(mode) => {
                 rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
-                    .named(|| format!("mkdirat({at:?})"))?;
+                    .named(|| format!("mkdirat({at:?})"))
             }
-            FileShape::File => create(parent, name, Mode::from_raw_mode(0o444), b"")?,
+            FileShape::File => match create(parent, name, Mode::from_raw_mode(0o444), b"") {
+                Ok(file) => return Ok(file),
+                Err(error) => Err(error),
+            },
+        };
+        match made {
+            Err(e) if e.errno != Errno::EXIST => Err(e),
+            _ => open_beneath(parent, name),
         }
-        open_beneath(parent, name)
     }
 
-    /// The parent directory of `at`, made on our own root where missing, and the last name.
-    fn parent<'a>(&'a mut self, at: &'a Path) -> Result<(&'a OwnedFd, &'a Path), CallError> {
+    /// The parent directory of `at`, made on our own root where missing, the last name, and whether it is on our own root.
+    fn parent<'a>(&'a mut self, at: &'a Path) -> Result<(&'a OwnedFd, &'a Path, bool), CallError> {
         let name = at.file_name().map(Path::new);
         let name = name.ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;
         let parent = at.parent().unwrap_or(Path::new("/"));
         if parent == Path::new("/") {
-            return Ok((&self.fd, name));
+            return Ok((&self.fd, name, true));
         }
-        if self.last_parent.as_ref().is_none_or(|(path, _)| path != parent) {
+        if self.last_parent.as_ref().is_none_or(|last| last.path != parent) {
             let fd = match open_beneath(&self.fd, relative(parent)) {
                 Err(e) if e.errno == Errno::NOENT => {
                     self.target(parent, FileShape::Directory(0o755))?
                 }
                 other => other?,
             };
-            self.last_parent = Some((parent.to_owned(), fd));
+            let is_ours = rustix::fs::fstat(&fd).named(|| "fstat")?.st_dev == self.dev;
+            self.last_parent = Some(Parent { path: parent.to_owned(), fd, is_ours });
         }
-        let (_, fd) = self
-            .last_parent
-            .as_ref()
-            .ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;
-        Ok((fd, name))
+        let nowhere = || CallError::new(format!("mount at {at:?}"), Errno::INVAL);
+        let Parent { fd, is_ours, .. } = self.last_parent.as_ref().ok_or_else(nowhere)?;
+        Ok((fd, name, *is_ours))
     }
 }
 
@@ -272,23 +286,19 @@ enum FileShape {
 }
 
 impl FileShape {
-    fn like(source: impl AsFd) -> Result<Self, CallError> {
-        let stat = rustix::fs::fstat(source).named(|| "fstat(source)")?;
-        Ok(match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
-            rustix::fs::FileType::Directory => Self::Directory(0o755),
-            _ => Self::File,
-        })
+    fn like(source: FileType) -> Self {
+        if source == FileType::Directory { Self::Directory(0o755) } else { Self::File }
     }
 }
 
-fn create(dir: impl AsFd, name: &Path, mode: Mode, text: &[u8]) -> Result<(), CallError> {
+fn create(dir: impl AsFd, name: &Path, mode: Mode, text: &[u8]) -> Result<OwnedFd, CallError> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name, flags, mode)
         .named(|| format!("openat({name:?}, O_CREAT)"))?;
     if !text.is_empty() {
         rustix::io::write(&file, text).named(|| format!("write({name:?})"))?;
     }
-    Ok(())
+    Ok(file)
 }
 
 pub(crate) fn new_filesystem(

@@ -5,15 +5,16 @@ use std::path::{Component, Path};
 
 use ringfence_plan::FileId;
 use ringfence_sys::{CallError, Named};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// Opens a canonical absolute path without following any link and checks that it is still the file `id`.
-pub(crate) fn open_exact(path: &Path, id: FileId) -> Result<OwnedFd, CallError> {
+/// Opens a canonical absolute path without following any link and checks that it is still the file `id`; and says what
+/// kind of file that is.
+pub(crate) fn open_exact(path: &Path, id: FileId) -> Result<(OwnedFd, FileType), CallError> {
     let fd = open_canonical(path)?;
-    let found = file_id(&fd)?;
-    if found == id {
-        return Ok(fd);
+    let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
+    if (FileId { dev: stat.st_dev, ino: stat.st_ino }) == id {
+        return Ok((fd, FileType::from_raw_mode(stat.st_mode)));
     }
     // Somebody exchanged it between the survey and now.
     Err(CallError::new(format!("open({path:?}): another file than was surveyed"), Errno::STALE))

@@ -145,7 +145,7 @@ impl Registry {
         let mut roots: Vec<(OwnedFd, &Placeholder)> = Vec::new();
         for p in placeholders {
             if !roots.iter().any(|(_, known)| known.root_id == p.root_id) {
-                roots.push((open_exact(&p.root, p.root_id)?, p));
+                roots.push((open_exact(&p.root, p.root_id)?.0, p));
             }
         }
         let lock = self.edit(|books| {
@@ -248,7 +248,7 @@ fn settle(book: &mut Book, key: Option<&RunKey>) -> bool {
     }
     let path = Path::new(OsStr::from_bytes(&book.root));
     // A workspace that is gone or was exchanged holds nothing of ours any more.
-    if let Ok(root) = open_exact(path, book.id()) {
+    if let Ok((root, _)) = open_exact(path, book.id()) {
         for name in &book.names {
             unmake(&root, Path::new(OsStr::from_bytes(&name.path)), name.shape);
         }
@@ -361,7 +361,7 @@ fn parent<'a>(root: &OwnedFd, path: &'a Path) -> Result<(OwnedFd, &'a Path), Cal
 
 /// When a process started, in clock ticks since boot; with its pid this names it for ever.
 fn start_ticks(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = crate::survey::small_file(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }
 

@@ -1,9 +1,10 @@
 //! Facts about the host: identity, kernel features, which catalogue names exist.
 
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
@@ -11,6 +12,7 @@ use ringfence_plan::{
     catalogue,
 };
 use ringfence_spec::{CommandPreset, Problem};
+use rustix::thread::SecureComputingMode;
 
 use crate::cgroup;
 
@@ -34,9 +36,11 @@ pub struct Caller {
 
 /// Who calls, in numbers.
 pub(crate) fn caller_ids() -> CallerIds {
+    // The same as long as this process lives, and asked for twice on the way to a run.
+    static MAP: OnceLock<String> = OnceLock::new();
     let uid = rustix::process::geteuid().as_raw();
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let mapped = mapped(uid, &map);
+    let map = MAP.get_or_init(|| small_file("/proc/self/uid_map").unwrap_or_default());
+    let mapped = mapped(uid, map);
     CallerIds {
         uid,
         gid: rustix::process::getegid().as_raw(),
@@ -49,6 +53,21 @@ pub(crate) fn caller_ids() -> CallerIds {
         stand_in_id: STAND_IN_FIRST
             + rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % (1 << 22),
     }
+}
+
+/// What is in a file that fits into a page, with as few calls as can be: every run asks for several.
+pub(crate) fn small_file(path: impl AsRef<Path>) -> std::io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let mut bytes = vec![0; 4096];
+    let mut n = 0;
+    while n < bytes.len() {
+        match std::io::Read::read(&mut file, &mut bytes[n..])? {
+            0 => break,
+            more => n += more,
+        }
+    }
+    bytes.truncate(n);
+    String::from_utf8(bytes).map_err(std::io::Error::other)
 }
 
 /// Looks at the host.
@@ -86,7 +105,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         home_entries: home_entries(caller, &homes, &contents),
         homes,
         secrets,
-        proc_masks: reader.readable(existing(catalogue::PROC_MASKS.iter().map(PathBuf::from))),
+        proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
         sysfs: existing(catalogue::SYSFS.iter().map(PathBuf::from)),
     })
 }
@@ -172,9 +191,8 @@ fn groups(gid: u32) -> Vec<u32> {
 
 /// Whether some filter holds this process already.
 fn under_a_filter() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
-        && !second_listener_works()
+    let mode = rustix::thread::secure_computing_mode();
+    !matches!(mode, Ok(SecureComputingMode::Disabled)) && !second_listener_works()
 }
 
 /// Tries it in a child of its own, because a filter cannot be taken off again.
@@ -204,31 +222,50 @@ fn passwd_home(uid: u32) -> Option<PathBuf> {
     })
 }
 
-/// The names at the top of a home, read at once: asking for each name of the catalogue costs a lookup apiece.
+/// The names at the top of a home, and in the directories there of which the catalogue names much, read at once: asking for
+/// each name costs a lookup apiece.
 struct Contents<'a> {
     home: &'a Path,
     names: Option<HashSet<OsString>>,
+    below: Vec<(&'static str, HashSet<OsString>)>,
 }
+
+/// Those directories.
+const CROWDED: [&str; 1] = [".config"];
 
 impl<'a> Contents<'a> {
     fn of(home: &'a Path) -> Self {
-        // A home with very many entries is cheaper to ask than to list.
-        let names: Option<HashSet<OsString>> = std::fs::read_dir(home).ok().and_then(|entries| {
-            let names: HashSet<OsString> =
-                entries.flatten().take(HOME_NAMES_MAX + 1).map(|e| e.file_name()).collect();
-            (names.len() <= HOME_NAMES_MAX).then_some(names)
-        });
-        Self { home, names }
+        let names = listed(home);
+        let there = |name: &&str| names.as_ref().is_none_or(|n| n.contains(OsStr::new(name)));
+        let crowded = CROWDED.into_iter().filter(there);
+        let below = crowded.filter_map(|name| Some((name, listed(&home.join(name))?)));
+        Self { home, below: below.collect(), names }
     }
 
-    /// Those of `wanted` that can exist, judged by their first component.
+    /// Those of `wanted` that can exist, judged by their first components.
     fn candidates(&self, wanted: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
-        wanted.iter().filter_map(|name| {
-            let first = name.split('/').next().unwrap_or(name);
-            let there = self.names.as_ref().is_none_or(|n| n.contains(std::ffi::OsStr::new(first)));
-            there.then(|| self.home.join(name))
-        })
+        wanted.iter().filter(|name| self.can_have(name)).map(|name| self.home.join(name))
     }
+
+    fn can_have(&self, name: &str) -> bool {
+        let mut parts = name.split('/');
+        let first = parts.next().unwrap_or(name);
+        if self.names.as_ref().is_some_and(|names| !names.contains(OsStr::new(first))) {
+            return false;
+        }
+        let below = self.below.iter().find(|(dir, _)| *dir == first);
+        below
+            .zip(parts.next())
+            .is_none_or(|((_, names), second)| names.contains(OsStr::new(second)))
+    }
+}
+
+/// The names in a directory; one with very many is cheaper to ask than to list.
+fn listed(dir: &Path) -> Option<HashSet<OsString>> {
+    let entries = std::fs::read_dir(dir).ok()?.flatten();
+    let names: HashSet<OsString> =
+        entries.take(HOME_NAMES_MAX + 1).map(|entry| entry.file_name()).collect();
+    (names.len() <= HOME_NAMES_MAX).then_some(names)
 }
 
 fn home_entries(caller: &Caller, homes: &[PathBuf], contents: &[Contents<'_>]) -> Vec<HomeEntry> {
@@ -242,16 +279,27 @@ fn home_entries(caller: &Caller, homes: &[PathBuf], contents: &[Contents<'_>]) -
     });
     let mut entries: Vec<HomeEntry> = Vec::new();
     for at in named.chain(by_variable) {
-        if look(&at).is_none() {
-            continue;
-        }
-        let Ok(source) = resolve(&at) else { continue };
+        let Some((kind, id)) = look(&at) else { continue };
+        // Homes are canonical, and so is what has a name in one and is no link.
+        let is_canonical = kind != FileKind::Symlink
+            && at.file_name().is_some()
+            && homes.iter().any(|home| at.parent() == Some(home));
+        let source = if is_canonical {
+            Found { path: at.clone(), kind, id }
+        } else {
+            let Ok(source) = resolve(&at) else { continue };
+            source
+        };
         // A link into the home's private part, or to the home itself, shows nothing.
         let broad = homes.iter().any(|home| home.starts_with(&source.path));
         let plain = matches!(source.kind, FileKind::Directory | FileKind::File);
         // Mounts go where the real directories are: a link above would have to be followed to get there.
-        let at = match (at.parent().map(Path::canonicalize), at.file_name()) {
-            (Some(Ok(parent)), Some(name)) => parent.join(name),
+        let at = match (at.parent().filter(|_| !is_canonical), at.file_name()) {
+            (None, Some(_)) => at,
+            (Some(parent), Some(name)) => match parent.canonicalize() {
+                Ok(parent) => parent.join(name),
+                Err(_) => continue,
+            },
             _ => continue,
         };
         if !broad && plain && !entries.iter().any(|e| e.at == at) {
@@ -295,9 +343,7 @@ fn system_masks(preset: CommandPreset, reader: &Reader) -> Vec<Found> {
         name.starts_with(prefix) && name.ends_with(suffix)
     });
     let keys: Vec<PathBuf> = keys.map(|entry| entry.path()).collect();
-    let secrets = existing(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys));
-    let secrets = secrets.into_iter().filter(|found| found.kind != FileKind::Symlink);
-    reader.readable(secrets.collect())
+    reader.readable(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys))
 }
 
 /// Whom a run's reads are judged as, on the host.
@@ -315,24 +361,35 @@ impl Reader {
         Self { uid: who.host_uid, gid: who.host_gid, groups }
     }
 
-    /// Those that permissions alone do not keep from the run, which therefore need a mask.
-    fn readable(&self, found: Vec<Found>) -> Vec<Found> {
-        found.into_iter().filter(|found| self.may_open(&found.path)).collect()
+    /// Those that are there, after links, and that permissions alone do not keep from the run, which therefore need a mask.
+    fn readable(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Found> {
+        let mut found = Vec::new();
+        for mut path in paths {
+            let Ok(mut meta) = std::fs::symlink_metadata(&path) else { continue };
+            if meta.is_symlink() {
+                let Ok(target) = path.canonicalize() else { continue };
+                let Ok(there) = std::fs::symlink_metadata(&target) else { continue };
+                (path, meta) = (target, there);
+            }
+            if self.may_open(&path, &meta) {
+                let id = FileId { dev: meta.dev(), ino: meta.ino() };
+                found.push(Found { kind: kind(&meta), path, id });
+            }
+        }
+        found
     }
 
-    fn may_open(&self, path: &Path) -> bool {
-        let Ok(meta) = std::fs::symlink_metadata(path) else { return true };
+    fn may_open(&self, path: &Path, meta: &std::fs::Metadata) -> bool {
         let group = meta.gid() == self.gid || self.groups.contains(&meta.gid());
-        // A list of permissions can name further users; where there may be one, the mode is not the whole truth.
-        let lists = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0u8; 0][..])
-            .is_ok_and(|n| n > 0);
         let bits = match () {
             // An owner can give itself what it lacks.
             () if meta.uid() == self.uid => return true,
             () if group => 0o070,
             () => 0o007,
         };
-        lists || meta.mode() & bits != 0
+        // A list of permissions can name further users; where there may be one, the mode is not the whole truth.
+        let lists = || rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0u8; 0][..]);
+        meta.mode() & bits != 0 || lists().is_ok_and(|n| n > 0)
     }
 }
 

@@ -5,6 +5,6 @@ mod git;
 mod host;
 mod paths;
 
-pub(crate) use host::caller_ids;
 pub use host::{Caller, found, host_facts};
+pub(crate) use host::{caller_ids, small_file};
 pub use paths::{Asked, request};
