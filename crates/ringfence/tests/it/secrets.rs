@@ -114,6 +114,35 @@ fn a_granted_home_still_hides_its_secrets() {
 }
 
 #[test]
+fn a_toolchains_variable_opens_no_more_than_a_directory_of_its_own() {
+    let world = World::new();
+    world.write("home/notes.txt", "CANARY");
+    world.write("beside/notes.txt", "CANARY");
+    world.write("home/tools/bin/tool", "a tool");
+    let home = world.home();
+    std::os::unix::fs::symlink(world.root(), home.join("out")).unwrap();
+    let (root, beside) = (world.root().to_path_buf(), world.root().join("beside"));
+    for (value, shows_tool) in [
+        (home.join("tools"), true),
+        (home.join(".."), false),
+        (home.join("tools/../.."), false),
+        (home.join("out"), false),
+        (home.clone(), false),
+        (root, false),
+    ] {
+        let script = format!(
+            "cat {0}/notes.txt {1}/notes.txt {0}/tools/bin/tool",
+            home.display(),
+            beside.display()
+        );
+        let mut command = world.command(&["run", "--", "sh", "-c", &script]);
+        let output = command.env("CARGO_HOME", &value).output().unwrap();
+        let seen = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(seen, if shows_tool { "a tool" } else { "" }, "{}", value.display());
+    }
+}
+
+#[test]
 fn a_secret_is_never_granted() {
     let (world, ..) = planted();
     for flag in ["--ro", "--rw"] {
