@@ -2,8 +2,10 @@
 //! copy; a line kept elsewhere can.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,9 @@ use crate::entry::now_ms;
 use crate::head::Place;
 use crate::keys::{PublicKey, Purpose, Signed};
 use crate::ledger::Ledger;
+
+/// A command that takes a line is given this long.
+const COMMAND_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Where the chain stood at some time, signed: one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +70,23 @@ impl Sink for CommandSink {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()?;
+        // Far less than a pipe holds, so that nobody has to read it now.
         let told = child.stdin.take().map(|mut stdin| writeln!(stdin, "{line}"));
-        let status = child.wait()?;
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if began.elapsed() > COMMAND_TIME_MAX {
+                let group = rustix::process::Pid::from_child(&child);
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+                child.wait()?;
+                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         told.transpose()?;
         if status.success() { Ok(()) } else { Err(std::io::Error::other(status.to_string())) }
     }

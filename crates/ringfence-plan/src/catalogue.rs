@@ -282,6 +282,12 @@ pub const ENV_DIRECTORIES: &[&str] = &[
     "VOLTA_HOME",
 ];
 
+/// Secrets in a toolchain's directory, wherever that is.
+pub const TOOL_SECRETS: &[&str] = &["credentials", "credentials.toml"];
+
+/// Where a run has something of its own: nothing of the host's is shown there.
+pub const OWN: &[&str] = &["/proc", "/sys", "/dev", "/run"];
+
 /// Variables that make a program load or run something: only a value given in the policy sets them, never the caller's.
 pub const ENV_NEVER_INHERITED: &[&str] = &[
     "BASH_ENV",

@@ -230,6 +230,8 @@ impl Repl {
             self.n_cells += 1;
         }
         if ended == CellEnd::Kept && after == After::Keep {
+            // That it is done is its own word: between cells nothing of it runs.
+            process.ends.pause();
             self.chain.push(process);
             self.prune();
         } else {
@@ -287,11 +289,19 @@ impl Repl {
         let process = self
             .fork(self.n_cells)
             .map_err(|e| Problem::internal("repl", "cannot branch the session").cause(e))?;
+        process.ends.pause();
         Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
     }
 
-    /// Forks the head.
+    /// Forks the head, which runs only meanwhile.
     fn fork(&mut self, cell: u64) -> Result<Process, CallError> {
+        self.head()?.ends.resume();
+        let forked = self.fork_awake(cell);
+        self.head()?.ends.pause();
+        forked
+    }
+
+    fn fork_awake(&mut self, cell: u64) -> Result<Process, CallError> {
         let guard = Arc::clone(&self.base.guard);
         let head = self.head()?;
         let (ours, inside) = channel::pair()?;

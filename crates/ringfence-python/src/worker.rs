@@ -526,6 +526,16 @@ impl Ends {
     pub(crate) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
+
+    /// Stops it: whatever it said, nothing of it runs until [`Ends::resume`].
+    pub(crate) fn pause(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::CONT);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -82,6 +82,16 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         existing(contents.iter().flat_map(|home| home.candidates(catalogue::HOME_SECRETS)));
     secrets.extend(existing([caller.state.clone()]));
     secrets.extend(existing(caller.config.clone()));
+    let home_entries = home_entries(caller, &homes, &contents, &secrets);
+    // A toolchain's directory may be elsewhere than where the catalogue looks for its secrets, or be a link.
+    let is_usual = |path: &&PathBuf| {
+        let below = homes.iter().filter_map(|home| path.strip_prefix(home).ok()?.to_str());
+        below.into_iter().any(|name| catalogue::HOME_VISIBLE.contains(&name))
+    };
+    let sources = home_entries.iter().map(|entry| &entry.source.path);
+    let unusual = sources.filter(|path| !is_usual(path));
+    let names = unusual.flat_map(|dir| catalogue::TOOL_SECRETS.iter().map(|name| dir.join(name)));
+    secrets.extend(existing(names));
     let reader = Reader::of(ids);
     let notify = ringfence_sys::seccomp::notify_available();
     Ok(HostFacts {
@@ -102,11 +112,11 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
             .map(PathBuf::from)
             .filter(|p| p.is_file() || preset == CommandPreset::Minimal)
             .collect(),
-        home_entries: home_entries(caller, &homes, &contents),
+        home_entries,
         homes,
         secrets,
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
-        sysfs: existing(catalogue::SYSFS.iter().map(PathBuf::from)),
+        sysfs: catalogue::SYSFS.iter().filter_map(|path| as_it_is(Path::new(path))).collect(),
     })
 }
 
@@ -119,6 +129,10 @@ pub fn found(path: &Path) -> Option<Found> {
 pub(super) fn look(path: &Path) -> Option<(FileKind, FileId)> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     Some((kind(&meta), FileId { dev: meta.dev(), ino: meta.ino() }))
+}
+
+fn as_it_is(path: &Path) -> Option<Found> {
+    look(path).map(|(kind, id)| Found { path: path.to_owned(), kind, id })
 }
 
 /// What is at `path` after every link, with its canonical path.
@@ -145,8 +159,9 @@ fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Found> {
     let mut found = Vec::new();
     for path in paths {
         let Some((kind, id)) = look(&path) else { continue };
-        if kind == FileKind::Symlink
-            && let Ok(target) = resolve(&path)
+        // By another name too, where there is a link on the way or at the end.
+        if let Ok(target) = resolve(&path)
+            && target.path != path
         {
             found.push(target);
         }
@@ -268,11 +283,17 @@ fn listed(dir: &Path) -> Option<HashSet<OsString>> {
     (names.len() <= HOME_NAMES_MAX).then_some(names)
 }
 
-fn home_entries(caller: &Caller, homes: &[PathBuf], contents: &[Contents<'_>]) -> Vec<HomeEntry> {
+fn home_entries(
+    caller: &Caller,
+    homes: &[PathBuf],
+    contents: &[Contents<'_>],
+    secrets: &[Found],
+) -> Vec<HomeEntry> {
     let named = contents.iter().flat_map(|home| home.candidates(catalogue::HOME_VISIBLE));
     let by_variable = catalogue::ENV_DIRECTORIES.iter().filter_map(|name| {
         let value = caller.environment.get(std::ffi::OsStr::new(name))?;
-        let path = PathBuf::from(value);
+        // Without a slash at the end, which would follow a link.
+        let path: PathBuf = Path::new(value).components().collect();
         // A variable that names a home, or something above one, would undo its privacy.
         let broad = homes.iter().any(|home| home.starts_with(&path)) || !path.is_absolute();
         (!broad && path.is_dir()).then_some(path)
@@ -290,8 +311,10 @@ fn home_entries(caller: &Caller, homes: &[PathBuf], contents: &[Contents<'_>]) -
             let Ok(source) = resolve(&at) else { continue };
             source
         };
-        // A link into the home's private part, or to the home itself, shows nothing.
-        let broad = homes.iter().any(|home| home.starts_with(&source.path));
+        // A link to a secret, to the home itself, or to what the run has of its own shows nothing.
+        let broad = homes.iter().any(|home| home.starts_with(&source.path))
+            || secrets.iter().any(|secret| source.path.starts_with(&secret.path))
+            || catalogue::OWN.iter().any(|own| source.path.starts_with(own));
         let plain = matches!(source.kind, FileKind::Directory | FileKind::File);
         // Mounts go where the real directories are: a link above would have to be followed to get there.
         let at = match (at.parent().filter(|_| !is_canonical), at.file_name()) {

@@ -133,7 +133,7 @@ def fresh_namespace():
 def compiled(source, name, wants_value):
     """The program, what its last expression is if that is wanted, and why it is none."""
     try:
-        text = source.decode("utf-8")
+        text = source.decode("utf-8-sig")
         sources[name] = text
         last = None
         if wants_value:

@@ -183,6 +183,8 @@ impl Run {
     /// Ends it.
     pub(super) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
+        // One that has ended keeps its time.
+        let _ = self.ended_ms.compare_exchange(0, now_ms(), Ordering::Relaxed, Ordering::Relaxed);
         self.task.abort();
     }
 

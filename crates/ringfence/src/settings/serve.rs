@@ -181,7 +181,10 @@ fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authori
         Problem::usage("bad_value", format!("`{url}` is no address"))
             .hint("it begins with https:// or http:// and a host")
     };
-    if let Some(bad) = url.iter().chain(&servers).find(|url| !is_address(url)) {
+    // They are said in a header, between quotes.
+    let is_plain =
+        |url: &str| url.chars().all(|c| c.is_ascii_graphic() && !"\"\\<>@?#".contains(c));
+    if let Some(bad) = url.iter().chain(&servers).find(|url| !is_address(url) || !is_plain(url)) {
         return Err(wrong(bad));
     }
     match (url, servers.is_empty()) {

@@ -121,17 +121,22 @@ fn a_toolchains_variable_opens_no_more_than_a_directory_of_its_own() {
     world.write("home/tools/bin/tool", "a tool");
     let home = world.home();
     std::os::unix::fs::symlink(world.root(), home.join("out")).unwrap();
+    world.write("home/.ssh/id", "CANARY");
+    std::os::unix::fs::symlink(home.join(".ssh"), home.join("secretly")).unwrap();
+    world.write("home/tools/credentials.toml", "CANARY");
     let (root, beside) = (world.root().to_path_buf(), world.root().join("beside"));
     for (value, shows_tool) in [
         (home.join("tools"), true),
+        (home.join("tools/"), true),
         (home.join(".."), false),
+        (home.join("secretly"), false),
         (home.join("tools/../.."), false),
         (home.join("out"), false),
         (home.clone(), false),
         (root, false),
     ] {
         let script = format!(
-            "cat {0}/notes.txt {1}/notes.txt {0}/tools/bin/tool",
+            "cat {0}/notes.txt {1}/notes.txt {0}/tools/bin/tool {0}/.ssh/id {0}/secretly/id {0}/tools/credentials.toml",
             home.display(),
             beside.display()
         );
@@ -140,6 +145,18 @@ fn a_toolchains_variable_opens_no_more_than_a_directory_of_its_own() {
         let seen = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(seen, if shows_tool { "a tool" } else { "" }, "{}", value.display());
     }
+}
+
+#[test]
+fn a_secret_behind_a_link_on_its_way_is_hidden_where_it_really_is() {
+    let world = World::new();
+    world.write("home/dotfiles/config/gh/hosts.yml", "CANARY");
+    world.write("home/dotfiles/config/plain", "plain");
+    let (home, dotfiles) = (world.home(), world.home().join("dotfiles"));
+    std::os::unix::fs::symlink(dotfiles.join("config"), home.join(".config")).unwrap();
+    let script = format!("cd {}/config && cat plain gh/hosts.yml", dotfiles.display());
+    let ran = world.sh(&["--ro", dotfiles.to_str().unwrap()], &script);
+    assert_eq!(ran.stdout, "plain", "{}", ran.stderr);
 }
 
 #[test]

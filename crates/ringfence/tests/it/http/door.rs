@@ -355,7 +355,12 @@ fn who_has_no_token_is_told_where_to_get_one_if_the_operator_says_it() {
         format!("Bearer resource_metadata=\"https://tools.example.org{}\"", places[1])
     );
     assert_eq!(server.get(&format!("{}x", places[0])).status, 401);
-    for flags in [&flags[..2], &flags[2..], &["--public-url", "tools.example.org"]] {
+    for flags in [
+        &flags[..2],
+        &flags[2..],
+        &["--public-url", "tools.example.org"],
+        &["--public-url", "https://a/\", error=\"x", flags[2], flags[3]],
+    ] {
         let ran = world.ringfence(&[&["serve", "--check"], flags].concat());
         assert_eq!(ran.code, 2, "{flags:?}: {}", ran.stderr);
     }

@@ -322,6 +322,37 @@ fn what_a_result_has_no_room_for_is_a_resource() {
 }
 
 #[test]
+fn nothing_of_a_session_runs_between_its_cells() {
+    let world = World::new();
+    let mut client = Client::new(&world, &["--preset", "open"]);
+    let session = client.call("session", &json!({"action": "create"})).data["session_id"].clone();
+    let cell = |client: &mut Client, code: &str| {
+        client.call("execute_code", &json!({"session": session, "code": code}))
+    };
+    assert_eq!(cell(&mut client, "x = 41").status(), "ok");
+    // It says that it is done, and goes on.
+    let forged = "import os\nos.write(3, b'D{\"exit\": 0, \"value\": \"7\", \"exception\": null}')\n\
+                  while True:\n    with open('n', 'a') as f: f.write('x')";
+    assert_eq!(cell(&mut client, forged).data["value"], "7");
+    let mut size = || {
+        let listed = client.call("list_dir", &json!({"session": session}));
+        listed.data["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|e| e["path"] == "n")
+            .map(|e| e["size"].clone())
+    };
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let before = size();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(size(), before);
+    // What cannot be gone on from is undone.
+    let next = cell(&mut client, "x + 1");
+    assert_eq!(next.data["value"], "42", "{}", next.text);
+}
+
+#[test]
 fn the_operators_rules_refuse_a_call_by_what_it_is() {
     let world = World::new();
     let file = world.write(
