@@ -1,9 +1,10 @@
 //! Watches one run from its first step to the death of its last process. One thread, one poll.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
-use ringfence_plan::Plan;
+use ringfence_plan::{Access, BindSource, Mount, Plan, Step};
 use ringfence_spec::{Denial, Problem, Tier};
 use ringfence_sys::{CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -131,6 +132,8 @@ struct Supervisor<'a> {
     launched: Instant,
     /// The same on the clock that files are stamped with, in seconds.
     began: i64,
+    /// The same with nanoseconds.
+    launched_at: (i64, i64),
     started: Option<Instant>,
     report_open: bool,
     control_open: bool,
@@ -173,6 +176,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         root_dev: None,
         launched: Instant::now(),
         began: epoch_secs(),
+        launched_at: epoch_nanos(),
         started: None,
         report_open: true,
         control_open: true,
@@ -560,7 +564,32 @@ impl Supervisor<'_> {
                 }
             }
         }
+        list.extend(self.replaced().map(shown));
         list
+    }
+
+    /// Protected files that somebody changed while the run lasted. On the host, because the run cannot; but a mount goes
+    /// with the name it stands on, and from then on the run could.
+    fn replaced(&self) -> impl Iterator<Item = std::path::PathBuf> {
+        let plan = self.run.plan;
+        let pinned = plan.setup.iter().filter_map(|step| match step {
+            Step::Mount(Mount::Bind { source, access: Access::ReadOnly, .. }) => match source {
+                BindSource::Beneath { root, path } if plan.disk_roots.contains(root) => {
+                    Some(root.join(path))
+                }
+                _ => None,
+            },
+            _ => None,
+        });
+        let since = self.launched_at;
+        pinned.filter(move |path| {
+            // Placeholders are ours, and runs that share them come and go.
+            let is_ours = plan.placeholders.iter().any(|p| p.root.join(&p.path) == *path);
+            let changed = |meta: std::fs::Metadata| {
+                meta.is_file() && (meta.ctime(), meta.ctime_nsec()) > since
+            };
+            !is_ours && std::fs::symlink_metadata(path).is_ok_and(changed)
+        })
     }
 
     /// What the program had written before it died is still in the pipes.
@@ -591,6 +620,13 @@ impl Supervisor<'_> {
             }
         }
     }
+}
+
+fn epoch_nanos() -> (i64, i64) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or((0, 0), |d| {
+        (i64::try_from(d.as_secs()).unwrap_or(i64::MAX), d.subsec_nanos().into())
+    })
 }
 
 fn epoch_secs() -> i64 {

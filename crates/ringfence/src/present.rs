@@ -67,7 +67,7 @@ pub(crate) fn talk(outcome: &Outcome) {
     for name in &outcome.workspace.protected_created {
         let _ = writeln!(
             err,
-            "ringfence: `{name}` appeared during the run; look before you let git obey it"
+            "ringfence: `{name}` appeared or was replaced during the run; look at it before anything obeys it"
         );
     }
 }

@@ -5,6 +5,31 @@ use crate::support::World;
 const NAMES: [&str; 5] = [".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
 
 #[test]
+fn a_protected_file_that_was_replaced_meanwhile_is_named() {
+    let world = World::new();
+    world.write("work/.mcp.json", "{}");
+    let script = "touch up; while [ ! -e go ]; do sleep 0.05; done; echo evil >> .mcp.json";
+    let run = world
+        .command(&["run", "--json", "--", "sh", "-c", script])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    crate::living::there(&world.work().join("up"));
+    // As an editor saves. The kernel takes the mount away with the name.
+    world.write("work/new", "{}");
+    std::fs::rename(world.work().join("new"), world.work().join(".mcp.json")).unwrap();
+    world.write("work/go", "");
+    let output = run.wait_with_output().unwrap();
+    let outcome: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let named = outcome["workspace"]["protected_created"].to_string();
+    assert!(named.contains(".mcp.json"), "{outcome}");
+    // What is as it was is not.
+    let (_, outcome) = world.sh_json(&[], "true");
+    assert_eq!(outcome["workspace"]["protected_created"].as_array().unwrap().len(), 0, "{outcome}");
+}
+
+#[test]
 fn absent_names_cannot_be_made() {
     let world = World::new();
     for name in NAMES {
