@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::{CannotTry, Verdict, program};
+use crate::{CannotTry, Verdict, millis, program};
 
 /// The release that was tried.
 const FASTMCP: &str = "fastmcp[code-mode]==4.1.2";
@@ -196,8 +196,4 @@ fn install() -> Result<PathBuf, CannotTry> {
 fn sorted(times: &mut [Duration]) -> &[Duration] {
     times.sort_unstable();
     times
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

@@ -72,6 +72,10 @@ enum Verdict {
     Failed,
 }
 
+fn millis(duration: std::time::Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
 fn main() -> ExitCode {
     let verdict = match Task::parse() {
         Task::Soak(args) => soak::soak(&args),

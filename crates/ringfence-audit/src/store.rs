@@ -92,11 +92,10 @@ impl Store {
         if let Some(head) = home.find(HEAD)? {
             return Self::with_head(home, lock, head, rules);
         }
-        {
-            // Somebody else may be making it right now.
-            let _turn = Turn::wait(&lock, home.path())?;
-            make(&home)?;
-        }
+        // Somebody else may be making it right now.
+        let turn = Turn::wait(&lock, home.path())?;
+        make(&home)?;
+        drop(turn);
         Self::open_existing(home, lock, rules)
     }
 

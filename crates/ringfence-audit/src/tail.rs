@@ -13,10 +13,10 @@ impl Store {
     /// What was done to the ledger comes back as a gap, which the caller must put into the chain.
     pub(crate) fn tail(&mut self) -> Result<(Tail, Option<GapBody>), Problem> {
         let bytes = self.intake_bytes()?;
-        let Some(head) = self.read_head() else { return self.tail_by_rows("head_missing") };
-        if !self.is_genuine(&head)? {
-            return self.tail_by_rows("head_forged");
-        }
+        let head = match self.genuine_head()? {
+            Ok(head) => head,
+            Err(why) => return self.tail_by_rows(why),
+        };
         let tail = Tail { mark: head.at, epoch: head.epoch, folded: head.folded };
         if bytes == head.at.intake_bytes {
             return self.before_the_way(&head, tail);
@@ -118,21 +118,18 @@ impl Store {
         Ok((Tail { mark, epoch, folded }, Some(gap)))
     }
 
-    /// The head. One that we wrote ourselves need not be read again.
-    fn read_head(&self) -> Option<Head> {
-        let content = head::content(&self.head)?;
-        match &self.own_head {
-            Some((bytes, head)) if *bytes == content => Some(head.clone()),
-            _ => Head::parse(&content),
+    /// The head, or why it is of no use. One that is as we wrote it ourselves needs no second look.
+    fn genuine_head(&mut self) -> Result<Result<Head, &'static str>, Problem> {
+        let content = head::content(&self.head).unwrap_or_default();
+        if let Some((bytes, head)) = &self.own_head
+            && *bytes == content
+        {
+            return Ok(Ok(head.clone()));
         }
-    }
-
-    fn is_genuine(&mut self, head: &Head) -> Result<bool, Problem> {
-        if self.own_head.as_ref().is_some_and(|(_, own)| own == head) {
-            return Ok(true);
-        }
+        let Some(head) = Head::parse(&content) else { return Ok(Err("head_missing")) };
         // By the head's own epoch: a crash before the first row of a new epoch leaves a head under its key.
-        Ok(head.is_genuine(self.secret_of(head.epoch)?.mac_key()))
+        let is_genuine = head.is_genuine(self.secret_of(head.epoch)?.mac_key());
+        Ok(if is_genuine { Ok(head) } else { Err("head_forged") })
     }
 
     /// Signing with a key that the chain does not know would make honest rows look forged.

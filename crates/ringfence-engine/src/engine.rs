@@ -21,7 +21,7 @@ use crate::ids::fresh_id;
 use crate::intercept::{self, About};
 use crate::metrics::Now;
 use crate::record::{self, Recorder};
-use crate::road::{Inner, On};
+use crate::road::{Called, Inner, On};
 use crate::sessions::{SessionInfo, SessionState, Swept};
 use crate::so_far::SoFar;
 use crate::trace::Stopwatch;
@@ -458,20 +458,16 @@ impl Engine {
             begun.end(&mut ran.outcome);
             watch.part("record");
             let took = began.elapsed();
-            inner.metrics.count(tool, ran.outcome.status.name(), took);
             permit.judge(ran.outcome.status.into());
-            tracing::info!(
-                %run_id, tool, client = seen.client, session = seen.session,
-                status = ran.outcome.status.name(), took_ms = crate::text::millis(took), "ran"
+            let word = ran.outcome.status.name();
+            inner.tell(
+                Called { run_id, tool, word, verb: "ran", took, watch },
+                Seen {
+                    status: ran.outcome.status,
+                    n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
+                    ..seen
+                },
             );
-            let who = || (seen.client.clone(), seen.session.clone());
-            inner.interceptor.trace(|| watch.stop(run_id, tool, ran.outcome.status.name(), who()));
-            inner.notice(Seen {
-                status: ran.outcome.status,
-                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
-                ..seen
-            });
             ran
         };
         let ran = tokio::task::spawn_blocking(road).await;
@@ -534,21 +530,17 @@ impl Engine {
             begun.end_with(status)?;
             watch.part("record");
             let took = began.elapsed();
-            inner.metrics.count(tool, status.word(), took);
             permit.judge(Verdict::Fine);
-            tracing::info!(
-                %run_id, tool, client = seen.client, session = seen.session,
-                status = status.word(), took_ms = crate::text::millis(took), "called"
+            let word = status.word();
+            inner.tell(
+                Called { run_id, tool, word, verb: "called", took, watch },
+                Seen {
+                    status: intercept::status_of(done.as_ref().map(|_| ())),
+                    traversal: seen.traversal
+                        || done.as_ref().is_err_and(|problem| problem.code == "path_outside"),
+                    ..seen
+                },
             );
-            let who = || (seen.client.clone(), seen.session.clone());
-            inner.interceptor.trace(|| watch.stop(run_id, tool, status.word(), who()));
-            inner.notice(Seen {
-                status: intercept::status_of(done.as_ref().map(|_| ())),
-                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                traversal: seen.traversal
-                    || done.as_ref().is_err_and(|problem| problem.code == "path_outside"),
-                ..seen
-            });
             done
         })
         .await

@@ -24,6 +24,7 @@ use crate::record::{Begun, Recorder};
 use crate::sessions::{Live, Quota, Session, Sessions, unknown};
 use crate::so_far::SoFar;
 use crate::text::info;
+use crate::trace::Stopwatch;
 use crate::watch::Seen;
 
 /// Tries of ours when our own side fails: never for what a program did.
@@ -68,6 +69,18 @@ pub(crate) struct On<'a> {
     /// Whoever starts anything has its beginning written first.
     pub(crate) record: &'a Begun<'a>,
     pub(crate) cancel: &'a Cancel,
+}
+
+/// A call that has ended.
+pub(crate) struct Called {
+    pub(crate) run_id: RunId,
+    pub(crate) tool: &'static str,
+    /// How it ended.
+    pub(crate) word: &'static str,
+    /// What the log says of it.
+    pub(crate) verb: &'static str,
+    pub(crate) took: Duration,
+    pub(crate) watch: Stopwatch,
 }
 
 impl Inner {
@@ -219,9 +232,19 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// Looks at a call that has ended.
-    pub(crate) fn notice(&self, seen: Seen) {
-        self.interceptor.notice(&self.recorder, &Seen { at_ms: self.clock.now_ms(), ..seen });
+    /// What every call ends with, once it is written down: numbers, a line of the log, its trace, and a look at it.
+    pub(crate) fn tell(&self, called: Called, seen: Seen) {
+        let Called { run_id, tool, word, verb, took, watch } = called;
+        self.metrics.count(tool, word, took);
+        tracing::info!(
+            %run_id, tool, client = seen.client, session = seen.session,
+            status = word, took_ms = crate::text::millis(took), "{verb}"
+        );
+        let who = || (seen.client.clone(), seen.session.clone());
+        self.interceptor.trace(|| watch.stop(run_id, tool, word, who()));
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let seen = Seen { at_ms: self.clock.now_ms(), duration_ms, ..seen };
+        self.interceptor.notice(&self.recorder, &seen);
     }
 
     /// The workers of the policy, started when they are first needed.

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use ringfence_plan::FileId;
 use ringfence_sys::{CallError, Named};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 /// Opens a canonical absolute path without following any link and checks that it is still the file `id`; and says what
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 pub(crate) fn open_exact(path: &Path, id: FileId) -> Result<(OwnedFd, FileType), CallError> {
     let fd = open_canonical(path)?;
     let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
-    if (FileId { dev: stat.st_dev, ino: stat.st_ino }) == id {
+    if id_of(&stat) == id {
         return Ok((fd, FileType::from_raw_mode(stat.st_mode)));
     }
     // Somebody exchanged it between the survey and now.
@@ -76,8 +76,11 @@ fn walk(start: OwnedFd, path: &Path) -> Result<OwnedFd, CallError> {
 
 /// Which file a descriptor is.
 pub(crate) fn file_id(fd: impl AsFd) -> Result<FileId, CallError> {
-    let stat = rustix::fs::fstat(fd).named(|| "fstat")?;
-    Ok(FileId { dev: stat.st_dev, ino: stat.st_ino })
+    rustix::fs::fstat(fd).named(|| "fstat").map(|stat| id_of(&stat))
+}
+
+fn id_of(stat: &Stat) -> FileId {
+    FileId { dev: stat.st_dev, ino: stat.st_ino }
 }
 
 /// Whether `name` exists below `dir`, as a link or otherwise.

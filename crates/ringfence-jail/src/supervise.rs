@@ -130,10 +130,8 @@ struct Supervisor<'a> {
     terminal: Option<Terminal>,
     root_dev: Option<u64>,
     launched: Instant,
-    /// The same on the clock that files are stamped with, in seconds.
-    began: i64,
-    /// The same with nanoseconds.
-    launched_at: (i64, i64),
+    /// The same on the clock that files are stamped with, in seconds and nanoseconds.
+    began: (i64, i64),
     started: Option<Instant>,
     report_open: bool,
     control_open: bool,
@@ -175,8 +173,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         terminal: None,
         root_dev: None,
         launched: Instant::now(),
-        began: epoch_secs(),
-        launched_at: epoch_nanos(),
+        began: epoch(),
         started: None,
         report_open: true,
         control_open: true,
@@ -557,9 +554,9 @@ impl Supervisor<'_> {
         let mut list: Vec<String> = appeared.map(|root| shown(root.join(".git"))).collect();
         let repositories = plan.disk_roots.iter().filter(|root| !plan.watch_git.contains(root));
         for root in repositories {
-            for link in crate::gitindex::links_since(&root.join(".git/index"), self.began) {
+            for link in crate::gitindex::links_since(&root.join(".git/index"), self.began.0) {
                 let git = root.join(link).join(".git");
-                if crate::gitindex::changed_since(&git, self.began) {
+                if crate::gitindex::changed_since(&git, self.began.0) {
                     list.push(shown(git));
                 }
             }
@@ -581,7 +578,7 @@ impl Supervisor<'_> {
             },
             _ => None,
         });
-        let since = self.launched_at;
+        let since = self.began;
         pinned.filter(move |path| {
             // Placeholders are ours, and runs that share them come and go.
             let is_ours = plan.placeholders.iter().any(|p| p.root.join(&p.path) == *path);
@@ -622,16 +619,11 @@ impl Supervisor<'_> {
     }
 }
 
-fn epoch_nanos() -> (i64, i64) {
+fn epoch() -> (i64, i64) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or((0, 0), |d| {
         (i64::try_from(d.as_secs()).unwrap_or(i64::MAX), d.subsec_nanos().into())
     })
-}
-
-fn epoch_secs() -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn readable(fd: impl AsFd) -> bool {

@@ -129,13 +129,13 @@ fn report(args: &FuzzArgs, seed: u64, found: &Found) {
             .collect();
         let object = serde_json::json!({
             "ok": failures.is_empty(), "seed": seed, "sources": n_sources, "safe": n_safe,
-            "slowest_ms": slowest.as_secs_f64() * 1e3, "failures": list,
+            "slowest_ms": crate::millis(*slowest), "failures": list,
         });
         println!("{object}");
         return;
     }
     println!("{n_sources} sources of up to {SOURCE_BYTES_MAX} bytes, {n_safe} safe by some preset");
-    println!("slowest: {:.1} ms for all four presets", slowest.as_secs_f64() * 1e3);
+    println!("slowest: {:.1} ms for all four presets", crate::millis(*slowest));
     for (why, path) in failures {
         println!("FAILED: {why}: {}", path.display());
     }

@@ -11,11 +11,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use serde_json::{Value, json};
 
-use crate::CannotTry;
 use crate::soak::Findings;
 use crate::soak::hostile::{self, Hostile};
 use crate::soak::leftovers::{self, cgroup_parents};
 use crate::soak::world::World;
+use crate::{CannotTry, millis};
 
 /// Long enough that every program is past its setup, short enough for a thousand runs.
 const DEADLINE: Duration = Duration::from_millis(300);
@@ -209,8 +209,4 @@ impl Spread {
         let round = |ms: f64| (ms * 10.0).round() / 10.0;
         json!({ "p50": round(self.p50), "p99": round(self.p99), "max": round(self.max) })
     }
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

@@ -206,16 +206,13 @@ async fn one_clients_breaker_is_not_anothers() {
     assert_eq!(gate.breaker_of("bad"), BreakerState::Closed);
 }
 
+fn with_breakers() -> AdmissionSettings {
+    AdmissionSettings { concurrent_per_client: Some(4), breakers: true, ..limits(10, 50) }
+}
+
 #[tokio::test]
 async fn one_client_cannot_take_all_places() {
-    let settings = AdmissionSettings {
-        concurrent: Some(10),
-        concurrent_per_client: Some(4),
-        queue: Some(50),
-        breakers: true,
-        ..Default::default()
-    };
-    let (gate, _) = gate(settings);
+    let (gate, _) = gate(with_breakers());
     let mut held = vec![gate.admit("flood").await.unwrap()];
     let mut second = Box::pin(gate.admit("flood"));
     assert!(poll_once(second.as_mut()).await.is_none(), "nobody knows it yet");
@@ -240,14 +237,7 @@ async fn one_client_cannot_take_all_places() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_begins_with_a_long_run_does_not_wait_for_its_end() {
-    let settings = AdmissionSettings {
-        concurrent: Some(10),
-        concurrent_per_client: Some(4),
-        queue: Some(50),
-        breakers: true,
-        ..Default::default()
-    };
-    let (gate, clock) = gate(settings);
+    let (gate, clock) = gate(with_breakers());
     let _long = gate.admit("new").await.unwrap();
     let mut second = Box::pin(gate.admit("new"));
     let mut third = Box::pin(gate.admit("new"));

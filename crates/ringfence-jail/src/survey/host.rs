@@ -116,7 +116,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         homes,
         secrets,
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
-        sysfs: catalogue::SYSFS.iter().filter_map(|path| as_it_is(Path::new(path))).collect(),
+        sysfs: catalogue::SYSFS.iter().map(PathBuf::from).filter_map(as_it_is).collect(),
     })
 }
 
@@ -127,20 +127,23 @@ pub fn found(path: &Path) -> Option<Found> {
 
 /// What is at `path` itself, link not followed.
 pub(super) fn look(path: &Path) -> Option<(FileKind, FileId)> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    Some((kind(&meta), FileId { dev: meta.dev(), ino: meta.ino() }))
+    std::fs::symlink_metadata(path).ok().map(|meta| (kind(&meta), id(&meta)))
 }
 
-fn as_it_is(path: &Path) -> Option<Found> {
-    look(path).map(|(kind, id)| Found { path: path.to_owned(), kind, id })
+/// The same with its path.
+pub(super) fn as_it_is(path: PathBuf) -> Option<Found> {
+    look(&path).map(|(kind, id)| Found { path, kind, id })
 }
 
 /// What is at `path` after every link, with its canonical path.
 pub(super) fn resolve(path: &Path) -> std::io::Result<Found> {
     let real = path.canonicalize()?;
     let meta = std::fs::symlink_metadata(&real)?;
-    let id = FileId { dev: meta.dev(), ino: meta.ino() };
-    Ok(Found { path: real, kind: kind(&meta), id })
+    Ok(Found { path: real, kind: kind(&meta), id: id(&meta) })
+}
+
+fn id(meta: &std::fs::Metadata) -> FileId {
+    FileId { dev: meta.dev(), ino: meta.ino() }
 }
 
 fn kind(meta: &std::fs::Metadata) -> FileKind {
@@ -158,14 +161,10 @@ fn kind(meta: &std::fs::Metadata) -> FileKind {
 fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Found> {
     let mut found = Vec::new();
     for path in paths {
-        let Some((kind, id)) = look(&path) else { continue };
+        let Some(itself) = as_it_is(path) else { continue };
         // By another name too, where there is a link on the way or at the end.
-        if let Ok(target) = resolve(&path)
-            && target.path != path
-        {
-            found.push(target);
-        }
-        found.push(Found { path, kind, id });
+        found.extend(resolve(&itself.path).ok().filter(|target| target.path != itself.path));
+        found.push(itself);
     }
     found
 }
@@ -395,8 +394,7 @@ impl Reader {
                 (path, meta) = (target, there);
             }
             if self.may_open(&path, &meta) {
-                let id = FileId { dev: meta.dev(), ino: meta.ino() };
-                found.push(Found { kind: kind(&meta), path, id });
+                found.push(Found { kind: kind(&meta), id: id(&meta), path });
             }
         }
         found

@@ -16,7 +16,7 @@ use ringfence_spec::{CommandPreset, Policy, Problem};
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
 
 use super::git;
-use super::host::{look, resolve};
+use super::host::{as_it_is, look, resolve};
 use crate::registry::Registry;
 
 /// What the caller asked for, unresolved.
@@ -84,7 +84,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
     let secrets = shown
         .filter(|found| found.kind == FileKind::Directory)
         .flat_map(|found| dotenv(&found.path).into_iter().map(|name| found.path.join(name)))
-        .filter_map(|path| look(&path).map(|(kind, id)| Found { path, kind, id }))
+        .filter_map(as_it_is)
         .collect();
     let writable = writable_roots.into_iter().map(|root| survey(root, registry)).collect();
     Ok(Request {

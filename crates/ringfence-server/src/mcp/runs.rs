@@ -2,8 +2,7 @@
 //! while. Every run is owned: by its call, then by this list; who lets go of it ends it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ringfence_audit::now_ms;
@@ -41,12 +40,19 @@ pub(super) struct Runs {
 pub(super) struct Run {
     client: Arc<str>,
     going: Going,
-    answer: watch::Receiver<Option<Arc<CallToolResult>>>,
+    answer: watch::Receiver<Option<Answer>>,
     task: JoinHandle<()>,
-    cancelled: AtomicBool,
     began_ms: i64,
-    /// When its result was there; 0 before.
-    ended_ms: Arc<AtomicI64>,
+    /// When somebody ended it by its name.
+    cancelled_ms: OnceLock<i64>,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub(super) result: Arc<CallToolResult>,
+    /// When it was there.
+    pub(super) at_ms: i64,
 }
 
 impl Drop for Run {
@@ -70,8 +76,6 @@ impl Runs {
         work: impl Future<Output = Ran> + Send + 'static,
     ) -> Result<CallToolResponse, Cancelled> {
         let (tell, answer) = watch::channel(None);
-        let ended_ms = Arc::new(AtomicI64::new(0));
-        let ended = Arc::clone(&ended_ms);
         let (end, shelf) = (self.end.clone(), Arc::clone(&self.shelf));
         let task = tokio::spawn(async move {
             tokio::select! {
@@ -82,15 +86,14 @@ impl Runs {
                     } else {
                         Some(answer::of_run(ran, &shelf))
                     };
-                    ended.store(now_ms(), Ordering::Relaxed);
-                    tell.send_replace(answer.map(Arc::new));
+                    let at_ms = now_ms();
+                    tell.send_replace(answer.map(|answer| Answer { result: Arc::new(answer), at_ms }));
                 }
                 () = end.cancelled() => {}
             }
         });
-        let (client, cancelled) = (Arc::clone(client), AtomicBool::new(false));
-        let began_ms = now_ms();
-        let run = Arc::new(Run { client, going, answer, task, cancelled, began_ms, ended_ms });
+        let (client, began_ms, cancelled_ms) = (Arc::clone(client), now_ms(), OnceLock::new());
+        let run = Arc::new(Run { client, going, answer, task, began_ms, cancelled_ms });
         loop {
             if let Some(answer) = run.attend(context).await? {
                 return Ok(answer.into());
@@ -171,25 +174,19 @@ impl Run {
     }
 
     /// Its result, if it is there.
-    pub(super) fn answer_so_far(&self) -> Option<Arc<CallToolResult>> {
+    pub(super) fn answer_so_far(&self) -> Option<Answer> {
         self.answer.borrow().clone()
-    }
-
-    /// When its result was there.
-    pub(super) fn ended_ms(&self) -> Option<i64> {
-        Some(self.ended_ms.load(Ordering::Relaxed)).filter(|ms| *ms != 0)
     }
 
     /// Ends it.
     pub(super) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-        // One that has ended keeps its time.
-        let _ = self.ended_ms.compare_exchange(0, now_ms(), Ordering::Relaxed, Ordering::Relaxed);
+        self.cancelled_ms.get_or_init(now_ms);
         self.task.abort();
     }
 
-    pub(super) fn was_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+    /// When it was ended by its name, if it was.
+    pub(super) fn cancelled_ms(&self) -> Option<i64> {
+        self.cancelled_ms.get().copied()
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -213,7 +210,7 @@ impl Run {
         let mut answer = self.answer.clone();
         match answer.wait_for(Option::is_some).await {
             Ok(found) => match &*found {
-                Some(result) => CallToolResult::clone(result),
+                Some(answer) => CallToolResult::clone(&answer.result),
                 None => answer::ended(self.going.id),
             },
             // Its task was ended before it could tell.

@@ -26,24 +26,24 @@ pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
 
 /// The answer to a call whose run goes on.
 pub(super) fn created(run: &Run) -> CallToolResponse {
-    CallToolResponse::Task(CreateTaskResult::new(task(run, TaskStatus::Working)))
+    CallToolResponse::Task(CreateTaskResult::new(task(run, TaskStatus::Working, now_ms())))
 }
 
 impl Runs {
     /// How a run stands.
     pub(super) fn task(&self, id: &str, client: &str) -> Result<DetailedTask, ErrorData> {
         let run = self.find(id, client).ok_or_else(unknown)?;
-        let payload = if let Some(answer) = run.answer_so_far() {
-            TaskPayload::Completed { result: object(json!(*answer)) }
-        } else if run.was_cancelled() {
-            TaskPayload::Cancelled
+        let (payload, updated_ms) = if let Some(answer) = run.answer_so_far() {
+            (TaskPayload::Completed { result: object(json!(*answer.result)) }, answer.at_ms)
+        } else if let Some(at_ms) = run.cancelled_ms() {
+            (TaskPayload::Cancelled, at_ms)
         } else if run.has_ended() {
             let error = ErrorData::internal_error("the run was ended with its client", None);
-            TaskPayload::Failed { error: object(json!(error)) }
+            (TaskPayload::Failed { error: object(json!(error)) }, now_ms())
         } else {
-            TaskPayload::Working
+            (TaskPayload::Working, now_ms())
         };
-        Ok(DetailedTask::new(task(&run, payload.status()), payload))
+        Ok(DetailedTask::new(task(&run, payload.status(), updated_ms), payload))
     }
 
     /// Ends a run. One that has ended already is left as it is.
@@ -58,9 +58,8 @@ impl Runs {
     }
 }
 
-fn task(run: &Run, status: TaskStatus) -> Task {
-    let updated = run.ended_ms().unwrap_or_else(now_ms);
-    let task = Task::new(run.id().to_string(), status, utc(run.began_ms()), utc(updated))
+fn task(run: &Run, status: TaskStatus, updated_ms: i64) -> Task {
+    let task = Task::new(run.id().to_string(), status, utc(run.began_ms()), utc(updated_ms))
         .with_ttl_ms(KEPT_MS)
         .with_poll_interval_ms(POLL_EVERY_MS);
     if status == TaskStatus::Working { task.with_status_message(run.in_words()) } else { task }

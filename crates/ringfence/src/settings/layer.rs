@@ -197,8 +197,9 @@ impl Layer {
             super::serve::take_table(&mut table);
         }
         // Nor about one run: `rules.rs` and `tell.rs` read them.
-        super::rules::take_table(&mut table);
-        super::tell::take_table(&mut table);
+        for other in [super::rules::TABLE, super::tell::TABLE] {
+            table.remove(other);
+        }
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
         Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)

@@ -11,7 +11,7 @@ use super::layer::read_table;
 use crate::cli::PolicyFlags;
 
 /// Its name.
-const TABLE: &str = "rules";
+pub(super) const TABLE: &str = "rules";
 
 /// The rules for an agent's calls. Those of the ceilings stand; who comes after can refuse more, and allow no more.
 pub(crate) fn rules(flags: &PolicyFlags, around: &Surroundings) -> Result<Rules, Problem> {
@@ -27,18 +27,13 @@ pub(crate) fn rules(flags: &PolicyFlags, around: &Surroundings) -> Result<Rules,
     })
 }
 
-/// Takes the table out of a file, where it stands among settings of runs.
-pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Value> {
-    table.remove(TABLE)
-}
-
 /// Makes sure of a file's table by itself, for `policy check`.
 pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     of_file(file).map(drop)
 }
 
 fn of_file(file: &Path) -> Result<Option<Rules>, Problem> {
-    let Some(table) = read_table(file)?.and_then(|mut table| take_table(&mut table)) else {
+    let Some(table) = read_table(file)?.and_then(|mut all| all.remove(TABLE)) else {
         return Ok(None);
     };
     table.try_into().map(Some).map_err(|e: toml::de::Error| {

@@ -15,7 +15,7 @@ use super::log::{Format, Log};
 use crate::cli::PolicyFlags;
 
 /// Its name.
-const TABLE: &str = "tell";
+pub(super) const TABLE: &str = "tell";
 
 /// How often the head is anchored, unless the table says it.
 const ANCHOR_EVERY: Span = Span::secs(600);
@@ -52,18 +52,13 @@ pub(crate) fn tell(flags: &PolicyFlags, around: &Surroundings) -> Result<Tell, P
     Ok(Tell::default())
 }
 
-/// Takes the table out of a file, where it stands among settings of runs.
-pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Value> {
-    table.remove(TABLE)
-}
-
 /// Makes sure of a file's table by itself, for `policy check`.
 pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     of_file(file).map(drop)
 }
 
 fn of_file(file: &Path) -> Result<Option<Tell>, Problem> {
-    let Some(table) = read_table(file)?.and_then(|mut table| take_table(&mut table)) else {
+    let Some(table) = read_table(file)?.and_then(|mut all| all.remove(TABLE)) else {
         return Ok(None);
     };
     let wrong = |cause: String| {
