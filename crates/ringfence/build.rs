@@ -1,14 +1,56 @@
 //! How the program is linked, for its start is part of every run.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the standard library asks for by name. `libc.a` holds most of it since glibc 2.34.
+const ASKED_FOR: [&str; 7] = ["c", "m", "gcc_s", "dl", "rt", "util", "pthread"];
+
+/// What stands in for all of it.
+const ARCHIVES: [&str; 4] = ["libm.a", "libc.a", "libgcc.a", "libgcc_eh.a"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let target = |name: &str| std::env::var(name).unwrap_or_default();
-    if target("CARGO_CFG_TARGET_OS") == "linux" && target("CARGO_CFG_TARGET_ENV") == "gnu" {
-        // A shared `libgcc_s` would be a library to find, map and relocate.
-        println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
-        // A position-independent program of this size is relocated in thousands of places before its first
-        // instruction, and each page so written is copied. Libraries, heap, stack and mappings stay at random places
-        // (`SECURITY.md`).
-        println!("cargo::rustc-link-arg-bins=-no-pie");
+    println!("cargo::rerun-if-env-changed=RINGFENCE_LINK");
+    println!("cargo::rerun-if-env-changed=CC");
+    let var = |name: &str| std::env::var(name).unwrap_or_default();
+    let is_static = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|f| f == "crt-static");
+    if var("CARGO_CFG_TARGET_OS") != "linux" || var("CARGO_CFG_TARGET_ENV") != "gnu" || is_static {
+        return;
     }
+    // A position-independent program of this size is relocated in thousands of places before its first instruction,
+    // and each page so written is copied. Heap, stack and mappings stay at random places (`SECURITY.md`).
+    println!("cargo::rustc-link-arg-bins=-no-pie");
+    // A shared `libgcc_s` would be a library to find, map and relocate.
+    println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
+    // So are `libc` and `libm`, and with them the loader that finds them: a tenth of a run of `true`.
+    let wanted = var("RINGFENCE_LINK") != "shared" && var("HOST") == var("TARGET");
+    if wanted && let Some(dir) = stand_ins(Path::new(&var("OUT_DIR"))) {
+        println!("cargo::rustc-link-arg-bins=-L{}", dir.display());
+        println!("cargo::rustc-link-arg-bins=-Wl,--no-dynamic-linker");
+    }
+}
+
+/// A directory in which every shared library that is asked for turns out to be the static ones.
+///
+/// The compiler's own way, `-C target-feature=+crt-static`, is for all crates of a build or none, and procedural macros
+/// cannot be built with it. `None` where the static libraries are not installed: then the shared ones do.
+fn stand_ins(out: &Path) -> Option<PathBuf> {
+    let archives = ARCHIVES.iter().map(|name| find(name)).collect::<Option<Vec<_>>>()?;
+    let script = format!("GROUP({})\n", archives.join(" "));
+    let dir = out.join("static");
+    std::fs::create_dir_all(&dir).ok()?;
+    for name in ASKED_FOR {
+        std::fs::write(dir.join(format!("lib{name}.so")), &script).ok()?;
+    }
+    Some(dir)
+}
+
+/// Where the C compiler finds a library.
+fn find(name: &str) -> Option<String> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let answer = Command::new(compiler).arg(format!("-print-file-name={name}")).output().ok()?;
+    let path = String::from_utf8(answer.stdout).ok()?.trim().to_owned();
+    // A library it does not find is answered by its bare name.
+    (Path::new(&path).is_absolute() && !path.contains([' ', '(', ')'])).then_some(path)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -235,7 +235,9 @@ impl Book {
 
 /// The books in a file. Nonsense, left by a crash of the machine, is no book: its runs are gone with it.
 fn read(file: &fs::File) -> Option<Vec<Book>> {
-    let mut text = Vec::new();
+    let length = file.metadata().map_or(0, |meta| meta.len().min(BOOKS_BYTES_MAX));
+    // One more, so that the read that finds the end needs no larger buffer.
+    let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
     std::io::Read::read_to_end(&mut std::io::Read::take(file, BOOKS_BYTES_MAX), &mut text).ok()?;
     serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
 }
@@ -352,11 +354,29 @@ fn unmake(root: &OwnedFd, path: &Path, shape: Shape) {
     }
 }
 
-fn parent<'a>(root: &OwnedFd, path: &'a Path) -> Result<(OwnedFd, &'a Path), CallError> {
+/// The directory that a placeholder is in.
+enum Parent<'a> {
+    Root(BorrowedFd<'a>),
+    Beneath(OwnedFd),
+}
+
+impl AsFd for Parent<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Root(root) => *root,
+            Self::Beneath(dir) => dir.as_fd(),
+        }
+    }
+}
+
+fn parent<'a>(root: &'a OwnedFd, path: &'a Path) -> Result<(Parent<'a>, &'a Path), CallError> {
     let name = path.file_name().map(Path::new);
     let name = name.ok_or_else(|| CallError::new(format!("placeholder {path:?}"), Errno::INVAL))?;
-    let above = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok((open_beneath(root, above)?, name))
+    let parent = match path.parent().filter(|above| !above.as_os_str().is_empty()) {
+        Some(above) => Parent::Beneath(open_beneath(root, above)?),
+        None => Parent::Root(root.as_fd()),
+    };
+    Ok((parent, name))
 }
 
 /// When a process started, in clock ticks since boot; with its pid this names it for ever.

@@ -2,6 +2,7 @@
 //! A thread of its own does the telling, so that no call waits for it. What cannot be told is counted and said; the ledger
 //! has it all the same.
 
+mod names;
 mod otlp;
 mod post;
 

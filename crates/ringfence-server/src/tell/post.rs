@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
+
+use super::names::Names;
 
 /// Who does not take it by then does not take it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,7 +21,7 @@ impl Post {
             .max_redirects(0)
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
             .tls_config(tls);
-        Self(config.build().new_agent())
+        Self(ureq::Agent::with_parts(config.build(), DefaultConnector::default(), Names))
     }
 
     /// Posts it; an answer other than a 2xx is an error.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::have;
+
 /// Which crates of ours each crate may depend on: edges point down.
 const MAP: &[(&str, &[&str])] = &[
     (
@@ -46,6 +48,23 @@ fn sources() -> Option<&'static Path> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?.parent()?;
     // The second pass runs as a user who may see neither the checkout nor cargo; the first has read them.
     std::env::var_os("RINGFENCE_TEST_AGAIN").is_none().then_some(root)
+}
+
+/// Finding, mapping and relocating libraries took a tenth of a run of `true`.
+#[test]
+fn the_program_needs_no_loader_where_the_static_libraries_are() {
+    if sources().is_none() || !have("static") {
+        return;
+    }
+    let program = std::fs::read(env!("CARGO_BIN_EXE_ringfence")).unwrap();
+    let u16_at = |at: usize| usize::from(u16::from_le_bytes([program[at], program[at + 1]]));
+    let u32_at = |at: usize| u32::from_le_bytes(program[at..at + 4].try_into().unwrap());
+    let headers = usize::try_from(u32_at(0x20)).unwrap();
+    let (size, count) = (u16_at(0x36), u16_at(0x38));
+    let kinds: Vec<u32> = (0..count).map(|i| u32_at(headers + i * size)).collect();
+    let (load, interpreter) = (1, 3);
+    assert!(kinds.contains(&load), "no program headers at {headers}: {kinds:?}");
+    assert!(!kinds.contains(&interpreter), "it asks for a loader");
 }
 
 #[test]

@@ -264,6 +264,10 @@ pub(crate) fn have(feature: &str) -> bool {
         "landlock" => ok("landlock"),
         "notify" => ok("observed denials"),
         "cgroup" => ok("cgroup limits") || !is_root(),
+        "static" => {
+            let found = Command::new("cc").arg("-print-file-name=libc.a").output();
+            found.is_ok_and(|found| found.stdout.starts_with(b"/"))
+        }
         other => panic!("unknown feature {other}"),
     };
     let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
