@@ -6,7 +6,7 @@ use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
     RulesetAttr, RulesetCreatedAttr, Scope,
 };
-use ringfence_plan::{LandlockPlan, RuleAccess};
+use ringfence_plan::{LandlockPlan, LandlockReading, RuleAccess};
 use ringfence_sys::{CallError, Named};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -19,7 +19,12 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
     let call = |what: &str, error: &dyn std::fmt::Display| {
         CallError::new(format!("landlock {what}: {error}"), Errno::INVAL)
     };
-    let handled = AccessFs::from_all(abi);
+    let handled = match plan.reading {
+        LandlockReading::Seen => AccessFs::from_all(abi),
+        LandlockReading::Free => {
+            AccessFs::from_all(abi) & !(AccessFs::ReadFile | AccessFs::Truncate)
+        }
+    };
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(handled)
@@ -45,7 +50,7 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
                 Errno::STALE,
             ));
         }
-        let mut access = rights(rule.access, abi);
+        let mut access = rights(rule.access, abi) & handled;
         if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Directory {
             access &= AccessFs::from_file(abi);
         }

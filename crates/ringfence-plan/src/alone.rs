@@ -9,8 +9,8 @@ use crate::code::{self, CodeRequest, INODES_MAX, PRIVATE_PARTS, WORKSPACE};
 use crate::facts::HostFacts;
 use crate::orders::Orders;
 use crate::plan::{
-    CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount, Namespace, Plan, Resource,
-    Rlimit, RuleAccess, Step,
+    CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, MaskKind, Mount, Namespace,
+    Plan, Resource, Rlimit, RuleAccess, Step,
 };
 use crate::seccomp::{Observe, Profile};
 use crate::view::{View, devices};
@@ -105,7 +105,7 @@ fn rules(abi: u32) -> LandlockPlan {
         rule("/proc", RuleAccess::Device),
     ];
     rules.extend(PRIVATE_PARTS.iter().map(|(_, at, _)| rule(at, RuleAccess::Write)));
-    LandlockPlan { abi, deny_tcp: abi >= 4, rules }
+    LandlockPlan { abi, reading: LandlockReading::Seen, deny_tcp: abi >= 4, rules }
 }
 
 fn rlimits(limits: &Limits) -> Vec<Rlimit> {

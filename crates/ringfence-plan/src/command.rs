@@ -14,8 +14,8 @@ use crate::facts::{
 };
 use crate::orders::Orders;
 use crate::plan::{
-    CgroupPlan, Identity, LandlockPlan, LandlockRule, Mount, Namespace, Plan, Resource, Rlimit,
-    RuleAccess, Step,
+    CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, Mount, Namespace, Plan,
+    Resource, Rlimit, RuleAccess, Step,
 };
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -575,7 +575,7 @@ fn namespace_rules(abi: u32, view: &View) -> LandlockPlan {
         rule("/proc".into(), RuleAccess::Device),
     ];
     rules.extend(view.writable_paths().into_iter().map(|path| rule(path, RuleAccess::Write)));
-    LandlockPlan { abi, deny_tcp: false, rules }
+    LandlockPlan { abi, reading: LandlockReading::Free, deny_tcp: false, rules }
 }
 
 fn host_rules(
@@ -625,7 +625,7 @@ fn host_rules(
         }
     }
     add(&request.host_scratch, None, RuleAccess::Write);
-    LandlockPlan { abi, deny_tcp: abi >= 4, rules }
+    LandlockPlan { abi, reading: LandlockReading::Seen, deny_tcp: abi >= 4, rules }
 }
 
 /// What the landlock tier cannot do, one sentence each.

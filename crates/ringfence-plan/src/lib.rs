@@ -25,7 +25,7 @@ pub use facts::{
 };
 pub use orders::{FilterOrders, Orders};
 pub use plan::{
-    Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockRule, MaskKind, Mount,
-    Namespace, Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,
+    Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule,
+    MaskKind, Mount, Namespace, Placeholder, Plan, Resource, Rlimit, RuleAccess, Step,
 };
 pub use render::{render, render_code};

@@ -6,7 +6,7 @@ use ringfence_spec::Limits;
 
 use crate::calls::Arg;
 use crate::code::{CodePlan, WorkerPlan};
-use crate::plan::{Access, BindSource, Mount, Plan, RuleAccess, Step};
+use crate::plan::{Access, BindSource, LandlockReading, Mount, Plan, RuleAccess, Step};
 
 /// The plan, readable. One line per decision; the same order the child obeys.
 pub fn render(plan: &Plan) -> String {
@@ -85,7 +85,11 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
     steps(out, "setup", &plan.setup)?;
     steps(out, "program", &plan.payload)?;
     if let Some(landlock) = &plan.landlock {
-        writeln!(out, "\nlandlock (ABI {})", landlock.abi)?;
+        let reading = match landlock.reading {
+            LandlockReading::Seen => "",
+            LandlockReading::Free => ", reading files is free",
+        };
+        writeln!(out, "\nlandlock (ABI {}{reading})", landlock.abi)?;
         for rule in &landlock.rules {
             let access = match rule.access {
                 RuleAccess::Read => "read",
