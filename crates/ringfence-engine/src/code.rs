@@ -231,6 +231,11 @@ impl AloneFence {
         &self.ground
     }
 
+    /// The plan that runs.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The outcome of code that screening refused.
     pub fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
         blocked(run_id, &self.plan.enforcement, verdict)

@@ -7,7 +7,7 @@
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use ringfence_sys::{CallError, Forked, Named, Namespaces};
@@ -53,6 +53,8 @@ pub(crate) struct Job {
     pub(crate) check: Option<String>,
     /// The program.
     pub(crate) argv: Vec<String>,
+    /// What it reads.
+    pub(crate) stdin: String,
 }
 
 /// What came of it.
@@ -245,11 +247,7 @@ fn run(job: &Job, out: PipeWriter, err: PipeWriter) -> Result<Note, String> {
             return Err(format!("setup failed: {done:?}"));
         }
     }
-    let status = command(&job.argv, job)
-        .stdout(out)
-        .stderr(err)
-        .status()
-        .map_err(|e| format!("{}: {e}", job.argv[0]))?;
+    let status = program(job, out, err).map_err(|e| format!("{}: {e}", job.argv[0]))?;
     let check = match &job.check {
         None => None,
         Some(line) => {
@@ -260,6 +258,20 @@ fn run(job: &Job, out: PipeWriter, err: PipeWriter) -> Result<Note, String> {
         }
     };
     Ok(Note { ended: status.to_string(), check })
+}
+
+fn program(job: &Job, out: PipeWriter, err: PipeWriter) -> std::io::Result<ExitStatus> {
+    let mut command = command(&job.argv, job);
+    command.stdout(out).stderr(err);
+    if !job.stdin.is_empty() {
+        command.stdin(Stdio::piped());
+    }
+    let mut child = command.spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // Whoever ends without reading it says why on its own streams.
+        let _ = stdin.write_all(job.stdin.as_bytes());
+    }
+    child.wait()
 }
 
 /// A command as the victim would start it: in the project, with secrets in the environment.

@@ -13,9 +13,11 @@ const STOPPERS: &[&str] = &["process", "syscalls", "resources", "network", "file
 pub(crate) struct Document {
     /// File name without `.md`.
     pub(crate) name: String,
+    /// What of Ringfence it is run behind.
+    pub(crate) face: Face,
     /// What the host must have besides namespaces.
     pub(crate) needs: Vec<Need>,
-    /// Flags for `ringfence run`.
+    /// Flags for `ringfence run` or `ringfence exec`.
     pub(crate) flags: Vec<String>,
     /// A shell line run before each row, outside the fence.
     pub(crate) setup: Option<String>,
@@ -24,6 +26,16 @@ pub(crate) struct Document {
     pub(crate) attack: Program,
     pub(crate) twin: Program,
     pub(crate) rows: Vec<Row>,
+}
+
+/// What of Ringfence runs a document's programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Face {
+    /// `ringfence run`: a command.
+    #[default]
+    Run,
+    /// `ringfence exec` without screening: Python code, alone and in a warm worker.
+    Exec,
 }
 
 /// Something not every host has.
@@ -67,8 +79,8 @@ pub(crate) struct Row {
 pub(crate) enum RowKind {
     /// Without Ringfence.
     Off,
-    /// Behind the whole fence; for some attacks the answer depends on what counts resources.
-    On(Counter),
+    /// Behind the whole fence; for some attacks the answer depends on how it is built.
+    On(Build),
     /// Behind the fence with these layers taken out.
     Without(Vec<Layer>),
     /// The benign program behind the whole fence.
@@ -118,21 +130,29 @@ impl Kernels {
     }
 }
 
-/// What holds memory and process numbers down.
+/// How a fence is built. All but the first come in pairs that stand in for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counter {
+pub(crate) enum Build {
     Any,
+    /// A cgroup holds memory and process numbers down.
     Cgroup,
+    /// Limits of each process do.
     Rlimit,
+    /// Around an interpreter that was started for one program.
+    Alone,
+    /// By a worker around itself, in a zygote's fence.
+    Warm,
 }
 
 impl std::fmt::Display for RowKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Off => f.write_str("off"),
-            Self::On(Counter::Any) => f.write_str("on"),
-            Self::On(Counter::Cgroup) => f.write_str("on cgroup"),
-            Self::On(Counter::Rlimit) => f.write_str("on rlimit"),
+            Self::On(Build::Any) => f.write_str("on"),
+            Self::On(Build::Cgroup) => f.write_str("on cgroup"),
+            Self::On(Build::Rlimit) => f.write_str("on rlimit"),
+            Self::On(Build::Alone) => f.write_str("on alone"),
+            Self::On(Build::Warm) => f.write_str("on warm"),
             Self::Without(layers) => {
                 let names: Vec<&str> = layers.iter().map(|l| l.name()).collect();
                 write!(f, "without {}", names.join("+"))
@@ -188,6 +208,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
         _ => return Err("the first line must be `# Title`".into()),
     }
     let (mut class, mut layer, mut setup, mut check) = (None, None, None, None);
+    let mut face = None;
     let (mut needs, mut flags) = (Vec::new(), Vec::new());
     let (mut attack, mut twin) = (None, None);
     let mut table = Vec::new();
@@ -213,6 +234,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
             match key {
                 "Class" => once(&mut class, one_of(value, CLASSES)?, key)?,
                 "Layer" => once(&mut layer, one_of(value, STOPPERS)?, key)?,
+                "Face" => once(&mut face, self::face(value)?, key)?,
                 "Needs" => needs = value.split(' ').map(need).collect::<Result<_, _>>()?,
                 "Flags" => flags = value.split_whitespace().map(str::to_owned).collect(),
                 "Setup" => once(&mut setup, value.to_owned(), key)?,
@@ -232,7 +254,8 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
     }
     class.ok_or("no `- Class:`")?;
     let layer = layer.ok_or("no `- Layer:`")?;
-    let rows = rows(&table)?;
+    let face = face.unwrap_or_default();
+    let rows = rows(&table, face)?;
     let takes_out = |row: &Row| match &row.kind {
         RowKind::Without(layers) => layers.iter().any(|l| l.is_part_of(&layer)),
         _ => false,
@@ -242,7 +265,10 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
     }
     let attack = attack.ok_or("no attack")?;
     let twin = twin.ok_or("no twin")?;
-    Ok(Document { name: name.to_owned(), needs, flags, setup, check, attack, twin, rows })
+    if face == Face::Exec && [&attack, &twin].iter().any(|p| p.language != Language::Python) {
+        return Err("`Face: exec` runs Python alone".into());
+    }
+    Ok(Document { name: name.to_owned(), face, needs, flags, setup, check, attack, twin, rows })
 }
 
 fn once<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<(), String> {
@@ -256,6 +282,14 @@ fn one_of(value: &str, known: &[&str]) -> Result<String, String> {
     Err(format!("`{value}` is none of {}", known.join(", ")))
 }
 
+fn face(word: &str) -> Result<Face, String> {
+    match word {
+        "run" => Ok(Face::Run),
+        "exec" => Ok(Face::Exec),
+        _ => Err(format!("`Face: {word}`: run or exec")),
+    }
+}
+
 fn need(word: &str) -> Result<Need, String> {
     match word {
         "cgroup" => Ok(Need::Cgroup),
@@ -266,7 +300,7 @@ fn need(word: &str) -> Result<Need, String> {
     }
 }
 
-fn rows(table: &[String]) -> Result<Vec<Row>, String> {
+fn rows(table: &[String], face: Face) -> Result<Vec<Row>, String> {
     let mut rows: Vec<Row> = Vec::new();
     for cells in table {
         let cells: Vec<&str> = cells.trim_end_matches('|').split('|').map(str::trim).collect();
@@ -302,9 +336,14 @@ fn rows(table: &[String]) -> Result<Vec<Row>, String> {
     if !is(&RowKind::Twin, "OK") {
         return Err("row `twin` must be there and expect OK".into());
     }
-    let on = |counter| line(&RowKind::On(counter)).is_some();
-    if on(Counter::Any) == (on(Counter::Cgroup) && on(Counter::Rlimit)) {
-        return Err("row `on` is needed, or both `on cgroup` and `on rlimit`".into());
+    let on = |build| line(&RowKind::On(build)).is_some();
+    let (pair, foreign) = match face {
+        Face::Run => ([Build::Cgroup, Build::Rlimit], [Build::Alone, Build::Warm]),
+        Face::Exec => ([Build::Alone, Build::Warm], [Build::Cgroup, Build::Rlimit]),
+    };
+    if on(Build::Any) == pair.into_iter().all(on) || foreign.into_iter().any(on) {
+        let [one, other] = pair.map(RowKind::On);
+        return Err(format!("row `on` is needed, or both `{one}` and `{other}`"));
     }
     if !rows.iter().any(|r| matches!(r.kind, RowKind::Without(_))) {
         return Err("a row `without LAYER` is needed".into());
@@ -335,9 +374,11 @@ fn kernels(text: &str) -> Result<(&str, Kernels), String> {
 fn row_kind(text: &str) -> Result<RowKind, String> {
     Ok(match text {
         "off" => RowKind::Off,
-        "on" => RowKind::On(Counter::Any),
-        "on cgroup" => RowKind::On(Counter::Cgroup),
-        "on rlimit" => RowKind::On(Counter::Rlimit),
+        "on" => RowKind::On(Build::Any),
+        "on cgroup" => RowKind::On(Build::Cgroup),
+        "on rlimit" => RowKind::On(Build::Rlimit),
+        "on alone" => RowKind::On(Build::Alone),
+        "on warm" => RowKind::On(Build::Warm),
         "twin" => RowKind::Twin,
         _ => {
             let layers =

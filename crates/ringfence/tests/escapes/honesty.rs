@@ -52,6 +52,9 @@ const UNREADABLE: &[(&str, &str, &str)] = &[
         "twice",
     ),
     ("| on |", "| on from landlock 6 |", "only `without`"),
+    ("| on |", "| on warm |", "row `on`"),
+    ("| on |", "| on warm | STOPPED EPERM |\n| on |", "both `on cgroup` and `on rlimit`"),
+    ("- Layer: syscalls\n", "- Layer: syscalls\n- Face: luck\n", "`Face: luck`"),
     ("without syscalls", "without syscalls from landlock six", "no Landlock ABI"),
     ("- Layer: syscalls\n", "- Layer: syscalls\n- Needs: luck\n", "`Needs: luck`"),
     ("| twin | OK |\n", "", "row `twin`"),
@@ -79,15 +82,55 @@ const UNTRUE: &[(&str, &str, &str, &str)] = &[
     ("a_broken_twin", "print(\"OK\")", "print(\"OK\"); syscall(\"unshare\", 0x10000000)", "twin"),
 ];
 
-/// The honest document itself, which must pass.
-pub(crate) fn honest() -> Result<Document, String> {
-    parse("harness::an_honest_document", HONEST)
+/// What makes the honest document one about Python code. Refusals in a warm worker are observed by nobody.
+const OF_CODE: &[(&str, &str)] =
+    &[("- Layer: syscalls\n", "- Layer: syscalls\n- Face: exec\n"), (" denial=namespaces", "")];
+
+/// The same for documents about code.
+const UNREADABLE_OF_CODE: &[(&str, &str, &str)] = &[
+    ("python twin", "sh twin", "runs Python alone"),
+    ("| on |", "| on alone |", "both `on alone` and `on warm`"),
+    ("| on |", "| on cgroup | STOPPED EPERM |\n| on |", "both `on alone` and `on warm`"),
+];
+
+/// The same for documents about code.
+const UNTRUE_OF_CODE: &[(&str, &str, &str, &str)] = &[
+    ("code_that_does_nothing", "syscall(\"unshare\", 0x10000000)", "os.stat(\"/nowhere\")", "off"),
+    (
+        "code_nobody_stops_alone",
+        "| on |",
+        "| on warm | STOPPED EPERM |\n| on alone | STOPPED EACCES |\n| without landlock |",
+        "on alone",
+    ),
+    (
+        "code_nobody_stops_in_a_warm_worker",
+        "| on |",
+        "| on alone | STOPPED EPERM |\n| on warm | STOPPED EACCES |\n| without landlock |",
+        "on warm",
+    ),
+    (
+        "a_layer_of_code_that_is_not_the_one",
+        "| without syscalls |",
+        "| without syscalls | ESCAPED |\n| without landlock |",
+        "without landlock",
+    ),
+];
+
+/// The honest documents themselves, which must pass.
+pub(crate) fn honest() -> Result<[Document; 2], String> {
+    Ok([
+        parse("harness::an_honest_document", HONEST)?,
+        parse("harness::an_honest_document_of_code", &of_code()?)?,
+    ])
 }
 
 /// Whether every unreadable document is refused for its own reason.
 pub(crate) fn refuses_unreadable() -> Result<(), String> {
-    for (from, to, reason) in UNREADABLE {
-        let text = changed(from, to)?;
+    let code = of_code()?;
+    let lies = UNREADABLE.iter().map(|lie| (HONEST, lie));
+    let lies = lies.chain(UNREADABLE_OF_CODE.iter().map(|lie| (code.as_str(), lie)));
+    for (honest, (from, to, reason)) in lies {
+        let text = changed(honest, from, to)?;
         match parse("lie", &text) {
             Ok(_) => return Err(format!("`{from}` changed to `{to}` was accepted")),
             Err(why) if why.contains(reason) => {}
@@ -99,16 +142,23 @@ pub(crate) fn refuses_unreadable() -> Result<(), String> {
 
 /// Documents that read well and are not true, with the row that must fail.
 pub(crate) fn untrue() -> Result<Vec<(Document, &'static str)>, String> {
-    let read = |(name, from, to, row): &(&str, &str, &str, &'static str)| {
-        let document = parse(&format!("harness::notices_{name}"), &changed(from, to)?)?;
+    let code = of_code()?;
+    let lies = UNTRUE.iter().map(|lie| (HONEST, lie));
+    let lies = lies.chain(UNTRUE_OF_CODE.iter().map(|lie| (code.as_str(), lie)));
+    let read = |(honest, (name, from, to, row)): (&str, &(&str, &str, &str, &'static str))| {
+        let document = parse(&format!("harness::notices_{name}"), &changed(honest, from, to)?)?;
         Ok((document, *row))
     };
-    UNTRUE.iter().map(read).collect()
+    lies.map(read).collect()
 }
 
-fn changed(from: &str, to: &str) -> Result<String, String> {
-    if HONEST.contains(from) {
-        return Ok(HONEST.replacen(from, to, 1));
+fn of_code() -> Result<String, String> {
+    OF_CODE.iter().try_fold(HONEST.to_owned(), |text, (from, to)| changed(&text, from, to))
+}
+
+fn changed(honest: &str, from: &str, to: &str) -> Result<String, String> {
+    if honest.contains(from) {
+        return Ok(honest.replacen(from, to, 1));
     }
     Err(format!("`{from}` is not in the honest document"))
 }

@@ -1,5 +1,5 @@
 //! Takes a layer out of a plan and runs what is left: how a document shows which layer carries the weight.
-//! The plan is the one `ringfence run` would make, from the same modules; only the edit is ours.
+//! The plan is the one `ringfence run` or `ringfence exec` would make, from the same modules; only the edit is ours.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -9,12 +9,13 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use ringfence_jail::{Fault, Permit, Registry, StdioMode, Task};
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
+use ringfence_python::{Job, run_alone};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{Outcome, Problem, Status};
 
-use crate::cli::{Cli, Command};
-use crate::settings::{Surroundings, effective};
-use ringfence_engine::{self as engine, Fence, Io};
+use crate::cli::{Cli, Command, ExecArgs, RunArgs};
+use crate::settings::{Surroundings, effective, effective_code};
+use ringfence_engine::{self as engine, AloneFence, Fence, Io};
 
 /// What can be taken out. `escapes/README.md` says what each of them means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,7 @@ impl Layer {
                         Step::NewRoot
                             | Step::SizeRoot { .. }
                             | Step::Mount(_)
+                            | Step::NoExecute { .. }
                             | Step::SealRoot
                             | Step::PivotRoot
                     )
@@ -123,7 +125,7 @@ impl Layer {
                         Step::Unshare { namespaces } => {
                             namespaces.retain(|n| *n == Namespace::Network);
                         }
-                        Step::Mount(mount @ Mount::Proc { .. }) => {
+                        Step::Mount(mount @ (Mount::Proc { .. } | Mount::ProcOfPids { .. })) => {
                             let at = PathBuf::from("/proc");
                             let source = BindSource::Host { path: at.clone(), id, idmapped: false };
                             *mount = Mount::Bind { source, at, access: Access::ReadWrite };
@@ -144,7 +146,7 @@ impl Layer {
     }
 }
 
-/// Runs `layers` (joined by `+`) out of the plan of `ringfence run ARGS` and prints the outcome as JSON.
+/// Runs the plan of `ringfence ARGS` without `layers` (joined by `+`) and prints the outcome as JSON.
 pub(crate) fn run_without(layers: &str, args: Vec<OsString>) -> ExitCode {
     match attempt(layers, args) {
         Ok(outcome) => {
@@ -159,19 +161,19 @@ pub(crate) fn run_without(layers: &str, args: Vec<OsString>) -> ExitCode {
 }
 
 fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
-    let broken = |what: String| Problem::internal("harness", what);
     let cli = Cli::try_parse_from(args).map_err(|e| broken(e.to_string()))?;
-    let Command::Run(args) = cli.command else {
-        return Err(broken("only `run` can be run".into()));
-    };
+    match cli.command {
+        Command::Run(args) => command(layers, args),
+        Command::Exec(args) => program(layers, args),
+        _ => Err(broken("only `run` and `exec` can be run")),
+    }
+}
+
+fn command(layers: &str, args: RunArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective(&args.policy, &around)?;
     let fence = Fence::new(&effective.policy, &effective.place, args.argv, Io::Capture)?;
-    let mut plan = fence.explain()?;
-    for name in layers.split('+') {
-        let layer = Layer::by_name(name).ok_or_else(|| broken(format!("no layer `{name}`")))?;
-        layer.take_out(&mut plan).map_err(|e| broken(e.to_string()))?;
-    }
+    let plan = without(layers, fence.explain()?)?;
     let registry = Registry::new(&effective.place.state);
     let mode = StdioMode::Capture { bytes_max: effective.policy.limits.output.bytes() };
     let run_id = fence.run_id();
@@ -190,6 +192,33 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
         Ok(finished) => Ok(engine::outcome(run_id, &plan, finished, &Scrub::default())),
         Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
         Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
-        Err(Fault::NotSendable) => Err(broken("the plan cannot be sent".to_owned())),
+        Err(Fault::NotSendable) => Err(broken("the plan cannot be sent")),
     }
+}
+
+fn program(layers: &str, args: ExecArgs) -> Result<Outcome, Problem> {
+    let around = Surroundings::real(false)?;
+    let effective = effective_code(&args.policy, &around)?;
+    let fence = AloneFence::new(&effective.policy, &effective.place)?;
+    let plan = without(layers, fence.plan().clone())?;
+    let code = args.source.code.ok_or_else(|| broken("no code"))?.into_encoded_bytes();
+    let job = Job { value: true, ..fence.ground().job(code) };
+    let registry = Registry::new(&effective.place.state);
+    let run_id = engine::fresh_id()?;
+    match run_alone(&plan, &job, &registry, &run_id.short(), None, Permit::GIVEN) {
+        Ok(alone) => Ok(engine::outcome(run_id, &plan, alone.finished, &Scrub::default())),
+        Err(problem) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
+    }
+}
+
+fn without(layers: &str, mut plan: Plan) -> Result<Plan, Problem> {
+    for name in layers.split('+') {
+        let layer = Layer::by_name(name).ok_or_else(|| broken(format!("no layer `{name}`")))?;
+        layer.take_out(&mut plan).map_err(|e| broken(e.to_string()))?;
+    }
+    Ok(plan)
+}
+
+fn broken(what: impl Into<String>) -> Problem {
+    Problem::internal("harness", what)
 }

@@ -7,6 +7,7 @@
 mod container;
 mod document;
 mod honesty;
+mod invocation;
 mod layers;
 mod program;
 mod suite;
@@ -14,7 +15,7 @@ mod tree;
 mod victims;
 
 // The modules of the binary that turn flags into a policy: the same ones, so that a
-// row `without LAYER` differs from `ringfence run` by that layer alone.
+// row `without LAYER` differs from `ringfence run` or `ringfence exec` by that layer alone.
 #[allow(dead_code, unused_imports, reason = "the binary uses more of it")]
 #[path = "../../src/cli.rs"]
 mod cli;

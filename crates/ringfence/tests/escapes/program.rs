@@ -22,11 +22,20 @@ const NUMBERS_END: i32 = 1024;
 
 /// Program and arguments: the prelude and the document's text as one argument.
 pub(crate) fn argv(program: &Program, canary: &str) -> Vec<String> {
-    let (command, prelude) = match program.language {
-        Language::Python => (PYTHON, python_prelude(canary)),
-        Language::Shell => ("/bin/sh", shell_prelude(canary)),
+    let command = match program.language {
+        Language::Python => PYTHON,
+        Language::Shell => "/bin/sh",
     };
-    vec![command.to_owned(), "-c".to_owned(), prelude + &program.text]
+    vec![command.to_owned(), "-c".to_owned(), text(program, canary)]
+}
+
+/// The prelude and the document's text.
+pub(crate) fn text(program: &Program, canary: &str) -> String {
+    let prelude = match program.language {
+        Language::Python => python_prelude(canary),
+        Language::Shell => shell_prelude(canary),
+    };
+    prelude + &program.text
 }
 
 /// The words, with their values.

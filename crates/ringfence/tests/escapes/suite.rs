@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use crate::container::{Job, Owner, Report};
 use crate::document::{
-    self, Counter, Document, Expectation, Family, Kernel, Language, Need, Program, Row, RowKind,
+    self, Build, Document, Expectation, Family, Kernel, Language, Need, Program, Row, RowKind,
 };
+use crate::invocation::{self, Invocation, Start};
 use crate::layers::Layer;
-use crate::tree::STAGE;
 use crate::{honesty, program};
 
 /// So many attacks there are; a document that gets lost is noticed.
-const DOCUMENTS_MIN: usize = 153;
+const DOCUMENTS_MIN: usize = 269;
 
 /// Documents run at a time: rows are short, and the machines this runs on have two processors.
 const N_WORKERS: usize = 2;
@@ -76,7 +76,8 @@ fn attempt(args: impl Iterator<Item = String>) -> Result<ExitCode, String> {
     let (honest, lies) = (honesty::honest()?, honesty::untrue()?);
     let root = is_host_root();
     let callers: &[Caller] = if root { &[Caller::Own, Caller::Nobody] } else { &[Caller::Own] };
-    let mut tests = vec![Test { caller: Caller::Own, document: &honest, lie: None }];
+    let own = |document| Test { caller: Caller::Own, document, lie: None };
+    let mut tests: Vec<Test<'_>> = honest.iter().map(own).collect();
     tests.extend(lies.iter().map(|(document, row)| Test {
         caller: Caller::Own,
         document,
@@ -259,8 +260,9 @@ impl Suite {
             if caller == Caller::Own || root {
                 let owners = [suite.thin(caller), suite.whole(caller)];
                 let tried = owners.into_iter().try_for_each(|owner| {
-                    let argv = vec!["/bin/true".to_owned()];
-                    suite.contain(caller, owner, argv, None, None, "none").map(|_| ())
+                    let nothing =
+                        Invocation { argv: vec!["/bin/true".to_owned()], stdin: String::new() };
+                    suite.contain(caller, owner, nothing, None, None, "none").map(|_| ())
                 });
                 suite.no_container[slot] = tried.err();
             }
@@ -274,8 +276,9 @@ impl Suite {
     fn holds_whiteouts(&self) -> Result<bool, String> {
         let program = Program { language: Language::Python, text: MAKE_WHITEOUT.to_owned() };
         let argv = program::argv(&program, "none");
+        let invocation = Invocation { argv, stdin: String::new() };
         let owner = self.thin(Caller::Own);
-        let report = self.contain(Caller::Own, owner, argv, None, None, "none")?;
+        let report = self.contain(Caller::Own, owner, invocation, None, None, "none")?;
         match report.stdout.trim() {
             "STOPPED EACCES" => Ok(true),
             "ESCAPED" => Ok(false),
@@ -292,9 +295,8 @@ impl Suite {
             return why;
         }
         for row in &document.rows {
-            let counter =
-                if self.no_cgroup[caller as usize] { Counter::Rlimit } else { Counter::Cgroup };
-            if matches!(row.kind, RowKind::On(c) if c != Counter::Any && c != counter) {
+            let other = if self.no_cgroup[caller as usize] { Build::Cgroup } else { Build::Rlimit };
+            if row.kind == RowKind::On(other) {
                 continue;
             }
             // The other half of the pair is judged.
@@ -349,14 +351,19 @@ impl Suite {
     }
 
     fn row(&self, caller: Caller, document: &Document, row: &Row) -> Verdict {
+        for start in invocation::starts(document.face, &row.kind) {
+            match self.row_started(caller, document, row, *start) {
+                Verdict::Passed => {}
+                other => return other,
+            }
+        }
+        Verdict::Passed
+    }
+
+    fn row_started(&self, caller: Caller, document: &Document, row: &Row, start: Start) -> Verdict {
         let Some(canary) = canary() else {
             return Verdict::Failed("no randomness for a canary".into());
         };
-        let program = match row.kind {
-            RowKind::Twin => &document.twin,
-            _ => &document.attack,
-        };
-        let mut argv = program::argv(program, &canary);
         let words = program::words(&canary);
         let flags = match row.kind {
             RowKind::Twin => patient(&document.flags, self.slowness),
@@ -367,29 +374,22 @@ impl Suite {
                 .iter()
                 .fold(flag.clone(), |flag, (name, value)| flag.replace(&format!("${name}"), value))
         });
-        let fenced = |binary: &str, more: &[&str], argv: Vec<String>| -> Vec<String> {
-            let head = [format!("{STAGE}/{binary}")].into_iter();
-            let head = head.chain(more.iter().map(|w| (*w).to_owned()));
-            head.chain(flags).chain(["--".to_owned()]).chain(argv).collect()
-        };
+        let flags: Vec<String> = flags.collect();
+        let invocation = invocation::of(document, &row.kind, start, &flags, &canary);
         let owner = match &row.kind {
-            RowKind::Off => self.thin(caller),
-            RowKind::On(_) | RowKind::Twin => {
-                argv = fenced("ringfence", &["run", "--json"], argv);
-                self.whole(caller)
-            }
-            RowKind::Without(layers) => {
-                let layers: Vec<&str> = layers.iter().map(|l| l.name()).collect();
-                let layers = layers.join("+");
-                argv = fenced("escapes", &["--without", &layers, "ringfence", "run"], argv);
-                self.thin(caller)
-            }
+            RowKind::Off | RowKind::Without(_) => self.thin(caller),
+            RowKind::On(_) | RowKind::Twin => self.whole(caller),
         };
         let check = document.check.as_ref().filter(|_| row.kind != RowKind::Twin);
-        let report = self.contain(caller, owner, argv, document.setup.as_ref(), check, &canary);
+        let setup = document.setup.as_ref();
+        let report = self.contain(caller, owner, invocation, setup, check, &canary);
+        let how = match start {
+            Start::Alone => "",
+            Start::Warm => " in a warm worker",
+        };
         let report = match report {
             Ok(report) => report,
-            Err(error) => return Verdict::Failed(format!("row `{}`: {error}", row.kind)),
+            Err(error) => return Verdict::Failed(format!("row `{}`{how}: {error}", row.kind)),
         };
         let judged = judge(&row.kind, &row.expect, &report);
         match judged {
@@ -399,7 +399,7 @@ impl Suite {
             }
             Ok(Some(why)) => Verdict::Ignored(format!("SKIPPED: {why}")),
             Err(why) => Verdict::Failed(format!(
-                "row `{}` expects `{}`: {why}\n{}\nstdout:\n{}\nstderr:\n{}{}",
+                "row `{}`{how} expects `{}`: {why}\n{}\nstdout:\n{}\nstderr:\n{}{}",
                 row.kind,
                 row.expect,
                 report.ended,
@@ -424,7 +424,7 @@ impl Suite {
         &self,
         caller: Caller,
         owner: Owner,
-        argv: Vec<String>,
+        Invocation { argv, stdin }: Invocation,
         setup: Option<&String>,
         check: Option<&String>,
         canary: &str,
@@ -436,6 +436,7 @@ impl Suite {
             setup: setup.cloned(),
             check: check.cloned(),
             argv,
+            stdin,
         };
         let mut command = Command::new(self.stage.path().join("escapes"));
         command.arg("--container").stdin(Stdio::piped()).stdout(Stdio::piped());
