@@ -636,6 +636,7 @@ fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
                 None,
             )),
         },
+        Some(command::SIGSYS) => Judged::killed("syscall_entry", command::SYSCALL_ENTRY, signal),
         signal => Judged::killed("crash", &crashed(signal.unwrap_or(0)), signal),
     }
 }

@@ -21,6 +21,13 @@ use crate::launched;
 use crate::place::Place;
 use crate::text::{self, encode, millis, raise};
 
+/// What the kernel ends a program with that enters it by a door that the filter knows no calls of.
+pub(crate) const SIGSYS: i32 = 31;
+
+/// What that means.
+pub(crate) const SYSCALL_ENTRY: &str =
+    "the program used a system call entry that the fence refuses";
+
 /// How a run's input and output are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
@@ -334,9 +341,8 @@ fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
             let message = format!("the program wrote a file larger than {limit}");
             (Status::Killed, info("file_size_limit", message, Some(raise("disk"))))
         }
-        Ending::Signaled(31) => {
-            let message = "the program used a system call entry that the fence refuses".to_owned();
-            (Status::Killed, info("syscall_entry", message, None))
+        Ending::Signaled(SIGSYS) => {
+            (Status::Killed, info("syscall_entry", SYSCALL_ENTRY.to_owned(), None))
         }
         Ending::Signaled(number) => {
             let message = format!("the program was ended by signal {number}");
