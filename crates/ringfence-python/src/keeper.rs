@@ -23,6 +23,7 @@ pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 const ZYGOTE: &str = concat!(
     include_str!("guest/program.py"),
     include_str!("guest/pack.py"),
+    include_str!("guest/calls.py"),
     include_str!("guest/zygote.py")
 );
 
@@ -133,6 +134,7 @@ fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<
         "preload": preload.modules,
         "practice": preload.practice,
         "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
+        "calls": ringfence_spec::hex(ringfence_sys::calls_code()),
     });
     let options = ["-I", "-X", "utf8", "-c", LOADER, ZYGOTE];
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
@@ -186,5 +188,55 @@ print(json.dumps([n_moved, bool(anonymous), is_huge(area)]))
         if cfg!(target_arch = "x86_64") && possible {
             assert!(n_moved > 10, "{n_moved} {stderr}");
         }
+    }
+
+    /// Lists of calls, made by the host's code and without it: what they return, and what fails.
+    const CALLS: &str = "
+import json, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+text = lambda words: {'bytes': binascii.b2a_base64(words.encode() + bytes(1)).decode()}
+call = lambda name, nr, *args, may_fail=False: dict(name=name, nr=nr, args=list(args), may_fail=may_fail)
+CLOSE, OPENAT, PPOLL, DUP3 = NUMBERS
+AT_FDCWD = (1 << 64) - 100
+wanted = dict(bytes=binascii.b2a_base64(bytes(8)).decode(), at=0, result=0)
+now = dict(bytes=binascii.b2a_base64(bytes(16)).decode())
+first = [
+    call('openat', OPENAT, AT_FDCWD, text('/dev/null'), os.O_RDONLY),
+    call('close', CLOSE, 0x7fffffff, may_fail=True),
+    # A descriptor stored where the kernel looks for it: nothing is the matter with it.
+    call('ppoll', PPOLL, wanted, 1, now, 0, 0),
+]
+second = [call('dup3', DUP3, {'result': 0}, 77, 0), call('close', CLOSE, {'result': 0}), call('close', CLOSE, {'result': 0})]
+told = []
+for run in runner(bytes.fromhex(CODE)), run_rows:
+    results = (ctypes.c_long * 6)()
+    one = Calls(first, run)
+    one.make(results)
+    opened = results[0]
+    try:
+        Calls(second, run, before=one).make(results)
+    except CallFailed as error:
+        told.append([opened > 2, results[1], results[2], results[3], results[4], results[5], str(error)])
+    os.close(77)
+print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
+";
+
+    #[test]
+    fn calls_are_made_in_one_go_as_they_are_made_one_by_one() {
+        use ringfence_plan::seccomp::{Arch, number};
+        let arch = if cfg!(target_arch = "x86_64") { Arch::X86_64 } else { Arch::Aarch64 };
+        let numbers = ["close", "openat", "ppoll", "dup3"].map(|name| number(arch, name).unwrap());
+        let code = ringfence_spec::hex(ringfence_sys::calls_code());
+        let guest = concat!(include_str!("guest/pack.py"), include_str!("guest/calls.py"));
+        let script = format!("import os\nCODE = '{code}'\nNUMBERS = {numbers:?}\n{guest}\n{CALLS}");
+        let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let (told, native): (Vec<serde_json::Value>, bool) =
+            serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(native, cfg!(target_arch = "x86_64"));
+        let expected = serde_json::json!([true, -9, 0, 77, 0, -9, "close: Bad file descriptor"]);
+        assert_eq!(told, [expected.clone(), expected]);
     }
 }

@@ -14,7 +14,7 @@ use ringfence_sys::CallError;
 
 use crate::keeper::Keeper;
 use crate::worker::{Ended, Exit, Finished, Job, Worker};
-use crate::zygote::{Awaited, Failure, Zygote};
+use crate::zygote::{Awaited, Failure, Pace, Zygote};
 
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
 const STARTS_MAX: u32 = 5;
@@ -60,6 +60,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Worker>,
+    /// Runs that wait for a worker.
+    n_takers: usize,
     questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
     /// Mount namespaces of dead workers.
     remains: Vec<OwnedFd>,
@@ -191,7 +193,9 @@ impl Pool {
                 return Err(problem.clone());
             }
             start = Start::Cold;
+            state.n_takers += 1;
             state = self.shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.n_takers -= 1;
         }
     }
 
@@ -304,7 +308,9 @@ impl Refill {
             return Err(Problem::internal("zygote", "there is no zygote"));
         };
         while line.coming.len() < n_missing.min(COMING_MAX) {
-            line.coming.push_back(line.zygote.ask().map_err(cannot_make)?);
+            let n_takers = self.shared.lock().n_takers;
+            let pace = if n_takers > line.coming.len() { Pace::Hurried } else { Pace::Usual };
+            line.coming.push_back(line.zygote.ask(pace).map_err(cannot_make)?);
         }
         self.take_one(line)
     }

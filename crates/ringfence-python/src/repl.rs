@@ -23,7 +23,7 @@ use crate::channel;
 use crate::keeper::Keeper;
 use crate::receipt;
 use crate::worker::{Ends, Fate, Job, MemoryWatch, Output, Run, Said, Worker, cpu_so_far};
-use crate::zygote::{Zygote, expect};
+use crate::zygote::{Pace, Zygote, expect};
 
 /// Checkpoints kept besides the first; the oldest goes when one more is made.
 pub const CHECKPOINTS_MAX: usize = 8;
@@ -120,7 +120,7 @@ impl Repl {
         let cannot =
             |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
-        let awaited = zygote.ask().map_err(cannot)?;
+        let awaited = zygote.ask(Pace::Usual).map_err(cannot)?;
         let worker = zygote.worker(awaited, &plan.worker, host_uid);
         let mut worker = worker.map_err(|failure| cannot(failure.into()))?;
         // Nobody will ever write to it: `input()` is at its end at once.

@@ -31,6 +31,15 @@ pub(crate) struct Zygote {
     pub(crate) missing: Vec<String>,
 }
 
+/// How a worker is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// To wait for a program.
+    Usual,
+    /// For a program that waits.
+    Hurried,
+}
+
 /// Who failed while a worker was made.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -86,8 +95,9 @@ impl Zygote {
         Ok(Self { channel, missing: hello.missing })
     }
 
-    /// Asks for a worker. Several may be on their way; they come in the order they were asked for.
-    pub(crate) fn ask(&self) -> Result<Awaited, CallError> {
+    /// Asks for a worker; one that is made in a hurry has not practised. Several may be on their way; they come in the order
+    /// they were asked for.
+    pub(crate) fn ask(&self, pace: Pace) -> Result<Awaited, CallError> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
         let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
             (pipe()?, pipe()?, pipe()?);
@@ -96,7 +106,11 @@ impl Zygote {
             rustix::io::ioctl_fionbio(fd, true).named(|| "ioctl(FIONBIO)")?;
         }
         let fds = [&stdin_inside, &stdout_inside, &stderr_inside, &inside].map(AsFd::as_fd);
-        channel::send(&self.channel, b'S', &[], &fds)?;
+        let how: &[u8] = match pace {
+            Pace::Usual => b"",
+            Pace::Hurried => b"h",
+        };
+        channel::send(&self.channel, b'S', &[how], &fds)?;
         Ok(Awaited { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
     }
 

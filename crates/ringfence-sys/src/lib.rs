@@ -2,6 +2,10 @@
 //! The only crate with `unsafe`: one operation per block, each with an argument that can be checked on the spot.
 //! Takes and returns owned descriptors; errors read like a line of strace. Decides nothing.
 
+#[macro_use]
+mod code;
+
+mod calls;
 mod error;
 mod exec;
 mod fd;
@@ -14,6 +18,7 @@ pub mod seccomp;
 mod signal;
 mod wait;
 
+pub use calls::calls_code;
 pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};

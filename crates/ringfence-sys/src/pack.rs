@@ -9,119 +9,88 @@
 /// copies may be in one. Returns the number of rows moved, or something negative when nothing was: a range is not there any more,
 /// or a protection is refused. Empty on processors it is not written for.
 pub fn pack_code() -> &'static [u8] {
-    code::bytes()
+    code()
 }
 
-#[cfg(target_arch = "x86_64")]
-mod code {
-    // rbx the rows, r12 their number, r13 the row's number, r14 the row, r15 the memory as a file.
-    std::arch::global_asm!(
-        ".pushsection .rodata.ringfence_pack, \"a\"",
-        // Seen from wherever the optimizer puts the code that reads it.
-        ".globl ringfence_pack_start",
-        ".hidden ringfence_pack_start",
-        ".globl ringfence_pack_end",
-        ".hidden ringfence_pack_end",
-        "ringfence_pack_start:",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
-        "mov rbx, rdi",
-        "mov r12, rsi",
-        "mov r15, rdx",
-        // Copy: pread64(mem, copy, length, address), which does not crash where nothing is.
-        "xor r13d, r13d",
-        "mov r14, rbx",
-        "2:",
-        "cmp r13, r12",
-        "jae 3f",
-        "mov rdi, r15",
-        "mov rsi, [r14 + 16]",
-        "mov rdx, [r14 + 8]",
-        "mov r10, [r14]",
-        "mov eax, 17",
-        "syscall",
-        "cmp rax, [r14 + 8]",
-        "jne 10f",
-        "add r14, 32",
-        "inc r13",
-        "jmp 2b",
-        // Protect: mprotect(copy, length, protection), where it is not read and write.
-        "3:",
-        "xor r13d, r13d",
-        "mov r14, rbx",
-        "4:",
-        "cmp r13, r12",
-        "jae 6f",
-        "mov rdx, [r14 + 24]",
-        "cmp rdx, 3",
-        "je 5f",
-        "mov rdi, [r14 + 16]",
-        "mov rsi, [r14 + 8]",
-        "mov eax, 10",
-        "syscall",
-        "test rax, rax",
-        "js 10f",
-        "5:",
-        "add r14, 32",
-        "inc r13",
-        "jmp 4b",
-        // Move: mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address).
-        "6:",
-        "xor r13d, r13d",
-        "mov r14, rbx",
-        "7:",
-        "cmp r13, r12",
-        "jae 8f",
-        "mov rdi, [r14 + 16]",
-        "mov rsi, [r14 + 8]",
-        "mov rdx, rsi",
-        "mov r10d, 3",
-        "mov r8, [r14]",
-        "mov eax, 25",
-        "syscall",
-        "test rax, rax",
-        "js 8f",
-        "add r14, 32",
-        "inc r13",
-        "jmp 7b",
-        "8:",
-        "mov rax, r13",
-        "jmp 9f",
-        "10:",
-        "mov rax, -1",
-        "9:",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "ret",
-        "ringfence_pack_end:",
-        ".popsection",
-    );
-
-    unsafe extern "C" {
-        #[link_name = "ringfence_pack_start"]
-        static START: u8;
-        #[link_name = "ringfence_pack_end"]
-        static END: u8;
-    }
-
-    pub(super) fn bytes() -> &'static [u8] {
-        let (start, end) = (&raw const START, &raw const END);
-        // SAFETY: both labels are in one section of constants, the second after the first, and nothing writes there.
-        unsafe { std::slice::from_raw_parts(start, end.addr() - start.addr()) }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-mod code {
-    pub(super) fn bytes() -> &'static [u8] {
-        &[]
-    }
+// rbx the rows, r12 their number, r13 the row's number, r14 the row, r15 the memory as a file.
+machine_code! {
+    code from ringfence_pack_start to ringfence_pack_end:
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "mov rbx, rdi",
+    "mov r12, rsi",
+    "mov r15, rdx",
+    // Copy: pread64(mem, copy, length, address), which does not crash where nothing is.
+    "xor r13d, r13d",
+    "mov r14, rbx",
+    "2:",
+    "cmp r13, r12",
+    "jae 3f",
+    "mov rdi, r15",
+    "mov rsi, [r14 + 16]",
+    "mov rdx, [r14 + 8]",
+    "mov r10, [r14]",
+    "mov eax, 17",
+    "syscall",
+    "cmp rax, [r14 + 8]",
+    "jne 10f",
+    "add r14, 32",
+    "inc r13",
+    "jmp 2b",
+    // Protect: mprotect(copy, length, protection), where it is not read and write.
+    "3:",
+    "xor r13d, r13d",
+    "mov r14, rbx",
+    "4:",
+    "cmp r13, r12",
+    "jae 6f",
+    "mov rdx, [r14 + 24]",
+    "cmp rdx, 3",
+    "je 5f",
+    "mov rdi, [r14 + 16]",
+    "mov rsi, [r14 + 8]",
+    "mov eax, 10",
+    "syscall",
+    "test rax, rax",
+    "js 10f",
+    "5:",
+    "add r14, 32",
+    "inc r13",
+    "jmp 4b",
+    // Move: mremap(copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, address).
+    "6:",
+    "xor r13d, r13d",
+    "mov r14, rbx",
+    "7:",
+    "cmp r13, r12",
+    "jae 8f",
+    "mov rdi, [r14 + 16]",
+    "mov rsi, [r14 + 8]",
+    "mov rdx, rsi",
+    "mov r10d, 3",
+    "mov r8, [r14]",
+    "mov eax, 25",
+    "syscall",
+    "test rax, rax",
+    "js 8f",
+    "add r14, 32",
+    "inc r13",
+    "jmp 7b",
+    "8:",
+    "mov rax, r13",
+    "jmp 9f",
+    "10:",
+    "mov rax, -1",
+    "9:",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "ret",
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 What a worker does to itself is a list of system calls that the host laid out.
 
-Frames on the zygote's channel   host: S spawn (4 descriptors) · W<pid> wait      zygote: Z ready · P<pid> · X<pid> <status>
+Frames on the zygote's channel   host: S spawn (4 descriptors), Sh in a hurry · W<pid> wait      zygote: Z ready · P<pid> · X<pid> <status>
 More on a worker's channel       host: K fork                                      worker: W workspace · L listener
 """
 import _signal
 import _socket
-import binascii
 import ctypes
 import gc
 import resource
@@ -56,55 +55,11 @@ def peak_kb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-class CallFailed(Exception):
-    pass
-
-
-def prepare(calls):
-    """Lays the arguments out in memory once, before the fork. Small numbers are shared by all calls, and a worker copies
-    the page of whatever it passes."""
-    prepared = []
-    for call in calls:
-        args, patches = [call["nr"]], []
-        for spec in call["args"]:
-            if isinstance(spec, int):
-                args.append(spec if spec < 1 << 31 else ctypes.c_ulong(spec))
-            elif "bytes" in spec:
-                data = binascii.a2b_base64(spec["bytes"])
-                buffer = ctypes.create_string_buffer(data, len(data))
-                if "points_to" in spec:
-                    target = binascii.a2b_base64(spec["points_to"])
-                    target = ctypes.create_string_buffer(target, len(target))
-                    buffer.target = target
-                    struct.pack_into("@P", buffer, spec["at"], ctypes.addressof(target))
-                elif "result" in spec:
-                    patches.append((buffer, spec["at"], spec["result"]))
-                args.append(buffer)
-            else:
-                patches.append((None, len(args), spec["result"]))
-                args.append(0)
-        prepared.append((call["name"], args, patches, call["may_fail"]))
-    return prepared
-
-
-def make(prepared, results):
-    """Makes the calls, in order."""
-    syscall = libc.syscall
-    for name, args, patches, may_fail in prepared:
-        for buffer, at, result in patches:
-            if buffer is None:
-                args[at] = results[result]
-            else:
-                struct.pack_into("@i", buffer, at, results[result])
-        value = syscall(*args)
-        if value < 0 and not may_fail:
-            raise CallFailed("%s: %s" % (name, os.strerror(ctypes.get_errno())))
-        results.append(value)
-
-
 def zygote():
     channel = Passing()
-    plan = prepare(config["setup"]), prepare(config["seal"])
+    run = runner(bytes.fromhex(config["calls"]))
+    setup = Calls(config["setup"], run)
+    plan = setup, Calls(config["seal"], run, before=setup)
     offer(channel.send)
     missing = []
     for name in config["preload"]:
@@ -149,15 +104,15 @@ def zygote():
             pid = fork_alone()
             if pid == 0:
                 try:
-                    worker(channel, fds, plan)
+                    worker(channel, fds, plan, in_a_hurry=frame == b"Sh")
                 finally:
                     leave(125)
-            reason = os.strerror(ctypes.get_errno())
+            errno = ctypes.get_errno()
             libc.syscall(setns, own_pids, new_pids)
             for fd in fds:
                 os.close(fd)
             if pid < 0:
-                channel.send(b"N" + reason.encode())
+                channel.send(b"N" + os.strerror(errno).encode())
                 continue
             pidfd = os.pidfd_open(pid)
             channel.send(b"P%d" % pid, [pidfd])
@@ -184,15 +139,15 @@ def fork_alone():
     return pid
 
 
-def worker(channel, fds, plan):
+def worker(channel, fds, plan, in_a_hurry):
     for number, fd in enumerate(fds):
         os.dup2(fd, number, inheritable=False)
     try:
         setup, seal = plan
-        results = []
-        make(setup, results)
+        results = (ctypes.c_long * (setup.n_calls + seal.n_calls))()
+        setup.make(results)
         channel.send(b"W", [results[call] for call in config["given_calls"]])
-        make(seal, results)
+        seal.make(results)
         if config["listener"]:
             channel.send(b"L", [results[-1]])
             os.close(results[-1])
@@ -203,7 +158,8 @@ def worker(channel, fds, plan):
         sys.modules["numpy.random"].seed()
     namespace = fresh_namespace()
     sys.addaudithook(watch)
-    if config["preload"]:
+    # Where a program waits for this worker, what it would touch it may as well touch itself.
+    if config["preload"] and not in_a_hurry:
         rehearse(namespace["__builtins__"], WARM_UP)
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
