@@ -715,6 +715,12 @@ fn explain_step(failure: &Failure, plan: &Plan) -> Problem {
         format!("cannot build the fence: {} failed", failure.step),
     )
     .cause(&failure.error);
+    if failure.step == "Seccomp" && failure.error.errno == Errno::BUSY {
+        return problem.hint(
+            "a fence around this one listens for refused calls already, and there can be one listener; `ringfence batch` \
+             needs none",
+        );
+    }
     if failure.step == "mount `/proc`" && failure.error.errno == Errno::PERM {
         return problem
             .hint("this host hides parts of /proc, so a new one is refused; pass `--proc none`");

@@ -1,10 +1,12 @@
 //! `ringfence batch`: many programs through warm workers, JSON lines in and out.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,16 +14,18 @@ use ringfence_audit::Entry;
 use ringfence_engine::Recorder;
 use ringfence_jail::Launcher;
 use ringfence_python::{Artifacts, Job, Pool};
-use ringfence_spec::{Outcome, Problem, Status};
+use ringfence_screen::scrub::Scrub;
+use ringfence_spec::{Outcome, Problem, Span, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::BatchArgs;
 use crate::commands::run::recorder;
+use crate::commands::run::summary;
 use crate::present;
-use crate::settings::{Surroundings, effective_code, ready};
+use crate::settings::{Effective, Surroundings, effective, effective_code, ready};
 use ringfence_engine as engine;
-use ringfence_engine::{CodeFence, LOCAL, Use};
+use ringfence_engine::{CodeFence, Fence, Io, LOCAL, Use};
 
 /// A line longer than this is refused.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -84,8 +88,8 @@ impl std::fmt::Display for Tally {
 
 fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let around = Surroundings::real(false)?;
-    let mut effective = effective_code(&args.policy, &around)?;
-    effective.place.state = ready(&effective.place.state)?;
+    let mut code = effective_code(&args.policy, &around)?;
+    code.place.state = ready(&code.place.state)?;
     let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
     let input = open(args.file.as_deref())?;
     let n_parallel = args.jobs.map_or_else(
@@ -93,7 +97,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         |n| n as usize,
     );
     let how = Use::Often { n_parallel };
-    let fence = CodeFence::new(&effective.policy, &effective.place, how)?;
+    let fence = CodeFence::new(&code.policy, &code.place, how)?;
     // Before any thread: the launcher is a fork of this process.
     let launcher = Arc::new(Launcher::start()?);
     let pool = fence.pool(&launcher, n_parallel)?;
@@ -103,8 +107,18 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         bar: progress(),
         done,
     };
-    let recorder = recorder(&effective.place, effective.audit)?;
-    let station = Station { fence: &fence, pool: &pool, recorder: &recorder, policy: &args.policy };
+    let recorder = recorder(&code.place, code.audit)?;
+    let station = Station {
+        fence: &fence,
+        pool: &pool,
+        recorder: &recorder,
+        launcher: &launcher,
+        flags: &args.policy,
+        around: &around,
+        commands: OnceLock::new(),
+        never: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|e| Problem::internal("pipes", "cannot make a pipe").cause(e))?,
+    };
     std::thread::scope(|scope| {
         for _ in 0..n_parallel {
             scope.spawn(|| shared.work(&station));
@@ -193,12 +207,18 @@ struct Station<'a> {
     fence: &'a CodeFence,
     pool: &'a Pool,
     recorder: &'a Recorder,
-    policy: &'a crate::cli::PolicyFlags,
+    launcher: &'a Launcher,
+    flags: &'a crate::cli::PolicyFlags,
+    around: &'a Surroundings,
+    /// What holds commands, decided when the first comes: most batches have none.
+    commands: OnceLock<Result<Effective, Problem>>,
+    /// Nobody cancels an item: nothing is ever written here.
+    never: (OwnedFd, OwnedFd),
 }
 
 impl Station<'_> {
     fn answer(&self, item: &Item) -> Value {
-        let Self { fence, pool, policy, .. } = *self;
+        let Self { fence, pool, .. } = *self;
         if item.timeout_ms == Some(0) {
             return problem(&item.id, "`timeout_ms` is 0");
         }
@@ -230,70 +250,60 @@ impl Station<'_> {
                 let (outcome, files) = fence.run_recorded(pool, &job, self.recorder, entry);
                 with_id(&item.id, &outcome, files.filter(|_| item.collect).as_ref())
             }
-            (None, Some(command)) => run_command(&item.id, command, item, policy),
+            (None, Some(command)) => self.command(item, command),
             _ => problem(&item.id, "an item has either `code` or `command`"),
         }
     }
-}
 
-/// A command goes through `ringfence run`, in a process of its own: this one has threads and may not fork.
-fn run_command(
-    id: &Value,
-    command: &Value,
-    item: &Item,
-    policy: &crate::cli::PolicyFlags,
-) -> Value {
-    let argv: Vec<String> = match command {
-        Value::String(line) => vec!["sh".into(), "-c".into(), line.clone()],
-        Value::Array(words) => {
-            words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    fn command(&self, item: &Item, command: &Value) -> Value {
+        let argv: Option<Vec<OsString>> = match command {
+            Value::String(line) => Some(vec!["sh".into(), "-c".into(), line.into()]),
+            Value::Array(words) => words.iter().map(|word| word.as_str().map(Into::into)).collect(),
+            _ => None,
+        };
+        let Some(argv) = argv.filter(|argv| !argv.is_empty()) else {
+            return problem(&item.id, "`command` is a text for the shell or a list of words");
+        };
+        if !item.files.is_empty() || item.collect {
+            return problem(
+                &item.id,
+                "`files` and `collect` are for `code`; a command has the working directory",
+            );
         }
-        _ => return problem(id, "`command` is a text for the shell or a list of words"),
-    };
-    let Ok(own) = std::env::current_exe() else {
-        return problem(id, "this program cannot find itself");
-    };
-    if !item.files.is_empty() || item.collect {
-        return problem(
-            id,
-            "`files` and `collect` are for `code`; a command has the working directory",
-        );
+        let outcome = self.run_command(item, argv).unwrap_or_else(|problem| {
+            Outcome::not_started(engine::some_id(), problem.kind.into(), &problem)
+        });
+        with_id(&item.id, &outcome, None)
     }
-    let mut run = Command::new(own);
-    run.args(["run", "--json", "--die-with-parent"]);
-    if let Some(file) = &policy.policy {
-        run.arg("--policy").arg(file);
-    }
-    let timeout = item.timeout_ms.map(|ms| format!("{ms}ms"));
-    for (flag, value) in [
-        ("--timeout", timeout.as_ref().or(policy.timeout.as_ref())),
-        ("--memory", policy.memory.as_ref()),
-        ("--cpu", policy.cpu.as_ref()),
-        ("--pids", policy.pids.as_ref()),
-        ("--fds", policy.fds.as_ref()),
-        ("--disk", policy.disk.as_ref()),
-        ("--output", policy.output.as_ref()),
-        ("--require", policy.require.as_ref()),
-        ("--data-dir", policy.data_dir.as_ref()),
-    ] {
-        if let Some(value) = value {
-            run.args([flag, value]);
+
+    fn run_command(&self, item: &Item, argv: Vec<OsString>) -> Result<Outcome, Problem> {
+        let commands = self.commands.get_or_init(|| {
+            // A preset is meant for code.
+            let flags = crate::cli::PolicyFlags { preset: None, ..self.flags.clone() };
+            let mut commands = effective(&flags, self.around)?;
+            commands.place.state = ready(&commands.place.state)?;
+            Ok(commands)
+        });
+        let commands = commands.as_ref().map_err(Clone::clone)?;
+        let mut policy = commands.policy.clone();
+        if let Some(asked) = item.timeout_ms.and_then(Span::from_millis) {
+            // An item can ask for less, never for more.
+            let most = policy.limits.timeout.filter(|most| most.millis() < asked.millis());
+            policy.limits.timeout = most.or(Some(asked));
         }
-    }
-    run.arg("--").args(argv).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let output = run.spawn().and_then(|mut child| {
-        if let Some(mut stdin) = child.stdin.take() {
-            let _ = stdin.write_all(item.stdin.as_bytes());
-        }
-        child.wait_with_output()
-    });
-    let outcome = output.ok().and_then(|o| serde_json::from_slice::<Value>(&o.stdout).ok());
-    match outcome {
-        Some(Value::Object(mut outcome)) => {
-            outcome.insert("id".to_owned(), id.clone());
-            Value::Object(outcome)
-        }
-        _ => problem(id, "the command's run gave no outcome"),
+        let summary = summary(&argv);
+        let fence = Fence::new(&policy, &commands.place, argv, Io::Capture)?;
+        let run_id = fence.run_id();
+        let entry = Entry::run_start(run_id).client(LOCAL).tool("batch").arguments(summary);
+        let begun = self.recorder.begin(entry)?;
+        let cancel = self.never.0.as_fd();
+        let ran = fence.run_by(self.launcher, item.stdin.as_bytes(), cancel, None);
+        let mut outcome = match ran {
+            Ok((plan, finished)) => engine::outcome(run_id, &plan, finished, &Scrub::default()),
+            Err(problem) => Outcome::not_started(run_id, problem.kind.into(), &problem),
+        };
+        begun.end(&mut outcome);
+        Ok(outcome)
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn recorder(place: &Place, audit: Switch) -> Result<Recorder, Problem
 }
 
 /// A command in one line, for the ledger.
-fn summary(argv: &[std::ffi::OsString]) -> String {
+pub(crate) fn summary(argv: &[std::ffi::OsString]) -> String {
     let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
     words.join(" ")
 }

@@ -388,6 +388,33 @@ fn a_batch_answers_every_line_whatever_is_in_it() {
 }
 
 #[test]
+fn commands_of_a_batch_are_held_and_written_down() {
+    let world = World::new();
+    world.write("work/plain.txt", "visible");
+    world.write("work/.env", "canary");
+    let items = [
+        json!({"id": "seen", "command": "cat plain.txt"}),
+        json!({"id": "hidden", "command": ["cat", ".env"]}),
+        json!({"id": "stdin", "command": "cat", "stdin": "passed on"}),
+        json!({"id": "slow", "command": "sleep 60", "timeout_ms": 200}),
+        json!({"id": "words", "command": ["echo", 1]}),
+        json!({"id": "none", "command": []}),
+    ];
+    let outcomes = batch(&world, &["--timeout", "20s"], &items);
+    let stdout = |id: &str| outcomes[id]["stdout"].as_str().unwrap().to_owned();
+    assert_eq!(stdout("seen"), "visible");
+    assert!(!outcomes["hidden"].to_string().contains("canary"), "{}", outcomes["hidden"]);
+    assert_eq!(outcomes["hidden"]["status"], "error");
+    assert_eq!(stdout("stdin"), "passed on");
+    assert_eq!(outcomes["slow"]["error"]["code"], "wall_deadline");
+    assert_eq!(outcomes["words"]["error"]["code"], "bad_item");
+    assert_eq!(outcomes["none"]["error"]["code"], "bad_item");
+    let rows = world.ringfence(&["audit", "ls", "--json"]).stdout;
+    let of_slow = outcomes["slow"]["run_id"].as_str().unwrap();
+    assert!(rows.contains(of_slow), "{rows}");
+}
+
+#[test]
 fn a_batch_is_resumed_where_it_stopped() {
     let world = World::new();
     let items: Vec<String> =
