@@ -109,13 +109,11 @@ impl Registry {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
         let Ok(file) = options.open(self.file()) else { return BTreeSet::new() };
-        let ours = |meta: fs::Metadata| {
+        let ours = |meta: &fs::Metadata| {
             meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw()
         };
-        if !file.metadata().is_ok_and(ours) {
-            return BTreeSet::new();
-        }
-        let books = read(&file).unwrap_or_default();
+        let Some(meta) = file.metadata().ok().filter(ours) else { return BTreeSet::new() };
+        let books = read(&file, &meta).unwrap_or_default();
         let book = books.into_iter().find(|book| book.id() == root);
         book.into_iter()
             .flat_map(|book| book.names)
@@ -208,7 +206,7 @@ impl Registry {
         }
         rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))
             .named(|| format!("flock({path:?})"))?;
-        let mut books = read(&file).unwrap_or_default();
+        let mut books = read(&file, &meta).unwrap_or_default();
         change(&mut books);
         let text = if books.is_empty() {
             Vec::new()
@@ -233,9 +231,10 @@ impl Book {
     }
 }
 
-/// The books in a file. Nonsense, left by a crash of the machine, is no book: its runs are gone with it.
-fn read(file: &fs::File) -> Option<Vec<Book>> {
-    let length = file.metadata().map_or(0, |meta| meta.len().min(BOOKS_BYTES_MAX));
+/// The books in a file, which was about as long as `meta` says. Nonsense, left by a crash of the machine, is no book: its
+/// runs are gone with it.
+fn read(file: &fs::File, meta: &fs::Metadata) -> Option<Vec<Book>> {
+    let length = meta.len().min(BOOKS_BYTES_MAX);
     // One more, so that the read that finds the end needs no larger buffer.
     let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
     std::io::Read::read_to_end(&mut std::io::Read::take(file, BOOKS_BYTES_MAX), &mut text).ok()?;

@@ -2,19 +2,28 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use ringfence_spec::Limits;
 
 use crate::cgroup::Leaf;
 
-/// How often to look: the time a run can be over a watched limit before it is stopped.
-pub(crate) const INTERVAL: Duration = Duration::from_millis(25);
+/// How often to look at the most: the time a run can be over a watched limit before it is stopped.
+const INTERVAL: Duration = Duration::from_millis(25);
 
-/// How much a workspace may be over its limit between two looks and the count that confirms it; said in the docs.
+/// How often to look at the least: how long a workspace can grow over its limit until it is counted; said in the docs.
 const DISK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// More memory than one processor can fill in a microsecond.
+const FILL_BYTES: u64 = 8_000;
+
+static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+});
 
 /// Files looked at to confirm growth: past this many the run is over the limit by any measure.
 const FILES_MAX: usize = 2_000_000;
@@ -38,6 +47,8 @@ pub(crate) struct Watchdog {
     disk: Vec<DiskRoot>,
     started: SystemTime,
     disk_next: Instant,
+    /// Until a run can have passed one of the other limits.
+    rest: Duration,
     scratch: Option<OwnedFd>,
     root_pid: i32,
 }
@@ -65,6 +76,7 @@ impl Watchdog {
             disk,
             started: SystemTime::now(),
             disk_next: Instant::now() + DISK_INTERVAL,
+            rest: INTERVAL,
             scratch: None,
             root_pid,
         }
@@ -83,7 +95,7 @@ impl Watchdog {
     /// How soon to look again, if there is anything to watch.
     pub(crate) fn interval(&self) -> Option<Duration> {
         if self.cpu_max.is_some() || self.memory_max.is_some() {
-            return Some(INTERVAL);
+            return Some(self.rest);
         }
         (self.disk_max.is_some() && !self.disk.is_empty()).then_some(DISK_INTERVAL)
     }
@@ -94,23 +106,30 @@ impl Watchdog {
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
         let tree = if walks { tree(self.root_pid) } else { Vec::new() };
+        let mut rest = DISK_INTERVAL;
         if let Some(max) = self.cpu_max {
             let used = counted_by_leaf.unwrap_or_else(|| cpu_of(&tree));
             if used > max {
                 return Some(Passed::Cpu);
             }
+            rest = rest.min(max.saturating_sub(used) / *PROCESSORS);
         }
         if let Some(max) = self.memory_max {
-            let scratch = self.scratch.as_ref().map_or(0, used_bytes);
-            let over = |anonymous: fn(i32) -> u64| {
-                let private: u64 = tree.iter().map(|pid| anonymous(*pid)).sum();
-                scratch + private + shared_bytes(&tree, max) > max
-            };
+            let sizes: Sizes = tree.iter().filter_map(|pid| Sizes::of(*pid)).sum();
+            // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
+            let shared = if sizes.mapped > max { shared_bytes(&tree) } else { 0 };
+            let besides = self.scratch.as_ref().map_or(0, used_bytes) + shared;
             // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
-            if over(resident_bytes) && over(proportional_bytes) {
+            if besides + sizes.anonymous > max
+                && besides + tree.iter().map(|pid| proportional_bytes(*pid)).sum::<u64>() > max
+            {
                 return Some(Passed::Memory);
             }
+            let left = max.saturating_sub(besides + sizes.anonymous);
+            let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
+            rest = rest.min(Duration::from_micros(filled_us));
         }
+        self.rest = rest.max(INTERVAL);
         if let Some(max) = self.disk_max
             && Instant::now() >= self.disk_next
         {
@@ -152,7 +171,7 @@ fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> 
     let mut list = Vec::new();
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return list };
     for task in tasks.flatten() {
-        let Ok(text) = fs::read_to_string(task.path().join("children")) else {
+        let Ok(text) = text_of(&task.path().join("children")) else {
             // Kernels without CONFIG_PROC_CHILDREN: read every process's parent once.
             let map = by_scan.get_or_insert_with(scan_parents);
             return map.get(&pid).cloned().unwrap_or_default();
@@ -174,58 +193,93 @@ fn scan_parents() -> HashMap<i32, Vec<i32>> {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
             continue;
         };
-        if let Some(parent) = stat_field(pid, 1).and_then(|p| i32::try_from(p).ok()) {
+        if let Some(parent) = stat_fields::<1>(pid, 1).and_then(|[p]| i32::try_from(p).ok()) {
             map.entry(parent).or_default().push(pid);
         }
     }
     map
 }
 
-/// Field `index` of `/proc/PID/stat`, counted from the state (0) after the name in parentheses.
-fn stat_field(pid: i32, index: usize) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.split(' ').nth(index)?.parse().ok()
+/// Fields of `/proc/PID/stat` from `first` on, counted from the state (0) after the name in parentheses.
+fn stat_fields<const N: usize>(pid: i32, first: usize) -> Option<[u64; N]> {
+    let text = line_of(&format!("/proc/{pid}/stat"))?;
+    numbers(text.rsplit_once(") ")?.1, first)
+}
+
+/// So many numbers in a line of them, from the one at `first` on.
+fn numbers<const N: usize>(line: &str, first: usize) -> Option<[u64; N]> {
+    let mut words = line.split_ascii_whitespace().skip(first);
+    let mut found = [0; N];
+    for number in &mut found {
+        *number = words.next()?.parse().ok()?;
+    }
+    Some(found)
+}
+
+/// A file of the kernel's that is one short line, by one read: these are looked at many times a second.
+fn line_of(path: &str) -> Option<String> {
+    let mut buffer = [0; 1024];
+    let n = fs::File::open(path).ok()?.read(&mut buffer).ok()?;
+    Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
+}
+
+/// The text of such a file of any length, without asking for the length, which the kernel does not know.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut text = Vec::with_capacity(4096);
+    let mut buffer = [0; 4096];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            n => text.extend_from_slice(&buffer[..n]),
+        }
+    }
 }
 
 fn cpu_of(tree: &[i32]) -> Duration {
     // Fields utime, stime, cutime, cstime in ticks of 10 ms: USER_HZ is 100 on every Linux we run on.
     let ticks: u64 = tree
         .iter()
-        .map(|pid| (11..=14).map(|i| stat_field(*pid, i).unwrap_or(0)).sum::<u64>())
+        .filter_map(|pid| stat_fields::<4>(*pid, 11))
+        .map(|times| times.iter().sum::<u64>())
         .sum();
     Duration::from_millis(ticks * 10)
 }
 
-fn kib_lines(path: &str, keys: &[&str]) -> u64 {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let kib: u64 = text
-        .lines()
-        .filter_map(|line| {
-            let (key, rest) = line.split_once(':')?;
-            let known = keys.contains(&key);
-            known.then(|| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).flatten()
-        })
-        .sum();
-    kib * 1024
+/// Memory of a process, or of several.
+#[derive(Default)]
+struct Sizes {
+    mapped: u64,
+    anonymous: u64,
 }
 
-fn resident_bytes(pid: i32) -> u64 {
-    kib_lines(&format!("/proc/{pid}/status"), &["RssAnon"])
+impl Sizes {
+    fn of(pid: i32) -> Option<Self> {
+        let [mapped, resident, of_files] = numbers(&line_of(&format!("/proc/{pid}/statm"))?, 0)?;
+        let page = rustix::param::page_size() as u64;
+        Some(Self { mapped: mapped * page, anonymous: resident.saturating_sub(of_files) * page })
+    }
+}
+
+impl std::iter::Sum for Sizes {
+    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
+        sizes.fold(Self::default(), |sum, one| Self {
+            mapped: sum.mapped + one.mapped,
+            anonymous: sum.anonymous + one.anonymous,
+        })
+    }
 }
 
 fn proportional_bytes(pid: i32) -> u64 {
-    kib_lines(&format!("/proc/{pid}/smaps_rollup"), &["Pss_Anon"])
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 /// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
 /// they are dropped from every process's sight, where no resident count shows them.
-fn shared_bytes(tree: &[i32], max: u64) -> u64 {
-    let address_space: u64 =
-        tree.iter().map(|pid| kib_lines(&format!("/proc/{pid}/status"), &["VmSize"])).sum();
-    // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
-    if address_space <= max {
-        return 0;
-    }
+fn shared_bytes(tree: &[i32]) -> u64 {
     let mut objects: HashMap<String, u64> = HashMap::new();
     for pid in tree {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();

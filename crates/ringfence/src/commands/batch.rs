@@ -288,8 +288,8 @@ impl Station<'_> {
         let mut policy = commands.policy.clone();
         if let Some(asked) = item.timeout_ms.and_then(Span::from_millis) {
             // An item can ask for less, never for more.
-            let most = policy.limits.timeout.filter(|most| most.millis() < asked.millis());
-            policy.limits.timeout = most.or(Some(asked));
+            policy.limits.timeout =
+                Some(policy.limits.timeout.map_or(asked, |most| most.min(asked)));
         }
         let summary = summary(&argv);
         let fence = Fence::new(&policy, &commands.place, argv, Io::Capture)?;
