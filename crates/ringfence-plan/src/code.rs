@@ -95,8 +95,8 @@ pub struct WorkerPlan {
     pub listener: bool,
     /// What the filter does.
     pub filter: FilterSpec,
-    /// Numbers of the calls that the zygote makes around a fork: unshare and setns.
-    pub unshare_and_setns: [u32; 2],
+    /// Numbers of the calls that the zygote makes around a fork, and a worker around `setup` and `seal`.
+    pub numbers: BTreeMap<&'static str, u32>,
     /// Limits of each run.
     pub limits: Limits,
     /// The receipt, if every call succeeds; the host checks it against the kernel's own word.
@@ -360,11 +360,12 @@ fn worker(
         seal: calls(seal)?,
         filter: filter.spec,
         listener: request.checkpoints == Checkpoints::ByTheHost,
-        unshare_and_setns: ["unshare", "setns"].map(|name| {
-            seccomp::number(facts.arch, name)
-                .and_then(|nr| u32::try_from(nr).ok())
-                .unwrap_or(u32::MAX)
-        }),
+        numbers: ["unshare", "setns", "dup3", "sendmsg", "close", "pidfd_open", "wait4"]
+            .into_iter()
+            .filter_map(|name| {
+                Some((name, u32::try_from(seccomp::number(facts.arch, name)?).ok()?))
+            })
+            .collect(),
         limits: limits.clone(),
         enforcement: enforcement(request, facts, ResourceFence::Rlimit),
         unobserved: unobserved(request.checkpoints == Checkpoints::ByTheHost),

@@ -130,7 +130,7 @@ fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<
         "seal": plan.seal,
         "given_calls": plan.given_calls,
         "listener": plan.listener,
-        "unshare_and_setns": plan.unshare_and_setns,
+        "numbers": plan.numbers,
         "preload": preload.modules,
         "practice": preload.practice,
         "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
@@ -192,32 +192,43 @@ print(json.dumps([n_moved, bool(anonymous), is_huge(area)]))
 
     /// Lists of calls, made by the host's code and without it: what they return, and what fails.
     const CALLS: &str = "
-import json, os, sys
+import json, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 text = lambda words: {'bytes': binascii.b2a_base64(words.encode() + bytes(1)).decode()}
 call = lambda name, nr, *args, may_fail=False: dict(name=name, nr=nr, args=list(args), may_fail=may_fail)
-CLOSE, OPENAT, PPOLL, DUP3 = NUMBERS
+CLOSE, OPENAT, PPOLL, DUP3, SENDMSG = NUMBERS
 AT_FDCWD = (1 << 64) - 100
 wanted = dict(bytes=binascii.b2a_base64(bytes(8)).decode(), at=0, result=0)
 now = dict(bytes=binascii.b2a_base64(bytes(16)).decode())
-first = [
+of_host = [
     call('openat', OPENAT, AT_FDCWD, text('/dev/null'), os.O_RDONLY),
     call('close', CLOSE, 0x7fffffff, may_fail=True),
     # A descriptor stored where the kernel looks for it: nothing is the matter with it.
     call('ppoll', PPOLL, wanted, 1, now, 0, 0),
 ]
-second = [call('dup3', DUP3, {'result': 0}, 77, 0), call('close', CLOSE, {'result': 0}), call('close', CLOSE, {'result': 0})]
 told = []
+# Where the channel is, first something else.
+os.open('/dev/null', os.O_RDONLY)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+os.dup2(theirs.fileno(), 3)
 for run in runner(bytes.fromhex(CODE)), run_rows:
-    results = (ctypes.c_long * 6)()
-    one = Calls(first, run)
-    one.make(results)
-    opened = results[0]
+    calls = Calls(run, dict(dup3=DUP3, close=CLOSE, sendmsg=SENDMSG), n_given=1)
+    for each in of_host:
+        calls.call_of_host(each)
+    opened = calls.of_host[0]
+    calls.call('dup3', opened, Result(0), 0)
+    calls.send(b'P1234', [opened], with_number=Result(0))
+    calls.call('close', opened)
+    calls.call('close', opened)
+    calls.lay_out()
+    calls.results[0] = 77
     try:
-        Calls(second, run, before=one).make(results)
+        calls.make()
     except CallFailed as error:
-        told.append([opened > 2, results[1], results[2], results[3], results[4], results[5], str(error)])
+        told.append([*calls.results[2:], str(error)])
+    frame, (passed,), _, _ = socket.recv_fds(ours, 16, 4)
+    told[-1] += [frame.hex(), os.fstat(passed).st_rdev == os.stat('/dev/null').st_rdev]
     os.close(77)
 print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
 ";
@@ -226,7 +237,8 @@ print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
     fn calls_are_made_in_one_go_as_they_are_made_one_by_one() {
         use ringfence_plan::seccomp::{Arch, number};
         let arch = if cfg!(target_arch = "x86_64") { Arch::X86_64 } else { Arch::Aarch64 };
-        let numbers = ["close", "openat", "ppoll", "dup3"].map(|name| number(arch, name).unwrap());
+        let numbers =
+            ["close", "openat", "ppoll", "dup3", "sendmsg"].map(|name| number(arch, name).unwrap());
         let code = ringfence_spec::hex(ringfence_sys::calls_code());
         let guest = concat!(include_str!("guest/pack.py"), include_str!("guest/calls.py"));
         let script = format!("import os\nCODE = '{code}'\nNUMBERS = {numbers:?}\n{guest}\n{CALLS}");
@@ -236,7 +248,9 @@ print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
         let (told, native): (Vec<serde_json::Value>, bool) =
             serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(native, cfg!(target_arch = "x86_64"));
-        let expected = serde_json::json!([true, -9, 0, 77, 0, -9, "close: Bad file descriptor"]);
+        let frame = ringfence_spec::hex(&[b"P", &77_u32.to_ne_bytes()[..]].concat());
+        let expected =
+            serde_json::json!([-9, 0, 77, 5, 0, -9, "close: Bad file descriptor", frame, true]);
         assert_eq!(told, [expected.clone(), expected]);
     }
 }

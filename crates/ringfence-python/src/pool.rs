@@ -62,6 +62,8 @@ struct State {
     waiting: VecDeque<Worker>,
     /// Runs that wait for a worker.
     n_takers: usize,
+    /// Runs that have one.
+    n_running: usize,
     questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
     /// Mount namespaces of dead workers.
     remains: Vec<OwnedFd>,
@@ -96,6 +98,7 @@ impl Pool {
             plan: plan.worker.clone(),
             host_uid: plan.zygote.identity.host_uid,
             n_waiting,
+            n_processors: std::thread::available_parallelism().map_or(1, NonZero::get),
         };
         let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
         let refill = thread.spawn(move || refill.work()).map_err(|e| {
@@ -139,8 +142,12 @@ impl Pool {
     ) -> Result<(Finished, Start), Problem> {
         let (worker, start) = self.take()?;
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
-        let mut finished = worker.run(job, memory, cancel, permit)?;
-        self.shared.lock().remains.extend(finished.mounts.take());
+        let finished = worker.run(job, memory, cancel, permit);
+        let mut state = self.shared.lock();
+        state.n_running -= 1;
+        let mut finished = finished?;
+        state.remains.extend(finished.mounts.take());
+        drop(state);
         self.shared.wanted.notify_one();
         if let Ended::Silently(exit) = &mut finished.ended {
             *exit = self.exit_of(finished.pid);
@@ -187,6 +194,7 @@ impl Pool {
                     Start::Warm => state.counts.hits += 1,
                     Start::Cold => state.counts.misses += 1,
                 }
+                state.n_running += 1;
                 return Ok((worker, start));
             }
             if let Some(problem) = &state.failed {
@@ -224,6 +232,7 @@ struct Refill {
     plan: WorkerPlan,
     host_uid: u32,
     n_waiting: NonZero<usize>,
+    n_processors: usize,
 }
 
 enum Task {
@@ -308,11 +317,18 @@ impl Refill {
             return Err(Problem::internal("zygote", "there is no zygote"));
         };
         while line.coming.len() < n_missing.min(COMING_MAX) {
-            let n_takers = self.shared.lock().n_takers;
-            let pace = if n_takers > line.coming.len() { Pace::Hurried } else { Pace::Usual };
+            let pace = self.pace(line.coming.len());
             line.coming.push_back(line.zygote.ask(pace).map_err(cannot_make)?);
         }
         self.take_one(line)
+    }
+
+    /// How to make a worker while so many are coming. Practice is for processors that have nothing else to do.
+    fn pace(&self, n_coming: usize) -> Pace {
+        let state = self.shared.lock();
+        let awaited = state.n_takers > n_coming;
+        let busy = state.n_running + state.n_takers >= self.n_processors;
+        if awaited || busy { Pace::Hurried } else { Pace::Usual }
     }
 
     fn take_one(&self, line: &mut Line) -> Result<(), Problem> {

@@ -124,7 +124,7 @@ impl Zygote {
         let Awaited { channel, stdin, stdout, stderr, deadline } = awaited;
         let mut born = expect(&self.channel, b'P', deadline).map_err(Failure::Zygote)?;
         let nonsense = |what: &str| CallError::new(what.to_owned(), Errno::PROTO);
-        let pid = std::str::from_utf8(&born.body).ok().and_then(|text| text.parse().ok());
+        let pid = <[u8; 4]>::try_from(&born.body[..]).ok().map(u32::from_ne_bytes);
         let (Some(pid), Some(pidfd)) = (pid, born.fds.pop()) else {
             return Err(Failure::Zygote(nonsense("the zygote names no worker")));
         };

@@ -1,7 +1,7 @@
-"""Follows `pack.py` in the same text: system calls as data, laid out in memory before the fork and made after it.
+"""Follows `pack.py` in the same text: system calls as data, laid out in memory before a fork and made after it.
 
-Where the host has code for this processor, a worker makes a list of them in one go. Made from here, each takes longer than the
-call itself, and the worker a copy of every page that it passes an object of.
+Where the host has code for this processor, a list of them is made in one go. Made from here, each takes longer than the call
+itself, and the process a copy of every page that it passes an object of.
 """
 import binascii
 import ctypes
@@ -10,64 +10,101 @@ import struct
 # A row is what it is and seven words: number and arguments of a call, or a result's number and where to store it.
 MUST, MAY_FAIL, STORE_INT, STORE_WORD = range(4)
 ROW = struct.Struct("@8q")
+SOL_SOCKET, SCM_RIGHTS = 1, 1
 
 
 class CallFailed(Exception):
     pass
 
 
+class Result:
+    """An argument that is known when the calls are made: what is in `results` there."""
+
+    def __init__(self, number):
+        self.number = number
+
+
 class Calls:
-    """A list of calls; `before` is one that was made earlier, whose results it may use."""
+    """A list of calls, with room for their results behind those that it is given."""
 
-    def __init__(self, calls, run, before=None):
-        self.run, self.before = run, before
-        self.first = before.first + before.n_calls if before else 0
-        self.n_calls = len(calls)
-        self.names, self.kept, rows, into_rows = [], [], [], []
-        for call in calls:
-            pending = []
-            words = [MAY_FAIL if call["may_fail"] else MUST, call["nr"]]
-            for spec in call["args"]:
-                if isinstance(spec, int):
-                    words.append(spec)
-                elif "bytes" in spec:
-                    buffer = self.keep(spec["bytes"])
-                    if "points_to" in spec:
-                        struct.pack_into("@P", buffer, spec["at"], ctypes.addressof(self.keep(spec["points_to"])))
-                    elif "result" in spec:
-                        self.store(rows, STORE_INT, spec["result"], ctypes.addressof(buffer) + spec["at"])
-                    words.append(ctypes.addressof(buffer))
-                else:
-                    pending.append((len(rows), len(words)))
-                    self.store(rows, STORE_WORD, spec["result"], 0)
-                    words.append(0)
-            into_rows += [(store, len(rows), word) for store, word in pending]
-            rows.append(words)
-            self.names.append(call["name"])
-        self.rows = ctypes.create_string_buffer(len(rows) * ROW.size)
-        self.address, self.n_rows = ctypes.addressof(self.rows), len(rows)
-        for store, row, word in into_rows:
-            rows[store][2] = self.address + row * ROW.size + word * 8
-        for number, words in enumerate(rows):
-            words = [word - (1 << 64) if word >> 63 == 1 else word for word in words]
-            ROW.pack_into(self.rows, number * ROW.size, *words, *[0] * (8 - len(words)))
+    def __init__(self, run, numbers, n_given=0):
+        self.run, self.numbers, self.n_given, self.n_results = run, numbers, n_given, n_given
+        self.rows, self.names, self.kept, self.of_host = [], [], [], []
 
-    def keep(self, encoded):
-        data = binascii.a2b_base64(encoded)
+    def call(self, name, *args, number=None, may_fail=False):
+        """Adds a call; returns the number of its result."""
+        words = [MAY_FAIL if may_fail else MUST, self.numbers[name] if number is None else number]
+        row = len(self.rows) + sum(isinstance(arg, Result) for arg in args)
+        for arg in args:
+            if isinstance(arg, Result):
+                self.store(STORE_WORD, arg, row * ROW.size + len(words) * 8)
+            words.append(0 if isinstance(arg, Result) else arg)
+        self.rows.append(words)
+        self.names.append(name)
+        self.n_results += 1
+        return self.n_results - 1
+
+    def call_of_host(self, call):
+        """Adds a call as the host lays them out; results that it uses are of earlier ones."""
+        args = []
+        for spec in call["args"]:
+            if isinstance(spec, int):
+                args.append(spec)
+            elif "bytes" in spec:
+                address = self.keep(binascii.a2b_base64(spec["bytes"]))
+                if "points_to" in spec:
+                    pointed = self.keep(binascii.a2b_base64(spec["points_to"]))
+                    ctypes.c_void_p.from_address(address + spec["at"]).value = pointed
+                elif "result" in spec:
+                    self.store(STORE_INT, self.of_host[spec["result"]], address + spec["at"])
+                args.append(address)
+            else:
+                args.append(self.of_host[spec["result"]])
+        number = self.call(call["name"], *args, number=call["nr"], may_fail=call["may_fail"])
+        self.of_host.append(Result(number))
+
+    def send(self, frame, fds=(), with_number=None):
+        """Adds the sending of a frame on the channel, with descriptors that are results, and a result as its last four bytes."""
+        data = self.keep(frame)
+        if with_number:
+            self.store(STORE_INT, with_number, data + len(frame) - 4)
+        vector = self.keep(struct.pack("@PN", data, len(frame)))
+        rights = struct.pack("@Nii%di0P" % len(fds), 16 + 4 * len(fds), SOL_SOCKET, SCM_RIGHTS, *[0] * len(fds))
+        control = self.keep(rights)
+        for number, fd in enumerate(fds):
+            self.store(STORE_INT, fd, control + 16 + 4 * number)
+        message = self.keep(struct.pack("@PIPNPNi0P", 0, 0, vector, 1, control, len(rights), 0))
+        self.call("sendmsg", 3, message, 0)
+
+    def keep(self, data):
+        """The address of a copy that stays."""
         self.kept.append(ctypes.create_string_buffer(data, len(data)))
-        return self.kept[-1]
+        return ctypes.addressof(self.kept[-1])
 
-    def store(self, rows, kind, result, address):
-        rows.append([kind, result, address])
+    def store(self, kind, result, where):
+        self.rows.append([kind, result.number, where])
         self.names.append(None)
 
-    def make(self, results):
-        """Makes the calls, in order; what they return is in `results`, after what was there."""
-        base = ctypes.addressof(results)
-        left = self.run(self.address, self.n_rows, base + 8 * self.first, base)
+    def lay_out(self):
+        """Nothing is added any more."""
+        self.table = ctypes.create_string_buffer(len(self.rows) * ROW.size)
+        self.results = (ctypes.c_long * self.n_results)()
+        address = ctypes.addressof(self.table)
+        for number, words in enumerate(self.rows):
+            if words[0] == STORE_WORD:
+                words[2] += address
+            words = [word - (1 << 64) if word >> 63 == 1 else word for word in words]
+            ROW.pack_into(self.table, number * ROW.size, *words, *[0] * (8 - len(words)))
+        results = ctypes.addressof(self.results)
+        self.made_by = address, len(self.rows), results + 8 * self.n_given, results
+        return self
+
+    def make(self):
+        """Makes the calls, in order; what they return is in `results`."""
+        left = self.run(*self.made_by)
         if left:
-            made = self.names[: self.n_rows - left + 1]
-            failed = results[self.first + sum(name is not None for name in made) - 1]
+            made = self.names[: len(self.names) - left + 1]
+            failed = self.results[self.n_given + sum(name is not None for name in made) - 1]
             raise CallFailed("%s: %s" % (made[-1], os.strerror(-failed)))
 
 
@@ -75,15 +112,13 @@ def runner(code):
     """What makes a list of calls: the host's code, or the same here."""
     if not code:
         return run_rows
+    try:
+        at = room(PAGE)
+    except MemoryError:
+        return run_rows
+    if not put_code(at, code):
+        return run_rows
     word = ctypes.c_ulong
-    libc.mmap.argtypes, libc.mmap.restype = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, word], word
-    libc.mprotect.argtypes = [word, word, ctypes.c_int]
-    at = libc.mmap(0, PAGE, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0)
-    if at == word(-1).value:
-        return run_rows
-    ctypes.memmove(at, code, len(code))
-    if libc.mprotect(at, PAGE, READ | EXECUTE):
-        return run_rows
     return ctypes.PYFUNCTYPE(ctypes.c_long, word, ctypes.c_long, word, word)(at)
 
 

@@ -47,19 +47,28 @@ def is_huge(area):
     return False
 
 
+def room(length):
+    """Memory of this process's own, to read and write."""
+    word = ctypes.c_ulong
+    libc.mmap.argtypes, libc.mmap.restype = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, word], word
+    at = libc.mmap(0, length, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0)
+    if at == word(-1).value:
+        raise MemoryError
+    return at
+
+
+def put_code(at, code):
+    """Puts code onto a page of such memory; whether it can be executed there."""
+    libc.mprotect.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_int]
+    ctypes.memmove(at, code, len(code))
+    return libc.mprotect(at, PAGE, READ | EXECUTE) == 0
+
+
 def pack(code):
     """Moves this process onto large folios; says how many ranges were moved."""
     word = ctypes.c_ulong
-    libc.mmap.argtypes, libc.mmap.restype = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, word], word
-    libc.mprotect.argtypes = libc.madvise.argtypes = [word, word, ctypes.c_int]
+    libc.madvise.argtypes = [word, word, ctypes.c_int]
     libc.munmap.argtypes = [word, word]
-
-    def room(length):
-        at = libc.mmap(0, length, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0)
-        if at == word(-1).value:
-            raise MemoryError
-        return at
-
     # Some more than now: what happens until they are moved needs memory too.
     length = (sum(size for _, size, _ in ranges()) // HUGE + 2) * HUGE
     raw = room(length + HUGE)
@@ -77,8 +86,7 @@ def pack(code):
             ctypes.memset(at, 0, 1)
         if not is_huge(area):
             return 0
-        ctypes.memmove(aside, code, len(code))
-        if libc.mprotect(aside, PAGE, READ | EXECUTE):
+        if not put_code(aside, code):
             return 0
         move = ctypes.PYFUNCTYPE(ctypes.c_long, word, ctypes.c_long, ctypes.c_long)(aside)
         rows, at = [], area

@@ -135,16 +135,37 @@ def compiled(source, name, wants_value):
     try:
         text = source.decode("utf-8-sig")
         sources[name] = text
-        last = None
-        if wants_value:
-            import _ast
-
-            text = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-            if text.body and isinstance(text.body[-1], _ast.Expr):
-                last = compile(_ast.Expression(text.body.pop().value), name, "eval", dont_inherit=True)
-        return compile(text, name, "exec", dont_inherit=True), last, None
+        if not wants_value:
+            return compile(text, name, "exec", dont_inherit=True), None, None
+        return *(parted(text, name) or parted_as_tree(text, name)), None
     except BaseException as error:
         return None, None, error.with_traceback(None)
+
+
+def parted(text, name):
+    """The program and its last expression, where that is a line of its own.
+
+    If what is before a line that begins at its margin is a whole program, the line begins a statement. That is seen by compiling
+    both. A tree of objects takes longer than all the rest of a short run.
+    """
+    start = text.rfind("\n", 0, len(text.rstrip())) + 1
+    if "\r" in text or text[start : start + 1] in "\t\f #)]}" or text[:start].endswith("\\\n"):
+        return None
+    try:
+        last = compile("\n" * text.count("\n", 0, start) + text[start:], name, "eval", dont_inherit=True)
+        return compile(text[:start], name, "exec", dont_inherit=True), last
+    except Exception:
+        return None
+
+
+def parted_as_tree(text, name):
+    import _ast
+
+    tree = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    last = None
+    if tree.body and isinstance(tree.body[-1], _ast.Expr):
+        last = compile(_ast.Expression(tree.body.pop().value), name, "eval", dont_inherit=True)
+    return compile(tree, name, "exec", dont_inherit=True), last
 
 
 def run(program, namespace, name, keep):

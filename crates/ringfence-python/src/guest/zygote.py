@@ -2,7 +2,7 @@
 
 What a worker does to itself is a list of system calls that the host laid out.
 
-Frames on the zygote's channel   host: S spawn (4 descriptors), Sh in a hurry · W<pid> wait      zygote: Z ready · P<pid> · X<pid> <status>
+Frames on the zygote's channel   host: S spawn (4 descriptors), Sh in a hurry · W<pid> wait      zygote: Z ready · P pid · X<pid> <status>
 More on a worker's channel       host: K fork                                      worker: W workspace · L listener
 """
 import _signal
@@ -58,8 +58,7 @@ def peak_kb():
 def zygote():
     channel = Passing()
     run = runner(bytes.fromhex(config["calls"]))
-    setup = Calls(config["setup"], run)
-    plan = setup, Calls(config["seal"], run, before=setup)
+    fence, around = Fence(run), Around(run)
     offer(channel.send)
     missing = []
     for name in config["preload"]:
@@ -69,10 +68,6 @@ def zygote():
             missing.append(name)
     for stream in streams:
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    unshare, setns = config["unshare_and_setns"]
-    new_pids = 0x20000000
-    ended = {}
     # For one program alone, tidying up would take longer than it saves.
     if config["preload"]:
         for code in config["practice"].encode(), WARM_UP:
@@ -87,71 +82,124 @@ def zygote():
         frame, fds = channel.receive(4)
         if not frame:
             leave(0)
-        while True:
-            try:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            ended[pid] = status, used
-            if len(ended) > 256:
-                del ended[next(iter(ended))]
+        around.reap()
         if frame[:1] == b"S" and len(fds) == 4:
-            if libc.syscall(unshare, new_pids) < 0:
-                channel.send(b"N" + os.strerror(ctypes.get_errno()).encode())
+            fence.calls.results[:4] = fds
+            try:
+                pid = around.fork(fds)
+            except CallFailed as error:
+                channel.send(b"N" + str(error).encode())
                 continue
-            pid = fork_alone()
             if pid == 0:
                 try:
-                    worker(channel, fds, plan, in_a_hurry=frame == b"Sh")
+                    worker(channel, fence, in_a_hurry=frame == b"Sh")
                 finally:
                     leave(125)
-            errno = ctypes.get_errno()
-            libc.syscall(setns, own_pids, new_pids)
-            for fd in fds:
-                os.close(fd)
-            if pid < 0:
-                channel.send(b"N" + os.strerror(errno).encode())
-                continue
-            pidfd = os.pidfd_open(pid)
-            channel.send(b"P%d" % pid, [pidfd])
-            os.close(pidfd)
         elif frame[:1] == b"W":
             pid = int(frame[1:])
             try:
-                status, used = ended.pop(pid, None) or os.wait4(pid, 0)[1:]
+                status, cpu_ms, peak = around.end_of(pid)
             except ChildProcessError:
                 channel.send(b"N no such worker")
                 continue
-            cpu_ms = (used.ru_utime + used.ru_stime) * 1000
-            channel.send(b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
+            channel.send(b"X%d %d %d %d" % (pid, status, cpu_ms, peak))
+
+
+class Around:
+    """What the zygote does before and after a fork, and when a worker ended."""
+
+    NEW_PIDS = 0x20000000
+    # What wait4(2) writes: the status and, aligned, the eighteen words of a `struct rusage`.
+    WAITED = struct.Struct("@i18q")
+
+    def __init__(self, run):
+        own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.before, self.after, self.tell, self.wait = [Calls(run, config["numbers"], n) for n in (0, 4, 1, 0)]
+        self.before.call("unshare", self.NEW_PIDS)
+        self.after.call("setns", own_pids, self.NEW_PIDS)
+        for number in range(4):
+            self.after.call("close", Result(number))
+        pidfd = Result(self.tell.call("pidfd_open", Result(0), 0))
+        self.tell.send(b"P\0\0\0\0", [pidfd], with_number=Result(0))
+        self.tell.call("close", pidfd)
+        status = self.wait.keep(bytes(self.WAITED.size))
+        self.wait.call("wait4", -1, status, os.WNOHANG, status + 8, may_fail=True)
+        self.waited = self.wait.kept[0]
+        for calls in self.before, self.after, self.tell, self.wait:
+            calls.lay_out()
+        self.ended = {}
+
+    def fork(self, fds):
+        """Forks into a pid namespace of its own, and tells the host."""
+        self.after.results[:4] = fds
+        pid = None
+        try:
+            self.before.make()
+            pid = fork_alone()
+        finally:
+            if pid != 0:
+                self.after.make()
+        if pid:
+            self.tell.results[0] = pid
+            self.tell.make()
+        return pid
+
+    def reap(self):
+        while True:
+            self.wait.make()
+            pid = self.wait.results[0]
+            if pid <= 0:
+                return
+            self.ended[pid] = self.waited.raw
+            if len(self.ended) > 256:
+                del self.ended[next(iter(self.ended))]
+
+    def end_of(self, pid):
+        """Status, milliseconds of CPU time and KiB of memory at most."""
+        raw = self.ended.pop(pid, None)
+        if raw:
+            status, user_s, user_us, system_s, system_us, peak = self.WAITED.unpack(raw)[:6]
+            return status, (user_s + system_s) * 1000 + (user_us + system_us) // 1000, peak
+        _, status, used = os.wait4(pid, 0)
+        return status, int((used.ru_utime + used.ru_stime) * 1000), used.ru_maxrss
 
 
 def fork_alone():
     """Forks this process, whose only thread this is: what an interpreter sets right after a fork, and the locks it makes
     anew, nobody else can have touched. `libc` does its part. Seeds are drawn anew."""
     if _thread._count():
-        return -1
+        raise CallFailed("fork: there are threads")
     pid = held.fork()
+    if pid < 0:
+        raise CallFailed("fork: %s" % os.strerror(ctypes.get_errno()))
     if pid == 0 and "random" in sys.modules:
         sys.modules["random"].seed()
     return pid
 
 
-def worker(channel, fds, plan, in_a_hurry):
-    for number, fd in enumerate(fds):
-        os.dup2(fd, number, inheritable=False)
-    try:
-        setup, seal = plan
-        results = (ctypes.c_long * (setup.n_calls + seal.n_calls))()
-        setup.make(results)
-        channel.send(b"W", [results[call] for call in config["given_calls"]])
-        seal.make(results)
+class Fence:
+    """What a worker does to itself, from its descriptors to the filter."""
+
+    def __init__(self, run):
+        self.calls = calls = Calls(run, config["numbers"], 4)
+        for number in range(4):
+            calls.call("dup3", Result(number), number, os.O_CLOEXEC)
+        for call in config["setup"]:
+            calls.call_of_host(call)
+        calls.send(b"W", [calls.of_host[number] for number in config["given_calls"]])
+        for call in config["seal"]:
+            calls.call_of_host(call)
         if config["listener"]:
-            channel.send(b"L", [results[-1]])
-            os.close(results[-1])
-    except (CallFailed, OSError) as error:
+            listener = calls.of_host[-1]
+            calls.send(b"L", [listener])
+            calls.call("close", listener)
+        calls.lay_out()
+
+
+def worker(channel, fence, in_a_hurry):
+    try:
+        fence.calls.make()
+    except CallFailed as error:
         channel.send(b"E" + str(error).encode("utf-8", "replace"))
         return
     if "numpy" in sys.modules and "numpy.random" in sys.modules:
