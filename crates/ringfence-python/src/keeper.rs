@@ -24,6 +24,7 @@ const ZYGOTE: &str = concat!(
     include_str!("guest/program.py"),
     include_str!("guest/pack.py"),
     include_str!("guest/calls.py"),
+    include_str!("guest/seeds.py"),
     include_str!("guest/zygote.py")
 );
 

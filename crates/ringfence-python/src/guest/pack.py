@@ -14,6 +14,11 @@ PRIVATE_ANONYMOUS, MADV_HUGEPAGE = 0x22, 14
 READ, WRITE, EXECUTE = 1, 2, 4
 
 
+# Files that every run uses: the interpreter's.
+with open("/proc/self/maps") as lines:
+    FIRST = {line.split()[-1] for line in lines}
+
+
 def ranges():
     """Private ranges of this process most of whose pages are there: address, length, protection."""
     chosen, at = [], None
@@ -28,6 +33,8 @@ def ranges():
                 start, _, end = field[0].partition("-")
                 rights, name = field[1], field[5] if len(field) > 5 else ""
                 usual = rights[0] == "r" and rights[3] == "p" and (name[:1] != "[" or name == "[heap]")
+                # A library's code most runs do not touch, and what is on disk a fork and an exit pass over.
+                usual = usual and (rights[1] == "w" or not name or name in FIRST)
                 protection = READ | WRITE * (rights[1] == "w") | EXECUTE * (rights[2] == "x")
                 at = int(start, 16), int(end, 16), protection * usual
     return chosen

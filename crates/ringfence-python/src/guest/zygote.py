@@ -22,8 +22,15 @@ held = ctypes.PyDLL(None, use_errno=True)
 # Runs after which the interpreter has adapted the code of a run, here once and not in every worker.
 REHEARSALS = 12
 
-# What every program does.
-WARM_UP = b"import sys\nx = [0]\nprint(end='')\n"
+# What every program does, and every one that uses pandas where that is loaded.
+WARM_UP = b"""
+import sys
+x = [0]
+pandas = sys.modules.get("pandas")
+if pandas:
+    pandas.Series(x)
+print(end='')
+"""
 
 
 class Passing:
@@ -57,8 +64,6 @@ def peak_kb():
 
 def zygote():
     channel = Passing()
-    run = runner(bytes.fromhex(config["calls"]))
-    fence, around = Fence(run), Around(run)
     offer(channel.send)
     missing = []
     for name in config["preload"]:
@@ -73,6 +78,9 @@ def zygote():
         for code in config["practice"].encode(), WARM_UP:
             for _ in range(REHEARSALS):
                 rehearse(builtins, code)
+    run = runner(bytes.fromhex(config["calls"]))
+    fence, around = Fence(run), Around(run)
+    if config["preload"]:
         gc.collect()
         gc.freeze()
         if config["pack"] and len(os.listdir("/proc/self/task")) == 1:
@@ -166,24 +174,23 @@ class Around:
 
 def fork_alone():
     """Forks this process, whose only thread this is: what an interpreter sets right after a fork, and the locks it makes
-    anew, nobody else can have touched. `libc` does its part. Seeds are drawn anew."""
+    anew, nobody else can have touched. `libc` does its part."""
     if _thread._count():
         raise CallFailed("fork: there are threads")
     pid = held.fork()
     if pid < 0:
         raise CallFailed("fork: %s" % os.strerror(ctypes.get_errno()))
-    if pid == 0 and "random" in sys.modules:
-        sys.modules["random"].seed()
     return pid
 
 
 class Fence:
-    """What a worker does to itself, from its descriptors to the filter."""
+    """What a worker does to itself, from its descriptors and seeds to the filter."""
 
     def __init__(self, run):
         self.calls = calls = Calls(run, config["numbers"], 4)
         for number in range(4):
             calls.call("dup3", Result(number), number, os.O_CLOEXEC)
+        self.seeds = Seeds(calls)
         for call in config["setup"]:
             calls.call_of_host(call)
         calls.send(b"W", [calls.of_host[number] for number in config["given_calls"]])
@@ -202,8 +209,7 @@ def worker(channel, fence, in_a_hurry):
     except CallFailed as error:
         channel.send(b"E" + str(error).encode("utf-8", "replace"))
         return
-    if "numpy" in sys.modules and "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
+    fence.seeds.draw()
     namespace = fresh_namespace()
     sys.addaudithook(watch)
     # Where a program waits for this worker, what it would touch it may as well touch itself.

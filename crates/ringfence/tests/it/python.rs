@@ -563,6 +563,24 @@ fn two_runs_see_nothing_of_each_other() {
 }
 
 #[test]
+fn no_two_runs_draw_the_same_numbers() {
+    let world = World::new();
+    let draw = "import os, random, sys\n\
+                numbers = [random.random(), random.gauss(0, 1), os.urandom(8)]\n\
+                if 'numpy' in sys.modules:\n    numbers += sys.modules['numpy'].random.rand(2).tolist()\n\
+                print(*numbers, sep='\\n')";
+    let items: Vec<Value> = (0..6).map(|id| json!({"id": id.to_string(), "code": draw})).collect();
+    let presets: &[&str] = if has(&world, "numpy") { &["open", "data"] } else { &["open"] };
+    for preset in presets {
+        let outcomes = batch(&world, &["--preset", preset, "-j", "2"], &items);
+        let said: Vec<&str> =
+            outcomes.values().flat_map(|o| o["stdout"].as_str().unwrap().lines()).collect();
+        let different: std::collections::BTreeSet<&str> = said.iter().copied().collect();
+        assert!(said.len() >= 18 && different.len() == said.len(), "{preset}: {said:?}");
+    }
+}
+
+#[test]
 fn a_session_keeps_its_variables_through_everything() {
     let world = World::new();
     let cells = [

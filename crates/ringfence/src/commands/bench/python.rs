@@ -49,14 +49,14 @@ pub(super) fn comparisons(
 
     if wanted("python_warm") {
         let job = open.ground().job(b"print(1)".to_vec());
-        let private = pool.waiting_bytes().map_or_else(String::new, |bytes| {
-            format!(", {} KiB private to a waiting worker", bytes >> 10)
-        });
-        let what = format!("print(1) in a waiting worker{private}");
+        let what = format!("print(1) in a waiting worker{}", private(&pool));
         list.push(beside(&what, "python_warm", rounds, &pool, &job, &host)?);
     }
     if let (Some(fence), Some(pool)) = (&data, &data_pool) {
         pool.wait_until_full(4)?;
+        let what = format!("print(1) where pandas is loaded{}", private(pool));
+        let job = fence.ground().job(b"print(1)".to_vec());
+        list.push(beside(&what, "python_pandas_loaded", rounds, pool, &job, &host)?);
         let code =
             b"import pandas as pd\nprint(pd.DataFrame({'a': [1, 2, 3]})['a'].sum())".to_vec();
         let job = fence.ground().job(code);
@@ -85,6 +85,13 @@ pub(super) fn comparisons(
         list.push(cpu((rounds / 10).max(5), &pool, &open, &host)?);
     }
     Ok(list)
+}
+
+/// What a waiting worker has to itself, for people.
+fn private(pool: &Pool) -> String {
+    pool.waiting_bytes().map_or_else(String::new, |bytes| {
+        format!(", {} KiB private to a waiting worker", bytes >> 10)
+    })
 }
 
 fn fence(python: &str, preset: CodePreset, how: Use) -> Result<CodeFence, Problem> {
