@@ -22,7 +22,7 @@ const DISK_INTERVAL: Duration = Duration::from_millis(100);
 const FILL_BYTES: u64 = 8_000;
 
 static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
-    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+    rustix::thread::sched_getaffinity(None).map_or(1, |processors| processors.count().max(1))
 });
 
 /// Files looked at to confirm growth: past this many the run is over the limit by any measure.

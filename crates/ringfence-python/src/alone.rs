@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::interpreter::Interpreter;
-use crate::keeper::{LOADER, PROGRAM};
+use crate::keeper::{LOADER, PROGRAM, SELDOM};
 use crate::worker::{Fate, Job, Said, parts};
 
 /// Frames of the guest's that are looked at. It sends one; a program may send more before.
@@ -36,7 +36,8 @@ pub struct Alone {
 /// Puts interpreter and bootstrap together into what a plan executes.
 pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
-    argv.extend(["-I", "-X", "utf8", "-c", LOADER, PROGRAM, "null"].map(OsString::from));
+    let bootstrap = [LOADER, PROGRAM, "null", SELDOM];
+    argv.extend(["-I", "-X", "utf8", "-c"].into_iter().chain(bootstrap).map(OsString::from));
     argv
 }
 

@@ -19,9 +19,13 @@ use crate::interpreter::Interpreter;
 /// The bootstrap of a program that is alone.
 pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 
+/// What it needs seldom.
+pub(crate) const SELDOM: &str = include_str!("guest/seldom.py");
+
 /// The same, followed by what makes workers.
 const ZYGOTE: &str = concat!(
     include_str!("guest/program.py"),
+    include_str!("guest/seldom.py"),
     include_str!("guest/pack.py"),
     include_str!("guest/calls.py"),
     include_str!("guest/seeds.py"),

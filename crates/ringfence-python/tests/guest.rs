@@ -6,7 +6,8 @@ const GETRANDOM: i32 = if cfg!(target_arch = "x86_64") { 318 } else { 278 };
 
 #[test]
 fn the_last_expression_is_the_same_found_by_lines_and_by_tree() {
-    let program = include_str!("../src/guest/program.py");
+    let program =
+        concat!(include_str!("../src/guest/program.py"), include_str!("../src/guest/seldom.py"));
     let output = Command::new("python3")
         .args(["-I", "-W", "ignore", "-c", include_str!("parted.py"), program])
         .output()

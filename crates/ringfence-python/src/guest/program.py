@@ -1,8 +1,8 @@
 """Runs inside the fence: one program, or each program of a worker.
 
-It holds no policy. What it says on descriptor 3 the host checks and does not believe. Arguments: this text, and the
-host's configuration as JSON. `zygote.py`, when it follows in the same text, makes workers; without it the program is
-the process's only one.
+It holds no policy. What it says on descriptor 3 the host checks and does not believe. Arguments: this text, the host's
+configuration as JSON and, where it does not follow in the same text, `seldom.py`. `zygote.py`, when it follows, makes workers;
+without it the program is the process's only one.
 
 Frames on the channel   host: F file · C code · J go, with code · B begin      here: R ready · E failed · G begun · P progress · D done
 """
@@ -12,7 +12,6 @@ import builtins
 import os
 import sys
 import time
-from _json import encode_basestring_ascii as quote
 
 NAME = "main.py"
 VALUE_CHARS_MAX = 32_768
@@ -38,6 +37,13 @@ class Channel:
         return read(3, FRAME_BYTES_MAX), ()
 
 
+def seldom(name):
+    """A function of `seldom.py`, which is compiled when the first of them is needed: it takes as long as a short program."""
+    if name not in globals():
+        exec(compile(rest[0], "guest", "exec"), globals())
+    return globals()[name]
+
+
 def serve(channel, namespace, otherwise=None):
     code, opened = b"", None
     while True:
@@ -46,18 +52,7 @@ def serve(channel, namespace, otherwise=None):
         if kind == b"C":
             code += frame[1:]
         elif kind == b"F":
-            name, _, chunk = frame[1:].partition(b"\0")
-            try:
-                if opened is None or opened[0] != name:
-                    if opened:
-                        opened[1].close()
-                    path = os.fsdecode(name)
-                    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-                    opened = name, open(path, "wb", buffering=0)
-                opened[1].write(chunk)
-            except OSError as error:
-                channel.send(b"E" + str(error).encode("utf-8", "replace"))
-                leave(125)
+            opened = seldom("write_file")(channel, opened, frame)
         elif kind == b"J":
             if opened:
                 opened[1].close()
@@ -133,11 +128,13 @@ def fresh_namespace():
 def compiled(source, name, wants_value):
     """The program, what its last expression is if that is wanted, and why it is none."""
     try:
-        text = source.decode("utf-8-sig")
+        text = source.decode()
+        # A byte order mark. The codec that leaves it out is one more module to load.
+        text = text[1:] if text[:1] == "\ufeff" else text
         sources[name] = text
         if not wants_value:
             return compile(text, name, "exec", dont_inherit=True), None, None
-        return *(parted(text, name) or parted_as_tree(text, name)), None
+        return *(parted(text, name) or seldom("parted_as_tree")(text, name)), None
     except BaseException as error:
         return None, None, error.with_traceback(None)
 
@@ -156,16 +153,6 @@ def parted(text, name):
         return compile(text[:start], name, "exec", dont_inherit=True), last
     except Exception:
         return None
-
-
-def parted_as_tree(text, name):
-    import _ast
-
-    tree = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
-    last = None
-    if tree.body and isinstance(tree.body[-1], _ast.Expr):
-        last = compile(_ast.Expression(tree.body.pop().value), name, "eval", dont_inherit=True)
-    return compile(tree, name, "exec", dont_inherit=True), last
 
 
 def run(program, namespace, name, keep):
@@ -194,52 +181,13 @@ def run(program, namespace, name, keep):
             done["exit"] = 1
     except BaseException as error:
         done["exit"] = 1
+        # As much as can be said even where there is no memory to say it in.
+        done["exception"] = {"type": type(error).__qualname__, "message": "", "line": None}
         try:
-            done["exception"] = describe(error, name)
+            done["exception"] = seldom("describe")(error, name)
         except BaseException:
-            done["exception"] = {"type": "Exception", "message": "", "line": None}
-    return done
-
-
-def describe(error, name):
-    """Prints the traceback, without our own frames, and says what was raised."""
-    vars(builtins).update(usual)
-    kind = type(error)
-    qualified = kind.__qualname__
-    if kind.__module__ not in ("builtins", "__main__"):
-        qualified = "%s.%s" % (kind.__module__, qualified)
-    try:
-        message = bounded(str(error), MESSAGE_CHARS_MAX)
-    except BaseException:
-        message = ""
-    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
-        deny("module_missing", error.name.partition(".")[0])
-    line, trace = None, error.__traceback__
-    trace = trace.tb_next if trace else None
-    while trace:
-        if trace.tb_frame.f_code.co_filename == name:
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename == name:
-        line = error.lineno
-    if type(line) is not int or not 0 < line < 1 << 31:
-        line = None
-    try:
-        import linecache
-        import traceback
-
-        for source, text in sources.items():
-            linecache.cache[source] = len(text), None, text.splitlines(True), source
-        first = error.__traceback__.tb_next if error.__traceback__ else None
-        text = "".join(traceback.format_exception(kind, error, first))
-        sys.stderr.write(bounded(text, 1 << 20))
-    except BaseException:
-        # No memory or no stack left to say it in.
-        try:
-            os.write(2, qualified.encode() + b"\n")
-        except OSError:
             pass
-    return {"type": qualified, "message": message, "line": line}
+    return done
 
 
 def finish(at_exit):
@@ -248,16 +196,12 @@ def finish(at_exit):
         threading = sys.modules.get("threading")
         if threading and _thread._count():
             threading._shutdown()
-        pyplot = sys.modules.get("matplotlib.pyplot")
-        if pyplot:
-            for number in pyplot.get_fignums():
-                path = "figure-%d.png" % number
-                if not os.path.exists(path):
-                    pyplot.figure(number).savefig(path)
+        if "matplotlib.pyplot" in sys.modules:
+            seldom("save_figures")(sys.modules["matplotlib.pyplot"])
         at_exit()
     except BaseException as error:
         if not isinstance(error, SystemExit):
-            describe(error, NAME)
+            seldom("describe")(error, NAME)
     flush()
 
 
@@ -276,14 +220,17 @@ def bounded(text, most):
 
 
 def encode(value):
-    """JSON of what is said below: texts, numbers, None, lists and dicts of them."""
+    """JSON of what is said here: texts, numbers, None, lists of them, dicts whose keys are plain words."""
     if value is None:
         return "null"
     if isinstance(value, str):
+        # Most say no text at all, and loading it takes a while.
+        from _json import encode_basestring_ascii as quote
+
         # A lone surrogate is no text to anybody else.
         return quote(value.encode("utf-8", "replace").decode())
     if isinstance(value, dict):
-        return "{%s}" % ",".join(["%s:%s" % (quote(k), encode(v)) for k, v in value.items()])
+        return "{%s}" % ",".join(['"%s":%s' % (k, encode(v)) for k, v in value.items()])
     if isinstance(value, list):
         return "[%s]" % ",".join([encode(item) for item in value])
     return repr(value)
@@ -292,52 +239,18 @@ def encode(value):
 sources = {}
 denials = []
 seen = set()
-writable = ("/workspace", "/tmp", "/dev/shm", "/dev/null")
-
-
-def deny(rule, subject):
-    if (rule, subject) not in seen and len(denials) < DENIALS_MAX:
-        seen.add((rule, subject))
-        denials.append({"rule": rule, "subject": bounded(subject, 500)})
-
-
-def watch_open(args):
-    path, flags = args[0], args[2]
-    if isinstance(path, bytes):
-        path = os.fsdecode(path)
-    if not isinstance(path, str):
-        return
-    full = os.path.normpath(os.path.join("/workspace", path))
-    if full.startswith(writable):
-        return
-    if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-        deny("read_only", full)
-    elif not os.path.lexists(full):
-        deny("not_visible", full)
-
-
-def named(rule):
-    def handler(args):
-        first = args[0] if args else ""
-        if rule == "network":
-            first = args[1] if len(args) > 1 and isinstance(args[1], (tuple, str)) else ""
-        deny(rule, first if isinstance(first, str) else repr(first)[:200])
-
-    return handler
-
-
-handlers = {"open": watch_open}
+# What is looked at of all that the interpreter says it does, and what is told of it.
+watched = {"open": "file"}
 for event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"):
-    handlers[event] = named("child_process")
+    watched[event] = "child_process"
 for event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
-    handlers[event] = named("network")
+    watched[event] = "network"
 
 
 def watch(event, args):
-    handler = handlers.get(event)
-    if handler:
+    if event in watched:
         try:
-            handler(args)
+            seldom("tried")(watched[event], args)
         except Exception:
             pass
 
@@ -373,7 +286,7 @@ def alone():
     serve(channel, namespace)
 
 
-config = literal(sys.argv[2])
+config, rest = literal(sys.argv[2]), sys.argv[3:]
 sys.argv = [NAME]
 if config is None:
     alone()

@@ -1,0 +1,110 @@
+"""What few programs need: follows `program.py` in the same text, or is compiled by `seldom` there."""
+
+
+def write_file(channel, opened, frame):
+    """Writes a piece of a file: the one that is open, or the next. Returns the one that is open then."""
+    name, _, chunk = frame[1:].partition(b"\0")
+    try:
+        if opened is None or opened[0] != name:
+            if opened:
+                opened[1].close()
+            path = os.fsdecode(name)
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            opened = name, open(path, "wb", buffering=0)
+        opened[1].write(chunk)
+        return opened
+    except OSError as error:
+        channel.send(b"E" + str(error).encode("utf-8", "replace"))
+        leave(125)
+
+
+def parted_as_tree(text, name):
+    import _ast
+
+    tree = compile(text, name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
+    last = None
+    if tree.body and isinstance(tree.body[-1], _ast.Expr):
+        last = compile(_ast.Expression(tree.body.pop().value), name, "eval", dont_inherit=True)
+    return compile(tree, name, "exec", dont_inherit=True), last
+
+
+def describe(error, name):
+    """Prints the traceback, without our own frames, and says what was raised."""
+    vars(builtins).update(usual)
+    kind = type(error)
+    qualified = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        qualified = "%s.%s" % (kind.__module__, qualified)
+    try:
+        message = bounded(str(error), MESSAGE_CHARS_MAX)
+    except BaseException:
+        message = ""
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str):
+        deny("module_missing", error.name.partition(".")[0])
+    line, trace = None, error.__traceback__
+    trace = trace.tb_next if trace else None
+    while trace:
+        if trace.tb_frame.f_code.co_filename == name:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename == name:
+        line = error.lineno
+    if type(line) is not int or not 0 < line < 1 << 31:
+        line = None
+    try:
+        import linecache
+        import traceback
+
+        for source, text in sources.items():
+            # As the interpreter reads a file: lines end at line feeds, the last one too.
+            linecache.cache[source] = len(text), None, [line + "\n" for line in text.split("\n")], source
+        first = error.__traceback__.tb_next if error.__traceback__ else None
+        text = "".join(traceback.format_exception(kind, error, first))
+        sys.stderr.write(bounded(text, 1 << 20))
+    except BaseException:
+        # No memory or no stack left to say it in.
+        try:
+            os.write(2, qualified.encode() + b"\n")
+        except OSError:
+            pass
+    return {"type": qualified, "message": message, "line": line}
+
+
+def save_figures(pyplot):
+    for number in pyplot.get_fignums():
+        path = "figure-%d.png" % number
+        if not os.path.exists(path):
+            pyplot.figure(number).savefig(path)
+
+
+writable = ("/workspace", "/tmp", "/dev/shm", "/dev/null")
+
+
+def tried(rule, args):
+    """Notes what a program tried, where it cannot work."""
+    if rule == "file":
+        return tried_file(args[0], args[2])
+    first = args[0] if args else ""
+    if rule == "network":
+        first = args[1] if len(args) > 1 and isinstance(args[1], (tuple, str)) else ""
+    deny(rule, first if isinstance(first, str) else repr(first)[:200])
+
+
+def tried_file(path, flags):
+    if isinstance(path, bytes):
+        path = os.fsdecode(path)
+    if not isinstance(path, str):
+        return
+    full = os.path.normpath(os.path.join("/workspace", path))
+    if full.startswith(writable):
+        return
+    if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        deny("read_only", full)
+    elif not os.path.lexists(full):
+        deny("not_visible", full)
+
+
+def deny(rule, subject):
+    if (rule, subject) not in seen and len(denials) < DENIALS_MAX:
+        seen.add((rule, subject))
+        denials.append({"rule": rule, "subject": bounded(subject, 500)})
