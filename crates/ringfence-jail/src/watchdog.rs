@@ -115,17 +115,24 @@ impl Watchdog {
             rest = rest.min(max.saturating_sub(used) / *PROCESSORS);
         }
         if let Some(max) = self.memory_max {
-            let sizes: Sizes = tree.iter().filter_map(|pid| Sizes::of(*pid)).sum();
+            let members: Vec<Member> = tree.iter().filter_map(|pid| Member::of(*pid)).collect();
+            let mapped: u64 = members.iter().map(|member| member.mapped).sum();
+            let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
             // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
-            let shared = if sizes.mapped > max { shared_bytes(&tree) } else { 0 };
-            let besides = self.scratch.as_ref().map_or(0, used_bytes) + shared;
+            let hidden = if mapped > max {
+                let tables: u64 = members.iter().map(Member::page_table_bytes).sum();
+                shared_bytes(&members) + tables
+            } else {
+                0
+            };
+            let besides = self.scratch.as_ref().map_or(0, used_bytes) + hidden;
             // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
-            if besides + sizes.anonymous > max
-                && besides + tree.iter().map(|pid| proportional_bytes(*pid)).sum::<u64>() > max
+            if besides + anonymous > max
+                && besides + members.iter().map(Member::proportional_bytes).sum::<u64>() > max
             {
                 return Some(Passed::Memory);
             }
-            let left = max.saturating_sub(besides + sizes.anonymous);
+            let left = max.saturating_sub(besides + anonymous);
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
             rest = rest.min(Duration::from_micros(filled_us));
         }
@@ -167,11 +174,16 @@ pub(crate) fn tree(root: i32) -> Vec<i32> {
     found
 }
 
+/// The threads of a process.
+fn tasks(pid: i32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> {
     let mut list = Vec::new();
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return list };
-    for task in tasks.flatten() {
-        let Ok(text) = text_of(&task.path().join("children")) else {
+    for tid in tasks(pid) {
+        let Ok(text) = text_of(&format!("/proc/{pid}/task/{tid}/children")) else {
             // Kernels without CONFIG_PROC_CHILDREN: read every process's parent once.
             let map = by_scan.get_or_insert_with(scan_parents);
             return map.get(&pid).cloned().unwrap_or_default();
@@ -224,7 +236,7 @@ fn line_of(path: &str) -> Option<String> {
 }
 
 /// The text of such a file of any length, without asking for the length, which the kernel does not know.
-fn text_of(path: &Path) -> std::io::Result<String> {
+fn text_of(path: &str) -> std::io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut text = Vec::with_capacity(4096);
     let mut buffer = [0; 4096];
@@ -246,43 +258,54 @@ fn cpu_of(tree: &[i32]) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Memory of a process, or of several.
-#[derive(Default)]
-struct Sizes {
+/// A process and its memory. Where its first thread ended and others go on, the kernel tells of it only by one of those.
+struct Member {
+    tid: i32,
     mapped: u64,
     anonymous: u64,
 }
 
-impl Sizes {
+impl Member {
     fn of(pid: i32) -> Option<Self> {
-        let [mapped, resident, of_files] = numbers(&line_of(&format!("/proc/{pid}/statm"))?, 0)?;
+        Self::by(pid).or_else(|| tasks(pid).into_iter().find_map(Self::by))
+    }
+
+    /// By one thread, if that lives.
+    fn by(tid: i32) -> Option<Self> {
+        let [mapped, resident, of_files] = numbers(&line_of(&format!("/proc/{tid}/statm"))?, 0)?;
         let page = rustix::param::page_size() as u64;
-        Some(Self { mapped: mapped * page, anonymous: resident.saturating_sub(of_files) * page })
+        let anonymous = resident.saturating_sub(of_files) * page;
+        (mapped > 0).then_some(Self { tid, mapped: mapped * page, anonymous })
+    }
+
+    /// What the kernel needs to know where its pages are: as much as it likes, if it maps enough.
+    fn page_table_bytes(&self) -> u64 {
+        self.kib("status", "VmPTE:").unwrap_or(0) * 1024
+    }
+
+    /// Anonymous memory, of what is shared with others its part. Of a program that may not be read the kernel does not tell.
+    fn proportional_bytes(&self) -> u64 {
+        self.kib("smaps_rollup", "Pss_Anon:").map_or(self.anonymous, |kib| kib * 1024)
+    }
+
+    fn kib(&self, file: &str, key: &str) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", self.tid)).ok()?;
+        let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+        rest.trim().trim_end_matches(" kB").parse().ok()
     }
 }
 
-impl std::iter::Sum for Sizes {
-    fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
-        sizes.fold(Self::default(), |sum, one| Self {
-            mapped: sum.mapped + one.mapped,
-            anonymous: sum.anonymous + one.anonymous,
-        })
-    }
-}
-
-fn proportional_bytes(pid: i32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss_Anon:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+/// Anonymous memory of a process, whichever of its threads live.
+pub fn anonymous_bytes(pid: u32) -> Option<u64> {
+    Some(Member::of(i32::try_from(pid).ok()?)?.anonymous)
 }
 
 /// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
 /// they are dropped from every process's sight, where no resident count shows them.
-fn shared_bytes(tree: &[i32]) -> u64 {
+fn shared_bytes(members: &[Member]) -> u64 {
     let mut objects: HashMap<String, u64> = HashMap::new();
-    for pid in tree {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    for member in members {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", member.tid)).unwrap_or_default();
         for line in
             maps.lines().filter(|l| l.contains("/dev/zero (deleted)") || l.contains("/SYSV"))
         {
@@ -350,8 +373,9 @@ fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut seen: HashSet<u64> = HashSet::new();
     let mut total = 0;
-    for pid in tree {
-        for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+    // Threads need not have their descriptors in common.
+    for tid in tree.iter().flat_map(|pid| tasks(*pid)) {
+        for entry in fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten() {
             // Through the magic link: the open file itself, whatever its name was.
             let Ok(meta) = fs::metadata(entry.path()) else { continue };
             if meta.is_file() && meta.nlink() == 0 && meta.dev() == dev && seen.insert(meta.ino()) {

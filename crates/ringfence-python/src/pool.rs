@@ -65,6 +65,8 @@ struct State {
     /// Runs that have one.
     n_running: usize,
     questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
+    /// Workers whose end nobody asks for.
+    dead: Vec<u32>,
     /// Mount namespaces of dead workers.
     remains: Vec<OwnedFd>,
     counts: Counts,
@@ -147,6 +149,9 @@ impl Pool {
         state.n_running -= 1;
         let mut finished = finished?;
         state.remains.extend(finished.mounts.take());
+        if !matches!(finished.ended, Ended::Silently(_)) {
+            state.dead.push(finished.pid);
+        }
         drop(state);
         self.shared.wanted.notify_one();
         if let Ended::Silently(exit) = &mut finished.ended {
@@ -188,6 +193,7 @@ impl Pool {
                 }
                 // Somebody may have killed it while it waited.
                 if worker.ends.is_dead() {
+                    state.dead.push(worker.pid);
                     continue;
                 }
                 match start {
@@ -311,6 +317,7 @@ impl Refill {
             let mut state = self.shared.lock();
             state.counts.zygotes += 1;
             state.missing.clone_from(&zygote.missing);
+            state.dead.clear();
             *line = Some(Line { zygote, coming: VecDeque::new(), n_failed: 0 });
         }
         let Some(line) = line else {
@@ -318,7 +325,8 @@ impl Refill {
         };
         while line.coming.len() < n_missing.min(COMING_MAX) {
             let pace = self.pace(line.coming.len());
-            line.coming.push_back(line.zygote.ask(pace).map_err(cannot_make)?);
+            let dead = std::mem::take(&mut self.shared.lock().dead);
+            line.coming.push_back(line.zygote.ask(pace, &dead).map_err(cannot_make)?);
         }
         self.take_one(line)
     }
@@ -336,8 +344,9 @@ impl Refill {
         let worker = match line.zygote.worker(awaited, &self.plan, self.host_uid) {
             Ok(worker) => worker,
             // Others of the same zygote are at work; one that cannot be made does not concern them.
-            Err(Failure::Worker(_)) if line.n_failed < WORKERS_FAILED_MAX => {
+            Err(Failure::Worker(pid, _)) if line.n_failed < WORKERS_FAILED_MAX => {
                 line.n_failed += 1;
+                self.shared.lock().dead.push(pid);
                 return Ok(());
             }
             Err(failure) => return Err(cannot_make(failure.into())),

@@ -120,7 +120,7 @@ impl Repl {
         let cannot =
             |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
-        let awaited = zygote.ask(Pace::Usual).map_err(cannot)?;
+        let awaited = zygote.ask(Pace::Usual, &[]).map_err(cannot)?;
         let worker = zygote.worker(awaited, &plan.worker, host_uid);
         let mut worker = worker.map_err(|failure| cannot(failure.into()))?;
         // Nobody will ever write to it: `input()` is at its end at once.

@@ -463,7 +463,8 @@ impl Ends {
                 run.refused = Some(shown(&frame.body));
                 None
             }
-            Err(error) if error.errno == Errno::AGAIN => return,
+            // A guest that left something unread is told apart once; what it said comes after.
+            Err(error) if matches!(error.errno, Errno::AGAIN | Errno::CONNRESET) => return,
             // Gone or talking nonsense: its death, or the deadline, will tell. Nothing more is read.
             _ => None,
         };
@@ -641,16 +642,9 @@ impl MemoryWatch {
         self.look_at = now + MEMORY_INTERVAL;
         self.bytes_max.is_some_and(|max| {
             let most = max.saturating_add(MEMORY_SLACK_BYTES);
-            resident_bytes(self.host_pid).is_some_and(|bytes| bytes > most)
+            ringfence_jail::anonymous_bytes(self.host_pid).is_some_and(|bytes| bytes > most)
         })
     }
-}
-
-/// Memory that a process has and that nobody else has: what its limits do not count as data among it.
-fn resident_bytes(host_pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{host_pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
 /// User and system time of a living process.

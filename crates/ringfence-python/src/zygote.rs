@@ -45,20 +45,14 @@ pub(crate) enum Pace {
 pub(crate) enum Failure {
     /// The zygote: it cannot be used any more.
     Zygote(CallError),
-    /// The worker alone.
-    Worker(CallError),
-}
-
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
-        Self::Worker(error)
-    }
+    /// This worker alone.
+    Worker(u32, CallError),
 }
 
 impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Zygote(error) | Failure::Worker(error) => error,
+            Failure::Zygote(error) | Failure::Worker(_, error) => error,
         }
     }
 }
@@ -96,8 +90,8 @@ impl Zygote {
     }
 
     /// Asks for a worker; one that is made in a hurry has not practised. Several may be on their way; they come in the order
-    /// they were asked for.
-    pub(crate) fn ask(&self, pace: Pace) -> Result<Awaited, CallError> {
+    /// they were asked for. The zygote lets go of those that are dead or dying, and whose end nobody will ask for.
+    pub(crate) fn ask(&self, pace: Pace, dead: &[u32]) -> Result<Awaited, CallError> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
         let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
             (pipe()?, pipe()?, pipe()?);
@@ -107,10 +101,11 @@ impl Zygote {
         }
         let fds = [&stdin_inside, &stdout_inside, &stderr_inside, &inside].map(AsFd::as_fd);
         let how: &[u8] = match pace {
-            Pace::Usual => b"",
+            Pace::Usual => b"-",
             Pace::Hurried => b"h",
         };
-        channel::send(&self.channel, b'S', &[how], &fds)?;
+        let dead: Vec<u8> = dead.iter().flat_map(|pid| pid.to_ne_bytes()).collect();
+        channel::send(&self.channel, b'S', &[how, &dead], &fds)?;
         Ok(Awaited { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
     }
 
@@ -121,36 +116,12 @@ impl Zygote {
         plan: &WorkerPlan,
         host_uid: u32,
     ) -> Result<Worker, Failure> {
-        let Awaited { channel, stdin, stdout, stderr, deadline } = awaited;
-        let mut born = expect(&self.channel, b'P', deadline).map_err(Failure::Zygote)?;
-        let nonsense = |what: &str| CallError::new(what.to_owned(), Errno::PROTO);
+        let mut born = expect(&self.channel, b'P', awaited.deadline).map_err(Failure::Zygote)?;
         let pid = <[u8; 4]>::try_from(&born.body[..]).ok().map(u32::from_ne_bytes);
         let (Some(pid), Some(pidfd)) = (pid, born.fds.pop()) else {
             return Err(Failure::Zygote(nonsense("the zygote names no worker")));
         };
-        let mut given = expect(&channel, b'W', deadline)?.fds.into_iter();
-        let (Some(workspace), Some(mounts)) = (given.next(), given.next()) else {
-            return Err(Failure::Worker(nonsense("the worker sent no workspace")));
-        };
-        let listener =
-            if plan.listener { expect(&channel, b'L', deadline)?.fds.pop() } else { None };
-        expect(&channel, b'R', deadline)?;
-        let host_pid = receipt::host_pid(&pidfd)?;
-        receipt::check(host_pid, host_uid)?;
-        Ok(Worker {
-            pid,
-            host_pid,
-            ends: Ends {
-                channel,
-                pidfd,
-                stdin: Some(stdin),
-                stdout: Some(stdout),
-                stderr: Some(stderr),
-            },
-            workspace: Some(workspace),
-            mounts: Some(mounts),
-            listener,
-        })
+        fenced(awaited, plan, host_uid, pid, pidfd).map_err(|error| Failure::Worker(pid, error))
     }
 
     /// How a worker ended. The zygote's word.
@@ -169,6 +140,38 @@ impl Zygote {
             memory_peak_bytes: fields.next()?.parse::<u64>().ok()?.saturating_mul(1024),
         })
     }
+}
+
+/// A worker from its birth to its waiting, fenced.
+fn fenced(
+    awaited: Awaited,
+    plan: &WorkerPlan,
+    host_uid: u32,
+    pid: u32,
+    pidfd: OwnedFd,
+) -> Result<Worker, CallError> {
+    let Awaited { channel, stdin, stdout, stderr, deadline } = awaited;
+    let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
+    let ends = Ends { channel, pidfd, stdin, stdout, stderr };
+    // From here on it dies with what we hold of it.
+    let mut worker =
+        Worker { pid, host_pid: 0, ends, workspace: None, mounts: None, listener: None };
+    let mut given = expect(&worker.ends.channel, b'W', deadline)?.fds.into_iter();
+    (worker.workspace, worker.mounts) = (given.next(), given.next());
+    if worker.mounts.is_none() {
+        return Err(nonsense("the worker sent no workspace"));
+    }
+    if plan.listener {
+        worker.listener = expect(&worker.ends.channel, b'L', deadline)?.fds.pop();
+    }
+    expect(&worker.ends.channel, b'R', deadline)?;
+    worker.host_pid = receipt::host_pid(&worker.ends.pidfd)?;
+    receipt::check(worker.host_pid, host_uid)?;
+    Ok(worker)
+}
+
+fn nonsense(what: &str) -> CallError {
+    CallError::new(what.to_owned(), Errno::PROTO)
 }
 
 /// The next frame, which must be of this kind.

@@ -2,7 +2,7 @@
 
 What a worker does to itself is a list of system calls that the host laid out.
 
-Frames on the zygote's channel   host: S spawn (4 descriptors), Sh in a hurry · W<pid> wait      zygote: Z ready · P pid · X<pid> <status>
+Frames on the zygote's channel   host: S spawn (4 descriptors), h in a hurry or -, pids that are dead · W<pid> wait      zygote: Z ready · P pid · X<pid> <status>
 More on a worker's channel       host: K fork                                      worker: W workspace · L listener
 """
 import _signal
@@ -90,8 +90,8 @@ def zygote():
         frame, fds = channel.receive(4)
         if not frame:
             leave(0)
-        around.reap()
         if frame[:1] == b"S" and len(fds) == 4:
+            around.reap([pid for pid, in struct.iter_unpack("@i", frame[2:])])
             fence.calls.results[:4] = fds
             try:
                 pid = around.fork(fds)
@@ -100,7 +100,7 @@ def zygote():
                 continue
             if pid == 0:
                 try:
-                    worker(channel, fence, in_a_hurry=frame == b"Sh")
+                    worker(channel, fence, in_a_hurry=frame[1:2] == b"h")
                 finally:
                     leave(125)
         elif frame[:1] == b"W":
@@ -114,15 +114,14 @@ def zygote():
 
 
 class Around:
-    """What the zygote does before and after a fork, and when a worker ended."""
+    """What the zygote does before and after a fork, and when a worker ended. How one ended is told and not kept: the next is a
+    copy of this process."""
 
     NEW_PIDS = 0x20000000
-    # What wait4(2) writes: the status and, aligned, the eighteen words of a `struct rusage`.
-    WAITED = struct.Struct("@i18q")
 
     def __init__(self, run):
         own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self.before, self.after, self.tell, self.wait = [Calls(run, config["numbers"], n) for n in (0, 4, 1, 0)]
+        self.before, self.after, self.tell, self.wait = [Calls(run, config["numbers"], n) for n in (0, 4, 1, 1)]
         self.before.call("unshare", self.NEW_PIDS)
         self.after.call("setns", own_pids, self.NEW_PIDS)
         for number in range(4):
@@ -130,12 +129,10 @@ class Around:
         pidfd = Result(self.tell.call("pidfd_open", Result(0), 0))
         self.tell.send(b"P\0\0\0\0", [pidfd], with_number=Result(0))
         self.tell.call("close", pidfd)
-        status = self.wait.keep(bytes(self.WAITED.size))
-        self.wait.call("wait4", -1, status, os.WNOHANG, status + 8, may_fail=True)
-        self.waited = self.wait.kept[0]
+        self.wait.call("wait4", Result(0), 0, os.WNOHANG, 0, may_fail=True)
         for calls in self.before, self.after, self.tell, self.wait:
             calls.lay_out()
-        self.ended = {}
+        self.dying = []
 
     def fork(self, fds):
         """Forks into a pid namespace of its own, and tells the host."""
@@ -152,22 +149,17 @@ class Around:
             self.tell.make()
         return pid
 
-    def reap(self):
-        while True:
+    def reap(self, pids):
+        """Takes note of workers that the host has seen dead, or dying."""
+        pids, self.dying = self.dying + pids, []
+        for pid in pids:
+            self.wait.results[0] = pid
             self.wait.make()
-            pid = self.wait.results[0]
-            if pid <= 0:
-                return
-            self.ended[pid] = self.waited.raw
-            if len(self.ended) > 256:
-                del self.ended[next(iter(self.ended))]
+            if self.wait.results[1] == 0:
+                self.dying.append(pid)
 
     def end_of(self, pid):
         """Status, milliseconds of CPU time and KiB of memory at most."""
-        raw = self.ended.pop(pid, None)
-        if raw:
-            status, user_s, user_us, system_s, system_us, peak = self.WAITED.unpack(raw)[:6]
-            return status, (user_s + system_s) * 1000 + (user_us + system_us) // 1000, peak
         _, status, used = os.wait4(pid, 0)
         return status, int((used.ru_utime + used.ru_stime) * 1000), used.ru_maxrss
 

@@ -51,6 +51,26 @@ time.sleep(60)";
 }
 
 #[test]
+fn memory_of_a_process_without_its_first_thread_is_counted() {
+    let program = "
+import ctypes, os, threading, time
+def hold():
+    time.sleep(0.05)
+    b = bytearray(os.urandom(1)) * (90 << 20)
+    time.sleep(60)
+for i in range(8):
+    if os.fork() == 0:
+        threading.Thread(target=hold).start()
+        ctypes.CDLL(None).syscall(NR, 0)
+time.sleep(60)";
+    // exit(2), which ends a thread and not a process.
+    let number = if cfg!(target_arch = "x86_64") { "60" } else { "93" };
+    let program = program.replace("NR", number);
+    let (code, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], &program);
+    assert_eq!((code, &outcome["status"]), (137, &"memory".into()), "{outcome}");
+}
+
+#[test]
 fn shared_memory_that_no_process_maps_is_counted_or_refused() {
     let program = "
 import mmap, os

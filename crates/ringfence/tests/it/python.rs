@@ -708,13 +708,34 @@ fn a_program_cannot_say_that_it_never_ran() {
 fn memory_that_no_limit_counts_is_counted() {
     let world = World::new();
     let grow = "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mremap.restype = ctypes.c_void_p\n\
-        at = [int(l.split('-')[0], 16) for l in open('/proc/self/maps') if '[stack]' in l][0]\n\
+        at = [int(l.split('-')[0], 16) for l in open('/proc/thread-self/maps') if '[stack]' in l][0]\n\
         m = libc.mremap(ctypes.c_void_p(at), 4096, 600 << 20, 1, 0)\n\
         for i in range(0, 590 << 20, 1 << 20):\n    ctypes.memset(m + i, 1, 1 << 20)\n    print(i, flush=True)\n\
         import time\nfor _ in range(500):\n    print(end='.', flush=True)\n    time.sleep(0.01)\nprint('ESCAPED')";
     let flags = ["--preset", "open", "--memory", "64M"];
-    let warm = batch(&world, &flags, &[json!({"id": "x", "code": grow})]);
-    assert_eq!(warm["x"]["status"], "memory", "{}", warm["x"]);
+    // Nor is it hidden by the end of a process's first thread.
+    let thread = format!(
+        "def grow():\n    {}\nimport ctypes, threading, time\n\
+         threading.Thread(target=grow).start()\nctypes.CDLL(None).syscall({}, 0)",
+        grow.replace('\n', "\n    "),
+        if cfg!(target_arch = "x86_64") { 60 } else { 93 }
+    );
+    let items = [json!({"id": "x", "code": grow}), json!({"id": "y", "code": thread})];
+    for (id, outcome) in batch(&world, &flags, &items) {
+        assert_eq!(outcome["status"], "memory", "{id}: {outcome}");
+    }
+}
+
+#[test]
+fn what_could_not_be_given_never_ran() {
+    let world = World::new();
+    // A file, and another below it.
+    let files = json!({"a": "x", "a/b": "y"});
+    let items: Vec<Value> =
+        (0..60).map(|id| json!({"id": id.to_string(), "code": "1", "files": files})).collect();
+    for (id, outcome) in batch(&world, &["--preset", "open", "-j", "2"], &items) {
+        assert_eq!(outcome["ran"], "no", "{id}: {outcome}");
+    }
 }
 
 #[test]
