@@ -273,7 +273,7 @@ impl Member {
     /// By one thread, if that lives.
     fn by(tid: i32) -> Option<Self> {
         let [mapped, resident, of_files] = numbers(&line_of(&format!("/proc/{tid}/statm"))?, 0)?;
-        let page = rustix::param::page_size() as u64;
+        let page = ringfence_sys::page_bytes();
         let anonymous = resident.saturating_sub(of_files) * page;
         (mapped > 0).then_some(Self { tid, mapped: mapped * page, anonymous })
     }

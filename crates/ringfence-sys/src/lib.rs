@@ -30,6 +30,14 @@ pub use pack::pack_code;
 pub use signal::{SignalFd, Signals, ignore, reset_all};
 pub use wait::{Ended, Reaped, reap_any, reap_pid, time_until};
 
+/// Bytes of a page, as libc knows it from the start of the process: `rustix` asks `/proc/self/auxv` before Linux 6.4, which a process
+/// that nobody may look into cannot read.
+pub fn page_bytes() -> u64 {
+    // SAFETY: the call reads nothing of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
+
 /// The Landlock ABI of this kernel, 0 when there is none.
 pub fn landlock_abi() -> u32 {
     const CREATE_RULESET_VERSION: libc::c_ulong = 1;
