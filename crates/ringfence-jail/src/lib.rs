@@ -32,4 +32,4 @@ pub use ringfence_sys::{CallError, SignalFd, Signals, time_until};
 pub use so_far::{SoFar, Tail, Written};
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};
-pub use watchdog::anonymous_bytes;
+pub use watchdog::{anonymous_bytes, cpu_so_far};

@@ -237,24 +237,26 @@ fn line_of(path: &str) -> Option<String> {
 
 /// The text of such a file of any length, without asking for the length, which the kernel does not know.
 fn text_of(path: &str) -> std::io::Result<String> {
-    let mut file = fs::File::open(path)?;
     let mut text = Vec::with_capacity(4096);
-    let mut buffer = [0; 4096];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
-            n => text.extend_from_slice(&buffer[..n]),
-        }
-    }
+    fs::File::open(path)?.take(u64::MAX).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// CPU time of processes and of the children they waited for.
 fn cpu_of(tree: &[i32]) -> Duration {
-    // Fields utime, stime, cutime, cstime in ticks of 10 ms: USER_HZ is 100 on every Linux we run on.
-    let ticks: u64 = tree
-        .iter()
-        .filter_map(|pid| stat_fields::<4>(*pid, 11))
-        .map(|times| times.iter().sum::<u64>())
-        .sum();
+    // Fields utime, stime, cutime, cstime.
+    let times = tree.iter().filter_map(|pid| stat_fields::<4>(*pid, 11));
+    times.map(|times| of_ticks(times.iter().sum())).sum()
+}
+
+/// CPU time of a living process alone, all its threads.
+pub fn cpu_so_far(pid: u32) -> Option<Duration> {
+    let times = stat_fields::<2>(i32::try_from(pid).ok()?, 11)?;
+    Some(of_ticks(times.iter().sum()))
+}
+
+/// Ticks of 10 ms: `USER_HZ` is 100 on every Linux we run on.
+fn of_ticks(ticks: u64) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 

@@ -22,7 +22,7 @@ use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::keeper::Keeper;
 use crate::receipt;
-use crate::worker::{Ends, Fate, Job, MemoryWatch, Output, Run, Said, Worker, cpu_so_far};
+use crate::worker::{Ends, Fate, Job, MemoryWatch, Output, Run, Said, Worker};
 use crate::zygote::{Pace, Zygote, expect};
 
 /// Checkpoints kept besides the first; the oldest goes when one more is made.
@@ -224,7 +224,11 @@ impl Repl {
             None => CellEnd::Kept,
             Some(end) => end,
         };
-        let cpu = if end.is_some() { cpu_so_far(process.host_pid) } else { run.said_cpu() };
+        let cpu = if end.is_some() {
+            ringfence_jail::cpu_so_far(process.host_pid)
+        } else {
+            run.said_cpu()
+        };
         let number = self.n_cells + 1;
         if after == After::Keep {
             self.n_cells += 1;

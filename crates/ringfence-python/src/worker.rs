@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 pub use ringfence_jail::Output;
-use ringfence_jail::{Permit, SoFar};
+use ringfence_jail::{Permit, SoFar, anonymous_bytes, cpu_so_far};
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -642,17 +642,7 @@ impl MemoryWatch {
         self.look_at = now + MEMORY_INTERVAL;
         self.bytes_max.is_some_and(|max| {
             let most = max.saturating_add(MEMORY_SLACK_BYTES);
-            ringfence_jail::anonymous_bytes(self.host_pid).is_some_and(|bytes| bytes > most)
+            anonymous_bytes(self.host_pid).is_some_and(|bytes| bytes > most)
         })
     }
-}
-
-/// User and system time of a living process.
-pub(crate) fn cpu_so_far(host_pid: u32) -> Option<Duration> {
-    let stat = std::fs::read_to_string(format!("/proc/{host_pid}/stat")).ok()?;
-    // Fields 14 and 15 of stat(5), after a name that may hold anything.
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    // USER_HZ is 100 on every Linux we run on.
-    Some(Duration::from_millis(ticks * 10))
 }

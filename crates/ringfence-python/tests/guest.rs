@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-const GETRANDOM: i32 = if cfg!(target_arch = "x86_64") { 318 } else { 278 };
+use ringfence_plan::seccomp::{Arch, number};
 
 #[test]
 fn the_last_expression_is_the_same_found_by_lines_and_by_tree() {
@@ -26,10 +26,12 @@ fn the_kernel_fills_the_state_of_random_and_the_next_numbers_come_from_it() {
         include_str!("../src/guest/calls.py"),
         include_str!("../src/guest/seeds.py"),
     );
+    let arch = if cfg!(target_arch = "x86_64") { Arch::X86_64 } else { Arch::Aarch64 };
+    let getrandom = number(arch, "getrandom").unwrap();
     let script = format!(
         "import ctypes, os, random, sys\nlibc = ctypes.CDLL(None, use_errno=True)\n{guest}
 random.gauss(0, 1)
-calls = Calls(run_rows, dict(getrandom={GETRANDOM}))
+calls = Calls(run_rows, dict(getrandom={getrandom}))
 seeds = Seeds(calls)
 calls.lay_out()
 before = random.getstate()
