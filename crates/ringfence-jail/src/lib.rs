@@ -5,6 +5,7 @@ mod cgroup;
 mod channel;
 mod child;
 mod gitindex;
+mod granted;
 mod handover;
 mod identity;
 mod janitor;

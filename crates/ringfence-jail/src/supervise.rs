@@ -165,8 +165,7 @@ enum Source {
 
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
-    let limits = &run.plan.limits;
-    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.estate.leaf.is_some(), run.pid);
+    let watchdog = Watchdog::new(run.plan, run.estate.leaf.is_some(), run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,
@@ -336,8 +335,9 @@ impl Supervisor<'_> {
             self.stop(StopReason::Wall);
         }
         if self.look_at.is_some_and(|at| now >= at) {
+            let granted = self.listener.as_ref().map(Listener::granted);
             if self.stopped.is_none()
-                && let Some(passed) = self.watchdog.look(self.run.estate.leaf.as_ref())
+                && let Some(passed) = self.watchdog.look(self.run.estate.leaf.as_ref(), granted)
             {
                 self.stop(match passed {
                     Passed::Cpu => StopReason::Cpu,

@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
-use ringfence_spec::Limits;
+use ringfence_plan::Plan;
+use ringfence_spec::Tier;
 
 use crate::cgroup::Leaf;
+use crate::granted::Granted;
 
 /// How often to look at the most: the time a run can be over a watched limit before it is stopped.
 const INTERVAL: Duration = Duration::from_millis(25);
@@ -51,6 +53,9 @@ pub(crate) struct Watchdog {
     rest: Duration,
     scratch: Option<OwnedFd>,
     root_pid: i32,
+    /// Our own process in the tree, where there is one.
+    init: Option<i32>,
+    cpu: CpuTime,
 }
 
 struct DiskRoot {
@@ -61,8 +66,10 @@ struct DiskRoot {
 
 impl Watchdog {
     /// A watch over the tree below `root_pid`. Memory is watched only where no cgroup holds it.
-    pub(crate) fn new(limits: &Limits, roots: &[PathBuf], cgroup: bool, root_pid: i32) -> Self {
-        let disk = roots
+    pub(crate) fn new(plan: &Plan, cgroup: bool, root_pid: i32) -> Self {
+        let limits = &plan.limits;
+        let disk = plan
+            .disk_roots
             .iter()
             .filter_map(|path| {
                 let dev = rustix::fs::stat(path).ok()?.st_dev;
@@ -79,6 +86,8 @@ impl Watchdog {
             rest: INTERVAL,
             scratch: None,
             root_pid,
+            init: (plan.tier == Tier::Namespaces).then_some(root_pid),
+            cpu: CpuTime::default(),
         }
     }
 
@@ -101,27 +110,33 @@ impl Watchdog {
     }
 
     /// Looks once.
-    pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<Passed> {
+    pub(crate) fn look(
+        &mut self,
+        leaf: Option<&Leaf>,
+        granted: Option<&Granted>,
+    ) -> Option<Passed> {
         let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
         let tree = if walks { tree(self.root_pid) } else { Vec::new() };
         let mut rest = DISK_INTERVAL;
         if let Some(max) = self.cpu_max {
-            let used = counted_by_leaf.unwrap_or_else(|| cpu_of(&tree));
+            let used = counted_by_leaf.unwrap_or_else(|| self.cpu.look(&tree));
             if used > max {
                 return Some(Passed::Cpu);
             }
             rest = rest.min(max.saturating_sub(used) / *PROCESSORS);
         }
         if let Some(max) = self.memory_max {
-            let members: Vec<Member> = tree.iter().filter_map(|pid| Member::of(*pid)).collect();
+            let theirs = tree.iter().filter(|pid| self.init != Some(**pid));
+            let members: Vec<Member> = theirs.filter_map(|pid| Member::of(*pid)).collect();
             let mapped: u64 = members.iter().map(|member| member.mapped).sum();
             let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
-            // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
-            let hidden = if mapped > max {
+            // Whoever hides more than the limit has more than the limit mapped, or had: everybody else is spared the
+            // slow look.
+            let hidden = if mapped > max || granted.is_some_and(|g| g.bytes() > max) {
                 let tables: u64 = members.iter().map(Member::page_table_bytes).sum();
-                shared_bytes(&members) + tables
+                shared_bytes(&members, granted) + tables
             } else {
                 0
             };
@@ -205,17 +220,23 @@ fn scan_parents() -> HashMap<i32, Vec<i32>> {
         let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
             continue;
         };
-        if let Some(parent) = stat_fields::<1>(pid, 1).and_then(|[p]| i32::try_from(p).ok()) {
+        if let Some(parent) = parent_of(pid) {
             map.entry(parent).or_default().push(pid);
         }
     }
     map
 }
 
-/// Fields of `/proc/PID/stat` from `first` on, counted from the state (0) after the name in parentheses.
-fn stat_fields<const N: usize>(pid: i32, first: usize) -> Option<[u64; N]> {
+/// The parent of a process, by its line in `/proc`.
+fn parent_of(pid: i32) -> Option<i32> {
+    let [parent] = numbers(&stat_of(pid)?, 1)?;
+    i32::try_from(parent).ok()
+}
+
+/// The fields of `/proc/PID/stat` after the name in parentheses: state, parent and so on.
+fn stat_of(pid: i32) -> Option<String> {
     let text = line_of(&format!("/proc/{pid}/stat"))?;
-    numbers(text.rsplit_once(") ")?.1, first)
+    Some(text.rsplit_once(") ")?.1.to_owned())
 }
 
 /// So many numbers in a line of them, from the one at `first` on.
@@ -242,17 +263,51 @@ fn text_of(path: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// CPU time of processes and of the children they waited for.
-fn cpu_of(tree: &[i32]) -> Duration {
-    // Fields utime, stime, cutime, cstime.
-    let times = tree.iter().filter_map(|pid| stat_fields::<4>(*pid, 11));
-    times.map(|times| of_ticks(times.iter().sum())).sum()
+/// CPU time of a tree. The kernel adds a child's to its parent's when the parent waits for it, and drops it when the parent
+/// said that it never will: those are remembered as they were last seen.
+#[derive(Default)]
+struct CpuTime {
+    /// Ticks of each process by its pid and when it began, and the look at which it was last seen.
+    seen: HashMap<(i32, u64), (u64, u64)>,
+    /// Ticks of those that are gone for good.
+    gone: u64,
+    n_looks: u64,
+}
+
+impl CpuTime {
+    /// Looks after which a process that was not seen again is gone, and not only missed while the tree changed.
+    const PATIENCE: u64 = 8;
+
+    fn look(&mut self, tree: &[i32]) -> Duration {
+        self.n_looks += 1;
+        let mut waited_for = 0;
+        for pid in tree {
+            let Some((times, began)) = stat_of(*pid)
+                .and_then(|stat| Some((numbers::<4>(&stat, 11)?, numbers::<1>(&stat, 19)?[0])))
+            else {
+                continue;
+            };
+            let [user, system, ..] = times;
+            waited_for += times.iter().sum::<u64>();
+            if user + system > 0 {
+                self.seen.insert((*pid, began), (user + system, self.n_looks));
+            }
+        }
+        let (n_looks, gone) = (self.n_looks, &mut self.gone);
+        self.seen.retain(|_, (ticks, seen_at)| {
+            let stays = n_looks - *seen_at < Self::PATIENCE;
+            *gone += if stays { 0 } else { *ticks };
+            stays
+        });
+        let each: u64 = self.seen.values().map(|(ticks, _)| ticks).sum();
+        of_ticks(waited_for.max(each + self.gone))
+    }
 }
 
 /// CPU time of a living process alone, all its threads.
 pub fn cpu_so_far(pid: u32) -> Option<Duration> {
-    let times = stat_fields::<2>(i32::try_from(pid).ok()?, 11)?;
-    Some(of_ticks(times.iter().sum()))
+    let [user, system] = numbers(&stat_of(i32::try_from(pid).ok()?)?, 11)?;
+    Some(of_ticks(user + system))
 }
 
 /// Ticks of 10 ms: `USER_HZ` is 100 on every Linux we run on.
@@ -303,11 +358,16 @@ pub fn anonymous_bytes(pid: u32) -> Option<u64> {
 }
 
 /// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
-/// they are dropped from every process's sight, where no resident count shows them.
-fn shared_bytes(members: &[Member]) -> u64 {
+/// they are dropped from every process's sight, where no resident count shows them. Of what was granted, as much as so
+/// many can hold.
+fn shared_bytes(members: &[Member], granted: Option<&Granted>) -> u64 {
     let mut objects: HashMap<String, u64> = HashMap::new();
+    let mut all_seen = true;
     for member in members {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", member.tid)).unwrap_or_default();
+        let maps = fs::read_to_string(format!("/proc/{}/maps", member.tid));
+        // A program that may not be read may have kept them all.
+        all_seen &= !maps.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
+        let maps = maps.unwrap_or_default();
         for line in
             maps.lines().filter(|l| l.contains("/dev/zero (deleted)") || l.contains("/SYSV"))
         {
@@ -322,7 +382,9 @@ fn shared_bytes(members: &[Member]) -> u64 {
             *known = (*known).max(size);
         }
     }
-    objects.values().sum()
+    let mapped = objects.values().sum();
+    let n_living = if all_seen { objects.len() as u64 } else { u64::MAX };
+    granted.map_or(mapped, |granted| mapped.max(granted.bytes_of(n_living)))
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {

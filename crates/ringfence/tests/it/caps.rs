@@ -25,6 +25,24 @@ fn cpu_time_is_counted_for_the_whole_tree() {
 }
 
 #[test]
+fn cpu_time_of_children_that_nobody_waits_for_is_counted() {
+    let program = "
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for i in range(40):
+    pid = os.fork()
+    if pid == 0:
+        while time.process_time() < 0.5: pass
+        os._exit(0)
+    try:
+        while True: os.kill(pid, 0); time.sleep(0.005)
+    except ProcessLookupError: pass
+print('free')";
+    let (_, outcome) = World::new().python(&["--cpu", "2s", "--timeout", "60s"], program);
+    assert_eq!(outcome["error"]["code"], "cpu_limit", "{outcome}");
+}
+
+#[test]
 fn eight_gigabytes_do_not_fit_into_256_megabytes() {
     let program = "b = []\nwhile True: b.append(bytearray(16 << 20))\nprint(len(b))";
     let (code, outcome) = World::new().python(&["--memory", "256M", "--timeout", "60s"], program);
@@ -104,6 +122,67 @@ import time; time.sleep(5)
 print('hidden')";
     let (_, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
     assert_eq!(outcome["status"], "memory", "{outcome}");
+}
+
+#[test]
+fn shared_mappings_cut_down_to_a_page_are_counted() {
+    let program = "
+import ctypes, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+size = 8 << 20
+for i in range(64):
+    at = libc.mmap(None, size, 3, 0x21, -1, 0)
+    ctypes.memset(at, 1, size)
+    libc.munmap(at + 4096, size - 4096)
+time.sleep(5)
+print('hidden')";
+    let (_, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
+    assert_eq!(outcome["status"], "memory", "{outcome}");
+}
+
+#[test]
+fn shared_mappings_that_were_let_go_are_not_counted() {
+    let program = "
+import mmap
+kept = mmap.mmap(-1, 4096)
+for i in range(64):
+    m = mmap.mmap(-1, 8 << 20)
+    m.write(b'x' * (8 << 20))
+    m.close()
+import time; time.sleep(0.3)
+print('done')";
+    let (_, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
+    assert_eq!(outcome["stdout"], "done\n", "{outcome}");
+}
+
+#[test]
+fn shared_memory_by_way_of_a_device_is_counted_or_not_to_be_had() {
+    let program = "
+import ctypes, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+fd = os.open('/dev/zero', os.O_RDWR)
+print(os.read(fd, 4))
+size = 8 << 20
+for i in range(64):
+    at = libc.mmap(None, size, 3, 1, fd, 0)
+    if at == ctypes.c_void_p(-1).value: print('refused', ctypes.get_errno()); raise SystemExit
+    ctypes.memset(at, 1, size)
+    libc.munmap(at + 4096, size - 4096)
+time.sleep(5)
+print('hidden')";
+    let (_, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
+    if is_root() {
+        assert_eq!(outcome["status"], "memory", "{outcome}");
+    } else {
+        // ENODEV: what is there reads as zeros and cannot be mapped.
+        assert_eq!(outcome["stdout"], "b'\\x00\\x00\\x00\\x00'\nrefused 19\n", "{outcome}");
+    }
 }
 
 #[test]
