@@ -29,6 +29,7 @@ const ZYGOTE: &str = concat!(
     include_str!("guest/pack.py"),
     include_str!("guest/calls.py"),
     include_str!("guest/seeds.py"),
+    include_str!("guest/dense.py"),
     include_str!("guest/zygote.py")
 );
 

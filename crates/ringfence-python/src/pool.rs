@@ -13,7 +13,7 @@ use ringfence_spec::{Problem, Start};
 use ringfence_sys::CallError;
 
 use crate::keeper::Keeper;
-use crate::worker::{Ended, Exit, Finished, Job, Worker};
+use crate::worker::{Around, Ended, Exit, Finished, Job, Worker};
 use crate::zygote::{Awaited, Failure, Pace, Zygote};
 
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
@@ -55,6 +55,7 @@ struct Shared {
     ready: Condvar,
     /// Something was taken, or asked of the zygote.
     wanted: Condvar,
+    n_processors: usize,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +81,11 @@ impl Shared {
         // A thread that panicked left the list as it was; each worker in it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Whether every processor has a run.
+    fn is_busy(&self, state: &State) -> bool {
+        state.n_running + state.n_takers >= self.n_processors
+    }
 }
 
 impl Pool {
@@ -93,6 +99,7 @@ impl Pool {
             state: Mutex::default(),
             ready: Condvar::new(),
             wanted: Condvar::new(),
+            n_processors: std::thread::available_parallelism().map_or(1, NonZero::get),
         });
         let refill = Refill {
             shared: Arc::clone(&shared),
@@ -100,7 +107,6 @@ impl Pool {
             plan: plan.worker.clone(),
             host_uid: plan.zygote.identity.host_uid,
             n_waiting,
-            n_processors: std::thread::available_parallelism().map_or(1, NonZero::get),
         };
         let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
         let refill = thread.spawn(move || refill.work()).map_err(|e| {
@@ -144,7 +150,8 @@ impl Pool {
     ) -> Result<(Finished, Start), Problem> {
         let (worker, start) = self.take()?;
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
-        let finished = worker.run(job, memory, cancel, permit);
+        let spare = || !self.shared.is_busy(&self.shared.lock());
+        let finished = worker.run(job, &Around { memory_bytes_max: memory, cancel, spare }, permit);
         let mut state = self.shared.lock();
         state.n_running -= 1;
         let mut finished = finished?;
@@ -238,7 +245,6 @@ struct Refill {
     plan: WorkerPlan,
     host_uid: u32,
     n_waiting: NonZero<usize>,
-    n_processors: usize,
 }
 
 enum Task {
@@ -335,8 +341,7 @@ impl Refill {
     fn pace(&self, n_coming: usize) -> Pace {
         let state = self.shared.lock();
         let awaited = state.n_takers > n_coming;
-        let busy = state.n_running + state.n_takers >= self.n_processors;
-        if awaited || busy { Pace::Hurried } else { Pace::Usual }
+        if awaited || self.shared.is_busy(&state) { Pace::Hurried } else { Pace::Usual }
     }
 
     fn take_one(&self, line: &mut Line) -> Result<(), Problem> {

@@ -197,13 +197,22 @@ pub struct Tried {
     pub subject: String,
 }
 
+/// What a run depends on besides its job.
+pub(crate) struct Around<'a, F> {
+    /// Memory at which it ends.
+    pub(crate) memory_bytes_max: Option<u64>,
+    /// It ends when there is something to read here.
+    pub(crate) cancel: Option<BorrowedFd<'a>>,
+    /// Whether some processor has no run.
+    pub(crate) spare: F,
+}
+
 impl Worker {
     /// Runs a program to its end.
     pub(crate) fn run(
         mut self,
         job: &Job,
-        memory_bytes_max: Option<u64>,
-        cancel: Option<BorrowedFd<'_>>,
+        around: &Around<'_, impl Fn() -> bool>,
         permit: Option<Permit<'_>>,
     ) -> Result<Finished, Problem> {
         let began = Instant::now();
@@ -225,13 +234,14 @@ impl Worker {
         }
         let mut killed = None;
         let mut cpu = None;
-        let mut memory = MemoryWatch::new(self.host_pid, memory_bytes_max);
+        let mut released = false;
+        let mut memory = MemoryWatch::new(self.host_pid, around.memory_bytes_max);
         loop {
             let until = run_until(deadline, &run).filter(|_| killed.is_none());
             let until = Some(until.map_or(memory.look_at, |until| until.min(memory.look_at)));
             let heard = self
                 .ends
-                .step(&mut run, until, cancel.filter(|_| killed.is_none()))
+                .step(&mut run, until, around.cancel.filter(|_| killed.is_none()))
                 .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
             if heard.dead {
                 break;
@@ -239,6 +249,13 @@ impl Worker {
             if heard.cancelled {
                 self.ends.kill();
                 killed = Some(Ended::Cancelled);
+            }
+            if run.said.is_some() && !released {
+                // By now it is on its way out, which takes longer than all that came after its last words.
+                released = true;
+                if (around.spare)() {
+                    ringfence_sys::release_memory(&self.ends.pidfd);
+                }
             }
             // Whoever says that it is done and goes on has said nothing.
             if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {

@@ -54,3 +54,60 @@ print(len(seen), len(seeds.others))"
     assert!(output.status.success(), "{stderr}");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "3 0", "{stderr}");
 }
+
+/// Functions that were moved do what they did, and say where they are from.
+const GATHERED: &str = "
+import traceback
+
+def outer(n):
+    def inner():
+        return n * [each for each in range(n)][-1]
+    return inner
+
+def fails():
+    return [1 // n for n in (1, 0)]
+
+spaces = [{}, {}]
+for name, space in zip(('one.py', 'two.py'), spaces):
+    exec(compile('def same(): return 1 // 0', name, 'exec'), space)
+known = [outer, fails, *[space['same'] for space in spaces]]
+never = lambda: None
+before, left = [each.__code__ for each in known], never.__code__
+
+def told(function):
+    try:
+        return function()
+    except ZeroDivisionError as error:
+        return [(row.filename, row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__)][1:]
+
+def rehearse():
+    return [outer(4)(), *[told(each) for each in known[1:]]]
+
+expected = rehearse()
+gather(rehearse() for _ in range(2))
+assert rehearse() == expected, (rehearse(), expected)
+assert [rows[0][0] for rows in expected[2:]] == ['one.py', 'two.py'], expected
+assert all(each.__code__ is not code for each, code in zip(known, before))
+assert never.__code__ is left and sys.getprofile() is None
+inner = lambda code: [each for each in code.co_consts if type(each) is type(code)]
+assert inner(outer.__code__)[0] is not inner(before[0])[0]
+
+# What was let go between other things is not where the next things come to lie.
+held = [bytes(200) for _ in range(10_000)]
+free = {id(each) for each in held[::2]}
+del held[::2]
+close_gaps()
+fresh = [bytes(200) for _ in range(64)]
+in_gaps = sum(id(each) in free for each in fresh)
+n_kept = sum(len(each) for taken in closed for each in taken if type(each) is bytes)
+print(in_gaps < 8, n_kept < POOLED_GAPS_MAX + SINGLE_GAPS_MAX)
+";
+
+#[test]
+fn functions_go_on_after_their_code_was_moved_and_gaps_are_closed() {
+    let script = format!("{}{GATHERED}", include_str!("../src/guest/dense.py"));
+    let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "True True", "{stderr}");
+}

@@ -1,5 +1,6 @@
 //! Reaping children together with what they used.
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -39,6 +40,13 @@ pub fn reap_any(block: bool) -> Result<Option<Reaped>, CallError> {
         Err(e) if e.errno == Errno::CHILD => Ok(None),
         other => other,
     }
+}
+
+/// Gives back the memory of a process that is being killed, from this side while it does so itself. It is dead the sooner:
+/// since Linux 6.18 the two begin at different ends. Where that cannot be done the process does it alone.
+pub fn release_memory(pidfd: impl AsFd) {
+    // SAFETY: takes a descriptor and flags, and touches no memory of ours.
+    let _ = unsafe { libc::syscall(libc::SYS_process_mrelease, pidfd.as_fd().as_raw_fd(), 0) };
 }
 
 fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {

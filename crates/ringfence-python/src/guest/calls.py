@@ -9,6 +9,8 @@ import struct
 
 # A row is what it is and seven words: number and arguments of a call, or a result's number and where to store it.
 MUST, MAY_FAIL, STORE_INT, STORE_WORD = range(4)
+# What is stored into is small; together it is on few pages.
+SMALL, SMALL_ALL = 256, 2048
 ROW = struct.Struct("@8q")
 SOL_SOCKET, SCM_RIGHTS = 1, 1
 
@@ -30,6 +32,7 @@ class Calls:
     def __init__(self, run, numbers, n_given=0):
         self.run, self.numbers, self.n_given, self.n_results = run, numbers, n_given, n_given
         self.rows, self.names, self.kept, self.of_host = [], [], [], []
+        self.small, self.n_kept = ctypes.create_string_buffer(SMALL_ALL), 0
 
     def call(self, name, *args, number=None, may_fail=False):
         """Adds a call; returns the number of its result."""
@@ -78,8 +81,13 @@ class Calls:
 
     def keep(self, data):
         """The address of a copy that stays."""
-        self.kept.append(ctypes.create_string_buffer(data, len(data)))
-        return ctypes.addressof(self.kept[-1])
+        if len(data) > SMALL or self.n_kept + len(data) > SMALL_ALL:
+            self.kept.append(ctypes.create_string_buffer(data, len(data)))
+            return ctypes.addressof(self.kept[-1])
+        address = ctypes.addressof(self.small) + self.n_kept
+        ctypes.memmove(address, data, len(data))
+        self.n_kept += -(-len(data) // 8) * 8
+        return address
 
     def store(self, kind, result, where):
         self.rows.append([kind, result.number, where])

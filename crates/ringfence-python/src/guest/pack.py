@@ -19,6 +19,25 @@ with open("/proc/self/maps") as lines:
     FIRST = {line.split()[-1] for line in lines}
 
 
+def join():
+    """Makes one mapping of those of a file that follow each other and that nobody writes, to read and to execute: a fork and an
+    exit visit each. A program could make all of its memory executable anyway."""
+    libc.mprotect.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_int]
+    found, at = [], None
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            field = line.split()
+            if field[0] == "Anonymous:" and at and field[1] == "0":
+                found.append(at)
+            elif not field[0].endswith(":"):
+                start, _, end = field[0].partition("-")
+                usual = len(field) > 5 and field[5][0] == "/" and field[1] in ("r--p", "r-xp")
+                at = usual and (int(start, 16), int(end, 16), int(field[2], 16), field[5])
+    for (start, middle, offset, name), (again, end, *rest) in zip(found, found[1:]):
+        if again == middle and rest == [offset + middle - start, name]:
+            libc.mprotect(start, end - start, READ | EXECUTE)
+
+
 def ranges():
     """Private ranges of this process most of whose pages are there: address, length, protection."""
     chosen, at = [], None
@@ -76,6 +95,7 @@ def pack(code):
     word = ctypes.c_ulong
     libc.madvise.argtypes = [word, word, ctypes.c_int]
     libc.munmap.argtypes = [word, word]
+    join()
     # Some more than now: what happens until they are moved needs memory too.
     length = (sum(size for _, size, _ in ranges()) // HUGE + 2) * HUGE
     raw = room(length + HUGE)

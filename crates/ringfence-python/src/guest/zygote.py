@@ -1,4 +1,4 @@
-"""Follows `program.py` in the same text: a process that makes workers, each a fork of it that fences itself.
+"""Follows `dense.py` in the same text: a process that makes workers, each a fork of it that fences itself.
 
 What a worker does to itself is a list of system calls that the host laid out.
 
@@ -28,7 +28,7 @@ import sys
 x = [0]
 pandas = sys.modules.get("pandas")
 if pandas:
-    pandas.Series(x)
+    pandas.DataFrame({'a': x})
 print(end='')
 """
 
@@ -75,16 +75,24 @@ def zygote():
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     # For one program alone, tidying up would take longer than it saves.
     if config["preload"]:
-        for code in config["practice"].encode(), WARM_UP:
+        programs = WARM_UP, config["practice"].encode()
+        # What is done once only is not what every run does.
+        for each in list, gather:
+            each(rehearse(builtins, code) for code in programs)
+        for code in reversed(programs):
             for _ in range(REHEARSALS):
                 rehearse(builtins, code)
     run = runner(bytes.fromhex(config["calls"]))
     fence, around = Fence(run), Around(run)
     if config["preload"]:
         gc.collect()
+        close_gaps()
         gc.freeze()
         if config["pack"] and len(os.listdir("/proc/self/task")) == 1:
             pack(bytes.fromhex(config["pack"]))
+    # Nobody has used it when a worker begins.
+    namespace = fresh_namespace()
+    sys.addaudithook(watch)
     channel.send(b"Z" + encode({"missing": missing}).encode())
     while True:
         frame, fds = channel.receive(4)
@@ -100,7 +108,7 @@ def zygote():
                 continue
             if pid == 0:
                 try:
-                    worker(channel, fence, in_a_hurry=frame[1:2] == b"h")
+                    worker(channel, fence, namespace, in_a_hurry=frame[1:2] == b"h")
                 finally:
                     leave(125)
         elif frame[:1] == b"W":
@@ -195,15 +203,13 @@ class Fence:
         calls.lay_out()
 
 
-def worker(channel, fence, in_a_hurry):
+def worker(channel, fence, namespace, in_a_hurry):
     try:
         fence.calls.make()
     except CallFailed as error:
         channel.send(b"E" + str(error).encode("utf-8", "replace"))
         return
     fence.seeds.draw()
-    namespace = fresh_namespace()
-    sys.addaudithook(watch)
     # Where a program waits for this worker, what it would touch it may as well touch itself.
     if config["preload"] and not in_a_hurry:
         rehearse(namespace["__builtins__"], WARM_UP)
