@@ -5,7 +5,6 @@ mod cgroup;
 mod channel;
 mod child;
 mod gitindex;
-mod granted;
 mod handover;
 mod identity;
 mod janitor;

@@ -111,11 +111,12 @@ impl NewRoot {
             }
             Mount::Device { at } => {
                 let target = self.target(at, FileShape::File)?;
-                attach(device(at)?, &target, at)
-            }
-            Mount::OtherDevice { at, node } => {
-                let target = open_beneath(&self.fd, relative(at))?;
-                attach(device(node)?, &target, at)
+                let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                    | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                    | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+                let node = rustix::mount::open_tree(CWD, at, flags)
+                    .named(|| format!("open_tree({at:?}, OPEN_TREE_CLONE)"))?;
+                attach(node, &target, at)
             }
             Mount::Devpts { at } => {
                 let target = self.target(at, FileShape::Directory(0o755))?;
@@ -315,15 +316,6 @@ pub(crate) fn new_filesystem(
     let attributes = attributes | MountAttrFlags::MOUNT_ATTR_NOSUID;
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
         .named(|| format!("fsmount({kind:?})"))
-}
-
-/// A device node of the host's, as a mount of its own.
-fn device(node: &Path) -> Result<OwnedFd, CallError> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    rustix::mount::open_tree(CWD, node, flags)
-        .named(|| format!("open_tree({node:?}, OPEN_TREE_CLONE)"))
 }
 
 fn attach(mount: impl AsFd, target: impl AsFd, at: &Path) -> Result<(), CallError> {

@@ -1,5 +1,5 @@
 //! Answers the filter's notifications: refuses and remembers, or performs a connect for the run.
-//! Never lets the kernel go on with a call of the run's whose memory it looked at: that could change in between.
+//! Never lets the kernel go on with a call of the run's that it looked at: the arguments could change in between.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -17,8 +17,6 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
-
-use crate::granted::Granted;
 
 /// Different denials remembered; past that they are only counted.
 const DENIALS_MAX: usize = 256;
@@ -51,7 +49,6 @@ pub(crate) struct Listener {
     n_refused: u64,
     n_unlisted: u64,
     n_connecting: Arc<AtomicUsize>,
-    granted: Granted,
 }
 
 impl Listener {
@@ -74,7 +71,6 @@ impl Listener {
             n_refused: 0,
             n_unlisted: 0,
             n_connecting: Arc::default(),
-            granted: Granted::default(),
         }
     }
 
@@ -88,20 +84,11 @@ impl Listener {
         &self.fd
     }
 
-    /// Shared memory that the run was granted.
-    pub(crate) fn granted(&self) -> &Granted {
-        &self.granted
-    }
-
     /// Answers one waiting call.
     pub(crate) fn step(&mut self) -> Result<(), CallError> {
         let Some(call) = ringfence_sys::seccomp::receive(&*self.fd)? else { return Ok(()) };
         if self.spec.supervises(call.nr) {
             return self.connect(&call);
-        }
-        if self.spec.counts(call.nr) {
-            self.granted.add(call.args[1]);
-            return ringfence_sys::seccomp::let_through(&*self.fd, call.id);
         }
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");

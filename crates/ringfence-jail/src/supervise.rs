@@ -26,6 +26,9 @@ const START_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// A run younger than this has no janitor: making one costs a tenth of a short run's time.
 const JANITOR_AFTER: Duration = Duration::from_millis(20);
 
+/// The longest rest between two looks of the watchdog, however long they take.
+const WATCH_REST_MAX: Duration = Duration::from_millis(500);
+
 /// A setup that takes longer hangs on something, such as a dead network filesystem.
 const SETUP_MAX: Duration = Duration::from_secs(30);
 
@@ -335,9 +338,8 @@ impl Supervisor<'_> {
             self.stop(StopReason::Wall);
         }
         if self.look_at.is_some_and(|at| now >= at) {
-            let granted = self.listener.as_ref().map(Listener::granted);
             if self.stopped.is_none()
-                && let Some(passed) = self.watchdog.look(self.run.estate.leaf.as_ref(), granted)
+                && let Some(passed) = self.watchdog.look(self.run.estate.leaf.as_ref())
             {
                 self.stop(match passed {
                     Passed::Cpu => StopReason::Cpu,
@@ -345,10 +347,9 @@ impl Supervisor<'_> {
                     Passed::Disk => StopReason::Disk,
                 });
             }
-            // A look costs more the larger the tree: rest nine times as long as it took.
-            let cost = now.elapsed();
-            self.look_at =
-                self.watchdog.interval().map(|every| Instant::now() + every.max(cost * 9));
+            // A look costs more the larger the tree: rest nine times as long as it took, within reason.
+            let rest = (now.elapsed() * 9).min(WATCH_REST_MAX);
+            self.look_at = self.watchdog.interval().map(|every| Instant::now() + every.max(rest));
         }
         Ok(())
     }

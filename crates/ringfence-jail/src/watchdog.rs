@@ -12,7 +12,6 @@ use ringfence_plan::Plan;
 use ringfence_spec::Tier;
 
 use crate::cgroup::Leaf;
-use crate::granted::Granted;
 
 /// How often to look at the most: the time a run can be over a watched limit before it is stopped.
 const INTERVAL: Duration = Duration::from_millis(25);
@@ -26,6 +25,18 @@ const FILL_BYTES: u64 = 8_000;
 static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
     rustix::thread::sched_getaffinity(None).map_or(1, |processors| processors.count().max(1))
 });
+
+/// How shared memory without a file is called where it is mapped, with and without a name that a program gave it.
+const SHARED_NAMES: &[&str] = &["/dev/zero (deleted)", "[anon_shmem:", "/SYSV"];
+
+/// Mappings read at one look: half a second's worth, and more than an honest tree has.
+const MAPPINGS_MAX: usize = 500_000;
+
+/// Processes before one that may have its memory in common with it.
+const RELATIVES_MAX: usize = 64;
+
+/// How much may be mapped between two looks at one memory.
+const SIZE_DRIFT: u64 = 64 << 20;
 
 /// Files looked at to confirm growth: past this many the run is over the limit by any measure.
 const FILES_MAX: usize = 2_000_000;
@@ -110,11 +121,7 @@ impl Watchdog {
     }
 
     /// Looks once.
-    pub(crate) fn look(
-        &mut self,
-        leaf: Option<&Leaf>,
-        granted: Option<&Granted>,
-    ) -> Option<Passed> {
+    pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<Passed> {
         let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
@@ -132,22 +139,21 @@ impl Watchdog {
             let members: Vec<Member> = theirs.filter_map(|pid| Member::of(*pid)).collect();
             let mapped: u64 = members.iter().map(|member| member.mapped).sum();
             let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
-            // Whoever hides more than the limit has more than the limit mapped, or had: everybody else is spared the
-            // slow look.
-            let hidden = if mapped > max || granted.is_some_and(|g| g.bytes() > max) {
+            // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
+            let hidden = if mapped > max {
                 let tables: u64 = members.iter().map(Member::page_table_bytes).sum();
-                shared_bytes(&members, granted) + tables
+                shared_bytes(&members).saturating_add(tables)
             } else {
                 0
             };
-            let besides = self.scratch.as_ref().map_or(0, used_bytes) + hidden;
+            let besides = self.scratch.as_ref().map_or(0, used_bytes).saturating_add(hidden);
             // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
-            if besides + anonymous > max
-                && besides + members.iter().map(Member::proportional_bytes).sum::<u64>() > max
+            if besides.saturating_add(anonymous) > max
+                && besides.saturating_add(proportional_bytes(&members)) > max
             {
                 return Some(Passed::Memory);
             }
-            let left = max.saturating_sub(besides + anonymous);
+            let left = max.saturating_sub(besides.saturating_add(anonymous));
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));
             rest = rest.min(Duration::from_micros(filled_us));
         }
@@ -337,19 +343,49 @@ impl Member {
 
     /// What the kernel needs to know where its pages are: as much as it likes, if it maps enough.
     fn page_table_bytes(&self) -> u64 {
-        self.kib("status", "VmPTE:").unwrap_or(0) * 1024
+        self.text("status").ok().and_then(|text| in_kib(&text, "VmPTE:")).unwrap_or(0) * 1024
     }
 
-    /// Anonymous memory, of what is shared with others its part. Of a program that may not be read the kernel does not tell.
+    /// Anonymous memory, of what is shared with others its part. Of a program that may not be read the kernel does not
+    /// tell; of one that has ended meanwhile there is nothing left.
     fn proportional_bytes(&self) -> u64 {
-        self.kib("smaps_rollup", "Pss_Anon:").map_or(self.anonymous, |kib| kib * 1024)
+        match self.text("smaps_rollup") {
+            Ok(text) if text.contains("Pss_Anon:") => {
+                in_kib(&text, "Pss_Anon:").unwrap_or(0) * 1024
+            }
+            Err(error) if error.kind() != ErrorKind::PermissionDenied => 0,
+            Ok(text) if text.is_empty() => 0,
+            _ => self.anonymous,
+        }
     }
 
-    fn kib(&self, file: &str, key: &str) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/{file}", self.tid)).ok()?;
-        let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
-        rest.trim().trim_end_matches(" kB").parse().ok()
+    fn text(&self, file: &str) -> std::io::Result<String> {
+        fs::read_to_string(format!("/proc/{}/{file}", self.tid))
     }
+}
+
+/// The number after `key` in a file of the kernel's that has one such line for each thing.
+fn in_kib(text: &str, key: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
+    rest.trim().trim_end_matches(" kB").parse().ok()
+}
+
+/// Anonymous memory of all, once for each memory: a process and the child it waits for in vfork(2) have one in common.
+fn proportional_bytes(members: &[Member]) -> u64 {
+    let mut counted: Vec<&Member> = Vec::new();
+    let mut bytes = 0_u64;
+    for member in members {
+        // What is in common has one size, give or take what happens between two looks.
+        let again = counted.iter().rev().take(RELATIVES_MAX).any(|other| {
+            other.mapped.abs_diff(member.mapped) <= SIZE_DRIFT
+                && ringfence_sys::have_memory_in_common(other.tid, member.tid)
+        });
+        if !again {
+            bytes = bytes.saturating_add(member.proportional_bytes());
+            counted.push(member);
+        }
+    }
+    bytes
 }
 
 /// Anonymous memory of a process, whichever of its threads live.
@@ -358,33 +394,31 @@ pub fn anonymous_bytes(pid: u32) -> Option<u64> {
 }
 
 /// Bytes of shared anonymous mappings, each object once and with its whole size: their pages live on in memory when
-/// they are dropped from every process's sight, where no resident count shows them. Of what was granted, as much as so
-/// many can hold.
-fn shared_bytes(members: &[Member], granted: Option<&Granted>) -> u64 {
+/// they are dropped from every process's sight, where no resident count shows them. More mappings than can be read in
+/// time are more than any limit.
+fn shared_bytes(members: &[Member]) -> u64 {
     let mut objects: HashMap<String, u64> = HashMap::new();
-    let mut all_seen = true;
+    let mut n_lines = 0;
     for member in members {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", member.tid));
-        // A program that may not be read may have kept them all.
-        all_seen &= !maps.as_ref().is_err_and(|e| e.kind() == ErrorKind::PermissionDenied);
-        let maps = maps.unwrap_or_default();
-        for line in
-            maps.lines().filter(|l| l.contains("/dev/zero (deleted)") || l.contains("/SYSV"))
-        {
+        let maps = member.text("maps").unwrap_or_default();
+        for line in maps.lines() {
+            n_lines += 1;
+            let is_shared = SHARED_NAMES.iter().any(|name| line.contains(name));
             let mut fields = line.split_ascii_whitespace();
             let range = fields.next().and_then(|range| range.split_once('-'));
-            let end_of = |hex: &str| u64::from_str_radix(hex, 16).unwrap_or(0);
-            let Some((start, end)) = range else { continue };
-            let size = end_of(end).saturating_sub(end_of(start));
+            let (true, Some((start, end))) = (is_shared, range) else { continue };
+            let at = |hex: &str| u64::from_str_radix(hex, 16).unwrap_or(0);
+            let size = at(end).saturating_sub(at(start));
             // The fields left are permissions, offset, device, inode.
             let inode = fields.nth(3).unwrap_or_default().to_owned();
             let known = objects.entry(inode).or_default();
             *known = (*known).max(size);
         }
+        if n_lines > MAPPINGS_MAX {
+            return u64::MAX;
+        }
     }
-    let mapped = objects.values().sum();
-    let n_living = if all_seen { objects.len() as u64 } else { u64::MAX };
-    granted.map_or(mapped, |granted| mapped.max(granted.bytes_of(n_living)))
+    objects.values().sum()
 }
 
 fn free_bytes(path: &Path) -> Option<u64> {

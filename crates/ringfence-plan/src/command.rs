@@ -272,11 +272,6 @@ fn namespaces(
     }
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
     setup.extend(rest.into_iter().map(Step::Mount));
-    if resources == ResourceFence::Rlimit {
-        // Mapped and shared, /dev/zero is memory that nobody counts; /dev/full reads the same and cannot be mapped.
-        let (at, node) = ("/dev/zero".into(), "/dev/full".into());
-        setup.push(Step::Mount(Mount::OtherDevice { at, node }));
-    }
     setup.push(Step::TakeSupplies);
     setup.extend(late.into_iter().map(Step::Mount));
     setup.extend(Orders::closing(resources));

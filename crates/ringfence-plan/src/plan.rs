@@ -295,13 +295,6 @@ pub enum Mount {
         /// Where, below `/dev`.
         at: PathBuf,
     },
-    /// Such a node where there is another.
-    OtherDevice {
-        /// Where, below `/dev`.
-        at: PathBuf,
-        /// Which the program finds there.
-        node: PathBuf,
-    },
     /// A private set of pseudo terminals.
     Devpts {
         /// Where.
@@ -336,7 +329,6 @@ impl Mount {
             | Self::Symlink { at, .. }
             | Self::Text { at, .. }
             | Self::Device { at }
-            | Self::OtherDevice { at, .. }
             | Self::Devpts { at }
             | Self::Proc { at }
             | Self::ProcOfPids { at }

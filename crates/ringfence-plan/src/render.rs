@@ -192,9 +192,6 @@ fn mount_line(mount: &Mount) -> String {
         }
         Mount::Text { at, .. } => format!("ours     {}", at.display()),
         Mount::Device { at } => format!("device   {}", at.display()),
-        Mount::OtherDevice { at, node } => {
-            format!("device   {} (is {})", at.display(), node.display())
-        }
         Mount::Devpts { at } => format!("devpts   {}", at.display()),
         Mount::Proc { at } => format!("proc     {}", at.display()),
         Mount::ProcOfPids { at } => format!("proc     {} (processes only)", at.display()),

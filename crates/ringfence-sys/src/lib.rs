@@ -28,7 +28,9 @@ pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{connect_raw, loopback_up, packet_pair, receive_packet, send_packet};
 pub use pack::pack_code;
 pub use signal::{SignalFd, Signals, ignore, reset_all};
-pub use wait::{Ended, Reaped, reap_any, reap_pid, release_memory, time_until};
+pub use wait::{
+    Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, time_until,
+};
 
 /// Bytes of a page, as libc knows it from the start of the process: `rustix` asks `/proc/self/auxv` before Linux 6.4, which a process
 /// that nobody may look into cannot read.

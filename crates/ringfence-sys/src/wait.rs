@@ -49,6 +49,13 @@ pub fn release_memory(pidfd: impl AsFd) {
     let _ = unsafe { libc::syscall(libc::SYS_process_mrelease, pidfd.as_fd().as_raw_fd(), 0) };
 }
 
+/// Whether two processes have their memory in common, as a parent and the child it waits for in vfork(2) have.
+pub fn have_memory_in_common(one: i32, other: i32) -> bool {
+    const KCMP_VM: libc::c_int = 1;
+    // SAFETY: takes numbers, and touches no memory of ours.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+}
+
 fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
     let mut status: libc::c_int = 0;
     // SAFETY: `rusage` is plain data for which all zero bytes are a valid value.

@@ -52,8 +52,6 @@ pub(super) enum Check {
     RenameFlags(u8),
     /// mmap: no memory that a limit on data does not count.
     CountedMemory,
-    /// mmap: shared memory without a file, as the spec says.
-    SharedMapping,
     /// fcntl: nothing that watches or holds up others.
     Fcntl,
     /// sendmsg: not at all, unless the host must be sent descriptors.
@@ -166,9 +164,6 @@ const WILL_CREATE: u32 = 0o100 | 0o20_000_000;
 const MAP_SHARED: u32 = 1;
 const MAP_ANONYMOUS: u32 = 0x20;
 const MAP_GROWSDOWN: u32 = 0x100;
-/// `MAP_SHARED_VALIDATE` has both bits of the type, and is shared too.
-const SHARED_AND_ANONYMOUS: [Condition; 2] =
-    [bits(3, MAP_ANONYMOUS).others(&[0]), bits(3, MAP_SHARED).others(&[0])];
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
 
@@ -252,16 +247,15 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::RenameFlags(flags) => {
             vec![refuse(flags, &reasons::DEVICE_NODES, [bits(flags, RENAME_WHITEOUT).others(&[0])])]
         }
+        // MAP_SHARED_VALIDATE has both bits of the type, and is shared too.
         Check::CountedMemory => vec![
             refuse(3, &reasons::SHARED_MEMORY, [bits(3, MAP_GROWSDOWN).others(&[0])]),
-            refuse(3, &reasons::SHARED_MEMORY, SHARED_AND_ANONYMOUS),
+            refuse(
+                3,
+                &reasons::SHARED_MEMORY,
+                [bits(3, MAP_ANONYMOUS).others(&[0]), bits(3, MAP_SHARED).others(&[0])],
+            ),
         ],
-        Check::SharedMapping => match spec.shared_memory {
-            SharedMemory::Allowed => vec![],
-            SharedMemory::Refused => {
-                vec![refuse(3, &reasons::SHARED_MAPPING, SHARED_AND_ANONYMOUS)]
-            }
-        },
         Check::Fcntl => {
             vec![refuse(1, &reasons::OUTSIDE_CODE, [whole(1).these(&[F_SETLEASE, F_NOTIFY])])]
         }
@@ -360,7 +354,7 @@ fn whole(argument: u8) -> Bits {
     bits(argument, u32::MAX)
 }
 
-const fn bits(argument: u8, mask: u32) -> Bits {
+fn bits(argument: u8, mask: u32) -> Bits {
     Bits { argument, mask }
 }
 
@@ -369,7 +363,7 @@ impl Bits {
         Condition { argument: self.argument, mask: self.mask, values, among: Among::These }
     }
 
-    const fn others(self, values: &'static [u32]) -> Condition {
+    fn others(self, values: &'static [u32]) -> Condition {
         Condition { argument: self.argument, mask: self.mask, values, among: Among::Others }
     }
 }

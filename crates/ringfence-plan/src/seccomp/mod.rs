@@ -90,13 +90,13 @@ pub enum Inet {
     Refused,
 }
 
-/// `memfd_create`, System V shared memory and shared mappings without a file: memory that no process's own size shows.
+/// `memfd_create` and System V shared memory: memory that no process's own size shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SharedMemory {
     /// Available: something else, such as a memory cgroup, counts it.
     Allowed,
-    /// Refused; of mappings the listener of a command keeps count instead, where there is one.
+    /// Refused.
     Refused,
 }
 
@@ -196,14 +196,6 @@ impl FilterSpec {
         self.profile == Profile::Command
             && self.normalised().unix_sockets == UnixSockets::Supervised
             && is_supervised_connect(self.arch, nr)
-    }
-
-    /// Whether a notification of call `nr` is one of shared memory without a file, for the supervisor to count and to let
-    /// through: all that matters of it is in registers.
-    pub fn counts(&self, nr: i32) -> bool {
-        self.profile == Profile::Command
-            && self.shared_memory == SharedMemory::Refused
-            && name(self.arch, nr) == Some("mmap")
     }
 }
 

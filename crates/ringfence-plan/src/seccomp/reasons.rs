@@ -158,11 +158,6 @@ pub(super) static SHARED_MEMORY: Reason = denial(
     "this run has neither memfd_create nor System V shared memory; use a temporary file, or \
      MAP_SHARED before fork",
 );
-pub(super) static SHARED_MAPPING: Reason = denial(
-    "shared_mapping",
-    EPERM,
-    "nobody can count shared memory without a file in this run; map a temporary file instead",
-);
 pub(super) static IPC: Reason = denial(
     "ipc",
     EPERM,

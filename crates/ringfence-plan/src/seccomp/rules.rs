@@ -63,7 +63,7 @@ impl Group {
     /// A zygote builds its workers' fences, for which it has namespaces to itself; beyond that it is a command.
     fn zygote(&self) -> Rule {
         match self.command {
-            Rule::Check(Check::Clone | Check::Unshare | Check::SharedMapping) => Rule::Allow,
+            Rule::Check(Check::Clone | Check::Unshare) => Rule::Allow,
             Rule::Refuse(reason) if *reason == reasons::MOUNT || *reason == reasons::NAMESPACES => {
                 Rule::Allow
             }
@@ -178,11 +178,7 @@ pub(super) static GROUPS: &[Group] = &[
          get_mempolicy set_mempolicy mbind map_shadow_stack",
     ),
     // What no limit of a process counts: memory shared with nobody, and a stack that grows by itself.
-    Group {
-        command: Rule::Check(Check::SharedMapping),
-        code: Rule::Check(Check::CountedMemory),
-        calls: "mmap",
-    },
+    Group { command: Rule::Allow, code: Rule::Check(Check::CountedMemory), calls: "mmap" },
     commands_only(
         "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
          set_mempolicy_home_node shmdt",

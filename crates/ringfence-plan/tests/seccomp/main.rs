@@ -538,21 +538,6 @@ fn unix_sockets_without_a_listener_are_refused() {
 }
 
 #[test]
-fn shared_memory_without_a_file_is_counted_where_nothing_else_does() {
-    for spec in specs() {
-        let mmap = number(spec.arch, "mmap").expect("in the table");
-        let counted =
-            spec.profile == Profile::Command && spec.shared_memory == SharedMemory::Refused;
-        assert_eq!(spec.counts(mmap), counted, "{spec:?}");
-        assert!(!spec.counts(mmap + 1));
-        if counted {
-            let verdict = explain(&spec, mmap, &[0, 4096, 3, 0x21, 0, 0]);
-            assert_eq!((verdict.rule, verdict.argument), ("shared_mapping", Some(3)));
-        }
-    }
-}
-
-#[test]
 fn connect_is_supervised_only_where_it_can_be() {
     for spec in specs() {
         let connect = number(spec.arch, "connect").expect("in the table");
@@ -638,13 +623,9 @@ fn filters_are_short_and_hot_calls_are_cheap() {
         let filter = compile(spec);
         assert!(filter.insns.len() < INSNS_MAX / 4, "{}", filter.insns.len());
         let mut n_insns = 0;
-        // Where shared memory must be counted, mmap's flags are looked at: it is called when memory grows, not in a loop.
-        let counted = match spec.profile {
-            Profile::Code => true,
-            Profile::Command => spec.shared_memory == SharedMemory::Refused,
-            Profile::Zygote => false,
-        };
-        for call in HOT.iter().filter(|call| !(counted && **call == "mmap")) {
+        // Of code, mmap's flags are looked at: it is called when memory grows, not in a loop.
+        let code = spec.profile == Profile::Code;
+        for call in HOT.iter().filter(|call| !(code && **call == "mmap")) {
             let nr = number(spec.arch, call).expect(call).cast_unsigned();
             let trace = run(&filter, &data(spec.arch, nr, [u64::MAX; 6]));
             // Not reading arguments is what lets the kernel answer from its bitmap.

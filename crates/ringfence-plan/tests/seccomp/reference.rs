@@ -109,7 +109,6 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
     match spec.profile {
         Profile::Code => code(spec, call, int),
         Profile::Zygote if BUILDS_FENCES.contains(&call) => Want::Allow,
-        Profile::Zygote if call == "mmap" => Want::Allow,
         Profile::Zygote if matches!(call, "socket" | "connect") => code(spec, call, int),
         Profile::Command | Profile::Zygote => command(spec, call, int),
     }
@@ -175,10 +174,6 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "prctl" => deny_if(int(0) == 35, EPERM),
         "ioctl" => deny_if(terminal(int(1)), EPERM),
         "migrate_pages" | "move_pages" => deny_if(int(0) != 0, EPERM),
-        "mmap" => {
-            let counted = spec.shared_memory == SharedMemory::Refused;
-            deny_if(counted && shared_without_a_file(int(3)), EPERM)
-        }
         "memfd_create" | "shmget" | "shmat" | "shmctl" => {
             deny_if(spec.shared_memory == SharedMemory::Refused, EPERM)
         }
@@ -205,14 +200,13 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     }
 }
 
-fn shared_without_a_file(flags: i64) -> bool {
-    flags >> 5 & 1 == 1 && flags & 1 == 1
-}
-
 fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     match call {
         // Shared with nobody, or growing by itself: memory that no limit on data counts.
-        "mmap" => deny_if(int(3) >> 8 & 1 == 1 || shared_without_a_file(int(3)), EPERM),
+        "mmap" => {
+            let anonymous = int(3) >> 5 & 1 == 1;
+            deny_if(int(3) >> 8 & 1 == 1 || anonymous && int(3) & 1 == 1, EPERM)
+        }
         "fcntl" => deny_if([1024, 1026].contains(&int(1)), EPERM),
         "sendmsg" => deny_if(spec.observe == Observe::Errno, EPERM),
         _ if LISTS[2].contains(call) => Want::Allow,

@@ -154,11 +154,9 @@ fn verification(found: &Verification) -> String {
         let _ = writeln!(out, "row {}: {}", finding.seq, finding.text);
     }
     let verdict = if found.intact { "intact" } else { "TAMPERED" };
-    let _ = writeln!(
-        out,
-        "{verdict}: {} rows, {} signatures, {} epochs",
-        found.rows, found.signatures, found.epochs
-    );
+    let counts = [(found.rows, "row"), (found.signatures, "signature"), (found.epochs, "epoch")]
+        .map(|(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
+    let _ = writeln!(out, "{verdict}: {}", counts.join(", "));
     out
 }
 

@@ -547,6 +547,25 @@ fn hole(name: &str, text: &str, outcome: &Value) -> Option<String> {
 }
 
 #[test]
+fn what_works_or_is_looked_for_by_the_interpreter_is_no_denial() {
+    let world = World::new();
+    let programs = [
+        ("loop", "import asyncio\nasyncio.run(asyncio.sleep(0))"),
+        ("handler", "import atexit\natexit.register(lambda: 1 // 0)"),
+        ("deleted", "class A:\n    def __del__(self): 1 // 0\nA()"),
+    ];
+    let items: Vec<Value> = programs.map(|(id, code)| json!({"id": id, "code": code})).to_vec();
+    let mut outcomes = batch(&world, &["--preset", "open"], &items);
+    for (id, code) in programs {
+        let output = world.command(&["exec", "--preset", "open", "--json", "-c", code]).output();
+        let alone = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        for outcome in [outcomes.remove(id).unwrap(), alone] {
+            assert_eq!(outcome["denials"], json!([]), "{id}: {outcome}");
+        }
+    }
+}
+
+#[test]
 fn two_runs_see_nothing_of_each_other() {
     let world = World::new();
     let look = "import os, time\n\
