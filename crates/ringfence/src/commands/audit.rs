@@ -154,9 +154,11 @@ fn verification(found: &Verification) -> String {
         let _ = writeln!(out, "row {}: {}", finding.seq, finding.text);
     }
     let verdict = if found.intact { "intact" } else { "TAMPERED" };
-    let counts = [(found.rows, "row"), (found.signatures, "signature"), (found.epochs, "epoch")]
-        .map(|(n, what)| format!("{n} {what}{}", if n == 1 { "" } else { "s" }));
-    let _ = writeln!(out, "{verdict}: {}", counts.join(", "));
+    let _ = writeln!(
+        out,
+        "{verdict}: {} rows, {} signatures, {} epochs",
+        found.rows, found.signatures, found.epochs
+    );
     out
 }
 
