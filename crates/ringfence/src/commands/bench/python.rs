@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_python::{Job, Pool};
+use ringfence_python::{Job, Pool, Repl};
 use ringfence_spec::{CodePreset, Problem};
 
 use super::{Comparison, Contender, Unit, summary};
@@ -66,17 +66,13 @@ pub(super) fn comparisons(
     }
     if let Some(fence) = &cells {
         let mut session = fence.repl(&launcher)?;
-        let job = Job { value: true, ..open.ground().job(b"x = 1\nx + 1".to_vec()) };
-        let mut times = Vec::new();
-        for round in 0..rounds + WARM_UP {
-            let cell = session.cell(&job, None)?;
-            if round >= WARM_UP {
-                times.push(cell.wall.as_secs_f64() * 1e3);
-            }
-        }
-        let names = vec!["ringfence".to_owned()];
         let what = "one cell of a session, with its checkpoint";
-        list.push(summary("python_cell", what, Unit::Run, names, vec![times], 0));
+        list.push(cell("python_cell", what, rounds, &mut session, &open)?);
+        if imports(&host, "pandas") {
+            session.cell(&open.ground().job(b"import pandas".to_vec()), None)?;
+            let what = "the same in a session that has loaded pandas";
+            list.push(cell("python_cell_pandas", what, rounds, &mut session, &open)?);
+        }
     }
     if wanted("python_batch") {
         list.push(throughput(rounds, &pool, &open.ground().job(b"print(1)".to_vec()), &host));
@@ -85,6 +81,25 @@ pub(super) fn comparisons(
         list.push(cpu((rounds / 10).max(5), &pool, &open, &host)?);
     }
     Ok(list)
+}
+
+/// One cell after another in a session.
+fn cell(
+    name: &'static str,
+    what: &str,
+    rounds: u32,
+    session: &mut Repl,
+    fence: &CodeFence,
+) -> Result<Comparison, Problem> {
+    let job = Job { value: true, ..fence.ground().job(b"x = 1\nx + 1".to_vec()) };
+    let mut times = Vec::new();
+    for round in 0..rounds + WARM_UP {
+        let cell = session.cell(&job, None)?;
+        if round >= WARM_UP {
+            times.push(cell.wall.as_secs_f64() * 1e3);
+        }
+    }
+    Ok(summary(name, what, Unit::Run, vec!["ringfence".to_owned()], vec![times], 0))
 }
 
 /// What a waiting worker has to itself, for people.
