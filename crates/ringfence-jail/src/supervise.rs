@@ -168,7 +168,8 @@ enum Source {
 
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
-    let watchdog = Watchdog::new(run.plan, run.estate.leaf.is_some(), run.pid);
+    let limits = &run.plan.limits;
+    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.estate.leaf.is_some(), run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
-use ringfence_plan::Plan;
-use ringfence_spec::Tier;
+use ringfence_spec::Limits;
 
 use crate::cgroup::Leaf;
 
@@ -64,8 +63,6 @@ pub(crate) struct Watchdog {
     rest: Duration,
     scratch: Option<OwnedFd>,
     root_pid: i32,
-    /// Our own process in the tree, where there is one.
-    init: Option<i32>,
     cpu: CpuTime,
 }
 
@@ -77,10 +74,8 @@ struct DiskRoot {
 
 impl Watchdog {
     /// A watch over the tree below `root_pid`. Memory is watched only where no cgroup holds it.
-    pub(crate) fn new(plan: &Plan, cgroup: bool, root_pid: i32) -> Self {
-        let limits = &plan.limits;
-        let disk = plan
-            .disk_roots
+    pub(crate) fn new(limits: &Limits, roots: &[PathBuf], cgroup: bool, root_pid: i32) -> Self {
+        let disk = roots
             .iter()
             .filter_map(|path| {
                 let dev = rustix::fs::stat(path).ok()?.st_dev;
@@ -97,7 +92,6 @@ impl Watchdog {
             rest: INTERVAL,
             scratch: None,
             root_pid,
-            init: (plan.tier == Tier::Namespaces).then_some(root_pid),
             cpu: CpuTime::default(),
         }
     }
@@ -135,8 +129,7 @@ impl Watchdog {
             rest = rest.min(max.saturating_sub(used) / *PROCESSORS);
         }
         if let Some(max) = self.memory_max {
-            let theirs = tree.iter().filter(|pid| self.init != Some(**pid));
-            let members: Vec<Member> = theirs.filter_map(|pid| Member::of(*pid)).collect();
+            let members: Vec<Member> = tree.iter().filter_map(|pid| Member::of(*pid)).collect();
             let mapped: u64 = members.iter().map(|member| member.mapped).sum();
             let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
             // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
@@ -350,17 +343,15 @@ impl Member {
     /// tell; of one that has ended meanwhile there is nothing left.
     fn proportional_bytes(&self) -> u64 {
         match self.text("smaps_rollup") {
-            Ok(text) if text.contains("Pss_Anon:") => {
-                in_kib(&text, "Pss_Anon:").unwrap_or(0) * 1024
-            }
-            Err(error) if error.kind() != ErrorKind::PermissionDenied => 0,
             Ok(text) if text.is_empty() => 0,
-            _ => self.anonymous,
+            Ok(text) => in_kib(&text, "Pss_Anon:").map_or(self.anonymous, |kib| kib * 1024),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.anonymous,
+            Err(_) => 0,
         }
     }
 
     fn text(&self, file: &str) -> std::io::Result<String> {
-        fs::read_to_string(format!("/proc/{}/{file}", self.tid))
+        text_of(&format!("/proc/{}/{file}", self.tid))
     }
 }
 
@@ -403,10 +394,12 @@ fn shared_bytes(members: &[Member]) -> u64 {
         let maps = member.text("maps").unwrap_or_default();
         for line in maps.lines() {
             n_lines += 1;
-            let is_shared = SHARED_NAMES.iter().any(|name| line.contains(name));
+            if !SHARED_NAMES.iter().any(|name| line.contains(name)) {
+                continue;
+            }
             let mut fields = line.split_ascii_whitespace();
             let range = fields.next().and_then(|range| range.split_once('-'));
-            let (true, Some((start, end))) = (is_shared, range) else { continue };
+            let Some((start, end)) = range else { continue };
             let at = |hex: &str| u64::from_str_radix(hex, 16).unwrap_or(0);
             let size = at(end).saturating_sub(at(start));
             // The fields left are permissions, offset, device, inode.

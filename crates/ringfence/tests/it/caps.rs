@@ -149,11 +149,8 @@ print('done')";
 fn many_mappings_do_not_slow_the_watch_down() {
     let program = "
 import mmap, os, time
-def fork():
-    pid = os.fork()
-    return pid
-for i in range(24):
-    if fork() == 0:
+for _ in range(24):
+    if os.fork() == 0:
         kept = [mmap.mmap(-1, 8192, prot=mmap.PROT_READ | (i & 1) * mmap.PROT_WRITE) for i in range(30_000)]
         time.sleep(60)
         os._exit(0)
