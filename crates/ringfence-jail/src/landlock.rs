@@ -22,7 +22,7 @@ pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
     let handled = match plan.reading {
         LandlockReading::Seen => AccessFs::from_all(abi),
         LandlockReading::Free => {
-            AccessFs::from_all(abi) & !(AccessFs::ReadFile | AccessFs::Truncate)
+            AccessFs::from_all(abi) & !(AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Truncate)
         }
     };
     let mut ruleset = Ruleset::default()

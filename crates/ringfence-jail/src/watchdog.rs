@@ -133,12 +133,15 @@ impl Watchdog {
             let mapped: u64 = members.iter().map(|member| member.mapped).sum();
             let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
             // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
-            let hidden = if mapped > max {
-                let tables: u64 = members.iter().map(Member::page_table_bytes).sum();
-                shared_bytes(&members).saturating_add(tables)
-            } else {
-                0
-            };
+            let (mut hidden, mut swapped) = (0_u64, 0_u64);
+            if mapped > max {
+                hidden = shared_bytes(&members);
+                for (tables, on_disk) in members.iter().map(Member::tables_and_swapped) {
+                    hidden = hidden.saturating_add(tables);
+                    swapped = swapped.saturating_add(on_disk);
+                }
+            }
+            let anonymous = anonymous.saturating_add(swapped);
             let besides = self.scratch.as_ref().map_or(0, used_bytes).saturating_add(hidden);
             // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
             if besides.saturating_add(anonymous) > max
@@ -334,17 +337,23 @@ impl Member {
         (mapped > 0).then_some(Self { tid, mapped: mapped * page, anonymous })
     }
 
-    /// What the kernel needs to know where its pages are: as much as it likes, if it maps enough.
-    fn page_table_bytes(&self) -> u64 {
-        self.text("status").ok().and_then(|text| in_kib(&text, "VmPTE:")).unwrap_or(0) * 1024
+    /// What the kernel needs to know where its pages are, which is as much as it likes if it maps enough; and its
+    /// anonymous memory that is on disk.
+    fn tables_and_swapped(&self) -> (u64, u64) {
+        let text = self.text("status").unwrap_or_default();
+        let bytes = |key| in_kib(&text, key).unwrap_or(0) * 1024;
+        (bytes("VmPTE:"), bytes("VmSwap:"))
     }
 
-    /// Anonymous memory, of what is shared with others its part. Of a program that may not be read the kernel does not
+    /// Anonymous memory in place and on disk, of what is shared with others its part. Of a program that may not be read the kernel does not
     /// tell; of one that has ended meanwhile there is nothing left.
     fn proportional_bytes(&self) -> u64 {
         match self.text("smaps_rollup") {
             Ok(text) if text.is_empty() => 0,
-            Ok(text) => in_kib(&text, "Pss_Anon:").map_or(self.anonymous, |kib| kib * 1024),
+            Ok(text) => {
+                let in_place = in_kib(&text, "Pss_Anon:").map_or(self.anonymous, |kib| kib * 1024);
+                in_place.saturating_add(in_kib(&text, "SwapPss:").unwrap_or(0) * 1024)
+            }
             Err(error) if error.kind() == ErrorKind::PermissionDenied => self.anonymous,
             Err(_) => 0,
         }

@@ -408,14 +408,15 @@ pub struct LandlockPlan {
     pub rules: Vec<LandlockRule>,
 }
 
-/// Whether opening a file to read is looked at, and with it truncating by path, which is decided at the same moment.
+/// Whether opening to read is looked at, a file or a directory, and with it truncating by path, which is decided at the
+/// same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LandlockReading {
     /// It is.
     Seen,
-    /// It is not. For each file that is opened the kernel walks up to the rule that allows it: half of what a fence
-    /// costs a search through a large tree, for nothing where every file in sight may be read.
+    /// It is not. For each one that is opened the kernel walks up to the rule that allows it: half of what a fence
+    /// costs a search through a large tree, for nothing where everything in sight may be read.
     Free,
 }
 

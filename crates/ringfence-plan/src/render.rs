@@ -87,7 +87,7 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
     if let Some(landlock) = &plan.landlock {
         let reading = match landlock.reading {
             LandlockReading::Seen => "",
-            LandlockReading::Free => ", reading files is free",
+            LandlockReading::Free => ", reading is free",
         };
         writeln!(out, "\nlandlock (ABI {}{reading})", landlock.abi)?;
         for rule in &landlock.rules {

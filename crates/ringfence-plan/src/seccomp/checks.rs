@@ -50,7 +50,9 @@ pub(super) enum Check {
     MakeNode(u8),
     /// renameat2: flags in this argument, none that leaves a device node behind.
     RenameFlags(u8),
-    /// mmap: no memory that a limit on data does not count.
+    /// mmap: no memory from the host's pool of huge pages.
+    OrdinaryMemory,
+    /// mmap: nor any that a limit on data does not count.
     CountedMemory,
     /// fcntl: nothing that watches or holds up others.
     Fcntl,
@@ -67,6 +69,8 @@ pub(super) enum Check {
     SharedMemory,
     /// System V shared memory, as the spec says.
     SharedSegments,
+    /// shmget: the same, and none from the host's pool of huge pages.
+    NewSegment,
     /// Semaphores and message queues, as the spec says.
     Ipc,
 }
@@ -164,6 +168,9 @@ const WILL_CREATE: u32 = 0o100 | 0o20_000_000;
 const MAP_SHARED: u32 = 1;
 const MAP_ANONYMOUS: u32 = 0x20;
 const MAP_GROWSDOWN: u32 = 0x100;
+const MAP_HUGETLB: u32 = 0x4_0000;
+const MFD_HUGETLB: u32 = 4;
+const SHM_HUGETLB: u32 = 0o4000;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
 
@@ -176,13 +183,13 @@ pub(super) const IOPRIO_WHO_PROCESS: u32 = 1;
 /// The guards of `check` under `spec`, which is normalised.
 pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
     match check {
-        Check::Clone => vec![refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW).others(&[0])])],
+        Check::Clone => vec![no_bits(0, CLONE_NEW, &reasons::NAMESPACES)],
         Check::CloneThread => vec![
-            refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW).others(&[0])]),
+            no_bits(0, CLONE_NEW, &reasons::NAMESPACES),
             refuse(0, &reasons::PROCESSES, [bits(0, CLONE_THREAD).these(&[0])]),
         ],
         Check::Unshare => {
-            vec![refuse(0, &reasons::NAMESPACES, [bits(0, CLONE_NEW | CLONE_NEWTIME).others(&[0])])]
+            vec![no_bits(0, CLONE_NEW | CLONE_NEWTIME, &reasons::NAMESPACES)]
         }
         Check::UnshareNothing => {
             let mut guards = guards(Check::Unshare, spec);
@@ -215,7 +222,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         // But MSG_FASTOPEN connects a TCP socket without connect(2), past the supervisor and past
         // Landlock, whose TCP rules hook connect alone.
         Check::Send(flags) => {
-            vec![refuse(flags, &reasons::TCP_FAST_OPEN, [bits(flags, MSG_FASTOPEN).others(&[0])])]
+            vec![no_bits(flags, MSG_FASTOPEN, &reasons::TCP_FAST_OPEN)]
         }
         Check::Prctl => vec![refuse(0, &reasons::PROCESS_LAYOUT, [whole(0).these(&[PR_SET_MM])])],
         Check::PrctlQueries => {
@@ -238,18 +245,22 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             [bits(flags, WILL_CREATE).others(&[0]), bits(mode, S_ISUID_S_ISGID).others(&[0])],
         )],
         Check::Mode(mode) => {
-            vec![refuse(mode, &reasons::SETUID_BIT, [bits(mode, S_ISUID_S_ISGID).others(&[0])])]
+            vec![no_bits(mode, S_ISUID_S_ISGID, &reasons::SETUID_BIT)]
         }
         Check::MakeNode(mode) => vec![
             refuse(mode, &reasons::DEVICE_NODES, [bits(mode, S_IFMT).these(&[S_IFCHR, S_IFBLK])]),
-            refuse(mode, &reasons::SETUID_BIT, [bits(mode, S_ISUID_S_ISGID).others(&[0])]),
+            no_bits(mode, S_ISUID_S_ISGID, &reasons::SETUID_BIT),
         ],
         Check::RenameFlags(flags) => {
-            vec![refuse(flags, &reasons::DEVICE_NODES, [bits(flags, RENAME_WHITEOUT).others(&[0])])]
+            vec![no_bits(flags, RENAME_WHITEOUT, &reasons::DEVICE_NODES)]
         }
+        // An administrator sets the pool aside for others, and no limit on memory counts what is taken from it: not a
+        // memory cgroup's, nor what is resident.
+        Check::OrdinaryMemory => vec![no_bits(3, MAP_HUGETLB, &reasons::HUGE_PAGES)],
         // MAP_SHARED_VALIDATE has both bits of the type, and is shared too.
         Check::CountedMemory => vec![
-            refuse(3, &reasons::SHARED_MEMORY, [bits(3, MAP_GROWSDOWN).others(&[0])]),
+            no_bits(3, MAP_HUGETLB, &reasons::HUGE_PAGES),
+            no_bits(3, MAP_GROWSDOWN, &reasons::SHARED_MEMORY),
             refuse(
                 3,
                 &reasons::SHARED_MEMORY,
@@ -279,7 +290,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             ],
         },
         Check::SharedMemory => match spec.shared_memory {
-            SharedMemory::Allowed => vec![],
+            SharedMemory::Allowed => vec![no_bits(1, MFD_HUGETLB, &reasons::HUGE_PAGES)],
             SharedMemory::Refused => vec![always(&reasons::SHARED_MEMORY)],
         },
         Check::SharedSegments => match (spec.shared_memory, spec.ipc) {
@@ -287,6 +298,11 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             (SharedMemory::Refused, _) => vec![always(&reasons::SHARED_MEMORY)],
             (SharedMemory::Allowed, Ipc::Refused) => vec![always(&reasons::IPC)],
         },
+        Check::NewSegment => {
+            let mut guards = guards(Check::SharedSegments, spec);
+            guards.push(no_bits(2, SHM_HUGETLB, &reasons::HUGE_PAGES));
+            guards
+        }
         Check::Ipc => match spec.ipc {
             Ipc::Own => vec![],
             Ipc::Refused => vec![always(&reasons::IPC)],
@@ -337,6 +353,11 @@ fn refuse<const N: usize>(argument: u8, reason: &'static Reason, when: [Conditio
     const { assert!(N <= 2, "a guard has room for two conditions") };
     let then = Outcome::Refuse { reason, argument: Some(argument) };
     Guard { when: [when.first().copied(), when.get(1).copied()], then }
+}
+
+/// None of `mask` may be in the argument.
+fn no_bits(argument: u8, mask: u32, reason: &'static Reason) -> Guard {
+    refuse(argument, reason, [bits(argument, mask).others(&[0])])
 }
 
 fn always(reason: &'static Reason) -> Guard {

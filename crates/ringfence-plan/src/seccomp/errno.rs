@@ -3,6 +3,8 @@
 
 /// Operation not permitted.
 pub const EPERM: i32 = 1;
+/// Cannot allocate memory.
+pub const ENOMEM: i32 = 12;
 /// Permission denied.
 pub const EACCES: i32 = 13;
 /// Function not implemented.

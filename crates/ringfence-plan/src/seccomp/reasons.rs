@@ -2,7 +2,7 @@
 //! and a hint for whoever reads the denial. A hint is true whatever the policy; it promises nothing
 //! the run may not have.
 
-use super::errno::{EACCES, EAFNOSUPPORT, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
+use super::errno::{EACCES, EAFNOSUPPORT, ENOMEM, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
 
 /// Why a call is refused.
 #[derive(PartialEq, Eq, Debug)]
@@ -157,6 +157,12 @@ pub(super) static SHARED_MEMORY: Reason = denial(
     EPERM,
     "this run has neither memfd_create nor System V shared memory; use a temporary file, or \
      MAP_SHARED before fork",
+);
+pub(super) static HUGE_PAGES: Reason = denial(
+    "huge_pages",
+    // What a program is told that finds the pool empty.
+    ENOMEM,
+    "the host's reserved huge pages are not for runs, as no limit counts them; map ordinary memory",
 );
 pub(super) static IPC: Reason = denial(
     "ipc",

@@ -178,7 +178,7 @@ pub(super) static GROUPS: &[Group] = &[
          get_mempolicy set_mempolicy mbind map_shadow_stack",
     ),
     // What no limit of a process counts: memory shared with nobody, and a stack that grows by itself.
-    Group { command: Rule::Allow, code: Rule::Check(Check::CountedMemory), calls: "mmap" },
+    checked(Check::OrdinaryMemory, Check::CountedMemory, "mmap"),
     commands_only(
         "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
          set_mempolicy_home_node shmdt",
@@ -186,7 +186,8 @@ pub(super) static GROUPS: &[Group] = &[
     checked_for_commands(Check::OwnPages, &reasons::OUTSIDE_CODE, "migrate_pages move_pages"),
     in_both(Check::SharedMemory, "memfd_create"),
     // Without an IPC namespace shmat and shmctl reach the host's segments, so they go with shmget.
-    checked_for_commands(Check::SharedSegments, &reasons::OUTSIDE_CODE, "shmget shmat shmctl"),
+    checked_for_commands(Check::NewSegment, &reasons::OUTSIDE_CODE, "shmget"),
+    checked_for_commands(Check::SharedSegments, &reasons::OUTSIDE_CODE, "shmat shmctl"),
     nowhere(&reasons::SECRET_MEMORY, "memfd_secret"),
     // Time.
     everywhere(

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 const EPERM: u16 = 1;
+const ENOMEM: u16 = 12;
 const EACCES: u16 = 13;
 const ENOSYS: u16 = 38;
 const EPROTONOSUPPORT: u16 = 93;
@@ -174,9 +175,14 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "prctl" => deny_if(int(0) == 35, EPERM),
         "ioctl" => deny_if(terminal(int(1)), EPERM),
         "migrate_pages" | "move_pages" => deny_if(int(0) != 0, EPERM),
-        "memfd_create" | "shmget" | "shmat" | "shmctl" => {
-            deny_if(spec.shared_memory == SharedMemory::Refused, EPERM)
+        "memfd_create" | "shmget" | "shmat" | "shmctl"
+            if spec.shared_memory == SharedMemory::Refused =>
+        {
+            Want::Denial(EPERM)
         }
+        "mmap" => deny_if(int(3) >> 18 & 1 == 1, ENOMEM),
+        "memfd_create" => deny_if(int(1) >> 2 & 1 == 1, ENOMEM),
+        "shmget" => deny_if(int(2) >> 11 & 1 == 1, ENOMEM),
         "connect" => deny_if(supervised, EACCES),
         "sendto" | "sendmmsg" => deny_if(int(3) >> 29 & 1 == 1, EOPNOTSUPP),
         "sendmsg" => deny_if(int(2) >> 29 & 1 == 1, EOPNOTSUPP),
@@ -203,6 +209,7 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
 fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     match call {
         // Shared with nobody, or growing by itself: memory that no limit on data counts.
+        "mmap" if int(3) >> 18 & 1 == 1 => Want::Denial(ENOMEM),
         "mmap" => {
             let anonymous = int(3) >> 5 & 1 == 1;
             deny_if(int(3) >> 8 & 1 == 1 || anonymous && int(3) & 1 == 1, EPERM)
@@ -211,7 +218,9 @@ fn code(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "sendmsg" => deny_if(spec.observe == Observe::Errno, EPERM),
         _ if LISTS[2].contains(call) => Want::Allow,
         "clone" => deny_if(new_namespace(int(0)) || int(0) >> 16 & 1 == 0, EPERM),
-        "memfd_create" => deny_if(spec.shared_memory == SharedMemory::Refused, EPERM),
+        "memfd_create" if spec.shared_memory == SharedMemory::Allowed => {
+            deny_if(int(1) >> 2 & 1 == 1, ENOMEM)
+        }
         "ioctl" => {
             let asked = [0x5401, 0x802C_542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451];
             deny_if(!asked.contains(&int(1)), EPERM)

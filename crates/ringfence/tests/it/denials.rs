@@ -35,6 +35,27 @@ fn what_a_denial_costs_can_be_measured() {
 }
 
 #[test]
+fn the_hosts_pool_of_huge_pages_is_as_if_empty_and_the_refusal_says_why() {
+    if !have("notify") {
+        return;
+    }
+    // Asked of the system call itself: the mmap module has no flags of its own for it in every Python.
+    let program = "
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+PRIVATE_ANONYMOUS, HUGETLB = 0x22, 0x40000
+for flags in PRIVATE_ANONYMOUS | HUGETLB, PRIVATE_ANONYMOUS:
+    at = libc.mmap(None, 2 << 20, 3, flags, -1, 0)
+    print(errno.errorcode[ctypes.get_errno()] if at == ctypes.c_void_p(-1).value else 'mapped')";
+    let (_, outcome) = World::new().python(&[], program);
+    assert_eq!(outcome["stdout"], "ENOMEM\nmapped\n", "{outcome}");
+    assert_eq!(rules(&outcome), ["huge_pages"], "{outcome}");
+    assert_eq!(outcome["denials"][0]["argument"], "0x40022");
+}
+
+#[test]
 fn the_same_denial_is_counted_not_repeated() {
     if !have("notify") {
         return;
