@@ -1,13 +1,17 @@
 //! How the program is linked, for its start is part of every run.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// What the standard library asks for by name. `libc.a` holds most of it since glibc 2.34.
 const ASKED_FOR: [&str; 7] = ["c", "m", "gcc_s", "dl", "rt", "util", "pthread"];
 
 /// What stands in for all of it.
 const ARCHIVES: [&str; 4] = ["libm.a", "libc.a", "libgcc.a", "libgcc_eh.a"];
+
+/// The functions that a run needs, in its order.
+const ORDER: &str = "order.txt";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -29,6 +33,38 @@ fn main() {
         println!("cargo::rustc-link-arg-bins=-L{}", dir.display());
         println!("cargo::rustc-link-arg-bins=-Wl,--no-dynamic-linker");
     }
+    // What a run needs of fifteen megabytes of code is one, scattered: each stretch of it is a page fault, in two
+    // processes. The list is kept by `cargo xtask order`.
+    println!("cargo::rerun-if-changed={ORDER}");
+    let list = Path::new(&var("CARGO_MANIFEST_DIR")).join(ORDER);
+    let order = [
+        format!("-Wl,--symbol-ordering-file={}", list.display()),
+        "-Wl,--no-warn-symbol-ordering".to_owned(),
+    ];
+    if var("PROFILE") == "release" && links_with(&order) {
+        for arg in order {
+            println!("cargo::rustc-link-arg-bins={arg}");
+        }
+    }
+}
+
+/// Whether this build's linker takes these arguments. LLVM's does, which is the compiler's own on x86-64.
+fn links_with(args: &[String]) -> bool {
+    let var = |name: &str| std::env::var(name).unwrap_or_default();
+    let mut compiler = Command::new(var("RUSTC"));
+    compiler.args(["-", "--crate-name=linked", "--crate-type=bin", "--target", &var("TARGET")]);
+    compiler.args(["--out-dir", &var("OUT_DIR")]);
+    compiler.args(var("CARGO_ENCODED_RUSTFLAGS").split('\u{1f}').filter(|flag| !flag.is_empty()));
+    if !var("RUSTC_LINKER").is_empty() {
+        compiler.arg(format!("-Clinker={}", var("RUSTC_LINKER")));
+    }
+    compiler.args(args.iter().map(|arg| format!("-Clink-arg={arg}")));
+    compiler.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let compiled = compiler.spawn().and_then(|mut child| {
+        child.stdin.take().map_or(Ok(()), |mut source| source.write_all(b"fn main() {}"))?;
+        child.wait()
+    });
+    compiled.is_ok_and(|status| status.success())
 }
 
 /// A directory in which every shared library that is asked for turns out to be the static ones.

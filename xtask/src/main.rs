@@ -22,6 +22,8 @@
 //! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP; Inspector and mcpscore judge it
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
+//!
+//! cargo xtask order                      no proof: writes `crates/ringfence/order.txt` anew, by stepping through runs
 //! ```
 //! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!
@@ -32,6 +34,7 @@ mod clients;
 mod conformance;
 mod fuzz;
 mod latency;
+mod order;
 mod program;
 mod random;
 mod service;
@@ -58,6 +61,8 @@ enum Task {
     Conformance(conformance::ConformanceArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
     Vm(vm::VmArgs),
+    /// No proof: writes anew in which order the program's functions are linked
+    Order(order::OrderArgs),
 }
 
 /// Why a proof could not be tried: the act, the object, the cause.
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         Task::Latency(args) => latency::latency(&args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
+        Task::Order(args) => order::order(&args),
     };
     match verdict {
         Ok(Verdict::Held) => ExitCode::SUCCESS,

@@ -1,5 +1,5 @@
 //! `ringfence bench`: the numbers of SPECIFICATION.md, measured here beside the peers found installed. Every round runs
-//! each contender once, in turn, so that a noisy moment hits all of them; ratios hold where absolute times do not.
+//! each contender once, in any order, so that a noisy moment hits all of them; ratios hold where absolute times do not.
 
 mod asked;
 mod python;
@@ -242,10 +242,13 @@ fn compare(
     for entry in entries {
         once(entry, unit)?;
     }
+    let mut order: Vec<usize> = (0..entries.len()).collect();
     for _ in 0..rounds {
-        for (entry, times) in entries.iter().zip(&mut times) {
+        // What a contender leaves for the kernel to clear away is not always the same one's to wait for.
+        fastrand::shuffle(&mut order);
+        for &turn in &order {
             std::thread::sleep(quiet);
-            times.push(once(entry, unit)?.as_secs_f64() * 1e3);
+            times[turn].push(once(&entries[turn], unit)?.as_secs_f64() * 1e3);
         }
     }
     let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
@@ -281,10 +284,10 @@ fn inside(
         shells.push(Asked::start(&mut command).map_err(|e| failed(&e))?);
     }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); shells.len()];
+    let mut order = [0, 1];
     for round in 0..rounds + WARM_UP {
-        for turn in 0..shells.len() {
-            // Each goes first as often as the other.
-            let side = (turn + round as usize) % shells.len();
+        fastrand::shuffle(&mut order);
+        for side in order {
             let started = Instant::now();
             let answer = shells[side].ask().map_err(|e| failed(&e))?;
             let took = started.elapsed().as_secs_f64() * 1e3;
