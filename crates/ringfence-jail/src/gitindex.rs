@@ -4,6 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::open::read_small;
+
 /// An index larger than this is not read.
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 
@@ -20,8 +22,8 @@ const FIXED_BYTES: usize = 62;
 pub(crate) fn links_since(path: &Path, since: i64) -> Vec<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     match std::fs::symlink_metadata(path) {
-        Ok(meta) if meta.is_file() && meta.len() <= INDEX_BYTES_MAX && meta.ctime() >= since => {
-            std::fs::read(path).map(|bytes| links(&bytes)).unwrap_or_default()
+        Ok(meta) if meta.is_file() && meta.ctime() >= since => {
+            read_small(path, INDEX_BYTES_MAX).map(|bytes| links(&bytes)).unwrap_or_default()
         }
         _ => Vec::new(),
     }

@@ -343,7 +343,9 @@ fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 fn thread_group(tid: u32) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    // Its first line is the thread's name, which can be any bytes.
+    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     Pid::from_raw(line.trim().parse().ok()?)
 }

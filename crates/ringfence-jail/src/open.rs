@@ -1,5 +1,6 @@
 //! Opening paths so that the descriptor is the proof: no link followed, the file that was surveyed or nothing.
 
+use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 
@@ -83,6 +84,20 @@ fn id_of(stat: &Stat) -> FileId {
     FileId { dev: stat.st_dev, ino: stat.st_ino }
 }
 
+/// What an ordinary file of a run's holds, if that is no more than `bytes_max`. Whatever else stands there, or takes its
+/// place meanwhile, is neither followed nor waited for: a run can lay a pipe or a link to `/dev/zero` anywhere it writes.
+pub(crate) fn read_small(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&fd).ok()?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::from(fd).take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= bytes_max).then_some(bytes)
+}
+
 /// Whether `name` exists below `dir`, as a link or otherwise.
 pub(crate) fn exists_at(dir: impl AsFd, name: &Path) -> bool {
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
@@ -116,6 +131,21 @@ mod tests {
         assert!(walk(root(), Path::new("l/b")).is_err());
         assert!(walk(root(), Path::new("../a")).is_err());
         assert!(walk(root(), Path::new("l")).is_ok());
+    }
+
+    #[test]
+    fn only_a_small_ordinary_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "12345").unwrap();
+        assert_eq!(read_small(&at("file"), 5).unwrap(), b"12345");
+        assert!(read_small(&at("file"), 4).is_none());
+        symlink("file", at("link")).unwrap();
+        symlink("/dev/zero", at("endless")).unwrap();
+        rustix::fs::mkfifoat(CWD, at("pipe"), Mode::RWXU).unwrap();
+        for name in ["link", "endless", "pipe", ".", "none"] {
+            assert!(read_small(&at(name), 100).is_none(), "{name}");
+        }
     }
 
     #[test]

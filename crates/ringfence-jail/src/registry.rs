@@ -248,13 +248,17 @@ fn settle(book: &mut Book, key: Option<&RunKey>) -> bool {
         return false;
     }
     let path = Path::new(OsStr::from_bytes(&book.root));
-    // A workspace that is gone or was exchanged holds nothing of ours any more.
-    if let Ok((root, _)) = open_exact(path, book.id()) {
-        for name in &book.names {
-            unmake(&root, Path::new(OsStr::from_bytes(&name.path)), name.shape);
-        }
+    match open_exact(path, book.id()) {
+        Ok((root, _)) => book.names.retain(|name| {
+            let path = Path::new(OsStr::from_bytes(&name.path));
+            unmake(&root, path, name.shape) == Err(Errno::ACCESS)
+        }),
+        // What a run shut against its own user may be opened again; until then the book remembers.
+        Err(error) if error.errno == Errno::ACCESS => {}
+        // A workspace that is gone or was exchanged holds nothing of ours any more.
+        Err(_) => book.names.clear(),
     }
-    true
+    book.names.is_empty()
 }
 
 impl Hold {
@@ -325,32 +329,24 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
 }
 
 /// Removes a placeholder if it still looks like one; whatever somebody made of it is theirs.
-fn unmake(root: &OwnedFd, path: &Path, shape: Shape) {
-    let Ok((parent, name)) = parent(root, path) else { return };
-    match shape {
+fn unmake(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), Errno> {
+    let (parent, name) = parent(root, path).map_err(|error| error.errno)?;
+    let still = match shape {
         Shape::Inert => {
             let ours = rustix::process::geteuid().as_raw();
-            let still =
-                rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|s| {
-                    FileType::from_raw_mode(s.st_mode) == FileType::Socket && s.st_uid == ours
-                });
-            if still {
-                let _ = rustix::fs::unlinkat(&parent, name, AtFlags::empty());
-            }
+            let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == ours
         }
         Shape::EmptyFile | Shape::Dot => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let Ok(file) = rustix::fs::openat(&parent, name, flags, Mode::empty()) else { return };
+            let file = rustix::fs::openat(&parent, name, flags, Mode::empty())?;
             let mut text = [0u8; 8];
-            let regular = rustix::fs::fstat(&file)
-                .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile);
-            if regular
+            let stat = rustix::fs::fstat(&file)?;
+            FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
                 && rustix::io::read(&file, &mut text).is_ok_and(|n| &text[..n] == shape.text())
-            {
-                let _ = rustix::fs::unlinkat(&parent, name, AtFlags::empty());
-            }
         }
-    }
+    };
+    if still { rustix::fs::unlinkat(&parent, name, AtFlags::empty()) } else { Ok(()) }
 }
 
 /// The directory that a placeholder is in.

@@ -17,6 +17,7 @@ use crate::channel::{self, Failure, Message};
 use crate::janitor::{Estate, Janitor};
 use crate::notify::Listener;
 use crate::stdio::{Output, Plumbing};
+use crate::survey::BARE;
 use crate::terminal::Terminal;
 use crate::watchdog::{self, Passed, Watchdog};
 
@@ -536,7 +537,9 @@ impl Supervisor<'_> {
             denials: self.listener.map(Listener::into_denials).unwrap_or_default(),
             wall,
             cpu: reaped.map_or(Duration::ZERO, |r| r.cpu),
-            memory_peak_bytes: memory_peak_bytes.or(reaped.map(|r| r.memory_peak_bytes)),
+            // Of a tree that was killed the kernel knows its init alone, which had next to nothing.
+            memory_peak_bytes: memory_peak_bytes
+                .or(reaped.map(|r| r.memory_peak_bytes).max(self.watchdog.memory_found())),
             oom_kills,
             forks_refused,
             protected_created,
@@ -552,8 +555,17 @@ impl Supervisor<'_> {
     fn protected_created(&self) -> Vec<String> {
         let plan = self.run.plan;
         let shown = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-        let appeared = plan.watch_git.iter().filter(|root| crate::registry::appeared(root, ".git"));
-        let mut list: Vec<String> = appeared.map(|root| shown(root.join(".git"))).collect();
+        let mut list = Vec::new();
+        for root in &plan.watch_git {
+            let appeared = |name: &&str| crate::registry::appeared(root, name);
+            if appeared(&".git") {
+                list.push(shown(root.join(".git")));
+            }
+            // The directory itself has become a repository.
+            if BARE.iter().all(appeared) {
+                list.push(shown(root.join("config")));
+            }
+        }
         let repositories = plan.disk_roots.iter().filter(|root| !plan.watch_git.contains(root));
         for root in repositories {
             for link in crate::gitindex::links_since(&root.join(".git/index"), self.began.0) {

@@ -64,6 +64,8 @@ pub(crate) struct Watchdog {
     scratch: Option<OwnedFd>,
     root_pid: i32,
     cpu: CpuTime,
+    /// Memory of the tree when it was over its limit.
+    memory_found: Option<u64>,
 }
 
 struct DiskRoot {
@@ -93,7 +95,13 @@ impl Watchdog {
             scratch: None,
             root_pid,
             cpu: CpuTime::default(),
+            memory_found: None,
         }
+    }
+
+    /// How much the tree had when it was found to have too much.
+    pub(crate) fn memory_found(&self) -> Option<u64> {
+        self.memory_found
     }
 
     /// The run's own memory filesystem, whose pages count as its memory.
@@ -144,10 +152,13 @@ impl Watchdog {
             let anonymous = anonymous.saturating_add(swapped);
             let besides = self.scratch.as_ref().map_or(0, used_bytes).saturating_add(hidden);
             // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
-            if besides.saturating_add(anonymous) > max
-                && besides.saturating_add(proportional_bytes(&members)) > max
-            {
-                return Some(Passed::Memory);
+            if besides.saturating_add(anonymous) > max {
+                let bytes = besides.saturating_add(proportional_bytes(&members));
+                if bytes > max {
+                    // Too much to be looked at is over any limit, and no figure.
+                    self.memory_found = Some(bytes).filter(|bytes| *bytes < u64::MAX);
+                    return Some(Passed::Memory);
+                }
             }
             let left = max.saturating_sub(besides.saturating_add(anonymous));
             let filled_us = left / (FILL_BYTES * u64::from(*PROCESSORS));

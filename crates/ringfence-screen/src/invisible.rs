@@ -1,7 +1,7 @@
 //! Characters that are not seen but change what is seen. Says what a character is; what to do about it is the caller's.
 
 /// Whether a character is drawn as nothing, or changes the direction of what is drawn around it.
-pub(crate) fn is_invisible(c: char) -> bool {
+pub fn is_invisible(c: char) -> bool {
     is_direction_control(c)
         || is_direction_mark(c)
         || is_hidden(c)

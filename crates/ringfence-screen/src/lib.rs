@@ -17,6 +17,7 @@ pub mod shell;
 mod verdict;
 mod walk;
 
+pub use invisible::is_invisible;
 pub use rules::modules::importable;
 pub use rules::strict::BUILTINS as STRICT_BUILTINS;
 pub use rules::{RULES, Rule};

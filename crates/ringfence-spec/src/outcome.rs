@@ -187,7 +187,8 @@ pub struct Usage {
     pub wall_ms: f64,
     /// CPU time of the whole tree.
     pub cpu_ms: f64,
-    /// The highest memory use: of the tree where a cgroup counts it, else of its largest process.
+    /// The highest memory use: of the tree where a cgroup counts it or a watch ended it for its memory, else of its
+    /// largest process.
     pub memory_peak_bytes: Option<u64>,
     /// Bytes the program wrote to stdout, null where they passed by us unseen.
     pub stdout_bytes: Option<u64>,

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub(crate) fn problem(problem: &Problem) -> ExitCode {
     let mut err = std::io::stderr().lock();
     // A closed stderr leaves nobody to tell.
-    let _ = writeln!(err, "error: {problem}");
+    let _ = writeln!(err, "error: {}", plain(&problem.to_string(), Lines::Many));
     ExitCode::from(problem.kind.exit_code())
 }
 
@@ -44,7 +44,7 @@ fn note(written: io::Result<()>) {
 /// Says something on stderr.
 pub(crate) fn say(text: &str) {
     // A closed stderr leaves nobody to tell.
-    let _ = writeln!(io::stderr().lock(), "ringfence: {text}");
+    let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::Many));
 }
 
 /// Says on stderr why a passthrough run was stopped, and what was refused in it.
@@ -54,22 +54,50 @@ pub(crate) fn talk(outcome: &Outcome) {
     }
     let mut err = std::io::stderr().lock();
     if let Some(error) = &outcome.error {
-        let _ = writeln!(err, "ringfence: {}", error.message);
+        let _ = writeln!(err, "ringfence: {}", plain(&error.message, Lines::Many));
         if let Some(hint) = &error.hint {
-            let _ = writeln!(err, "ringfence:   hint: {hint}");
+            let _ = writeln!(err, "ringfence:   hint: {}", plain(hint, Lines::Many));
         }
     }
     for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(5) {
         let program = denial.program.as_deref().unwrap_or("?");
-        let _ =
-            writeln!(err, "ringfence: refused {} by {program}: {}", denial.subject, denial.hint);
+        let [subject, program, hint] =
+            [&denial.subject, program, &denial.hint].map(|part| plain(part, Lines::One));
+        let _ = writeln!(err, "ringfence: refused {subject} by {program}: {hint}");
     }
     for name in &outcome.workspace.protected_created {
+        let name = plain(name, Lines::One);
         let _ = writeln!(
             err,
             "ringfence: `{name}` appeared or was replaced during the run; look at it before anything obeys it"
         );
     }
+}
+
+/// How many lines a text of ours may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    One,
+    Many,
+}
+
+/// Text for a terminal in which every character is seen. Names of files and programs, and what a file of settings holds,
+/// are chosen by others: they could move the cursor, turn the direction, or begin a line that looks like ours.
+fn plain(text: &str, lines: Lines) -> String {
+    let is_plain = |c: char| {
+        (c == '\n' && lines == Lines::Many)
+            || c == '\t'
+            || !(c.is_control() || ringfence_screen::is_invisible(c))
+    };
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_plain(c) {
+            shown.push(c);
+        } else {
+            shown.extend(c.escape_default());
+        }
+    }
+    shown
 }
 
 /// Whether somebody makes room on a pipe or terminal; a full one that nobody reads would keep us for ever.
@@ -94,5 +122,18 @@ pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
         (_, Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
         (_, None, Some(number)) => u8::try_from(128 + number).unwrap_or(255),
         (_, None, None) => 125,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_chose_is_seen_and_obeyed_by_no_terminal() {
+        let hostile = "a\u{1b}[31m\r\nringfence: fine\u{9b}\u{202e}é\t";
+        let one = "a\\u{1b}[31m\\r\\nringfence: fine\\u{9b}\\u{202e}é\t";
+        assert_eq!(plain(hostile, Lines::One), one);
+        assert_eq!(plain(hostile, Lines::Many), one.replace("\\n", "\n"));
     }
 }

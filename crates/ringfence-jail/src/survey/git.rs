@@ -10,6 +10,7 @@ use ringfence_plan::{
 
 use super::host::{look, resolve};
 use super::paths::{distrusted, protect};
+use crate::open::read_small;
 
 /// Submodules and worktrees looked at; past that many their parent directory becomes read-only as a whole.
 const REPOSITORIES_MAX: usize = 64;
@@ -17,8 +18,8 @@ const REPOSITORIES_MAX: usize = 64;
 /// How deep submodules of submodules are followed.
 const DEPTH_MAX: usize = 4;
 
-/// A `.gitmodules` larger than this is not read.
-const GITMODULES_BYTES_MAX: u64 = 1 << 20;
+/// A `.gitmodules` or a config larger than this is not read.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// A `.git` file or a pointer in it longer than this is not one.
 const POINTER_BYTES_MAX: u64 = 4096;
@@ -49,12 +50,13 @@ pub(super) fn survey(
     }
 }
 
-/// A directory that is itself a repository (`HEAD`, `objects`, `refs` at its top): git would obey its config.
+/// What makes git take a directory for a repository, with or without a config.
+pub(crate) const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
+
+/// A directory that is itself a repository: git would obey its config.
 fn bare(root: &Path, held: &BTreeSet<PathBuf>) -> GitFacts {
     let mut facts = GitFacts::default();
-    let is_bare =
-        ["HEAD", "objects", "refs", "config"].iter().all(|n| look(&root.join(n)).is_some());
-    if is_bare {
+    if BARE.iter().all(|name| look(&root.join(name)).is_some()) {
         executable_surface(root, Path::new(""), held, &mut facts);
     }
     facts
@@ -156,11 +158,7 @@ fn checkout(root: &Path, at: &Path, facts: &mut GitFacts) {
 
 /// Paths that `.gitmodules` names, as far as they are plain names below the workspace without a link on the way.
 fn submodule_paths(root: &Path) -> Vec<PathBuf> {
-    let file = root.join(".gitmodules");
-    let small = std::fs::symlink_metadata(&file)
-        .is_ok_and(|meta| meta.is_file() && meta.len() <= GITMODULES_BYTES_MAX);
-    let text =
-        if small { std::fs::read_to_string(&file).unwrap_or_default() } else { String::new() };
+    let text = small_text(&root.join(".gitmodules"), CONFIG_BYTES_MAX).unwrap_or_default();
     text.lines()
         .filter_map(|line| {
             let (key, value) = line.trim().split_once('=')?;
@@ -231,9 +229,14 @@ fn linked(root: &Path, held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>) -> GitFact
     let Ok(common) = common else {
         return distrusted("its common directory does not exist");
     };
-    // The administrative directory must lie in the repository it claims to be of, or be it.
-    if !gitdir.path.starts_with(&common.path) || root.starts_with(&common.path) {
+    // The administrative directory must lie in the repository it claims to be of, where git puts it, or be it.
+    let lies_right =
+        gitdir.path == common.path || gitdir.path.parent() == Some(&common.path.join("worktrees"));
+    if !lies_right || root.starts_with(&common.path) {
         return distrusted("its git directory lies outside its repository");
+    }
+    if !is_repository(&common.path) {
+        return distrusted("what it names is not a git repository by its name and content");
     }
     let held = held_by(common.id);
     let mut facts = GitFacts::default();
@@ -263,6 +266,27 @@ fn linked(root: &Path, held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>) -> GitFact
     GitFacts { linked: Some(Box::new(linked)), ..GitFacts::default() }
 }
 
+/// Whether a directory elsewhere is git's, and so a run may be let into it because a file of its workspace says so. All
+/// that it holds can have been laid there by another run, in whose workspace it lies, to have a whole project or a home
+/// taken for a repository; its name, if that is the top of such a workspace, cannot.
+fn is_repository(path: &Path) -> bool {
+    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
+    let named = parts.last().is_some_and(|name| {
+        [".git", ".bare"].contains(name) || name.strip_suffix(".git").is_some()
+    });
+    // A submodule's lies in the repository that it is a part of, under any name.
+    let of_a_module = parts.iter().rposition(|part| *part == ".git").is_some_and(|git| {
+        parts.iter().rposition(|part| *part == "modules").is_some_and(|modules| git < modules)
+    });
+    let parts =
+        [("HEAD", FileKind::File), ("config", FileKind::File), ("objects", FileKind::Directory)];
+    (named || of_a_module)
+        && look(&path.join(".git")).is_none()
+        && parts
+            .iter()
+            .all(|(name, kind)| look(&path.join(name)).is_some_and(|(found, _)| found == *kind))
+}
+
 fn ancestors_below(path: &Path) -> Vec<PathBuf> {
     let mut list: Vec<PathBuf> =
         path.ancestors().filter(|p| !p.as_os_str().is_empty()).map(Path::to_owned).collect();
@@ -270,20 +294,20 @@ fn ancestors_below(path: &Path) -> Vec<PathBuf> {
     list
 }
 
+fn small_text(file: &Path, bytes_max: u64) -> Option<String> {
+    String::from_utf8(read_small(file, bytes_max)?).ok()
+}
+
 /// The path a small pointer file names, after `prefix`.
 fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let meta = std::fs::symlink_metadata(file).ok()?;
-    if !meta.is_file() || meta.len() > POINTER_BYTES_MAX {
-        return None;
-    }
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = small_text(file, POINTER_BYTES_MAX)?;
     let line = text.lines().next()?.strip_prefix(prefix)?.trim_end();
     (!line.is_empty()).then(|| PathBuf::from(line))
 }
 
 /// `core.worktree` of a git directory, resolved.
 fn worktree_of(gitdir: &Path) -> Option<PathBuf> {
-    let config = std::fs::read_to_string(gitdir.join("config")).ok()?;
+    let config = small_text(&gitdir.join("config"), CONFIG_BYTES_MAX)?;
     let value = config.lines().find_map(|line| {
         let (key, value) = line.trim().split_once('=')?;
         (key.trim().eq_ignore_ascii_case("worktree")).then(|| value.trim().to_owned())

@@ -5,6 +5,7 @@ mod git;
 mod host;
 mod paths;
 
+pub(crate) use git::BARE;
 pub use host::{Caller, found, host_facts};
 pub(crate) use host::{caller_ids, small_file};
 pub use paths::{Asked, request};

@@ -19,20 +19,30 @@ with open("/proc/self/maps") as lines:
     FIRST = {line.split()[-1] for line in lines}
 
 
+def mappings():
+    """Each mapping of this process: start, end, rights, offset, name, and by its names in smaps how much of it is what, in KiB."""
+    at = None
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            field = line.split()
+            if field[0].endswith(":"):
+                kib[field[0]] = field[1]
+                continue
+            if at:
+                yield (*at, kib)
+            start, _, end = field[0].partition("-")
+            at, kib = (int(start, 16), int(end, 16), field[1], int(field[2], 16), field[5] if len(field) > 5 else ""), {}
+    yield (*at, kib)
+
+
 def join():
     """Makes one mapping of those of a file that follow each other and that nobody writes, to read and to execute: a fork and an
     exit visit each. A program could make all of its memory executable anyway."""
     libc.mprotect.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_int]
-    found, at = [], None
-    with open("/proc/self/smaps") as lines:
-        for line in lines:
-            field = line.split()
-            if field[0] == "Anonymous:" and at and field[1] == "0":
-                found.append(at)
-            elif not field[0].endswith(":"):
-                start, _, end = field[0].partition("-")
-                usual = len(field) > 5 and field[5][0] == "/" and field[1] in ("r--p", "r-xp")
-                at = usual and (int(start, 16), int(end, 16), int(field[2], 16), field[5])
+    found = []
+    for start, end, rights, offset, name, kib in mappings():
+        if name[:1] == "/" and rights in ("r--p", "r-xp") and kib["Anonymous:"] == "0":
+            found.append((start, end, offset, name))
     for (start, middle, offset, name), (again, end, *rest) in zip(found, found[1:]):
         if again == middle and rest == [offset + middle - start, name]:
             libc.mprotect(start, end - start, READ | EXECUTE)
@@ -40,37 +50,19 @@ def join():
 
 def ranges():
     """Private ranges of this process most of whose pages are there: address, length, protection."""
-    chosen, at = [], None
-    with open("/proc/self/smaps") as lines:
-        for line in lines:
-            field = line.split()
-            if field[0] == "Rss:":
-                length = at[1] - at[0]
-                if at[2] and int(field[1]) << 11 >= length:
-                    chosen.append((at[0], length, at[2]))
-            elif not field[0].endswith(":"):
-                start, _, end = field[0].partition("-")
-                rights, name = field[1], field[5] if len(field) > 5 else ""
-                usual = rights[0] == "r" and rights[3] == "p" and (name[:1] != "[" or name == "[heap]")
-                # A library's code most runs do not touch, and what is on disk a fork and an exit pass over.
-                usual = usual and (rights[1] == "w" or not name or name in FIRST)
-                protection = READ | WRITE * (rights[1] == "w") | EXECUTE * (rights[2] == "x")
-                at = int(start, 16), int(end, 16), protection * usual
+    chosen = []
+    for start, end, rights, _, name, kib in mappings():
+        usual = rights[0] == "r" and rights[3] == "p" and (name[:1] != "[" or name == "[heap]")
+        # A library's code most runs do not touch, and what is on disk a fork and an exit pass over.
+        usual = usual and (rights[1] == "w" or not name or name in FIRST)
+        if usual and int(kib["Rss:"]) << 11 >= end - start:
+            chosen.append((start, end - start, READ | WRITE * (rights[1] == "w") | EXECUTE * (rights[2] == "x")))
     return chosen
 
 
 def is_huge(area):
     """Whether the kernel gave large folios for all of what begins here."""
-    found = False
-    with open("/proc/self/smaps") as lines:
-        for line in lines:
-            if line.startswith("%x-" % area):
-                found, size = True, 0
-            elif found and line.startswith("Size:"):
-                size = line.split()[1]
-            elif found and line.startswith("AnonHugePages:"):
-                return line.split()[1] == size
-    return False
+    return any(kib["AnonHugePages:"] == kib["Size:"] for start, *_, kib in mappings() if start == area)
 
 
 def room(length):

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use ringfence_spec::{
     ByteSize, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView,
     Span, Tier,
 };
+use rustix::fs::{Mode, OFlags};
 
 use super::{Key, Origin, Subject};
 use crate::cli::PolicyFlags;
@@ -376,17 +378,22 @@ pub(super) fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
     let cannot = |e: &dyn fmt::Display| {
         Problem::usage("settings_unreadable", format!("cannot read `{shown}`")).cause(e)
     };
-    let meta = match std::fs::metadata(path) {
-        Ok(meta) => meta,
+    // A run may have laid a pipe where a project's settings are read, or lay one there now: nothing is waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(std::io::Error::from);
+    let file = match opened.map(std::fs::File::from) {
+        Ok(file) => file,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         // A directory of another user's on the way: those settings are not ours.
         Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
         Err(e) => return Err(cannot(&e)),
     };
+    let meta = file.metadata().map_err(|e| cannot(&e))?;
     if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
         return Err(cannot(&"it is not a file of a sensible size"));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| cannot(&e))?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|e| cannot(&e))?;
     text.parse::<toml::Table>().map(Some).map_err(|e| {
         Problem::usage("settings_syntax", format!("`{shown}` is not valid TOML"))
             .cause(e.to_string().trim_end())

@@ -66,6 +66,9 @@ for i in range(8):
 time.sleep(60)";
     let (code, outcome) = World::new().python(&["--memory", "128M", "--timeout", "60s"], program);
     assert_eq!((code, &outcome["status"]), (137, &"memory".into()), "{outcome}");
+    // No process had as much; the tree had.
+    let peak = outcome["usage"]["memory_peak_bytes"].as_u64().unwrap();
+    assert!(peak > 100 << 20 && peak < 600 << 20, "{outcome}");
 }
 
 #[test]

@@ -132,6 +132,18 @@ print('ok')";
 }
 
 #[test]
+fn a_program_whose_name_is_no_text_connects_like_any_other() {
+    // The kernel cuts names at fifteen bytes, in the middle of a letter here.
+    let program = "
+import ctypes, socket
+ctypes.CDLL(None).prctl(15, ('é' * 8).encode(), 0, 0, 0)
+s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()
+socket.create_connection(s.getsockname()); print('ok')";
+    let (_, outcome) = World::new().python(&[], program);
+    assert_eq!(outcome["stdout"], "ok\n", "{outcome}");
+}
+
+#[test]
 fn a_relative_socket_name_is_resolved_where_the_program_is() {
     let program = "
 import socket, os

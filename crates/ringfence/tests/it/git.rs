@@ -161,6 +161,79 @@ fn a_lying_git_file_is_not_followed() {
 }
 
 #[test]
+fn what_another_run_laid_out_as_a_repository_opens_no_directory() {
+    // Where the planted pointer leads, what its `commondir` says, and what else was laid there. In the second the whole
+    // project looks like a bare repository.
+    let layouts: [(&str, &str, &[&str]); 3] = [
+        ("other/w", "../..", &[]),
+        (
+            "other/worktrees/w",
+            "../..",
+            &["other/HEAD", "other/config", "other/objects/x", "other/refs/x"],
+        ),
+        (
+            "other/.git/w",
+            "../..",
+            &["other/.git/HEAD", "other/.git/config", "other/.git/objects/x"],
+        ),
+    ];
+    for (gitdir, common, laid) in layouts {
+        let world = World::new();
+        for name in laid {
+            world.write(name, "x\n");
+        }
+        world.write("other/.env", "TOKEN=1\n");
+        let own = world.work().join(".git");
+        world.write(&format!("{gitdir}/gitdir"), &format!("{}\n", own.display()));
+        world.write(&format!("{gitdir}/commondir"), &format!("{common}\n"));
+        world.write("work/.git", &format!("gitdir: {}\n", world.root().join(gitdir).display()));
+        let other = world.root().join("other");
+        let script =
+            format!("ls -A {0}; cat {0}/.env; echo x > {0}/planted; true", other.display());
+        let (_, outcome) = world.sh_json(&[], &script);
+        assert_eq!(outcome["stdout"], "", "{gitdir}: {outcome}");
+        assert!(!other.join("planted").exists(), "{gitdir}");
+        let gaps = outcome["enforcement"]["gaps"].to_string();
+        assert!(gaps.contains("is not followed"), "{gitdir}: {gaps}");
+    }
+}
+
+#[test]
+fn a_bare_repository_with_a_worktree_is_followed() {
+    let world = repository();
+    let bare = world.root().join("bare.git");
+    host_git(&world, &["clone", "-q", "--bare", ".", bare.to_str().unwrap()]);
+    let tree = world.root().join("tree");
+    let git_dir = format!("--git-dir={}", bare.display());
+    host_git(&world, &[&git_dir, "worktree", "add", "-q", "-b", "side", tree.to_str().unwrap()]);
+    let cwd = ["--cwd", tree.to_str().unwrap()];
+    let ran = world.sh(&cwd, "echo c > c && git add c && git commit -qm c && git log --oneline");
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn pipes_and_endless_files_where_git_keeps_its_own_hold_nothing_up() {
+    let world = World::new();
+    world.write("work/.git", "gitdir: w\n");
+    world.write("work/w/x", "");
+    for plant in ["mkfifo w/config", "ln -sf /dev/zero w/config", "ln -sf /dev/zero w/gitdir"] {
+        let ran = world.sh(&[], &format!("rm -f w/config; {plant}"));
+        assert_eq!(ran.code, 0, "{plant}: {}", ran.stderr);
+        // Were it waited for or read to its end, this would not come back.
+        let (code, outcome) = world.sh_json(&[], "true");
+        assert_eq!(code, 0, "{plant}: {outcome}");
+    }
+}
+
+#[test]
+fn a_workspace_that_becomes_a_repository_itself_is_reported() {
+    let script = "mkdir objects refs; echo 'ref: refs/heads/x' > HEAD; echo '[core]' > config";
+    let (_, outcome) = World::new().sh_json(&[], script);
+    let created = outcome["workspace"]["protected_created"].to_string();
+    assert!(created.contains("work/config"), "{created}");
+}
+
+#[test]
 fn a_nested_repository_that_git_would_obey_is_reported() {
     let world = repository();
     let script = "git init -q sub && git -C sub commit -q --allow-empty -m x && git add sub && git -C sub config core.fsmonitor 'touch PWNED'";

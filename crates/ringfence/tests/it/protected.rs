@@ -105,6 +105,17 @@ fn placeholders_are_not_picked_up_by_git() {
 }
 
 #[test]
+fn placeholders_in_a_workspace_that_was_shut_are_taken_away_when_it_opens() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.sh(&[], "chmod 000 .");
+    std::fs::set_permissions(world.work(), PermissionsExt::from_mode(0o755)).unwrap();
+    let ran = world.sh(&[], "true");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(std::fs::read_dir(world.work()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_workspace_nobody_can_write_needs_no_placeholders() {
     use std::os::unix::fs::PermissionsExt as _;
     let world = World::new();
