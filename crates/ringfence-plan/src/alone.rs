@@ -66,7 +66,13 @@ pub fn plan_alone(
     if landlock.is_some() {
         payload.push(Step::Landlock);
     }
-    payload.extend([Step::Seccomp, Step::Execute]);
+    payload.push(Step::Seccomp);
+    // After the filter's listener was sent: what its user has in flight anywhere is held against the sender's limit.
+    if let Some(fds) = limits.fds {
+        let max = u64::from(fds.get());
+        payload.push(Step::SetRlimits { limits: vec![Rlimit { resource: Resource::Nofile, max }] });
+    }
+    payload.push(Step::Execute);
 
     Ok(Plan {
         tier: Tier::Namespaces,
@@ -121,7 +127,6 @@ fn rlimits(limits: &Limits) -> Vec<Rlimit> {
         (Resource::AddressSpace, limits.memory.map(code::address_space)),
         (Resource::Sigpending, Some(code::SIGNALS_MAX)),
         (Resource::Msgqueue, Some(0)),
-        (Resource::Nofile, limits.fds.map(|n| u64::from(n.get()))),
     ];
     let entry = |(resource, max): (Resource, Option<u64>)| Some(Rlimit { resource, max: max? });
     entries.into_iter().filter_map(entry).collect()
