@@ -270,21 +270,18 @@ fn linked(root: &Path, held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>) -> GitFact
 /// that it holds can have been laid there by another run, in whose workspace it lies, to have a whole project or a home
 /// taken for a repository; its name, if that is the top of such a workspace, cannot.
 fn is_repository(path: &Path) -> bool {
-    let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
-    let named = parts.last().is_some_and(|name| {
-        [".git", ".bare"].contains(name) || name.strip_suffix(".git").is_some()
-    });
+    let own_name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let named = own_name.strip_suffix(".git").is_some() || own_name == ".bare";
     // A submodule's lies in the repository that it is a part of, under any name.
-    let of_a_module = parts.iter().rposition(|part| *part == ".git").is_some_and(|git| {
-        parts.iter().rposition(|part| *part == "modules").is_some_and(|modules| git < modules)
-    });
-    let parts =
-        [("HEAD", FileKind::File), ("config", FileKind::File), ("objects", FileKind::Directory)];
+    let parts: Vec<_> = path.iter().collect();
+    let last = |wanted: &str| parts.iter().rposition(|part| *part == wanted);
+    let of_a_module = last(".git").zip(last("modules")).is_some_and(|(git, modules)| git < modules);
+    let holds = |name: &str, kind| look(&path.join(name)).is_some_and(|(found, _)| found == kind);
     (named || of_a_module)
         && look(&path.join(".git")).is_none()
-        && parts
-            .iter()
-            .all(|(name, kind)| look(&path.join(name)).is_some_and(|(found, _)| found == *kind))
+        && holds("HEAD", FileKind::File)
+        && holds("config", FileKind::File)
+        && holds("objects", FileKind::Directory)
 }
 
 fn ancestors_below(path: &Path) -> Vec<PathBuf> {

@@ -267,20 +267,17 @@ fn inside(
     job: &str,
     cwd: &Path,
 ) -> Result<Comparison, Problem> {
-    const SIDES: [(&str, &[&str]); 2] =
-        [("ringfence", &["run", "--timeout", "1h", "--cpu", "1h", "--"]), ("plain", &[])];
     const WARM_UP: u32 = 5;
     let script =
         format!("while read -r _; do {{ {job}; }} >/dev/null && echo done || echo failed; done");
     let failed = |e: &dyn std::fmt::Display| {
         Problem::internal("bench", format!("`{job}` cannot be asked for")).cause(e)
     };
+    let mut fenced = Command::new(own);
+    fenced.args(["run", "--timeout", "1h", "--cpu", "1h", "--", "sh"]);
     let mut shells = Vec::new();
-    for (side, fence) in SIDES {
-        let mut argv = if side == "plain" { Vec::new() } else { vec![own] };
-        argv.extend(fence.iter().copied().chain(["sh", "-c", &script]));
-        let mut command = Command::new(argv[0]);
-        command.args(&argv[1..]).current_dir(cwd);
+    for mut command in [fenced, Command::new("sh")] {
+        command.args(["-c", &script]).current_dir(cwd);
         shells.push(Asked::start(&mut command).map_err(|e| failed(&e))?);
     }
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); shells.len()];
@@ -299,8 +296,7 @@ fn inside(
             }
         }
     }
-    let names = SIDES.map(|(side, _)| side.to_owned()).to_vec();
-    Ok(summary(name, what, Unit::Run, names, times, 1))
+    Ok(summary(name, what, Unit::Run, owned(&["ringfence", "plain"]), times, 1))
 }
 
 /// Times, sorted and set against those of one contender.
