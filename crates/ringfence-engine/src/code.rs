@@ -8,11 +8,11 @@ use std::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use ringfence_audit::Entry;
-use ringfence_jail::survey::host_facts;
+use ringfence_jail::survey::{host_facts, resolve};
 use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
-    Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, WORKSPACE, plan_alone,
-    plan_code,
+    Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, PythonFacts, WORKSPACE,
+    is_too_broad, plan_alone, plan_code,
 };
 use ringfence_python::{
     Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Preload, Raised,
@@ -121,6 +121,11 @@ pub struct AloneFence {
     plan: Plan,
 }
 
+/// The interpreter that Python runs under this policy would use.
+pub fn python_facts(policy: &CodePolicy, place: &Place) -> Result<PythonFacts, Problem> {
+    Ground::new(policy, place).map(|ground| ground.interpreter.facts)
+}
+
 /// What workers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -137,16 +142,26 @@ impl Ground {
     /// Finds the interpreter and looks around.
     fn new(policy: &CodePolicy, place: &Place) -> Result<Self, Problem> {
         let variable = |name: &str| place.environment.get(std::ffi::OsStr::new(name)).cloned();
+        let facts = host_facts(&place.caller(), CommandPreset::Minimal)?;
+        let registry = Registry::new(&place.state);
+        // The working directory is what a command would write, where the plan of one would let it.
+        let workspace = resolve(&place.cwd).ok().map(|cwd| cwd.found.path);
+        let workspace = workspace.filter(|cwd| !is_too_broad(cwd, &facts));
+        let written_by_runs = |path: &Path| {
+            let inside = workspace.as_ref().filter(|workspace| path.starts_with(workspace));
+            inside.cloned().or_else(|| registry.written_by_runs(path))
+        };
         let interpreter = discover(
             policy.python.as_deref(),
             &ringfence_python::Surroundings {
                 path: variable("PATH").unwrap_or_default(),
                 pyenv_version: variable("PYENV_VERSION"),
                 cwd: place.cwd.clone(),
+                written_by_runs: &written_by_runs,
             },
         )?;
-        let facts = host_facts(&place.caller(), CommandPreset::Minimal)?;
         let request = CodeRequest {
+            python: interpreter.facts.clone(),
             visible: interpreter.visible.clone(),
             links: interpreter.links.clone(),
             n_workers_max: 1,

@@ -3,23 +3,30 @@
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ringfence_jail::survey::{Asked, Caller, host_facts, request};
 use ringfence_jail::{
-    Early, Ending, Fault, Finished, Launcher, Permit, Registry, SoFar, StdioMode, StopReason, Task,
-    Who,
+    Budget, Early, Ending, Fault, Finished, Launcher, Permit, Registry, SoFar, StdioMode,
+    StopReason, Task, Who,
 };
 use ringfence_plan::{HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
-    Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
+    SetAside, Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
 };
 
 use crate::ids::fresh_id;
 use crate::launched;
 use crate::place::Place;
 use crate::text::{self, encode, millis, raise};
+
+/// Bounds of the look at a workspace before a run. A checkout of the largest public repositories takes some hundreds of
+/// entries and a few megabytes.
+const SURVEY_MAX: Duration = Duration::from_secs(10);
+const SURVEY_ENTRIES_MAX: u32 = 120_000;
+const SURVEY_BYTES_MAX: u64 = 64 << 20;
 
 /// What the kernel ends a program with that enters it by a door that the filter knows no calls of.
 pub(crate) const SIGSYS: i32 = 31;
@@ -90,6 +97,8 @@ impl<'a> Fence<'a> {
                 capture: io == Io::Capture,
                 host_scratch: temp.join(format!("ringfence-{}", run_id.short())),
                 session: None,
+                home: home(place),
+                git_config_files: git_config_files(place),
             },
             registry: Registry::new(&place.state),
             run_id,
@@ -125,7 +134,9 @@ impl<'a> Fence<'a> {
         head_start: HeadStart,
         permit: Permit<'_>,
     ) -> Result<(Plan, Finished), Problem> {
-        self.registry.sweep();
+        for notice in self.registry.sweep() {
+            eprintln!("ringfence: {notice}");
+        }
         let mut facts = self.survey()?;
         let early = match head_start.0 {
             Ok(early) => early,
@@ -189,7 +200,8 @@ impl<'a> Fence<'a> {
     }
 
     fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
-        let request = request(self.policy, self.asked.clone(), &self.registry)?;
+        let budget = survey_budget(self.policy);
+        let request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
         plan_command(self.policy, &request, facts)
     }
 
@@ -238,6 +250,34 @@ impl<'a> Fence<'a> {
     }
 }
 
+/// Work that the host does before a run, whatever earlier runs left in the workspace: at most ten seconds, or the run's own
+/// time if that is less.
+fn survey_budget(policy: &Policy) -> Budget {
+    let time = policy.limits.timeout.map_or(SURVEY_MAX, |t| t.duration().min(SURVEY_MAX));
+    Budget::new(SURVEY_ENTRIES_MAX, SURVEY_BYTES_MAX, time)
+}
+
+fn home(place: &Place) -> Option<PathBuf> {
+    let home = place.environment.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+    home.filter(|home| home.is_absolute())
+}
+
+/// Where git reads the user's and the system's configuration: git-config(1), FILES.
+fn git_config_files(place: &Place) -> Vec<PathBuf> {
+    let variable =
+        |name: &str| place.environment.get(std::ffi::OsStr::new(name)).map(PathBuf::from);
+    if let Some(file) = variable("GIT_CONFIG_GLOBAL") {
+        return vec!["/etc/gitconfig".into(), file];
+    }
+    let home = home(place);
+    let config = variable("XDG_CONFIG_HOME").filter(|dir| dir.is_absolute());
+    let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let mut files = vec![PathBuf::from("/etc/gitconfig")];
+    files.extend(config.map(|dir| dir.join("git/config")));
+    files.extend(home.map(|home| home.join(".gitconfig")));
+    files
+}
+
 /// What a fault is for people.
 fn problem_of(fault: Fault) -> Problem {
     let cannot = || Problem::internal("launch", "cannot launch the run");
@@ -275,6 +315,7 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
         (stdout, stderr, encoding) = encode(out, err, scrub);
     }
     let mut enforcement = plan.enforcement.clone();
+    enforcement.gaps.extend(finished.gaps);
     // Nobody sees the hash of a passthrough run.
     enforcement.policy_sha256 = captured.then(|| plan.sha256());
     Outcome {
@@ -291,7 +332,10 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
         truncated,
         encoding,
         artifacts: Vec::new(),
-        workspace: WorkspaceChanges { protected_created: finished.protected_created },
+        workspace: WorkspaceChanges {
+            protected_created: finished.protected_created,
+            set_aside: finished.set_aside.into_iter().map(set_aside).collect(),
+        },
         denials,
         unobserved: plan.unobserved.clone(),
         enforcement: Some(enforcement),
@@ -299,6 +343,10 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
         start: Some(Start::Cold),
         error,
     }
+}
+
+fn set_aside(aside: ringfence_jail::SetAside) -> SetAside {
+    SetAside { path: aside.path, moved_to: aside.moved_to, reason: aside.reason }
 }
 
 fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {

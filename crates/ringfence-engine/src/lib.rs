@@ -43,7 +43,7 @@ pub const LOCAL: &str = "local";
 
 pub use book::Book;
 pub use builder::Builder;
-pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out};
+pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out, python_facts};
 pub use command::{Fence, HeadStart, Io, outcome};
 pub use engine::{CodeCall, CommandCall, Engine, Ran};
 pub use ids::{fresh_id, some_id};

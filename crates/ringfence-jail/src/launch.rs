@@ -11,6 +11,7 @@ use rustix::process::{DumpableBehavior, Signal};
 use crate::cgroup::{self, Leaf};
 use crate::channel::{self, Failure, Message};
 use crate::child;
+use crate::gitwatch::GitWatch;
 use crate::handover::Handover;
 use crate::identity;
 use crate::janitor::{Estate, Scratch};
@@ -222,7 +223,7 @@ fn go_on(
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let hold = task
         .registry
-        .hold(&plan.placeholders, &RunKey::of_this_process(task.name))
+        .hold(&plan.disk_roots, &plan.placeholders, &RunKey::of_this_process(task.name))
         .map_err(cannot("cannot hold the protected names of the workspace"))?;
     let scratch = plan
         .host_scratch
@@ -239,13 +240,15 @@ fn go_on(
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
         None => Vec::new(),
     };
+    // Before the program can change anything, and after the placeholders, which change directories.
+    let git = GitWatch::begin(plan);
     (task.permit.0)()?;
     let _ = channel::send(&control, &Message::Leave(tasks));
     drop(control);
     let estate = Estate { leaf, scratch, hold };
     let cancel = task.cancel.map(|fd| fd.try_clone_to_owned().named(|| "dup(cancel)"));
     let cancel = cancel.transpose().map_err(cannot("cannot watch the caller"))?;
-    let running = born.into_running(plan, plumbing, estate, cancel)?;
+    let running = born.into_running(task, plumbing, estate, cancel, git)?;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -351,19 +354,22 @@ impl Born {
         ends.map(|ends| &ends.control).ok_or_else(|| no_child().into())
     }
 
-    fn into_running(
+    fn into_running<'a>(
         mut self,
-        plan: &Plan,
+        task: &Task<'a>,
         plumbing: Plumbing,
         estate: Estate,
         cancel: Option<OwnedFd>,
-    ) -> Result<Running<'_>, Fault> {
+        git: GitWatch,
+    ) -> Result<Running<'a>, Fault> {
         let (Some(pidfd), Some(ends)) = (self.pidfd.take(), self.ends.take()) else {
             return Err(no_child().into());
         };
         let Ends { report, control, signals } = ends;
         Ok(Running {
-            plan,
+            plan: task.plan,
+            registry: task.registry,
+            git,
             pid: self.pid,
             pidfd,
             report,

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{Access, BindSource, MaskKind, Mount};
+use ringfence_sys::untrusted::open_beneath;
 use ringfence_sys::{CallError, MountAttributes, Named, set_attributes};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -13,7 +14,7 @@ use rustix::mount::{
 };
 
 use crate::identity::clone_tree;
-use crate::open::{open_beneath, open_exact};
+use crate::open::open_exact;
 
 /// Names of our own masks on the new root, removed before the program starts.
 const MASK_FILE: &str = ".mask-file";

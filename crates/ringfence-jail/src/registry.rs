@@ -1,32 +1,47 @@
-//! Names held in workspaces while runs last, counted on disk, so that two runs in one workspace can share them
-//! and whoever comes last, or next, takes them away. One book for each workspace, one file and one lock for all.
+//! What is kept on disk about workspaces between and during runs: placeholders that runs hold, and nested repositories that
+//! a git index named. One file for each workspace, bounded when it is written: one workspace cannot spoil another's.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use ringfence_plan::{FileId, Placeholder, PlaceholderShape};
-use ringfence_sys::{CallError, Named};
+use ringfence_plan::{FileId, KnownLinks, Placeholder, PlaceholderShape, WritableDir};
+use ringfence_sys::untrusted::{self, open_beneath};
+use ringfence_sys::{Budget, CallError, Named};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::open::{exists_at, open_beneath, open_exact};
+use crate::open::{exists_at, open_exact};
 
-/// Books larger than this are not ours.
-const BOOKS_BYTES_MAX: u64 = 4 << 20;
+/// A record is never written larger than this, and a larger one is not ours.
+const RECORD_BYTES_MAX: u64 = 1 << 20;
 
-/// Where the books are.
+/// The same for a list of nested repositories.
+const LINKS_BYTES_MAX: u64 = 256 << 10;
+
+/// How often the records of all workspaces are swept.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+/// Records looked at in one sweep; the next one begins where it ended, because what was settled is gone.
+const SWEEP_MAX: u32 = 256;
+
+/// How long another run may keep a record locked: it holds the lock while it makes or removes some names.
+const LOCK_MAX: Duration = Duration::from_secs(10);
+
+/// The records in a state directory.
 #[derive(Clone, Debug)]
 pub struct Registry {
     dir: PathBuf,
 }
 
-/// Which run holds something: a supervisor's pid, when it started, and a number of ours.
+/// Which run holds something: a supervisor's pid, when it started, and the run's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunKey {
     pid: i32,
@@ -34,8 +49,10 @@ pub(crate) struct RunKey {
     run: String,
 }
 
+/// A directory that runs may write: the placeholders in it, and the runs that hold them. It stays after the last of them,
+/// because whatever lies in that directory may have been written by one.
 #[derive(Debug, Serialize, Deserialize)]
-struct Book {
+struct WorkspaceRecord {
     /// Bytes of the path, which need not be text.
     root: Vec<u8>,
     dev: u64,
@@ -81,7 +98,7 @@ impl Shape {
 pub(crate) struct Hold {
     registry: Registry,
     key: RunKey,
-    holds: bool,
+    roots: Vec<FileId>,
 }
 
 impl RunKey {
@@ -97,133 +114,276 @@ impl RunKey {
 }
 
 impl Registry {
-    /// The books in the state directory `state`.
+    /// The records in the state directory `state`.
     pub fn new(state: &Path) -> Self {
         Self { dir: state.to_owned() }
     }
 
     /// Names of `root` that are placeholders now, though a survey would find them present.
     pub(crate) fn held(&self, root: FileId) -> BTreeSet<PathBuf> {
-        let mut options = fs::OpenOptions::new();
-        // Where the state directory had to be in /tmp, somebody else may have put a link or a FIFO there.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
-        let Ok(file) = options.open(self.file()) else { return BTreeSet::new() };
-        let ours = |meta: &fs::Metadata| {
-            meta.is_file() && meta.uid() == rustix::process::geteuid().as_raw()
+        let Ok(text) = untrusted::read_file(&self.file(root), RECORD_BYTES_MAX) else {
+            return BTreeSet::new();
         };
-        let Some(meta) = file.metadata().ok().filter(ours) else { return BTreeSet::new() };
-        let books = read(&file, &meta).unwrap_or_default();
-        let book = books.into_iter().find(|book| book.id() == root);
-        book.into_iter()
-            .flat_map(|book| book.names)
-            .map(|name| PathBuf::from(OsStr::from_bytes(&name.path)))
-            .collect()
+        let record: Option<WorkspaceRecord> = parse(&text);
+        let names = record.into_iter().flat_map(|record| record.names);
+        names.map(|name| PathBuf::from(OsStr::from_bytes(&name.path))).collect()
     }
 
-    /// Takes away what dead runs left.
-    pub fn sweep(&self) {
-        // Almost always there is nothing: no file, or an empty one.
-        if fs::metadata(self.file()).is_ok_and(|meta| meta.len() > 0) {
-            // What cannot be read or written now is tried again at the next start.
-            let _ = self.edit(|books| books.retain_mut(|book| !settle(book, None)));
+    /// Nested repositories that the index in the git directory `id` named when it was last read.
+    pub(crate) fn known_links(&self, id: FileId) -> Option<KnownLinks> {
+        parse(&untrusted::read_file(&self.links_file(id), LINKS_BYTES_MAX).ok()?)
+    }
+
+    /// Keeps them for the next run. What cannot be kept is read again.
+    pub(crate) fn remember_links(&self, id: FileId, known: &KnownLinks) {
+        let Ok(text) = serde_json::to_vec(known) else { return };
+        let path = self.links_file(id);
+        let Some(dir) = path.parent().filter(|_| text.len() as u64 <= LINKS_BYTES_MAX) else {
+            return;
+        };
+        let next = path.with_extension(format!("{}", std::process::id()));
+        let written = private_directory(dir).is_ok() && write_new(&next, &text).is_ok();
+        if !written || fs::rename(&next, &path).is_err() {
+            let _ = fs::remove_file(&next);
         }
     }
 
-    /// Makes the placeholders and notes that `key` holds them. Written down before anything is made.
+    /// Takes away what dead runs left in any workspace, some time after the last sweep. Returns what a person should know.
+    pub fn sweep(&self) -> Vec<String> {
+        let dir = self.dir.join("workspaces");
+        let mark = dir.join(".swept");
+        let Ok(meta) = fs::symlink_metadata(&mark) else {
+            // Almost always because nothing was ever held here; else from now on.
+            if rustix::fs::access(&dir, rustix::fs::Access::EXISTS).is_ok() {
+                let _ = write_new(&mark, b"");
+            }
+            return Vec::new();
+        };
+        let recent = meta.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age < SWEEP_EVERY));
+        if recent {
+            return Vec::new();
+        }
+        let _ = fs::remove_file(&mark);
+        let _ = write_new(&mark, b"");
+        self.sweep_now()
+    }
+
+    /// The same at once.
+    pub fn sweep_now(&self) -> Vec<String> {
+        let mut notices = Vec::new();
+        let dir = self.dir.join("workspaces");
+        let Ok(dir) = untrusted::open_absolute(&dir) else { return notices };
+        let Ok(listed) = untrusted::open_directory_beneath(&dir, Path::new(".")) else {
+            return notices;
+        };
+        let mut ids = Vec::new();
+        let _ = untrusted::list(&listed, &Budget::entries(SWEEP_MAX), |name, _| {
+            ids.extend(name.to_str().and_then(id_of_name));
+            std::ops::ControlFlow::Continue(())
+        });
+        for id in ids {
+            let edited = self.edit(id, Missing::Leave, |record| match record {
+                Some(record) => settle(record, None),
+                None => Edit::Keep,
+            });
+            // What cannot be read or written now is tried again by the next sweep.
+            notices.extend(edited.ok().and_then(|edited| edited.notice));
+        }
+        notices
+    }
+
+    /// Whether `path`, which is canonical, lies in a directory that a run could write, now or at some time; and which.
+    pub fn written_by_runs(&self, path: &Path) -> Option<PathBuf> {
+        let is_recorded = |dir: &Path| {
+            let stat = rustix::fs::lstat(dir).ok()?;
+            let file = self.file(crate::open::id_of(&stat));
+            rustix::fs::access(file, rustix::fs::Access::EXISTS).ok()
+        };
+        let inside_state = path.starts_with(&self.dir).then(|| self.dir.clone());
+        inside_state
+            .or_else(|| path.ancestors().find(|dir| is_recorded(dir).is_some()).map(Path::to_owned))
+    }
+
+    /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written down
+    /// before anything is made.
     pub(crate) fn hold(
         &self,
+        writable: &[WritableDir],
         placeholders: &[Placeholder],
         key: &RunKey,
     ) -> Result<Hold, CallError> {
-        let mut hold = Hold { registry: self.clone(), key: key.clone(), holds: false };
-        if placeholders.is_empty() {
-            return Ok(hold);
-        }
-        let mut roots: Vec<(OwnedFd, &Placeholder)> = Vec::new();
-        for p in placeholders {
-            if !roots.iter().any(|(_, known)| known.root_id == p.root_id) {
-                roots.push((open_exact(&p.root, p.root_id)?.0, p));
+        let mut hold = Hold { registry: self.clone(), key: key.clone(), roots: Vec::new() };
+        let holds_names = |root: FileId| placeholders.iter().any(|p| p.root_id == root);
+        for dir in writable.iter().filter(|dir| !holds_names(dir.id)) {
+            if rustix::fs::access(self.file(dir.id), rustix::fs::Access::EXISTS).is_err() {
+                self.edit(dir.id, Missing::Make, |record| {
+                    let Some(record) = record else { return Edit::Keep };
+                    record.root = dir.path.as_os_str().as_bytes().to_vec();
+                    Edit::Write
+                })?;
             }
         }
-        let lock = self.edit(|books| {
-            for (_, of) in &roots {
-                let at = books.iter().position(|book| book.id() == of.root_id);
-                let at = at.unwrap_or_else(|| {
-                    books.push(Book::new(&of.root, of.root_id));
-                    books.len() - 1
-                });
-                let book = &mut books[at];
-                book.runs.retain(RunKey::is_alive);
-                book.runs.push(key.clone());
-                for p in placeholders.iter().filter(|p| p.root_id == of.root_id) {
+        let mut roots: Vec<&Placeholder> = Vec::new();
+        for p in placeholders {
+            if !roots.iter().any(|known| known.root_id == p.root_id) {
+                roots.push(p);
+            }
+        }
+        for of in roots {
+            let root = open_exact(&of.root, of.root_id)?.0;
+            let own = || placeholders.iter().filter(|p| p.root_id == of.root_id);
+            let edited = self.edit(of.root_id, Missing::Make, |record| {
+                let Some(record) = record else { return Edit::Keep };
+                record.root = of.root.as_os_str().as_bytes().to_vec();
+                record.runs.retain(RunKey::is_alive);
+                record.runs.push(key.clone());
+                for p in own() {
                     let path = p.path.as_os_str().as_bytes().to_vec();
                     let name = Name { path, shape: p.shape.into() };
-                    if !book.names.contains(&name) {
-                        book.names.push(name);
+                    if !record.names.contains(&name) {
+                        record.names.push(name);
                     }
                 }
-            }
-        })?;
-        hold.holds = true;
-        for (root, of) in &roots {
+                Edit::Write
+            })?;
+            hold.roots.push(of.root_id);
             let mut twin: Option<&Path> = None;
-            for p in placeholders.iter().filter(|p| p.root_id == of.root_id) {
-                make(root, &p.path, p.shape.into(), twin)?;
+            for p in own() {
+                make(&root, &p.path, p.shape.into(), twin)?;
                 if p.shape == PlaceholderShape::Inert {
                     twin = twin.or(Some(&p.path));
                 }
             }
+            // Held until the names exist: a run that lets go meanwhile must not miss them.
+            drop(edited);
         }
-        // Held until the names exist: a run that lets go meanwhile must not miss them.
-        drop(lock);
         Ok(hold)
     }
 
-    fn file(&self) -> PathBuf {
-        self.dir.join("placeholders.json")
+    fn file(&self, root: FileId) -> PathBuf {
+        self.dir.join("workspaces").join(name_of_id(root))
     }
 
-    /// Changes the books under their lock, which is returned so that the caller can keep it a little longer.
-    fn edit(&self, change: impl FnOnce(&mut Vec<Book>)) -> Result<fs::File, CallError> {
-        let path = self.file();
-        if !self.dir.is_dir() {
-            fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&self.dir)
-                .named(|| format!("mkdir({:?})", self.dir))?;
-        }
-        let mut options = fs::OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0));
-        let file = options.open(&path).named(|| format!("open({path:?})"))?;
-        let meta = file.metadata().named(|| format!("fstat({path:?})"))?;
-        // Somebody else's file could feed us any book.
-        let ours = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o022 == 0;
-        if !ours || meta.len() > BOOKS_BYTES_MAX {
-            return Err(CallError::new(format!("open({path:?}): not ours alone"), Errno::PERM));
-        }
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))
-            .named(|| format!("flock({path:?})"))?;
-        let mut books = read(&file, &meta).unwrap_or_default();
-        change(&mut books);
-        let text = if books.is_empty() {
-            Vec::new()
-        } else {
-            serde_json::to_vec(&books).unwrap_or_default()
+    fn links_file(&self, git_dir: FileId) -> PathBuf {
+        self.dir.join("git").join(name_of_id(git_dir))
+    }
+
+    /// Changes one record under its lock, which is returned so that the caller can keep it a little longer.
+    fn edit(
+        &self,
+        id: FileId,
+        missing: Missing,
+        change: impl FnOnce(Option<&mut WorkspaceRecord>) -> Edit,
+    ) -> Result<Edited, CallError> {
+        let path = self.file(id);
+        let Some(file) = locked(&path, missing)? else {
+            change(None);
+            return Ok(Edited { _lock: None, notice: None });
         };
-        // In place and at once: a reader takes the first value and ignores what an interrupted cut leaves behind it.
-        file.write_all_at(&text, 0).named(|| format!("write({path:?})"))?;
-        file.set_len(text.len() as u64).named(|| format!("ftruncate({path:?})"))?;
-        Ok(file)
+        let mut text = Vec::new();
+        let length = file.metadata().named(|| format!("fstat({path:?})"))?.len();
+        let mut notice = None;
+        let readable =
+            length <= RECORD_BYTES_MAX && std::io::Read::read_to_end(&mut &file, &mut text).is_ok();
+        let parsed: Option<WorkspaceRecord> = parse(&text).filter(|_| readable);
+        if parsed.is_none() && length > 0 {
+            let aside = path.with_extension("damaged");
+            let kept = fs::copy(&path, &aside).map_or("removed", |_| "set aside as");
+            notice = Some(format!(
+                "the record `{}` of a workspace was damaged and is {kept} `{}`; unix sockets it named may be left in a workspace",
+                path.display(),
+                aside.display()
+            ));
+        }
+        let mut record = parsed.unwrap_or_else(|| WorkspaceRecord::new(id));
+        match change(Some(&mut record)) {
+            Edit::Keep if notice.is_none() => {}
+            Edit::Remove | Edit::Keep => {
+                fs::remove_file(&path).named(|| format!("unlink({path:?})"))?;
+            }
+            Edit::Write => {
+                let text = serde_json::to_vec(&record).unwrap_or_default();
+                if text.len() as u64 > RECORD_BYTES_MAX {
+                    return Err(CallError::new(
+                        format!("write({path:?}): too many names"),
+                        Errno::FBIG,
+                    ));
+                }
+                // In place and at once: a reader takes the first value and ignores what an interrupted cut leaves behind it.
+                file.write_all_at(&text, 0).named(|| format!("write({path:?})"))?;
+                file.set_len(text.len() as u64).named(|| format!("ftruncate({path:?})"))?;
+            }
+        }
+        Ok(Edited { _lock: Some(file), notice })
     }
 }
 
-impl Book {
-    fn new(root: &Path, id: FileId) -> Self {
-        let root = root.as_os_str().as_bytes().to_vec();
-        Self { root, dev: id.dev, ino: id.ino, names: Vec::new(), runs: Vec::new() }
+/// Opens a record and takes its lock. A file that was removed between the two is opened again.
+fn locked(path: &Path, missing: Missing) -> Result<Option<fs::File>, CallError> {
+    let give_up = Instant::now() + LOCK_MAX;
+    loop {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(missing == Missing::Make).mode(0o600);
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        options.custom_flags(i32::try_from(flags.bits()).unwrap_or(0));
+        let file = match options.open(path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                if missing == Missing::Leave {
+                    return Ok(None);
+                }
+                let dir = path.parent().unwrap_or(path);
+                private_directory(dir).named(|| format!("mkdir({dir:?})"))?;
+                continue;
+            }
+            other => other.named(|| format!("open({path:?})"))?,
+        };
+        let meta = file.metadata().named(|| format!("fstat({path:?})"))?;
+        // Where the state directory had to be in /tmp, another user's file could feed us any record.
+        let ours = meta.is_file()
+            && meta.uid() == rustix::process::geteuid().as_raw()
+            && meta.mode() & 0o022 == 0;
+        if !ours {
+            return Err(CallError::new(format!("open({path:?}): not ours alone"), Errno::PERM));
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::AGAIN | Errno::INTR) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_micros(200));
+                continue;
+            }
+            other => other.named(|| format!("flock({path:?})"))?,
+        }
+        let still = fs::symlink_metadata(path).is_ok_and(|now| now.ino() == meta.ino());
+        if still {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// Whether a record that does not exist is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Make,
+    Leave,
+}
+
+/// What becomes of a record.
+enum Edit {
+    Write,
+    Keep,
+    Remove,
+}
+
+/// A record that was changed. Dropping it unlocks the record.
+struct Edited {
+    _lock: Option<fs::File>,
+    notice: Option<String>,
+}
+
+impl WorkspaceRecord {
+    fn new(id: FileId) -> Self {
+        let FileId { dev, ino } = id;
+        Self { root: Vec::new(), dev, ino, names: Vec::new(), runs: Vec::new() }
     }
 
     fn id(&self) -> FileId {
@@ -231,52 +391,69 @@ impl Book {
     }
 }
 
-/// The books in a file, which was about as long as `meta` says. Nonsense, left by a crash of the machine, is no book: its
-/// runs are gone with it.
-fn read(file: &fs::File, meta: &fs::Metadata) -> Option<Vec<Book>> {
-    let length = meta.len().min(BOOKS_BYTES_MAX);
-    // One more, so that the read that finds the end needs no larger buffer.
-    let mut text = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, BOOKS_BYTES_MAX), &mut text).ok()?;
-    serde_json::Deserializer::from_slice(&text).into_iter().next()?.ok()
+/// `DEV-INO.json`, in hexadecimal.
+fn name_of_id(id: FileId) -> String {
+    format!("{:x}-{:x}.json", id.dev, id.ino)
 }
 
-/// Strikes `key` and the dead from a book, and removes its placeholders when nobody is left. Whether it is closed.
-fn settle(book: &mut Book, key: Option<&RunKey>) -> bool {
-    book.runs.retain(|run| Some(run) != key && run.is_alive());
-    if !book.runs.is_empty() {
-        return false;
+fn id_of_name(name: &str) -> Option<FileId> {
+    let (dev, ino) = name.strip_suffix(".json")?.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(FileId { dev: number(dev)?, ino: number(ino)? })
+}
+
+/// The first value in a text. A crash of the machine can leave nonsense: its runs are gone with it.
+fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Option<T> {
+    serde_json::Deserializer::from_slice(text).into_iter().next()?.ok()
+}
+
+fn private_directory(dir: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text)
+}
+
+/// Strikes `key` and the dead from a record, and removes its placeholders when no run is left.
+fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
+    let n_before = record.runs.len();
+    record.runs.retain(|run| Some(run) != key && run.is_alive());
+    let changed = record.runs.len() < n_before;
+    if !record.runs.is_empty() {
+        return if changed { Edit::Write } else { Edit::Keep };
     }
-    let path = Path::new(OsStr::from_bytes(&book.root));
-    match open_exact(path, book.id()) {
-        Ok((root, _)) => book.names.retain(|name| {
+    let path = Path::new(OsStr::from_bytes(&record.root));
+    match open_exact(path, record.id()) {
+        Ok((root, _)) => record.names.retain(|name| {
             let path = Path::new(OsStr::from_bytes(&name.path));
             unmake(&root, path, name.shape) == Err(Errno::ACCESS)
         }),
-        // What a run shut against its own user may be opened again; until then the book remembers.
+        // What a run shut against its own user may be opened again; until then the record remembers.
         Err(error) if error.errno == Errno::ACCESS => {}
         // A workspace that is gone or was exchanged holds nothing of ours any more.
-        Err(_) => book.names.clear(),
+        Err(_) => return Edit::Remove,
     }
-    book.names.is_empty()
+    Edit::Write
 }
 
 impl Hold {
     /// Lets go now, for the janitor, which has no destructor to rely on.
     pub(crate) fn release(&mut self) {
-        if std::mem::take(&mut self.holds) {
-            let key = self.key.clone();
-            let mine = |book: &Book| book.runs.contains(&key);
-            // What cannot be settled now is swept at the next start.
-            let _ = self.registry.edit(|books| {
-                books.retain_mut(|book| !(mine(book) && settle(book, Some(&key))));
+        let key = self.key.clone();
+        for root in std::mem::take(&mut self.roots) {
+            // What cannot be settled now is swept later.
+            let _ = self.registry.edit(root, Missing::Leave, |record| match record {
+                Some(record) => settle(record, Some(&key)),
+                None => Edit::Keep,
             });
         }
     }
 
     /// Whether there is anything to let go of.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.holds
+        self.roots.is_empty()
     }
 }
 
@@ -407,7 +584,8 @@ pub(crate) fn appeared(root: &Path, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::{file_id, open_canonical};
+    use crate::open::file_id;
+    use ringfence_sys::untrusted::open_absolute;
 
     struct Fixture {
         _dir: tempfile::TempDir,
@@ -424,7 +602,7 @@ mod tests {
     }
 
     fn placeholder(root: &Path, name: &str, shape: PlaceholderShape) -> Placeholder {
-        let root_id = file_id(open_canonical(root).unwrap()).unwrap();
+        let root_id = file_id(open_absolute(root).unwrap()).unwrap();
         Placeholder { root: root.to_owned(), root_id, path: name.into(), shape }
     }
 
@@ -432,8 +610,8 @@ mod tests {
     fn a_placeholder_stays_until_the_last_run_lets_go() {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".mcp.json", PlaceholderShape::Inert)];
-        let first = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
-        let second = f.registry.hold(&wanted, &RunKey::of_this_process("2")).unwrap();
+        let first = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+        let second = f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).unwrap();
         assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".mcp.json")));
         drop(first);
         assert!(f.root.join(".mcp.json").exists());
@@ -449,7 +627,7 @@ mod tests {
             placeholder(&f.root, ".claude", PlaceholderShape::Inert),
             placeholder(&f.root, "config.worktree", PlaceholderShape::EmptyFile),
         ];
-        let hold = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
+        let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
         fs::remove_file(f.root.join(".claude")).unwrap();
         fs::create_dir(f.root.join(".claude")).unwrap();
         fs::write(f.root.join("config.worktree"), "[core]").unwrap();
@@ -463,9 +641,9 @@ mod tests {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
         let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
-        std::mem::forget(f.registry.hold(&wanted, &dead).unwrap());
+        std::mem::forget(f.registry.hold(&[], &wanted, &dead).unwrap());
         assert!(f.root.join(".vscode").exists());
-        f.registry.sweep();
+        f.registry.sweep_now();
         assert!(!f.root.join(".vscode").exists());
     }
 
@@ -475,27 +653,67 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(outside.path(), f.root.join("git")).unwrap();
         let wanted = [placeholder(&f.root, "git/hooks", PlaceholderShape::Inert)];
-        assert!(f.registry.hold(&wanted, &RunKey::of_this_process("1")).is_err());
+        assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).is_err());
         assert!(!outside.path().join("hooks").exists());
     }
 
     #[test]
-    fn a_book_that_is_nonsense_is_no_book() {
+    fn a_damaged_record_is_set_aside_and_told() {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        drop(f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap());
-        fs::write(f.registry.file(), "{not json").unwrap();
-        assert!(f.registry.held(wanted[0].root_id).is_empty());
-        assert!(f.registry.hold(&wanted, &RunKey::of_this_process("2")).is_ok());
+        drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
+        let file = f.registry.file(wanted[0].root_id);
+        for text in [b"{not json".to_vec(), vec![b' '; 2 << 20]] {
+            fs::write(&file, &text).unwrap();
+            assert!(f.registry.held(wanted[0].root_id).is_empty());
+            let notices = f.registry.sweep_now();
+            assert!(notices.len() == 1 && notices[0].contains("damaged"), "{notices:?}");
+            assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_ok());
+            assert!(!f.root.join(".vscode").exists());
+        }
     }
 
     #[test]
-    fn a_book_with_an_interrupted_cut_behind_it_is_still_read() {
+    fn a_workspace_with_too_many_names_spoils_no_other() {
+        let f = fixture();
+        let other = f.root.parent().unwrap().join("other");
+        fs::create_dir(&other).unwrap();
+        let name = |i: usize| format!("{i:04}{}", "n".repeat(240));
+        let wanted: Vec<Placeholder> =
+            (0..8000).map(|i| placeholder(&f.root, &name(i), PlaceholderShape::Inert)).collect();
+        let refused = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap_err();
+        assert_eq!(refused.errno, Errno::FBIG);
+        let few = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
+        assert!(f.registry.hold(&[], &few, &RunKey::of_this_process("2")).is_ok());
+        let others = [placeholder(&other, ".vscode", PlaceholderShape::Inert)];
+        assert!(f.registry.hold(&[], &others, &RunKey::of_this_process("3")).is_ok());
+    }
+
+    #[test]
+    fn what_lies_in_a_workspace_is_known_to_be_writable() {
+        let f = fixture();
+        let inside = f.root.join("sub");
+        fs::create_dir(&inside).unwrap();
+        assert_eq!(f.registry.written_by_runs(&inside), None);
+        let id = file_id(open_absolute(&f.root).unwrap()).unwrap();
+        let dir = WritableDir { path: f.root.clone(), id };
+        drop(f.registry.hold(&[dir], &[], &RunKey::of_this_process("1")).unwrap());
+        assert_eq!(f.registry.written_by_runs(&inside).as_deref(), Some(f.root.as_path()));
+        assert_eq!(f.registry.written_by_runs(f.root.parent().unwrap()), None);
+        // Gone with the directory.
+        fs::remove_dir_all(&f.root).unwrap();
+        f.registry.sweep_now();
+        assert!(!f.registry.file(id).exists());
+    }
+
+    #[test]
+    fn a_record_with_an_interrupted_cut_behind_it_is_still_read() {
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        let hold = f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap();
-        let text = fs::read_to_string(f.registry.file()).unwrap();
-        fs::write(f.registry.file(), format!("{text}ons\":[1,2]}}]")).unwrap();
+        let hold = f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap();
+        let file = f.registry.file(wanted[0].root_id);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{text}ons\":[1,2]}}]")).unwrap();
         assert!(f.registry.held(wanted[0].root_id).contains(Path::new(".vscode")));
         drop(hold);
         assert!(!f.root.join(".vscode").exists());
@@ -506,8 +724,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let f = fixture();
         let wanted = [placeholder(&f.root, ".vscode", PlaceholderShape::Inert)];
-        drop(f.registry.hold(&wanted, &RunKey::of_this_process("1")).unwrap());
-        fs::set_permissions(f.registry.file(), fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(f.registry.hold(&wanted, &RunKey::of_this_process("2")).is_err());
+        drop(f.registry.hold(&[], &wanted, &RunKey::of_this_process("1")).unwrap());
+        fs::set_permissions(f.registry.file(wanted[0].root_id), fs::Permissions::from_mode(0o666))
+            .unwrap();
+        assert!(f.registry.hold(&[], &wanted, &RunKey::of_this_process("2")).is_err());
     }
 }

@@ -1,12 +1,11 @@
 //! Watches one run from its first step to the death of its last process. One thread, one poll.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{Access, BindSource, Mount, Plan, Step};
+use ringfence_plan::Plan;
 use ringfence_spec::{Denial, Problem, Tier};
-use ringfence_sys::{CallError, Ended, SignalFd};
+use ringfence_sys::{Budget, CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
@@ -14,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Counts, Leaf};
 use crate::channel::{self, Failure, Message};
+use crate::gitwatch::{GitWatch, SetAside};
 use crate::janitor::{Estate, Janitor};
 use crate::notify::Listener;
+use crate::registry::Registry;
 use crate::stdio::{Output, Plumbing};
-use crate::survey::BARE;
 use crate::terminal::Terminal;
 use crate::watchdog::{self, Passed, Watchdog};
 
@@ -38,6 +38,12 @@ const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
 
 /// Between a polite signal of the caller's and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Bounds of the look at what a run left: as large as the largest index of a public repository, and as many entries as a
+/// second allows.
+const REPORT_MAX: Duration = Duration::from_secs(1);
+const REPORT_ENTRIES_MAX: u32 = 100_000;
+const REPORT_BYTES_MAX: u64 = 256 << 20;
 
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +95,10 @@ pub struct Finished {
     pub forks_refused: u64,
     /// Names that appeared in the workspace though policy protects them.
     pub protected_created: Vec<String>,
+    /// What was moved out of the way of the host's git.
+    pub set_aside: Vec<SetAside>,
+    /// What could not be looked at after the run, one sentence each.
+    pub gaps: Vec<String>,
     #[serde(skip)]
     /// The root of its own filesystem, where it had one: what it left there can still be read.
     pub root: Option<OwnedFd>,
@@ -97,6 +107,8 @@ pub struct Finished {
 /// A launched child and what we hold of it.
 pub(crate) struct Running<'a> {
     pub(crate) plan: &'a Plan,
+    pub(crate) registry: &'a Registry,
+    pub(crate) git: GitWatch,
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
     pub(crate) report: OwnedFd,
@@ -134,8 +146,6 @@ struct Supervisor<'a> {
     terminal: Option<Terminal>,
     root_dev: Option<u64>,
     launched: Instant,
-    /// The same on the clock that files are stamped with, in seconds and nanoseconds.
-    began: (i64, i64),
     started: Option<Instant>,
     report_open: bool,
     control_open: bool,
@@ -177,7 +187,6 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         terminal: None,
         root_dev: None,
         launched: Instant::now(),
-        began: epoch(),
         started: None,
         report_open: true,
         control_open: true,
@@ -529,78 +538,32 @@ impl Supervisor<'_> {
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
         let output = captures.next().zip(captures.next());
         drop(captures);
-        let protected_created = self.protected_created();
+        let denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
+        let root = self.watchdog.take_scratch();
+        let memory_found = self.watchdog.memory_found();
+        let Running { plan, registry, git, estate, .. } = self.run;
+        let report = git.report(plan, registry, &report_budget(plan));
         let finished = Finished {
             ending,
             stopped: self.stopped,
             output,
-            denials: self.listener.map(Listener::into_denials).unwrap_or_default(),
+            denials,
             wall,
             cpu: reaped.map_or(Duration::ZERO, |r| r.cpu),
             // Of a tree that was killed the kernel knows its init alone, which had next to nothing.
             memory_peak_bytes: memory_peak_bytes
-                .or(reaped.map(|r| r.memory_peak_bytes).max(self.watchdog.memory_found())),
+                .or(reaped.map(|r| r.memory_peak_bytes).max(memory_found)),
             oom_kills,
             forks_refused,
-            protected_created,
-            root: self.watchdog.take_scratch(),
+            protected_created: report.created,
+            set_aside: report.set_aside,
+            gaps: report.gaps,
+            root,
         };
-        drop(self.run);
+        drop(estate);
         // Last: until everything above is gone the janitor must be there to take it away instead.
         drop(self.janitor);
         Ok(finished)
-    }
-
-    /// What appeared in the workspace that the host's git would obey.
-    fn protected_created(&self) -> Vec<String> {
-        let plan = self.run.plan;
-        let shown = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-        let mut list = Vec::new();
-        for root in &plan.watch_git {
-            let appeared = |name: &&str| crate::registry::appeared(root, name);
-            if appeared(&".git") {
-                list.push(shown(root.join(".git")));
-            }
-            // The directory itself has become a repository.
-            if BARE.iter().all(appeared) {
-                list.push(shown(root.join("config")));
-            }
-        }
-        let repositories = plan.disk_roots.iter().filter(|root| !plan.watch_git.contains(root));
-        for root in repositories {
-            for link in crate::gitindex::links_since(&root.join(".git/index"), self.began.0) {
-                let git = root.join(link).join(".git");
-                if crate::gitindex::changed_since(&git, self.began.0) {
-                    list.push(shown(git));
-                }
-            }
-        }
-        list.extend(self.replaced().map(shown));
-        list
-    }
-
-    /// Protected files that somebody changed while the run lasted. On the host, because the run cannot; but a mount goes
-    /// with the name it stands on, and from then on the run could.
-    fn replaced(&self) -> impl Iterator<Item = std::path::PathBuf> {
-        let plan = self.run.plan;
-        let pinned = plan.setup.iter().filter_map(|step| match step {
-            Step::Mount(Mount::Bind { source, access: Access::ReadOnly, .. }) => match source {
-                BindSource::Beneath { root, path } if plan.disk_roots.contains(root) => {
-                    Some(root.join(path))
-                }
-                _ => None,
-            },
-            _ => None,
-        });
-        let since = self.began;
-        pinned.filter(move |path| {
-            // Placeholders are ours, and runs that share them come and go.
-            let is_ours = plan.placeholders.iter().any(|p| p.root.join(&p.path) == *path);
-            let changed = |meta: std::fs::Metadata| {
-                meta.is_file() && (meta.ctime(), meta.ctime_nsec()) > since
-            };
-            !is_ours && std::fs::symlink_metadata(path).is_ok_and(changed)
-        })
     }
 
     /// What the program had written before it died is still in the pipes.
@@ -633,11 +596,10 @@ impl Supervisor<'_> {
     }
 }
 
-fn epoch() -> (i64, i64) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or((0, 0), |d| {
-        (i64::try_from(d.as_secs()).unwrap_or(i64::MAX), d.subsec_nanos().into())
-    })
+/// Work that the host does after a run, whatever the run left: at most a second, or the run's own time if that is less.
+fn report_budget(plan: &Plan) -> Budget {
+    let time = plan.limits.timeout.map_or(REPORT_MAX, |t| t.duration().min(REPORT_MAX));
+    Budget::new(REPORT_ENTRIES_MAX, REPORT_BYTES_MAX, time)
 }
 
 fn readable(fd: impl AsFd) -> bool {

@@ -3,12 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
+use ringfence_plan::WritableDir;
 use ringfence_spec::Limits;
+use ringfence_sys::Budget;
+use ringfence_sys::untrusted::{list, open_absolute, open_directory_beneath, stat_at};
+use rustix::fs::{AtFlags, FileType};
 
 use crate::cgroup::Leaf;
 
@@ -36,6 +41,12 @@ const RELATIVES_MAX: usize = 64;
 
 /// How much may be mapped between two looks at one memory.
 const SIZE_DRIFT: u64 = 64 << 20;
+
+/// How long one look walks through a workspace: a deadline is served that much later at most.
+const WALK_STEP: Duration = Duration::from_millis(50);
+
+/// Files in one directory, which is looked at in one go.
+const DIRECTORY_FILES_MAX: usize = 300_000;
 
 /// Files looked at to confirm growth: past this many the run is over the limit by any measure.
 const FILES_MAX: usize = 2_000_000;
@@ -72,16 +83,18 @@ struct DiskRoot {
     path: PathBuf,
     dev: u64,
     free_before: u64,
+    /// A walk through it that goes on at the next look.
+    walk: Option<DiskWalk>,
 }
 
 impl Watchdog {
     /// A watch over the tree below `root_pid`. Memory is watched only where no cgroup holds it.
-    pub(crate) fn new(limits: &Limits, roots: &[PathBuf], cgroup: bool, root_pid: i32) -> Self {
+    pub(crate) fn new(limits: &Limits, roots: &[WritableDir], cgroup: bool, root_pid: i32) -> Self {
         let disk = roots
             .iter()
-            .filter_map(|path| {
-                let dev = rustix::fs::stat(path).ok()?.st_dev;
-                Some(DiskRoot { free_before: free_bytes(path)?, dev, path: path.clone() })
+            .filter_map(|WritableDir { path, id }| {
+                let free_before = free_bytes(path)?;
+                Some(DiskRoot { free_before, dev: id.dev, path: path.clone(), walk: None })
             })
             .collect();
         Self {
@@ -169,14 +182,18 @@ impl Watchdog {
             && Instant::now() >= self.disk_next
         {
             self.disk_next = Instant::now() + DISK_INTERVAL;
-            for root in &self.disk {
+            for root in &mut self.disk {
                 let free = free_bytes(&root.path).unwrap_or(root.free_before);
                 // Others write to the same disk: what counts is what changed here since the run began.
-                if root.free_before.saturating_sub(free) > max
-                    && changed_bytes(&root.path, self.started, max)
-                        .saturating_add(deleted_bytes(&self::tree(self.root_pid), root.dev))
-                        > max
-                {
+                if root.free_before.saturating_sub(free) <= max {
+                    root.walk = None;
+                    continue;
+                }
+                let walk = root.walk.get_or_insert_with(|| DiskWalk::new(&root.path, self.started));
+                let Some(changed) = walk.step(max) else { continue };
+                root.walk = None;
+                let deleted = deleted_bytes(&self::tree(self.root_pid), root.dev);
+                if changed.saturating_add(deleted) > max {
                     return Some(Passed::Disk);
                 }
             }
@@ -443,40 +460,70 @@ fn used_bytes(root: &OwnedFd) -> u64 {
     rustix::fs::fstatvfs(root).map_or(0, |s| s.f_blocks.saturating_sub(s.f_bfree) * s.f_frsize)
 }
 
-/// Bytes on disk of files below `root` that changed since `since`; stops counting past `enough`. What changed and
-/// cannot be looked into (a closed directory, a path too long to name) counts as more than enough: it is not by chance
-/// that it cannot.
-fn changed_bytes(root: &Path, since: SystemTime, enough: u64) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    let since = i64::try_from(since).unwrap_or(0);
-    let changed = |meta: &fs::Metadata| meta.ctime() >= since;
-    let mut total = 0;
-    let mut n_files = 0;
-    let mut pending = vec![root.to_owned()];
-    while let Some(dir) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&dir) else {
-            if fs::symlink_metadata(&dir).map_or(true, |meta| changed(&meta)) {
-                return u64::MAX;
-            }
-            continue;
-        };
-        for entry in entries.flatten() {
-            n_files += 1;
-            // Never follows a link: the metadata of the entry itself.
-            let Ok(meta) = entry.metadata() else { continue };
-            if meta.is_dir() {
-                pending.push(entry.path());
-            }
-            if changed(&meta) {
-                total += meta.blocks() * 512;
-            }
-            if total > enough || n_files > FILES_MAX {
-                return u64::MAX;
-            }
+/// A walk through a directory that the run goes on writing: by descriptor, without links, some time at each look.
+struct DiskWalk {
+    root: Option<OwnedFd>,
+    since: i64,
+    pending: Vec<PathBuf>,
+    total: u64,
+    n_files: usize,
+}
+
+impl DiskWalk {
+    fn new(root: &Path, since: SystemTime) -> Self {
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        Self {
+            root: open_absolute(root).ok(),
+            since: i64::try_from(since).unwrap_or(0),
+            pending: vec![PathBuf::from(".")],
+            total: 0,
+            n_files: 0,
         }
     }
-    total
+
+    /// Goes on for a while: `None` if there is more to do, else the bytes on disk of files that changed since the run
+    /// began. Past `enough` the rest is not counted. What changed and cannot be looked into (a closed directory, a path too
+    /// long to name) counts as more than enough: it is not by chance that it cannot.
+    fn step(&mut self, enough: u64) -> Option<u64> {
+        let until = Instant::now() + WALK_STEP;
+        let Some(root) = &self.root else { return Some(u64::MAX) };
+        while let Some(dir) = self.pending.pop() {
+            let Ok(opened) = open_directory_beneath(root, &dir) else {
+                let recent = rustix::fs::statat(root, &dir, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(true, |stat| stat.st_ctime >= self.since);
+                if recent {
+                    return Some(u64::MAX);
+                }
+                continue;
+            };
+            let (mut total, mut below, mut n_here) = (0_u64, Vec::new(), 0_usize);
+            let listed = list(&opened, &Budget::unlimited(), |name, _| {
+                self.n_files += 1;
+                n_here += 1;
+                let Some(stat) = stat_at(&opened, name) else { return ControlFlow::Continue(()) };
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    below.push(dir.join(name));
+                }
+                if stat.st_ctime >= self.since {
+                    total += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
+                }
+                if self.total + total > enough || n_here > DIRECTORY_FILES_MAX {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            self.total += total;
+            self.pending.append(&mut below);
+            let too_many = self.n_files > FILES_MAX || n_here > DIRECTORY_FILES_MAX;
+            if self.total > enough || too_many || listed.is_err() {
+                return Some(u64::MAX);
+            }
+            if Instant::now() >= until {
+                return self.pending.is_empty().then_some(self.total);
+            }
+        }
+        Some(self.total)
+    }
 }
 
 /// Bytes on disk of files on the device `dev` that the tree holds open and that have no name any more.

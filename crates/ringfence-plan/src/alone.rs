@@ -36,7 +36,7 @@ pub fn plan_alone(
         view.put(mount);
     }
     view.put(Mount::ProcOfPids { at: "/proc".into() });
-    code::show_interpreter(&mut view, request, &identity);
+    code::show_interpreter(&mut view, request, facts, &identity);
     for (_, at, mode) in PRIVATE_PARTS.iter().filter(|(_, at, _)| *at != "/dev/shm") {
         view.put(Mount::Scratch { at: at.into(), mode: *mode });
     }
@@ -96,6 +96,7 @@ pub fn plan_alone(
         host_scratch: None,
         disk_roots: Vec::new(),
         watch_git: Vec::new(),
+        git_indexes: Vec::new(),
         sockets: Vec::new(),
         enforcement: code::enforcement(request, facts, resources),
         unobserved: ["mounts", "permissions", "landlock"].map(str::to_owned).to_vec(),

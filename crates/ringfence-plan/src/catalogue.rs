@@ -213,8 +213,9 @@ pub const HOME_SECRETS: &[&str] = &[
 /// At the top of a writable directory: files agents and editors execute or obey. Read-only, also when absent.
 pub const PROTECTED: &[&str] = &[".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
 
-/// At the top of a writable directory: read-only when present. Deleting our own file would loosen the next run.
-pub const PROTECTED_WHEN_PRESENT: &[&str] = &["ringfence.toml"];
+/// At the top of a writable directory: read-only when present. Deleting our own file would loosen the next run; changing
+/// `.gitmodules` has the host's next `git submodule update` fetch from elsewhere.
+pub const PROTECTED_WHEN_PRESENT: &[&str] = &[".gitmodules", "ringfence.toml"];
 
 /// Below a git directory: what makes git run or read something else. Read-only, also when absent.
 pub const GIT_PROTECTED_DIRECTORIES: &[&str] = &["hooks"];
@@ -224,6 +225,10 @@ pub const GIT_PROTECTED_FILES: &[&str] = &["config", "config.worktree"];
 
 /// Below a git directory: `commondir` redirects everything, config included.
 pub const GIT_COMMONDIR: &str = "commondir";
+
+/// Below a git directory: what git writes as it works.
+pub const GIT_WRITTEN: &[&str] =
+    &["HEAD", "index", "info", "logs", "objects", "packed-refs", "refs", "rr-cache"];
 
 /// `.env.*` names that are templates by convention and usually under version control.
 pub const DOTENV_TEMPLATES: &[&str] =

@@ -15,7 +15,7 @@ use ringfence_spec::{
 use serde::Serialize;
 
 use crate::calls::{Arg, Call, Calls};
-use crate::facts::{FileKind, Found, HostFacts, HostWorkspace, UserNamespaces};
+use crate::facts::{FileKind, Found, HostFacts, HostWorkspace, PythonFacts, UserNamespaces};
 use crate::orders::Orders;
 use crate::plan::{
     Access, CgroupPlan, GUEST_ID, Identity, Mount, Namespace, Plan, Resource, Rlimit, Step,
@@ -49,6 +49,8 @@ const ZYGOTE_BYTES_MAX: u64 = 1 << 30;
 /// What a zygote is made for.
 #[derive(Clone, Debug)]
 pub struct CodeRequest {
+    /// The interpreter.
+    pub python: PythonFacts,
     /// What of the host it must see, read-only.
     pub visible: Vec<Found>,
     /// Links on the way there, such as `/lib64`.
@@ -75,6 +77,8 @@ pub enum Checkpoints {
 /// The zygote's plan and its workers'.
 #[derive(Clone, Debug, Serialize)]
 pub struct CodePlan {
+    /// Where the interpreter and its packages come from.
+    pub python: PythonFacts,
     /// What the jail builds.
     pub zygote: Plan,
     /// What each worker does.
@@ -112,9 +116,10 @@ pub fn plan_code(
     facts: &HostFacts,
 ) -> Result<CodePlan, Problem> {
     refuse_without_namespaces(facts)?;
+    refuse_written_python(&request.python)?;
     let zygote = zygote(limits, request, facts);
     let worker = worker(limits, request, facts)?;
-    Ok(CodePlan { zygote, worker })
+    Ok(CodePlan { python: request.python.clone(), zygote, worker })
 }
 
 /// Code has no weaker tier.
@@ -134,8 +139,44 @@ pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem
     Ok(())
 }
 
+/// A zygote has capabilities in its namespaces, and every worker is a copy of it: what it executes must be code that no run
+/// could have changed.
+fn refuse_written_python(python: &PythonFacts) -> Result<(), Problem> {
+    let Some(written) = &python.written_by_runs else { return Ok(()) };
+    let problem = Problem::refused(
+        "python_written_by_runs",
+        format!("Python in `{}` cannot be kept warm", python.prefix.display()),
+    )
+    .cause(format!(
+        "it lies in `{}`, which runs may write: one may have changed it",
+        written.display()
+    ));
+    Err(problem.hint(
+        "name another with `--python`, such as `/usr/bin/python3` or an environment outside your workspaces; `ringfence exec` \
+         runs this one for a single program",
+    ))
+}
+
+/// What a program that is started alone cannot promise of such an interpreter: the fence stands before it begins, so only its
+/// own result is at stake.
+pub(crate) fn python_gaps(python: &PythonFacts) -> Vec<String> {
+    let gap = |written: &PathBuf| {
+        format!(
+            "Python in `{}` lies in `{}`, which runs may write: one may have changed it, and with it this result",
+            python.prefix.display(),
+            written.display()
+        )
+    };
+    python.written_by_runs.iter().map(gap).collect()
+}
+
 /// Puts what the interpreter needs of the host into a view, read-only.
-pub(crate) fn show_interpreter(view: &mut View, request: &CodeRequest, identity: &Identity) {
+pub(crate) fn show_interpreter(
+    view: &mut View,
+    request: &CodeRequest,
+    facts: &HostFacts,
+    identity: &Identity,
+) {
     for (at, target) in &request.links {
         view.put(Mount::Symlink { at: at.clone(), target: target.clone() });
     }
@@ -144,6 +185,9 @@ pub(crate) fn show_interpreter(view: &mut View, request: &CodeRequest, identity:
         let system =
             ["/usr", "/etc", "/lib", "/lib64"].iter().any(|top| found.path.starts_with(top));
         view.host(found, Access::ReadOnly, identity.disk_owner.is_some() && !system);
+    }
+    for secret in &facts.secrets {
+        view.mask_where_shown(secret);
     }
 }
 
@@ -155,7 +199,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         identity.disk_owner = identity.disk_owner.map(|_| workspace.owner);
     }
     let mut view = View::for_code();
-    show_interpreter(&mut view, request, &identity);
+    show_interpreter(&mut view, request, facts, &identity);
     for (_, at, mode) in PRIVATE_PARTS {
         if *at != "/dev/shm" {
             view.put(Mount::Directory { at: at.into(), mode: *mode });
@@ -229,6 +273,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         host_scratch: None,
         disk_roots: Vec::new(),
         watch_git: Vec::new(),
+        git_indexes: Vec::new(),
         sockets: Vec::new(),
         enforcement: enforcement(request, facts, resources),
         unobserved: unobserved(false),
@@ -296,8 +341,18 @@ pub(crate) fn enforcement(
         },
         output: OutputState::On,
         audit: AuditState::Off,
-        gaps: Vec::new(),
+        python: Some(python_receipt(&request.python, facts)),
+        gaps: python_gaps(&request.python),
         policy_sha256: None,
+    }
+}
+
+/// Version and place; a home is not named.
+fn python_receipt(python: &PythonFacts, facts: &HostFacts) -> String {
+    let below_home = facts.homes.iter().find_map(|home| python.prefix.strip_prefix(home).ok());
+    match below_home {
+        Some(below) => format!("{} ~/{}", python.version, below.display()),
+        None => format!("{} {}", python.version, python.prefix.display()),
     }
 }
 

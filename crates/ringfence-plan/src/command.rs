@@ -9,8 +9,8 @@ use ringfence_spec::{
 
 use crate::environment::environment;
 use crate::facts::{
-    CgroupFacts, FileKind, HostFacts, HostWorkspace, ProtectedState, Request, RootEntry,
-    UserNamespaces,
+    CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, OwnEffect, ProtectedState, Request,
+    RootEntry, UserNamespaces, WritableDir,
 };
 use crate::orders::Orders;
 use crate::plan::{
@@ -115,13 +115,48 @@ fn choose_tier(policy: &Policy, facts: &HostFacts) -> Result<Choice, Problem> {
     })
 }
 
+/// Whether no plan lets a run write this directory.
+pub fn is_too_broad(path: &Path, facts: &HostFacts) -> bool {
+    too_broad(path, facts).is_some()
+}
+
+fn too_broad(path: &Path, facts: &HostFacts) -> Option<Problem> {
+    let shown = path.display();
+    let broad = |message: String| {
+        Problem::refused("workspace_too_broad", message)
+            .hint("start in a project directory, or use `--preset readonly`")
+    };
+    if path == Path::new("/") {
+        return Some(broad("`/` cannot be made writable".to_owned()));
+    }
+    if let Some(home) = facts.homes.iter().find(|home| home.starts_with(path)) {
+        return Some(broad(format!(
+            "`{shown}` cannot be made writable: it holds the home `{}`",
+            home.display()
+        )));
+    }
+    if let Some(secret) = facts.secrets.iter().find(|s| path.starts_with(&s.path)) {
+        let message = format!("`{shown}` is never visible to a run");
+        let cause = format!("`{}` holds credentials or state", secret.path.display());
+        return Some(Problem::refused("secret_path", message).cause(cause));
+    }
+    let system = facts.system.iter().any(|entry| match entry {
+        RootEntry::Directory(found) => found.path.starts_with(path),
+        RootEntry::Symlink { .. } => false,
+    });
+    if system || ["/proc", "/sys", "/dev", "/run"].iter().any(|p| path.starts_with(p)) {
+        let message = format!("`{shown}` cannot be made writable: it is part of the system");
+        return Some(broad(message));
+    }
+    None
+}
+
 /// A writable directory that holds the caller's whole life is not a workspace.
 fn refuse_broad_workspaces(
     policy: &Policy,
     request: &Request,
     facts: &HostFacts,
 ) -> Result<(), Problem> {
-    let hint = "start in a project directory, or use `--preset readonly`";
     for path in request
         .writable
         .iter()
@@ -129,38 +164,8 @@ fn refuse_broad_workspaces(
         .chain(request.writable_files.iter().map(|f| &f.path))
     {
         let shown = path.display();
-        if path == Path::new("/") {
-            return Err(
-                Problem::refused("workspace_too_broad", "`/` cannot be made writable").hint(hint)
-            );
-        }
-        if let Some(home) = facts.homes.iter().find(|home| home.starts_with(path)) {
-            return Err(Problem::refused(
-                "workspace_too_broad",
-                format!(
-                    "`{shown}` cannot be made writable: it holds the home `{}`",
-                    home.display()
-                ),
-            )
-            .hint(hint));
-        }
-        if let Some(secret) = facts.secrets.iter().find(|s| path.starts_with(&s.path)) {
-            return Err(Problem::refused(
-                "secret_path",
-                format!("`{shown}` is never visible to a run"),
-            )
-            .cause(format!("`{}` holds credentials or state", secret.path.display())));
-        }
-        let system = facts.system.iter().any(|entry| match entry {
-            RootEntry::Directory(found) => found.path.starts_with(path),
-            RootEntry::Symlink { .. } => false,
-        });
-        if system || ["/proc", "/sys", "/dev", "/run"].iter().any(|p| path.starts_with(p)) {
-            return Err(Problem::refused(
-                "workspace_too_broad",
-                format!("`{shown}` cannot be made writable: it is part of the system"),
-            )
-            .hint(hint));
+        if let Some(problem) = too_broad(path, facts) {
+            return Err(problem);
         }
         if let Some(hidden) = hidden_above(path, request) {
             return Err(Problem::usage(
@@ -236,6 +241,7 @@ fn namespaces(
         if let Some(why) = &root.git.distrusted {
             gaps.push(format!("`{}/.git` is not followed: {why}", root.root.path.display()));
         }
+        gaps.extend(root.git.gaps.iter().cloned());
     }
 
     let landlock = (facts.landlock_abi > 0).then(|| namespace_rules(facts.landlock_abi, &view));
@@ -301,6 +307,7 @@ fn namespaces(
         host_scratch: None,
         disk_roots: disk_roots(request),
         watch_git: watch_git(request),
+        git_indexes: git_indexes(request),
         sockets: request.sockets.iter().map(|s| s.id).collect(),
         enforcement: Enforcement {
             tier: Tier::Namespaces,
@@ -316,6 +323,7 @@ fn namespaces(
             },
             output: if request.capture { OutputState::On } else { OutputState::Off },
             audit: AuditState::Off,
+            python: None,
             gaps,
             policy_sha256: None,
         },
@@ -346,10 +354,16 @@ fn landlock(
     } else {
         identity(request, facts)
     };
-    if let Some(hidden) = request.hidden.first().filter(|_| policy.fallback == Fallback::Error) {
+    let own = request.own_rules.iter().filter(|rule| rule.effect == OwnEffect::Hidden);
+    let mut hidden = request
+        .hidden
+        .iter()
+        .map(|h| h.path.clone())
+        .chain(own.map(|rule| request.cwd.path.join(&rule.path)));
+    if let Some(hidden) = hidden.next().filter(|_| policy.fallback == Fallback::Error) {
         return Err(Problem::cannot_build(
             "hide_needs_namespaces",
-            format!("cannot hide `{}` without namespaces", hidden.path.display()),
+            format!("cannot hide `{}` without namespaces", hidden.display()),
         )
         .hint("leave out `--hide`, or accept the gap with `--fallback warn`"));
     }
@@ -414,6 +428,7 @@ fn landlock(
             filesystem: if confined { FilesystemFence::Landlock } else { FilesystemFence::None },
             output: if request.capture { OutputState::On } else { OutputState::Off },
             audit: AuditState::Off,
+            python: None,
             gaps,
             policy_sha256: None,
         },
@@ -426,6 +441,7 @@ fn landlock(
         host_scratch: Some(scratch.clone()),
         disk_roots: disk_roots(request),
         watch_git: watch_git(request),
+        git_indexes: git_indexes(request),
         sockets: Vec::new(),
         unobserved,
     })
@@ -659,6 +675,15 @@ fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<St
     for hidden in &request.hidden {
         gaps.push(format!("`{}` is not hidden", hidden.path.display()));
     }
+    for rule in &request.own_rules {
+        let at = request.cwd.path.join(&rule.path);
+        gaps.push(match rule.effect {
+            OwnEffect::Hidden => format!("`{}` is not hidden", at.display()),
+            OwnEffect::ReadOnly => {
+                format!("`{}` is writable: it lies in a writable directory", at.display())
+            }
+        });
+    }
     for found in &request.readable {
         if request.writable.iter().any(|w| found.path.starts_with(&w.root.path)) {
             gaps.push(format!(
@@ -703,17 +728,22 @@ fn holds_secret(facts: &HostFacts, path: &Path) -> bool {
     facts.secrets.iter().any(|secret| secret.path.starts_with(path))
 }
 
-fn disk_roots(request: &Request) -> Vec<PathBuf> {
-    let session = request.session.iter().map(|session| session.found.path.clone());
-    request.writable.iter().map(|w| w.root.path.clone()).chain(session).collect()
+fn disk_roots(request: &Request) -> Vec<WritableDir> {
+    let session = request.session.iter().map(|session| &session.found);
+    let found = request.writable.iter().map(|w| &w.root).chain(session);
+    found.map(|found| WritableDir { path: found.path.clone(), id: found.id }).collect()
+}
+
+/// Every index that the run may write, or whose nested repositories it may.
+fn git_indexes(request: &Request) -> Vec<GitIndex> {
+    request.writable.iter().flat_map(|w| w.git.indexes.clone()).collect()
 }
 
 fn watch_git(request: &Request) -> Vec<PathBuf> {
     request
         .writable
         .iter()
-        .filter(|w| w.git.pinned.is_empty() && w.git.protected.is_empty())
-        .filter(|w| w.root.kind == FileKind::Directory)
+        .filter(|w| !w.git.is_repository && w.root.kind == FileKind::Directory)
         .map(|w| w.root.path.clone())
         .collect()
 }

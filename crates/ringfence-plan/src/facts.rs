@@ -45,6 +45,15 @@ pub struct Found {
     pub id: FileId,
 }
 
+/// A directory that a run may write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritableDir {
+    /// Canonical path.
+    pub path: PathBuf,
+    /// Which one it was.
+    pub id: FileId,
+}
+
 /// A name at the top of the system tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum RootEntry {
@@ -103,6 +112,8 @@ pub struct Protected {
 /// What `.git` is in a writable directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GitFacts {
+    /// Whether the directory is a repository, or says that it is a part of one.
+    pub is_repository: bool,
     /// Directories that must be mount points, so that they cannot be moved away; relative, parents first.
     pub pinned: Vec<PathBuf>,
     /// Names to make read-only or to hold with a placeholder; relative.
@@ -111,6 +122,53 @@ pub struct GitFacts {
     pub linked: Option<Box<WritableRoot>>,
     /// Why a `.git` file was not followed.
     pub distrusted: Option<String>,
+    /// What of git's executable surface is left open, one sentence each.
+    pub gaps: Vec<String>,
+    /// Indexes that the run may write, or whose nested repositories lie where it may.
+    pub indexes: Vec<GitIndex>,
+}
+
+/// An index whose nested repositories are compared after the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GitIndex {
+    /// The directory it is in.
+    pub git_dir: PathBuf,
+    /// Which directory that was.
+    pub git_dir_id: FileId,
+    /// The directory that its names are relative to.
+    pub checkout: PathBuf,
+    /// Bytes of an object name: 20 for SHA-1, 32 for SHA-256.
+    pub hash_bytes: usize,
+    /// Nested repositories whose `.git` the run cannot change, in a directory that no run ever could.
+    pub settled: Vec<PathBuf>,
+    /// Nested repositories that it named when it was last read before the run.
+    pub links: Vec<PathBuf>,
+    /// What it looked like then; `None` where that was another content than it has now.
+    pub read_at: Option<FileStamp>,
+    /// Whether that is on record already.
+    pub is_on_record: bool,
+}
+
+/// Nested repositories that an index named when it looked like this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownLinks {
+    /// The index when it was read.
+    pub stamp: FileStamp,
+    /// Paths in the checkout.
+    pub links: Vec<PathBuf>,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    /// Which file.
+    pub id: FileId,
+    /// Its size.
+    pub bytes: u64,
+    /// When its content was changed, in seconds and nanoseconds.
+    pub modified: (i64, i64),
+    /// When anything about it was changed. No program can set it.
+    pub changed: (i64, i64),
 }
 
 /// A directory the run may write, with everything in it that it may not.
@@ -207,6 +265,43 @@ pub struct HostFacts {
     pub sysfs: Vec<Found>,
 }
 
+/// A path in the workspace that its own settings file makes read-only or hides. Relative to the workspace and looked up in
+/// it without following a link, when it is surveyed and again when it is mounted: it cannot name anything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnRule {
+    /// Below the workspace.
+    pub path: PathBuf,
+    /// What was there.
+    pub kind: FileKind,
+    /// What becomes of it.
+    pub effect: OwnEffect,
+}
+
+/// What a workspace's own file can do to a path in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnEffect {
+    /// It cannot be changed.
+    ReadOnly,
+    /// It cannot be seen.
+    Hidden,
+}
+
+/// Where an interpreter and its packages come from. Both are trusted code: a plan says from where it takes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PythonFacts {
+    /// `3.11`.
+    pub version: String,
+    /// The directory it was installed to; of a virtual environment, that.
+    pub prefix: PathBuf,
+    /// The virtual environment, if it is one's.
+    pub environment: Option<PathBuf>,
+    /// Directories of packages, in the order they are looked through.
+    pub packages: Vec<PathBuf>,
+    /// A directory that runs may write and in which a part of it lies: a run may have changed it.
+    pub written_by_runs: Option<PathBuf>,
+}
+
 /// What was asked for in this one run, with every path resolved.
 #[derive(Clone, Debug, Serialize)]
 pub struct Request {
@@ -222,6 +317,8 @@ pub struct Request {
     pub readable: Vec<Found>,
     /// Secret files at the top of directories that are shown read-only.
     pub secrets: Vec<Found>,
+    /// What the workspace's own file takes away in it.
+    pub own_rules: Vec<OwnRule>,
     /// `--hide` paths that exist.
     pub hidden: Vec<Found>,
     /// `--socket` paths.

@@ -8,7 +8,7 @@ use ringfence_spec::{Enforcement, Limits, Tier};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::facts::{CallerIds, FileId, FileKind, PlaceholderShape};
+use crate::facts::{CallerIds, FileId, FileKind, GitIndex, PlaceholderShape, WritableDir};
 use crate::seccomp::Filter;
 
 /// Everything one launch will do.
@@ -44,10 +44,12 @@ pub struct Plan {
     pub limits: Limits,
     /// In the landlock tier, the private directory the launcher makes on the host and removes afterwards.
     pub host_scratch: Option<PathBuf>,
-    /// Directories whose growth counts against the disk limit.
-    pub disk_roots: Vec<PathBuf>,
+    /// Directories of the host's that the run may write; their growth counts against the disk limit.
+    pub disk_roots: Vec<WritableDir>,
     /// Directories in which a `.git` that appears is reported.
     pub watch_git: Vec<PathBuf>,
+    /// Git indexes that are compared after the run.
+    pub git_indexes: Vec<GitIndex>,
     /// Host sockets that may be connected to.
     pub sockets: Vec<FileId>,
     /// The receipt, if every step succeeds.
@@ -65,6 +67,8 @@ impl Plan {
         policy.environment.values_mut().for_each(OsString::clear);
         policy.identity.host_uid = 0;
         policy.identity.host_gid = 0;
+        // They say what a repository holds, and nothing about what the run may do.
+        policy.git_indexes.clear();
         // A fresh name for each run, in three places.
         if let Some(scratch) = policy.host_scratch.take() {
             policy.landlock.iter_mut().for_each(|l| l.rules.retain(|r| r.path != scratch));

@@ -18,7 +18,13 @@ pub fn render(plan: &Plan) -> String {
 
 /// The plans of Python runs, readable: the zygote's, then what each worker does inside it.
 pub fn render_code(plan: &CodePlan) -> String {
-    let mut out = String::from("the zygote, from which workers are forked\n\n");
+    let mut out = String::from("python, which no run may write\n");
+    let python = &plan.python;
+    let _ = writeln!(out, "  {} in {}", python.version, python.prefix.display());
+    for packages in &python.packages {
+        let _ = writeln!(out, "  packages in {}", packages.display());
+    }
+    out.push_str("\nthe zygote, from which workers are forked\n\n");
     let _ = write_plan(&mut out, &plan.zygote);
     let worker = &plan.worker;
     let _ = write_worker(&mut out, worker);
@@ -58,6 +64,9 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
     writeln!(out, "resources   {}", e.resources)?;
     writeln!(out, "network     {}", e.network)?;
     writeln!(out, "filesystem  {}", e.filesystem)?;
+    if let Some(python) = &e.python {
+        writeln!(out, "python      {python}")?;
+    }
     let id = plan.identity;
     writeln!(
         out,

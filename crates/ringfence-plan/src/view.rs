@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use ringfence_spec::{CommandPreset, Policy, ProcView};
 
 use crate::catalogue;
-use crate::facts::{Found, HostFacts, Protected, ProtectedState, Request, RootEntry, WritableRoot};
+use crate::facts::{
+    Found, HostFacts, OwnEffect, Protected, ProtectedState, Request, RootEntry, WritableRoot,
+};
 use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
 
 /// Where code and `minimal` runs work.
@@ -117,6 +119,11 @@ impl View {
         for root in &request.writable {
             view.writable(root, idmapped);
         }
+        // A read-only directory in a writable one keeps its name: the directories above it cannot be moved away.
+        for found in &request.readable {
+            view.pin_above(&found.path);
+        }
+        view.own_rules(request);
         for socket in &request.sockets {
             if !view.shows(&socket.path) {
                 view.host(socket, Access::ReadOnly, idmapped);
@@ -289,6 +296,33 @@ impl View {
         }
     }
 
+    /// What the workspace's own file takes away. Resolved below the workspace's mount when it is obeyed, so that it cannot
+    /// reach anything else.
+    fn own_rules(&mut self, request: &Request) {
+        let top = &request.cwd.path;
+        for rule in &request.own_rules {
+            let at = top.join(&rule.path);
+            if !self.shows(&at) {
+                continue;
+            }
+            self.pin_above(&at);
+            match rule.effect {
+                OwnEffect::Hidden => {
+                    let key = TreePath::new(&at);
+                    self.entries.retain(|known, _| !known.is_below_or_at(&key));
+                    self.put(Mount::Mask { at, kind: MaskKind::over(rule.kind) });
+                }
+                // Where everything is read-only already there is nothing to take away.
+                OwnEffect::ReadOnly => {
+                    if let Some(Mount::Bind { access: Access::ReadWrite, .. }) = self.shown_at(&at)
+                    {
+                        self.beneath(top, &rule.path, Access::ReadOnly);
+                    }
+                }
+            }
+        }
+    }
+
     fn protect(&mut self, root: &WritableRoot, protected: &Protected) {
         if let ProtectedState::Absent(shape) = protected.state {
             self.placeholders.push(Placeholder {
@@ -307,7 +341,7 @@ impl View {
     }
 
     /// Takes a file and everything below it out of sight.
-    fn mask_where_shown(&mut self, found: &Found) {
+    pub(crate) fn mask_where_shown(&mut self, found: &Found) {
         let key = TreePath::new(&found.path);
         if matches!(self.entries.get(&key), Some(Mount::Mask { .. })) {
             // Named twice, by two lists.

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
     Access, BindSource, CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry,
-    HostFacts, Mount, PlaceholderShape, Plan, Protected, ProtectedState, Request, RootEntry, Step,
-    UserNamespaces, WritableRoot, plan_command, render,
+    HostFacts, MaskKind, Mount, OwnEffect, OwnRule, PlaceholderShape, Plan, Protected,
+    ProtectedState, Request, RootEntry, Step, UserNamespaces, WritableRoot, plan_command, render,
 };
-use ringfence_spec::{CommandPreset, Fallback, Limits, Network, Policy, Problem, ProcView, Tier};
+use ringfence_spec::{CommandPreset, Fallback, Policy, Problem, Tier};
 
 fn found(path: &str, kind: FileKind) -> Found {
     let ino = path.bytes().map(u64::from).sum();
@@ -77,8 +77,8 @@ fn workspace(path: &str) -> WritableRoot {
         git: GitFacts {
             pinned: vec![".git".into()],
             protected: vec![protected(".git/config", present)],
-            linked: None,
-            distrusted: None,
+            is_repository: true,
+            ..GitFacts::default()
         },
     }
 }
@@ -92,6 +92,7 @@ fn request() -> Request {
         writable_files: Vec::new(),
         readable: Vec::new(),
         secrets: Vec::new(),
+        own_rules: Vec::new(),
         hidden: Vec::new(),
         sockets: Vec::new(),
         host_scratch: "/tmp/ringfence-1".into(),
@@ -101,25 +102,37 @@ fn request() -> Request {
 }
 
 fn policy() -> Policy {
-    Policy {
-        preset: CommandPreset::Workspace,
-        limits: Limits::for_commands(64 << 30),
-        rw: Vec::new(),
-        ro: Vec::new(),
-        hide: Vec::new(),
-        sockets: Vec::new(),
-        env: Vec::new(),
-        network: Network::None,
-        require: None,
-        fallback: Fallback::Error,
-        proc: ProcView::Own,
-    }
+    Policy::of_preset(CommandPreset::Workspace, 64 << 30)
 }
 
 fn plan(change: impl FnOnce(&mut Policy, &mut Request, &mut HostFacts)) -> Result<Plan, Problem> {
     let (mut policy, mut request, mut facts) = (policy(), request(), facts());
     change(&mut policy, &mut request, &mut facts);
     plan_command(&policy, &request, &facts)
+}
+
+#[test]
+fn what_a_workspace_takes_away_is_looked_up_below_it_and_nowhere_else() {
+    let rule = |path: &str, kind, effect| OwnRule { path: path.into(), kind, effect };
+    let plan = plan(|_, request, _| {
+        request.own_rules = vec![
+            rule("a/data", FileKind::Directory, OwnEffect::ReadOnly),
+            rule("b/key", FileKind::File, OwnEffect::Hidden),
+        ];
+    })
+    .unwrap();
+    let at = |path: &str| plan.mounts().find(|m| m.at() == Path::new(path)).unwrap();
+    let beneath = |path: &str| BindSource::Beneath { root: "/home/u/p".into(), path: path.into() };
+    let bind = |path: &str, access| Mount::Bind {
+        source: beneath(path),
+        at: Path::new("/home/u/p").join(path),
+        access,
+    };
+    assert_eq!(at("/home/u/p/a/data"), &bind("a/data", Access::ReadOnly));
+    assert!(matches!(at("/home/u/p/b/key"), Mount::Mask { kind: MaskKind::File, .. }));
+    // The directories above cannot be moved away.
+    assert_eq!(at("/home/u/p/a"), &bind("a", Access::ReadWrite));
+    assert_eq!(at("/home/u/p/b"), &bind("b", Access::ReadWrite));
 }
 
 fn position(plan: &Plan, wanted: impl Fn(&Step) -> bool) -> usize {

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::interpreter::Interpreter;
-use crate::keeper::{LOADER, PROGRAM, SELDOM};
+use crate::keeper::{LOADER, OPTIONS, PROGRAM, SELDOM};
 use crate::worker::{Fate, Job, Said, parts};
 
 /// Frames of the guest's that are looked at. It sends one; a program may send more before.
@@ -36,8 +36,12 @@ pub struct Alone {
 /// Puts interpreter and bootstrap together into what a plan executes.
 pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
-    let bootstrap = [LOADER, PROGRAM, "null", SELDOM];
-    argv.extend(["-I", "-X", "utf8", "-c"].into_iter().chain(bootstrap).map(OsString::from));
+    let config = serde_json::json!({
+        "packages": interpreter.facts.packages,
+        "environment": interpreter.facts.environment,
+    });
+    argv.extend(OPTIONS.into_iter().chain([LOADER, PROGRAM]).map(OsString::from));
+    argv.extend([config.to_string().into(), OsString::from(SELDOM)]);
     argv
 }
 
@@ -88,7 +92,8 @@ pub fn run_alone(
     }
     let root = finished.root.take();
     let workspace = root.and_then(|root| {
-        ringfence_jail::open_beneath(&root, WORKSPACE.trim_start_matches('/').as_ref()).ok()
+        ringfence_sys::untrusted::open_beneath(&root, WORKSPACE.trim_start_matches('/').as_ref())
+            .ok()
     });
     let LastWords { said, refused, .. } = words;
     Ok(Alone { finished, said, refused, artifacts: workspace.map(Artifacts::new) })

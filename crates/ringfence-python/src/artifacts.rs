@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use ringfence_jail::open_beneath;
 use ringfence_spec::Artifact;
+use ringfence_sys::untrusted::open_beneath;
 use ringfence_sys::{CallError, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

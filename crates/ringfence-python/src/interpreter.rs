@@ -1,20 +1,30 @@
-//! Finds an interpreter and what of the host it needs, without running anything: starting a Python costs more than the
-//! rest of a run, and a name on `PATH` may be a script.
+//! Finds an interpreter, what of the host it needs, and whether a run could have changed it. Runs nothing: starting a Python
+//! costs more than the rest of a run, and a name on `PATH` may be a script.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use ringfence_jail::survey::found;
-use ringfence_plan::Found;
+use ringfence_jail::survey::{found, resolve};
+use ringfence_plan::{Found, PythonFacts};
 use ringfence_spec::Problem;
+use ringfence_sys::Budget;
+use ringfence_sys::untrusted;
+use rustix::fs::FileType;
 
 /// The oldest and the newest version that runs.
 const MINOR_MIN: u32 = 9;
 const MINOR_MAX: u32 = 14;
 
-/// As many as the kernel follows.
-const LINKS_MAX: usize = 40;
+/// A `.python-version` is not longer.
+const VERSION_BYTES_MAX: u64 = 4096;
+
+/// Directories above the working directory in which one is looked for.
+const VERSION_DIRECTORIES_MAX: usize = 32;
+
+/// Entries of an interpreter's `lib` that are looked through for its shared library.
+const LIB_ENTRIES_MAX: u32 = 5000;
 
 /// An interpreter and what it must see.
 #[derive(Clone, Debug)]
@@ -29,21 +39,24 @@ pub struct Interpreter {
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Directories whose names tell about the host and are not shown in output.
     pub prefixes: Vec<PathBuf>,
+    /// Where it and its packages come from.
+    pub facts: PythonFacts,
 }
 
 /// Where to look.
-#[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct Surroundings<'a> {
     /// `PATH`.
     pub path: OsString,
     /// `PYENV_VERSION`.
     pub pyenv_version: Option<OsString>,
     /// The working directory.
     pub cwd: PathBuf,
+    /// The directory that runs may write and that a canonical path lies in, if it does.
+    pub written_by_runs: &'a dyn Fn(&Path) -> Option<PathBuf>,
 }
 
 /// Finds the interpreter that `asked` names, else `python3` on `PATH`.
-pub fn discover(asked: Option<&Path>, around: &Surroundings) -> Result<Interpreter, Problem> {
+pub fn discover(asked: Option<&Path>, around: &Surroundings<'_>) -> Result<Interpreter, Problem> {
     let name = asked.unwrap_or(Path::new("python3"));
     let candidates: Vec<PathBuf> = if name.components().count() > 1 {
         vec![around.cwd.join(name)]
@@ -53,7 +66,7 @@ pub fn discover(asked: Option<&Path>, around: &Surroundings) -> Result<Interpret
     let mut why = format!("`{}` is no program, or not on PATH", name.display());
     for candidate in candidates {
         let Some(executable) = behind_shim(&candidate, around) else { continue };
-        match describe(&executable) {
+        match describe(&executable, around) {
             Ok(interpreter) => return Ok(interpreter),
             Err(reason) => why = reason,
         }
@@ -64,13 +77,11 @@ pub fn discover(asked: Option<&Path>, around: &Surroundings) -> Result<Interpret
 }
 
 /// The program itself, where `candidate` is one of pyenv's scripts; `None` where there is no program.
-fn behind_shim(candidate: &Path, around: &Surroundings) -> Option<PathBuf> {
+fn behind_shim(candidate: &Path, around: &Surroundings<'_>) -> Option<PathBuf> {
     let mut start = [0u8; 4];
-    // A pipe with a name would make an open wait.
-    if !std::fs::metadata(candidate).ok()?.is_file() {
-        return None;
-    }
-    let n = std::fs::File::open(candidate).ok()?.read(&mut start).ok()?;
+    // By its resolved path: a run may have laid a link to a pipe or a device here.
+    let real = resolve(candidate).ok()?.found.path;
+    let n = untrusted::open_file(&real).ok()?.read(&mut start).ok()?;
     if start[..n] == *b"\x7fELF" {
         return Some(candidate.to_owned());
     }
@@ -79,8 +90,12 @@ fn behind_shim(candidate: &Path, around: &Surroundings) -> Option<PathBuf> {
         return None;
     }
     let root = shims.parent()?;
-    let read = |file: PathBuf| std::fs::read_to_string(file).ok();
-    let local = || around.cwd.ancestors().find_map(|dir| read(dir.join(".python-version")));
+    let read = |file: PathBuf| {
+        let bytes = untrusted::read_file(&file, VERSION_BYTES_MAX).ok()?;
+        String::from_utf8(bytes).ok()
+    };
+    let above = || around.cwd.ancestors().take(VERSION_DIRECTORIES_MAX);
+    let local = || above().find_map(|dir| read(dir.join(".python-version")));
     let versions = around
         .pyenv_version
         .as_ref()
@@ -91,42 +106,64 @@ fn behind_shim(candidate: &Path, around: &Surroundings) -> Option<PathBuf> {
     let name = candidate.file_name()?;
     installed
         .map(|version| root.join("versions").join(version).join("bin").join(name))
-        .find(|program| program.is_file())
+        .find(|program| is_file(program))
 }
 
-fn describe(executable: &Path) -> Result<Interpreter, String> {
-    let real = executable
-        .canonicalize()
+fn describe(executable: &Path, around: &Surroundings<'_>) -> Result<Interpreter, String> {
+    let resolved = resolve(executable)
         .map_err(|e| format!("`{}` cannot be resolved: {e}", executable.display()))?;
+    let real = resolved.found.path;
     let prefix = real.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_owned();
     let minor = minor(&real, &prefix)
         .ok_or_else(|| format!("`{}` has no standard library beside it", real.display()))?;
     if !(MINOR_MIN..=MINOR_MAX).contains(&minor) {
         return Err(format!("`{}` is Python 3.{minor}", real.display()));
     }
-    let mut paths: Vec<PathBuf> = Vec::new();
+    let mut paths: Vec<PathBuf> = vec![real.clone()];
     let mut prefixes = Vec::new();
     let library = format!("lib/python3.{minor}");
+    let mut packages = Vec::new();
     if prefix == Path::new("/usr") {
-        paths.extend([real.clone(), prefix.join(&library), "/usr/lib/python3".into()]);
+        packages.push(Path::new("/usr/local").join(&library).join("dist-packages"));
+        packages.push("/usr/lib/python3/dist-packages".into());
+        packages.push(prefix.join(&library).join("site-packages"));
+        paths.extend([prefix.join(&library), "/usr/lib/python3".into()]);
         paths.push(Path::new("/usr/local").join(&library));
         // Debian's numpy reaches its BLAS through here.
         paths.push("/etc/alternatives".into());
-    } else if prefix == Path::new("/usr/local") {
-        paths.extend([real.clone(), "/usr/local/lib".into()]);
     } else {
-        paths.push(prefix.clone());
-        prefixes.push(prefix.clone());
+        // The prefix itself may be a project: of it only what belongs to Python is shown.
+        packages.push(prefix.join(&library).join("site-packages"));
+        paths.push(prefix.join(&library));
+        paths.push(prefix.join(format!("lib64/python3.{minor}")));
+        paths.extend(shared_libraries(&prefix));
+        if prefix.starts_with("/nix/store") {
+            // Every library is in a directory of its own there, open to every user.
+            paths.push("/nix/store".into());
+        }
+        if prefix != Path::new("/usr/local") {
+            prefixes.push(prefix.clone());
+        }
     }
+    let mut links: Vec<(PathBuf, PathBuf)> = resolved.links;
     let mut program = real.clone();
+    let mut environment = None;
     if let Some(venv) = venv(executable) {
         // Executed by its own name, or it would not find the environment.
         program = venv.join("bin").join(executable.file_name().unwrap_or(OsStr::new("python3")));
-        paths.push(venv.clone());
-        prefixes.push(venv);
+        let own = venv.join(&library).join("site-packages");
+        if !includes_system_packages(&venv) {
+            packages.clear();
+        }
+        packages.insert(0, own.clone());
+        paths.push(own);
+        paths.push(venv.join("pyvenv.cfg"));
+        prefixes.push(venv.clone());
+        environment = Some(venv);
     }
-    let (system, mut links) = system_libraries();
+    let (system, system_links) = system_libraries();
     paths.extend(system);
+    links.extend(system_links);
     let mut visible: Vec<Found> = Vec::new();
     for path in paths {
         let Some(found) = found(&path) else { continue };
@@ -134,30 +171,31 @@ fn describe(executable: &Path) -> Result<Interpreter, String> {
             visible.push(found);
         }
     }
+    packages.retain(|dir| found(dir).is_some());
     let shown = |at: &Path| visible.iter().any(|known| at.starts_with(&known.path));
-    links.extend(hops(executable).into_iter().filter(|(at, _)| !shown(at)));
-    Ok(Interpreter { executable: program, minor, visible, links, prefixes })
+    links.retain(|(at, _)| !shown(at));
+    // Everything that is executed or imported before the first line of a program.
+    let code = visible.iter().map(|found| found.path.as_path());
+    let code = code.chain(links.iter().map(|(at, _)| at.as_path()));
+    let written_by_runs = code.chain(environment.as_deref()).find_map(around.written_by_runs);
+    let facts = PythonFacts {
+        version: format!("3.{minor}"),
+        prefix: environment.clone().unwrap_or(prefix),
+        environment,
+        packages,
+        written_by_runs,
+    };
+    Ok(Interpreter { executable: program, minor, visible, links, prefixes, facts })
 }
 
-/// The links from a program's name to the program: where each is, and what it says.
-fn hops(executable: &Path) -> Vec<(PathBuf, PathBuf)> {
-    let mut hops = Vec::new();
-    let mut at = executable.to_owned();
-    while hops.len() < LINKS_MAX
-        && let Ok(target) = std::fs::read_link(&at)
-        && let (Some(parent), Some(name)) = (at.parent(), at.file_name())
-        && let Ok(parent) = parent.canonicalize()
-    {
-        let next = parent.join(&target);
-        hops.push((parent.join(name), target));
-        at = next;
-    }
-    hops
+fn is_file(path: &Path) -> bool {
+    untrusted::open_file(path).is_ok()
+        || resolve(path).is_ok_and(|r| untrusted::open_file(&r.found.path).is_ok())
 }
 
 /// The minor version, from the program's name or from the library beside it.
 fn minor(real: &Path, prefix: &Path) -> Option<u32> {
-    let has_library = |minor: &u32| prefix.join(format!("lib/python3.{minor}/os.py")).is_file();
+    let has_library = |minor: &u32| is_file(&prefix.join(format!("lib/python3.{minor}/os.py")));
     let name = real.file_name()?.to_str()?;
     let named = name.strip_prefix("python3.").and_then(|rest| rest.parse().ok());
     named.filter(has_library).or_else(|| (0..100).rev().find(has_library))
@@ -165,8 +203,39 @@ fn minor(real: &Path, prefix: &Path) -> Option<u32> {
 
 /// The virtual environment that `executable` belongs to.
 fn venv(executable: &Path) -> Option<PathBuf> {
-    let dir = executable.parent()?.parent()?.canonicalize().ok()?;
-    dir.join("pyvenv.cfg").is_file().then_some(dir)
+    let dir = resolve(executable.parent()?.parent()?).ok()?.found.path;
+    untrusted::open_file(&dir.join("pyvenv.cfg")).is_ok().then_some(dir)
+}
+
+/// Whether an environment sees the packages of the interpreter it was made with.
+fn includes_system_packages(venv: &Path) -> bool {
+    let text =
+        untrusted::read_file(&venv.join("pyvenv.cfg"), VERSION_BYTES_MAX).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter_map(|line| line.split_once('=')).any(|(key, value)| {
+        key.trim() == "include-system-site-packages" && value.trim().eq_ignore_ascii_case("true")
+    })
+}
+
+/// The interpreter's own shared library; of Conda, all of its libraries, which its packages are linked with.
+fn shared_libraries(prefix: &Path) -> Vec<PathBuf> {
+    let lib = prefix.join("lib");
+    if untrusted::open_absolute(&prefix.join("conda-meta")).is_ok() {
+        return vec![lib];
+    }
+    let mut libraries = Vec::new();
+    let dir = untrusted::open_absolute(&lib)
+        .and_then(|dir| untrusted::open_directory_beneath(dir, Path::new(".")));
+    if let Ok(dir) = dir {
+        let _ = untrusted::list(&dir, &Budget::entries(LIB_ENTRIES_MAX), |name, kind| {
+            let is_library = name.as_bytes().starts_with(b"libpython");
+            if is_library && kind != FileType::Directory {
+                libraries.push(lib.join(name));
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+    }
+    libraries
 }
 
 /// The dynamic loader, the libraries it looks through by itself, and time zones.
@@ -179,8 +248,8 @@ fn system_libraries() -> (Vec<PathBuf>, Vec<(PathBuf, PathBuf)>) {
     ];
     let mut links = Vec::new();
     for top in ["/lib", "/lib64"] {
-        match std::fs::read_link(top) {
-            Ok(target) => links.push((top.into(), target)),
+        match rustix::fs::readlink(top, Vec::new()) {
+            Ok(target) => links.push((top.into(), OsStr::from_bytes(target.to_bytes()).into())),
             // Not merged into /usr.
             Err(_) if top == "/lib" => paths.push(format!("/lib/{triplet}").into()),
             Err(_) => paths.push(top.into()),

@@ -37,6 +37,10 @@ const ZYGOTE: &str = concat!(
 pub(crate) const LOADER: &str = "import sys, builtins; \
     exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
+/// How every interpreter is started. `-S`: `site` would execute what it finds in packages' `.pth` files, before the first line
+/// of ours; directories of packages are added by the bootstrap.
+pub(crate) const OPTIONS: [&str; 5] = ["-I", "-S", "-X", "utf8", "-c"];
+
 /// What a zygote says on its own stderr is for the message when it fails.
 const TALK_BYTES_MAX: usize = 16 << 10;
 
@@ -141,8 +145,10 @@ fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<
         "practice": preload.practice,
         "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
         "calls": ringfence_spec::hex(ringfence_sys::calls_code()),
+        "packages": interpreter.facts.packages,
+        "environment": interpreter.facts.environment,
     });
-    let options = ["-I", "-X", "utf8", "-c", LOADER, ZYGOTE];
+    let options = OPTIONS.into_iter().chain([LOADER, ZYGOTE]);
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
     argv.extend(options.map(OsString::from));
     argv.push(config.to_string().into());

@@ -167,6 +167,8 @@ pub struct Enforcement {
     pub output: OutputState,
     /// Layer 8.
     pub audit: AuditState,
+    /// Version and place of the interpreter, null for command runs.
+    pub python: Option<String>,
     /// What this run cannot promise, one sentence each; empty in the full tier on a full host.
     pub gaps: Vec<String>,
     /// SHA-256 of the plan that was obeyed.

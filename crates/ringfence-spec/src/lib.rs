@@ -21,8 +21,8 @@ pub use id::RunId;
 pub use limits::{Limits, LimitsMax};
 pub use moment::utc;
 pub use outcome::{
-    Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, Start, Status,
-    Truncated, Usage, WorkspaceChanges,
+    Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, SetAside,
+    Start, Status, Truncated, Usage, WorkspaceChanges,
 };
 pub use policy::{CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView};
 pub use problem::{Problem, ProblemKind};

@@ -166,6 +166,19 @@ pub struct Artifact {
 pub struct WorkspaceChanges {
     /// Protected names that appeared during the run.
     pub protected_created: Vec<String>,
+    /// Repositories that were renamed after the run, because the host's git would have obeyed them.
+    pub set_aside: Vec<SetAside>,
+}
+
+/// Something that was renamed after a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SetAside {
+    /// Where it was.
+    pub path: String,
+    /// Where it is now.
+    pub moved_to: String,
+    /// Why, in one phrase.
+    pub reason: String,
 }
 
 /// A Python exception.

@@ -257,6 +257,10 @@ pub struct Policy {
     pub ro: Vec<PathBuf>,
     /// Host paths that are invisible even where a grant contains them.
     pub hide: Vec<PathBuf>,
+    /// Paths below the working directory that its own settings file makes read-only; relative, without `..`.
+    pub workspace_ro: Vec<PathBuf>,
+    /// Paths below the working directory that its own settings file hides; relative, without `..`.
+    pub workspace_hide: Vec<PathBuf>,
     /// Host unix sockets the run may connect to.
     pub sockets: Vec<PathBuf>,
     /// Variables granted besides the scrubbed set.
@@ -280,6 +284,8 @@ impl Policy {
             rw: Vec::new(),
             ro: Vec::new(),
             hide: Vec::new(),
+            workspace_ro: Vec::new(),
+            workspace_hide: Vec::new(),
             sockets: Vec::new(),
             env: Vec::new(),
             network: Network::None,

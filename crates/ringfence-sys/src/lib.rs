@@ -5,6 +5,7 @@
 #[macro_use]
 mod code;
 
+mod budget;
 mod calls;
 mod error;
 mod exec;
@@ -16,8 +17,10 @@ mod net;
 mod pack;
 pub mod seccomp;
 mod signal;
+pub mod untrusted;
 mod wait;
 
+pub use budget::Budget;
 pub use calls::calls_code;
 pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};

@@ -65,7 +65,13 @@ pub(crate) fn talk(outcome: &Outcome) {
             [&denial.subject, program, &denial.hint].map(|part| plain(part, Lines::One));
         let _ = writeln!(err, "ringfence: refused {subject} by {program}: {hint}");
     }
-    for name in &outcome.workspace.protected_created {
+    for aside in &outcome.workspace.set_aside {
+        let [path, moved_to, reason] =
+            [&aside.path, &aside.moved_to, &aside.reason].map(|part| plain(part, Lines::One));
+        let _ = writeln!(err, "ringfence: renamed `{path}` to `{moved_to}`: {reason}");
+    }
+    let renamed = |name: &&String| outcome.workspace.set_aside.iter().any(|a| a.path == **name);
+    for name in outcome.workspace.protected_created.iter().filter(|name| !renamed(name)) {
         let name = plain(name, Lines::One);
         let _ = writeln!(
             err,

@@ -1,173 +1,889 @@
-//! Git's executable surface in a directory a run may write: hooks, config, and everything that redirects to others.
+//! Git's executable surface in a directory that a run may write: hooks, configuration, what the configuration names, and
+//! everything that redirects git to another repository. docs/git.md has the table.
+//!
+//! Nothing that a run can write decides what is protected. The sources are the configuration, which no run can write,
+//! `modules`, which is read-only or held, and the index as it was before the run.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use ringfence_plan::{
-    FileId, FileKind, GitFacts, PlaceholderShape, Protected, ProtectedState, WritableRoot,
-    catalogue,
+    FileKind, Found, GitFacts, GitIndex, KnownLinks, PlaceholderShape, Protected, ProtectedState,
+    WritableRoot, catalogue,
 };
+use ringfence_sys::CallError;
+use ringfence_sys::untrusted::{self, read_trusted};
 
-use super::host::{look, resolve};
-use super::paths::{distrusted, protect};
-use crate::open::read_small;
+use super::gitconfig::{self, Role, Variable};
+use super::paths::{follow_links, protect};
+use super::tree::{Content, Tree};
+use crate::gitindex::{self, HashBytes};
+use crate::gitwatch::stamp_at;
+use crate::registry::Registry;
 
-/// Submodules and worktrees looked at; past that many their parent directory becomes read-only as a whole.
-const REPOSITORIES_MAX: usize = 64;
+/// Nested repositories whose `.git` is protected: submodules and others together.
+const NESTED_MAX: usize = 64;
 
-/// How deep submodules of submodules are followed.
-const DEPTH_MAX: usize = 4;
+/// Nested repositories with a git directory of their own, each of which takes half a dozen mounts.
+const NESTED_DIRECTORIES_MAX: usize = 16;
 
-/// A `.gitmodules` or a config larger than this is not read.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// Linked worktrees whose parts are protected one by one; with more, their parent directory is read-only as a whole.
+const WORKTREES_MAX: usize = 16;
 
-/// A `.git` file or a pointer in it longer than this is not one.
+/// Directories below `modules` that are looked at: a submodule's name may have slashes.
+const MODULE_DIRECTORIES_MAX: usize = 512;
+
+/// How deep they lie.
+const MODULE_DEPTH_MAX: usize = 16;
+
+/// Paths in the workspace that configuration names and that are protected.
+const NAMED_MAX: usize = 32;
+
+/// A configuration file larger than this is not read.
+const CONFIG_BYTES_MAX: u64 = 256 << 10;
+
+/// Files that configuration includes, one from another.
+const INCLUDES_MAX: usize = 16;
+
+/// A `.git` file, or another that holds one path, is not larger.
 const POINTER_BYTES_MAX: u64 = 4096;
 
-/// Looks at `.git` below `root`. `held` are placeholders of `root` itself, `held_by` those of another directory.
+/// An index of this size is read before a run when it has changed; a larger one only if it was never read.
+const INDEX_BYTES_READ_FIRST: u64 = 2 << 20;
+
+/// Directories above a workspace in which its repository is looked for.
+const ABOVE_MAX: usize = 32;
+
+/// What the survey needs besides the directory itself.
+pub(super) struct Around<'a> {
+    /// Placeholders and indexes on record.
+    pub(super) registry: &'a Registry,
+    /// The caller's home, for `~` in configuration.
+    pub(super) home: Option<&'a Path>,
+    /// The user's and the system's configuration files.
+    pub(super) config_files: &'a [PathBuf],
+}
+
+/// Looks at git in and around a writable directory. `top_directories` are the names of the directories at its top.
 pub(super) fn survey(
-    root: &Path,
+    root: &Tree<'_>,
     held: &BTreeSet<PathBuf>,
-    held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>,
-) -> GitFacts {
-    match look(&root.join(".git")) {
-        None => bare(root, held),
-        Some((FileKind::Directory, _)) => {
-            let mut facts = GitFacts::default();
-            repository(root, Path::new(".git"), held, 0, &mut facts);
-            facts
+    top_directories: &[PathBuf],
+    around: &Around<'_>,
+) -> Result<GitFacts, CallError> {
+    let mut survey = Survey::new(root, held, around);
+    let own = root.look(".git")?;
+    survey.facts.is_repository = own.is_some();
+    match own {
+        None => {
+            survey.bare()?;
+            survey.granted_modules()?;
         }
-        Some((kind @ FileKind::File, _)) => {
-            let mut facts = linked(root, held_by);
-            facts.protected.push(present(".git", kind));
-            facts
+        Some(seen) if seen.kind == FileKind::Directory => {
+            survey.repository(Path::new(".git"), Path::new(""))?;
         }
-        Some((kind, _)) => {
-            let mut facts = distrusted("it is neither a directory nor a file");
-            facts.protected.push(present(".git", kind));
-            facts
+        Some(seen) if seen.kind == FileKind::File => {
+            survey.facts.protected.push(present(".git", FileKind::File));
+            survey.linked()?;
+        }
+        Some(seen) => {
+            survey.facts.distrusted = Some("it is neither a directory nor a file".to_owned());
+            survey.facts.protected.push(present(".git", seen.kind));
         }
     }
+    survey.repository_above()?;
+    survey.nested_at_the_top(top_directories)?;
+    survey.finish()
 }
 
-/// What makes git take a directory for a repository, with or without a config.
+/// What makes git take a directory for a repository, with or without a configuration.
 pub(crate) const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
-
-/// A directory that is itself a repository: git would obey its config.
-fn bare(root: &Path, held: &BTreeSet<PathBuf>) -> GitFacts {
-    let mut facts = GitFacts::default();
-    if BARE.iter().all(|name| look(&root.join(name)).is_some()) {
-        executable_surface(root, Path::new(""), held, &mut facts);
-    }
-    facts
-}
 
 fn present(path: impl Into<PathBuf>, kind: FileKind) -> Protected {
     Protected { path: path.into(), state: ProtectedState::Present(kind) }
 }
 
-/// A git directory at `at` below `root`: pins it, protects what it executes, and goes into its submodules.
-fn repository(
-    root: &Path,
-    at: &Path,
-    held: &BTreeSet<PathBuf>,
-    depth: usize,
-    facts: &mut GitFacts,
-) {
-    facts.pinned.push(at.to_owned());
-    executable_surface(root, at, held, facts);
-    worktrees(root, at, held, facts);
-    if depth == 0 {
-        for path in submodule_paths(root) {
-            checkout(root, &path, facts);
+struct Survey<'a, 'b> {
+    root: &'a Tree<'b>,
+    held: &'a BTreeSet<PathBuf>,
+    around: &'a Around<'a>,
+    /// The user's and the system's configuration, read when the first repository is found.
+    shared_config: Option<Vec<Variable>>,
+    facts: GitFacts,
+    pinned: BTreeSet<PathBuf>,
+    protected: BTreeSet<PathBuf>,
+    n_nested: usize,
+    n_nested_directories: usize,
+    n_named: usize,
+    n_includes: usize,
+    too_many: BTreeSet<&'static str>,
+}
+
+impl<'a, 'b> Survey<'a, 'b> {
+    fn new(root: &'a Tree<'b>, held: &'a BTreeSet<PathBuf>, around: &'a Around<'a>) -> Self {
+        Self {
+            root,
+            held,
+            around,
+            shared_config: None,
+            facts: GitFacts::default(),
+            pinned: BTreeSet::new(),
+            protected: BTreeSet::new(),
+            n_nested: 0,
+            n_nested_directories: 0,
+            n_named: 0,
+            n_includes: 0,
+            too_many: BTreeSet::new(),
         }
     }
-    let modules = at.join("modules");
-    let names = directories(&root.join(&modules));
-    if names.is_empty() {
-        return;
+
+    fn finish(mut self) -> Result<GitFacts, CallError> {
+        let at = self.root.path().display();
+        for what in &self.too_many {
+            self.facts.gaps.push(format!("`{at}`: {what}"));
+        }
+        let mut pinned: Vec<PathBuf> = self.pinned.into_iter().collect();
+        follow_links(self.root, &mut self.facts.protected, &mut pinned)?;
+        pinned.retain(|path| !path.as_os_str().is_empty());
+        // Parents first: in this order each is still reachable by its name.
+        pinned.sort();
+        self.facts.pinned = pinned;
+        Ok(self.facts)
     }
-    if names.len() > REPOSITORIES_MAX || depth >= DEPTH_MAX {
-        facts.protected.push(present(modules, FileKind::Directory));
-        return;
+
+    /// Keeps `path` and every directory above it from being renamed.
+    fn pin(&mut self, path: &Path) {
+        let below = path.ancestors().filter(|above| !above.as_os_str().is_empty());
+        self.pinned.extend(below.map(Path::to_owned));
     }
-    // Renaming a parent would carry the mounts below it away: the parent is pinned too.
-    facts.pinned.push(modules.clone());
-    for name in names {
-        let module = modules.join(name);
-        if look(&root.join(&module).join("HEAD")).is_some() {
-            repository(root, &module, held, depth + 1, facts);
+
+    fn pin_above(&mut self, path: &Path) {
+        if let Some(parent) = path.parent() {
+            self.pin(parent);
+        }
+    }
+
+    fn protect(&mut self, protected: Protected) {
+        if self.protected.insert(protected.path.clone()) {
+            self.pin_above(&protected.path);
+            self.facts.protected.push(protected);
+        }
+    }
+
+    /// A directory that is itself a repository: git obeys its configuration.
+    fn bare(&mut self) -> Result<(), CallError> {
+        for name in BARE {
+            if self.root.look(name)?.is_none() {
+                return Ok(());
+            }
+        }
+        self.facts.is_repository = true;
+        self.executable_surface(Path::new(""))?;
+        self.config(Path::new(""), Path::new(""))?;
+        Ok(())
+    }
+
+    /// `modules` of a repository, granted as a directory of its own: each module in it is protected like a repository.
+    fn granted_modules(&mut self) -> Result<(), CallError> {
+        let path = self.root.path();
+        let is_modules = path.file_name() == Some(OsStr::new("modules"));
+        let Some(parent) = path.parent().filter(|_| is_modules) else { return Ok(()) };
+        let Some(git_dir) = Tree::at(parent, self.root.budget())? else { return Ok(()) };
+        if git_dir.look("HEAD")?.is_none() {
+            return Ok(());
+        }
+        let mut modules = Vec::new();
+        find_modules(self.root, Path::new(""), 0, &mut 0, &mut modules)?;
+        for module in modules {
+            if self.n_nested_directories == NESTED_DIRECTORIES_MAX {
+                self.too_many.insert("more submodules are granted than can be protected one by one; the others are read-only");
+                self.protect(present(module.at, FileKind::Directory));
+                continue;
+            }
+            self.n_nested_directories += 1;
+            self.pin(&module.at);
+            self.executable_surface(&module.at)?;
+        }
+        Ok(())
+    }
+
+    /// A git directory at `at` whose checkout is at `checkout`.
+    fn repository(&mut self, at: &Path, checkout: &Path) -> Result<(), CallError> {
+        self.pin(at);
+        self.executable_surface(at)?;
+        let config = self.config(at, checkout)?;
+        self.worktrees(at, &config, None)?;
+        let settled = self.submodules(at)?;
+        let Some(git_dir) = self.root.sub(at)? else { return Ok(()) };
+        let checkout_path = self.root.path().join(checkout);
+        self.index(&git_dir, checkout_path, &config, settled)
+    }
+
+    /// Hooks, configuration and redirection of one git directory.
+    fn executable_surface(&mut self, at: &Path) -> Result<(), CallError> {
+        let lists: [(&[&str], PlaceholderShape); 3] = [
+            (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Inert),
+            (catalogue::GIT_PROTECTED_FILES, PlaceholderShape::EmptyFile),
+            (&[catalogue::GIT_COMMONDIR], PlaceholderShape::Dot),
+        ];
+        for (names, shape) in lists {
+            self.protect_in(at, names, shape)?;
+        }
+        Ok(())
+    }
+
+    fn protect_in(
+        &mut self,
+        at: &Path,
+        names: &[&str],
+        shape: PlaceholderShape,
+    ) -> Result<(), CallError> {
+        let own;
+        let dir = if at.as_os_str().is_empty() {
+            self.root
         } else {
-            // A submodule path with slashes: what is below may be repositories; none of it may change.
-            facts.protected.push(present(module, FileKind::Directory));
+            let Some(sub) = self.root.sub(at)? else { return Ok(()) };
+            own = sub;
+            &own
+        };
+        let held = below(self.held, at);
+        for found in protect(dir, &held, names, shape)? {
+            self.protect(Protected { path: at.join(&found.path), ..found });
+        }
+        Ok(())
+    }
+
+    /// Linked worktrees. Their administrative directories stay writable (HEAD, index) where the checkout lies in the
+    /// workspace; what redirects them does not, and neither does the checkout's `.git` file.
+    fn worktrees(
+        &mut self,
+        at: &Path,
+        config: &Config,
+        own: Option<&Path>,
+    ) -> Result<(), CallError> {
+        let parent = at.join("worktrees");
+        let mut names = self.root.directories(&parent, WORKTREES_MAX)?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        // Moved away and made anew, the parent would take the protection below it along.
+        self.pin(&parent);
+        if names.len() > WORKTREES_MAX && own.is_none() {
+            self.protect(present(parent, FileKind::Directory));
+            return Ok(());
+        }
+        if names.len() > WORKTREES_MAX {
+            names.truncate(WORKTREES_MAX);
+            self.too_many.insert("its repository has more worktrees than are protected");
+        }
+        for name in names {
+            let admin = parent.join(name);
+            if own == Some(&admin) {
+                continue;
+            }
+            let Some(dir) = self.root.sub(&admin)? else { continue };
+            let pointer = pointer(&dir, Path::new("gitdir"), "")?;
+            // git-worktree(1): relative to the administrative directory, where `worktree.useRelativePaths` is set.
+            let checkout = pointer
+                .map(|git| lexical(&dir.path().join(git)))
+                .and_then(|git| git.parent().map(Path::to_owned))
+                .and_then(|checkout| {
+                    checkout.strip_prefix(self.root.path()).ok().map(Path::to_owned)
+                })
+                .filter(|checkout| !checkout.as_os_str().is_empty());
+            let Some(checkout) = checkout else {
+                // Elsewhere: the run cannot work in it, so nothing of it need be writable.
+                self.protect(present(admin, FileKind::Directory));
+                continue;
+            };
+            self.pin(&admin);
+            for name in ["commondir", "gitdir"] {
+                if let Some(seen) = dir.look(name)? {
+                    self.protect(present(admin.join(name), seen.kind));
+                }
+            }
+            self.protect_in(&admin, &["config.worktree"], PlaceholderShape::EmptyFile)?;
+            self.protect_in(&admin, &["modules"], PlaceholderShape::Inert)?;
+            self.pointer_file(&checkout)?;
+            let settled = self.module_pointers(&dir)?;
+            self.names(&config.variables, &checkout)?;
+            self.index(&dir, self.root.path().join(&checkout), config, settled)?;
+        }
+        Ok(())
+    }
+
+    /// `modules` as a whole, and the `.git` files of the checkouts that belong to it.
+    fn submodules(&mut self, at: &Path) -> Result<Vec<PathBuf>, CallError> {
+        self.protect_in(at, &["modules"], PlaceholderShape::Inert)?;
+        match self.root.sub(at)? {
+            Some(git_dir) => self.module_pointers(&git_dir),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Protects the `.git` files of the submodules whose git directories lie in `git_dir`; returns the absolute paths of
+    /// those checkouts. `core.worktree` of a directory that no run can write says where they are.
+    fn module_pointers(&mut self, git_dir: &Tree<'_>) -> Result<Vec<PathBuf>, CallError> {
+        let Some(dir) = git_dir.sub(Path::new("modules"))? else { return Ok(Vec::new()) };
+        let mut modules = Vec::new();
+        let mut n_seen = 0;
+        find_modules(&dir, Path::new(""), 0, &mut n_seen, &mut modules)?;
+        if n_seen > MODULE_DIRECTORIES_MAX {
+            self.too_many.insert("`.git/modules` has more directories than are looked at; submodules past them are not protected");
+        }
+        let mut settled = Vec::new();
+        for module in modules {
+            let Some(checkout) = module.checkout else { continue };
+            let Ok(below) = checkout.strip_prefix(self.root.path()).map(Path::to_owned) else {
+                continue;
+            };
+            if below.as_os_str().is_empty() || !self.may_protect_another() {
+                continue;
+            }
+            self.pointer_file(&below)?;
+            self.names(&module.config, &below)?;
+            settled.push(checkout);
+        }
+        Ok(settled)
+    }
+
+    fn may_protect_another(&mut self) -> bool {
+        if self.n_nested == NESTED_MAX {
+            self.too_many.insert("it has more nested repositories than are protected; those past 64 are compared after the run");
+            return false;
+        }
+        self.n_nested += 1;
+        true
+    }
+
+    /// The `.git` of a checkout at `at`, which the host's git follows: it can be neither changed nor moved.
+    fn pointer_file(&mut self, at: &Path) -> Result<(), CallError> {
+        let git = at.join(".git");
+        match self.root.look(&git)? {
+            None => self.empty_checkout(at),
+            Some(seen) => {
+                self.protect(present(git, seen.kind));
+                Ok(())
+            }
+        }
+    }
+
+    /// A submodule that is not checked out: its directory is empty, and what a run put into it would be obeyed.
+    fn empty_checkout(&mut self, at: &Path) -> Result<(), CallError> {
+        if let Some(seen) = self.root.look(at)? {
+            self.protect(present(at, seen.kind));
+        }
+        Ok(())
+    }
+
+    /// A repository that is no submodule of this one, at `at` below the workspace.
+    fn nested(&mut self, at: &Path) -> Result<(), CallError> {
+        let git = at.join(".git");
+        match self.root.look(&git)? {
+            None => self.empty_checkout(at),
+            Some(seen) if seen.kind == FileKind::Directory => {
+                if self.protected.contains(&git) || self.pinned.contains(&git) {
+                    return Ok(());
+                }
+                if self.n_nested_directories == NESTED_DIRECTORIES_MAX {
+                    self.too_many.insert("it has more nested repositories than can be protected part by part; the others are read-only");
+                    self.protect(present(git, FileKind::Directory));
+                    return Ok(());
+                }
+                self.n_nested_directories += 1;
+                self.pin(&git);
+                self.executable_surface(&git)?;
+                self.protect_in(&git, &["modules"], PlaceholderShape::Inert)?;
+                self.config(&git, at)?;
+                Ok(())
+            }
+            Some(seen) => {
+                self.protect(present(git, seen.kind));
+                Ok(())
+            }
+        }
+    }
+
+    /// Repositories directly below the workspace, whether or not it is one itself.
+    fn nested_at_the_top(&mut self, directories: &[PathBuf]) -> Result<(), CallError> {
+        for name in directories {
+            if self.root.look(name.join(".git"))?.is_some() && self.may_protect_another() {
+                self.nested(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes an index to compare after the run, and protects the nested repositories that it names.
+    fn index(
+        &mut self,
+        git_dir: &Tree<'_>,
+        checkout: PathBuf,
+        config: &Config,
+        settled: Vec<PathBuf>,
+    ) -> Result<(), CallError> {
+        let id = git_dir.itself()?.id;
+        let hash_bytes = config.hash_bytes;
+        let stamp = stamp_at(git_dir, Path::new("index"));
+        let recorded = self.around.registry.known_links(id);
+        let mut known = recorded.clone().filter(|known| Some(known.stamp) == stamp);
+        let is_on_record = known.is_some();
+        if let Some(stamp) = stamp.filter(|stamp| {
+            known.is_none() && (recorded.is_none() || stamp.bytes <= INDEX_BYTES_READ_FIRST)
+        }) {
+            match self.read_index(git_dir, hash_bytes) {
+                Ok(links) => known = Some(KnownLinks { stamp, links }),
+                Err(why) => self.facts.gaps.push(format!(
+                    "nested repositories that `{}/index` names are not compared: {why}",
+                    git_dir.path().display()
+                )),
+            }
+        }
+        let read_at = known.as_ref().map(|known| known.stamp);
+        let links = known.or(recorded).map(|known| known.links).unwrap_or_default();
+        for link in &links {
+            let at = checkout.join(link);
+            let below = at.strip_prefix(self.root.path()).map(Path::to_owned);
+            let Ok(below) = below else { continue };
+            if below.as_os_str().is_empty() || settled.contains(&at) {
+                continue;
+            }
+            if !self.may_protect_another() {
+                break;
+            }
+            self.nested(&below)?;
+        }
+        let settled = settled
+            .into_iter()
+            .filter_map(|at| at.strip_prefix(&checkout).ok().map(Path::to_owned));
+        let settled = settled.collect();
+        self.facts.indexes.push(GitIndex {
+            git_dir: git_dir.path().to_owned(),
+            git_dir_id: id,
+            checkout,
+            hash_bytes,
+            settled,
+            links,
+            read_at,
+            is_on_record,
+        });
+        Ok(())
+    }
+
+    fn read_index(&self, git_dir: &Tree<'_>, hash_bytes: usize) -> Result<Vec<PathBuf>, String> {
+        let file = untrusted::open_file_beneath(git_dir, Path::new("index"));
+        let file = file.map_err(|e| e.to_string())?;
+        let scan = gitindex::scan(&file, HashBytes(hash_bytes), self.root.budget())?;
+        match scan.base {
+            None => Ok(scan.links),
+            // Its base may have been changed without a trace in the index itself.
+            Some(_) => Err("it is split".to_owned()),
+        }
+    }
+
+    /// The repository that the workspace is a part of: `.git` files of its submodules and worktrees may lie here.
+    fn repository_above(&mut self) -> Result<(), CallError> {
+        let above = self.root.path().ancestors().skip(1).take(ABOVE_MAX);
+        for dir in above.filter(|dir| *dir != Path::new("/")) {
+            let Some(dir) = Tree::at(dir, self.root.budget())? else { return Ok(()) };
+            let git_dir = match dir.look(".git")? {
+                None => continue,
+                Some(seen) if seen.kind == FileKind::Directory => dir.sub(Path::new(".git"))?,
+                Some(_) => match pointer(&dir, Path::new(".git"), "gitdir: ")? {
+                    Some(target) => {
+                        Tree::at(&lexical(&dir.path().join(target)), self.root.budget())?
+                    }
+                    None => None,
+                },
+            };
+            let Some(git_dir) = git_dir else { return Ok(()) };
+            let config = self.read_config(&git_dir)?;
+            let settled = self.module_pointers(&git_dir)?;
+            for name in git_dir.directories(Path::new("worktrees"), WORKTREES_MAX)? {
+                let Some(admin) = git_dir.sub(&Path::new("worktrees").join(name))? else {
+                    continue;
+                };
+                let git = pointer(&admin, Path::new("gitdir"), "")?;
+                let git = git.map(|git| lexical(&admin.path().join(git)));
+                let checkout = git.as_deref().and_then(Path::parent);
+                let below = checkout.and_then(|dir| dir.strip_prefix(self.root.path()).ok());
+                if let Some(below) = below.filter(|below| !below.as_os_str().is_empty()) {
+                    self.pointer_file(below)?;
+                }
+            }
+            self.names_above(&config.variables, dir.path())?;
+            return self.index(&git_dir, dir.path().to_owned(), &config, settled);
+        }
+        Ok(())
+    }
+
+    /// A `.git` file: followed only when its target points back here.
+    fn linked(&mut self) -> Result<(), CallError> {
+        let budget = self.root.budget();
+        let root = self.root.path();
+        let mut refuse = |why: &str| {
+            self.facts.distrusted = Some(why.to_owned());
+            Ok(())
+        };
+        let Some(target) = pointer(self.root, Path::new(".git"), "gitdir: ")? else {
+            return refuse("it does not name a git directory");
+        };
+        let Some(admin) = Tree::at(&lexical(&root.join(target)), budget)? else {
+            return refuse("the git directory it names does not exist");
+        };
+        let points_back = if let Some(back) = pointer(&admin, Path::new("gitdir"), "")? {
+            // A linked worktree: .git/worktrees/NAME/gitdir names our .git file.
+            lexical(&admin.path().join(back)) == root.join(".git")
+        } else {
+            // A submodule: its config names our directory as its work tree.
+            let bytes = admin.read("config", CONFIG_BYTES_MAX)?.bytes().unwrap_or_default();
+            let config = gitconfig::parse(&bytes);
+            let worktree = config.iter().rev().find(|v| v.role() == Some(Role::Worktree));
+            worktree.is_some_and(|v| lexical(&admin.path().join(&v.value)) == root)
+        };
+        if !points_back {
+            return refuse("the git directory it names does not point back here");
+        }
+        let common = match pointer(&admin, Path::new("commondir"), "")? {
+            Some(common) => Tree::at(&lexical(&admin.path().join(common)), budget)?,
+            None => Tree::at(admin.path(), budget)?,
+        };
+        let Some(common) = common else {
+            return refuse("its common directory does not exist");
+        };
+        // The administrative directory must lie in the repository it claims to be of, where git puts it, or be it.
+        let lies_right = admin.path() == common.path()
+            || admin.path().parent() == Some(&common.path().join("worktrees"));
+        if !lies_right || root.starts_with(common.path()) {
+            return refuse("its git directory lies outside its repository");
+        }
+        if !is_repository(&common)? {
+            return refuse("what it names is not a git repository by its name and content");
+        }
+        let seen = common.itself()?;
+        let held = self.around.registry.held(seen.id);
+        let mut inner = Survey::new(&common, &held, self.around);
+        inner.shared_config = self.shared_config.take();
+        inner.executable_surface(Path::new(""))?;
+        let config = inner.config(Path::new(""), Path::new(""))?;
+        // The worktree that this is, if it is one: it lies outside the repository, and the run works in it.
+        let own = admin.path().strip_prefix(common.path()).ok().map(Path::to_owned);
+        let own = own.filter(|own| !own.as_os_str().is_empty());
+        inner.worktrees(Path::new(""), &config, own.as_deref())?;
+        inner.submodules(Path::new(""))?;
+        if let Some(own) = own {
+            inner.pin(&own);
+            for name in ["commondir", "gitdir"] {
+                if let Some(seen) = admin.look(name)? {
+                    inner.protect(present(own.join(name), seen.kind));
+                }
+            }
+            inner.protect_in(&own, &["config.worktree"], PlaceholderShape::EmptyFile)?;
+            inner.protect_in(&own, &["modules"], PlaceholderShape::Inert)?;
+        }
+        let inner = inner.finish()?;
+        // Checkouts of submodules, and what the configuration names, lie in the workspace.
+        let settled = self.module_pointers(&admin)?;
+        self.names(&config.variables, Path::new(""))?;
+        self.index(&admin, root.to_owned(), &config, settled)?;
+        let linked = WritableRoot {
+            root: Found { path: common.path().to_owned(), kind: FileKind::Directory, id: seen.id },
+            owner_uid: seen.owner.0,
+            owner_gid: seen.owner.1,
+            protected: Vec::new(),
+            secrets: Vec::new(),
+            git: inner,
+        };
+        self.facts.linked = Some(Box::new(linked));
+        Ok(())
+    }
+
+    /// Reads the configuration of the git directory at `at`, protects what it names in `checkout`, and returns it.
+    fn config(&mut self, at: &Path, checkout: &Path) -> Result<Config, CallError> {
+        let own;
+        let git_dir = if at.as_os_str().is_empty() {
+            self.root
+        } else {
+            match self.root.sub(at)? {
+                Some(sub) => {
+                    own = sub;
+                    &own
+                }
+                None => return Ok(Config::default()),
+            }
+        };
+        let config = self.read_config(git_dir)?;
+        self.names(&config.variables, checkout)?;
+        Ok(config)
+    }
+
+    /// The configuration of a git directory with that of the user and the system.
+    fn read_config(&mut self, git_dir: &Tree<'_>) -> Result<Config, CallError> {
+        let mut config = Config { variables: self.shared_config()?, ..Config::default() };
+        for name in catalogue::GIT_PROTECTED_FILES {
+            match git_dir.read(name, CONFIG_BYTES_MAX)? {
+                Content::Missing => {}
+                Content::Bytes(bytes) => {
+                    let parsed = gitconfig::parse(&bytes);
+                    self.include(&parsed, git_dir.path(), &mut config.variables)?;
+                    config.variables.extend(parsed);
+                }
+                Content::Unreadable => self.facts.gaps.push(format!(
+                    "`{}/{name}` cannot be read: what it names is not protected",
+                    git_dir.path().display()
+                )),
+            }
+        }
+        let format = config.variables.iter().rev().find(|v| v.role() == Some(Role::ObjectFormat));
+        if format.is_some_and(|v| v.value.eq_ignore_ascii_case("sha256")) {
+            config.hash_bytes = 32;
+        }
+        Ok(config)
+    }
+
+    /// The configuration of the user and the system, read once.
+    fn shared_config(&mut self) -> Result<Vec<Variable>, CallError> {
+        if let Some(shared) = &self.shared_config {
+            return Ok(shared.clone());
+        }
+        let mut shared = Vec::new();
+        for file in self.around.config_files {
+            let bytes = read_trusted(file, CONFIG_BYTES_MAX).unwrap_or_default();
+            let parsed = gitconfig::parse(&bytes);
+            self.include(&parsed, file.parent().unwrap_or(Path::new("/")), &mut shared)?;
+            shared.extend(parsed);
+        }
+        self.shared_config = Some(shared.clone());
+        Ok(shared)
+    }
+
+    /// Adds the variables of files that lie in the workspace and are included from one in `dir`.
+    fn include(
+        &mut self,
+        variables: &[Variable],
+        dir: &Path,
+        all: &mut Vec<Variable>,
+    ) -> Result<(), CallError> {
+        for variable in variables.iter().filter(|v| v.role() == Some(Role::Include)) {
+            self.n_includes += 1;
+            if self.n_includes > INCLUDES_MAX {
+                self.too_many.insert("git's configuration includes more files than are looked at");
+                return Ok(());
+            }
+            let path = lexical(&dir.join(self.expanded(&variable.value)));
+            let Ok(below) = path.strip_prefix(self.root.path()).map(Path::to_owned) else {
+                continue;
+            };
+            self.named(&below, Existence::HoldFile)?;
+            if let Content::Bytes(bytes) = self.root.read(&below, CONFIG_BYTES_MAX)? {
+                let parsed = gitconfig::parse(&bytes);
+                let dir = path.parent().unwrap_or(Path::new("/")).to_owned();
+                self.include(&parsed, &dir, all)?;
+                all.extend(parsed);
+            }
+        }
+        Ok(())
+    }
+
+    /// A value in which `~` stands for the home.
+    fn expanded(&self, value: &str) -> PathBuf {
+        match (value.strip_prefix("~/"), self.around.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(value),
+        }
+    }
+
+    /// Protects what variables name in a checkout of the workspace.
+    fn names(&mut self, variables: &[Variable], checkout: &Path) -> Result<(), CallError> {
+        let top = self.root.path().join(checkout);
+        self.names_above(variables, &top)
+    }
+
+    /// The same for a checkout that holds the workspace: only paths that lie in the workspace matter.
+    fn names_above(&mut self, variables: &[Variable], top: &Path) -> Result<(), CallError> {
+        for variable in variables {
+            let Some(role) = variable.role() else { continue };
+            match role {
+                Role::Hooks => {
+                    let path = lexical(&top.join(self.expanded(&variable.value)));
+                    // Husky's hooks, in `_`, run the scripts beside that directory.
+                    let path = match path.file_name() {
+                        Some(name) if name == "_" => path.parent().unwrap_or(&path).to_owned(),
+                        _ => path,
+                    };
+                    self.named_absolute(&path, Existence::Hold)?;
+                }
+                Role::Template => {
+                    let path = lexical(&top.join(self.expanded(&variable.value)));
+                    self.named_absolute(&path, Existence::Hold)?;
+                }
+                Role::Command => self.command(variable, top)?,
+                Role::Include | Role::ObjectFormat | Role::Worktree => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, variable: &Variable, top: &Path) -> Result<(), CallError> {
+        let value = &variable.value;
+        let only_with_mark = matches!(variable.section.as_str(), "alias" | "submodule");
+        if gitconfig::is_switch(value) || (only_with_mark && !value.starts_with('!')) {
+            return Ok(());
+        }
+        for word in gitconfig::words(value) {
+            let expanded = self.expanded(&word.text);
+            let mut path = lexical(&top.join(&expanded));
+            if expanded.is_absolute() && !path.starts_with(top) {
+                // Behind `$(git rev-parse --show-toplevel)` a path of the checkout begins with a slash.
+                path = lexical(&top.join(expanded.strip_prefix("/").unwrap_or(&expanded)));
+            }
+            let existence = match () {
+                () if word.surely => Existence::Hold,
+                () if word.text.contains('/') => Existence::Any,
+                // An interpreter's argument, such as `f.sh`.
+                () if word.text.contains('.') => Existence::File,
+                // A program along PATH, or an argument that is no path.
+                () => continue,
+            };
+            self.named_absolute(&path, existence)?;
+        }
+        Ok(())
+    }
+
+    fn named_absolute(&mut self, path: &Path, existence: Existence) -> Result<(), CallError> {
+        match path.strip_prefix(self.root.path()).map(Path::to_owned) {
+            Ok(below) if !below.as_os_str().is_empty() => self.named(&below, existence),
+            _ => Ok(()),
+        }
+    }
+
+    /// Protects a path of the workspace that configuration names.
+    fn named(&mut self, path: &Path, existence: Existence) -> Result<(), CallError> {
+        if self.protected.contains(path) || must_stay_writable(path) {
+            return Ok(());
+        }
+        let mut at = PathBuf::new();
+        for part in path.components() {
+            at.push(part);
+            let held = self.held.contains(&at);
+            match self.root.look(&at)?.filter(|_| !held) {
+                Some(seen) if seen.kind == FileKind::Symlink => {
+                    // The link, and by `follow_links` what it leads to.
+                    self.protect_named(present(at, seen.kind));
+                    return Ok(());
+                }
+                Some(seen) if at == path => {
+                    let wanted = existence != Existence::File || seen.kind == FileKind::File;
+                    if wanted {
+                        self.protect_named(present(at, seen.kind));
+                    }
+                    return Ok(());
+                }
+                Some(_) => {}
+                None => {
+                    let shape = match existence {
+                        Existence::HoldFile if at == path => PlaceholderShape::EmptyFile,
+                        Existence::Hold | Existence::HoldFile => PlaceholderShape::Inert,
+                        Existence::Any | Existence::File => return Ok(()),
+                    };
+                    let state = ProtectedState::Absent(shape);
+                    self.protect_named(Protected { path: at, state });
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn protect_named(&mut self, protected: Protected) {
+        if self.n_named == NAMED_MAX {
+            self.too_many.insert("git's configuration names more paths in it than are protected");
+        } else {
+            self.n_named += 1;
+            self.protect(protected);
         }
     }
 }
 
-/// Linked worktrees: their administrative directories are writable (HEAD, index), but not what redirects them; and a
-/// checkout inside the workspace keeps the `.git` file it has.
-fn worktrees(root: &Path, at: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
-    let parent = at.join("worktrees");
-    let names = directories(&root.join(&parent));
-    if names.is_empty() {
-        return;
+/// What becomes of a named path that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Existence {
+    /// Its place is held.
+    Hold,
+    /// The same, by an empty file: git reads it.
+    HoldFile,
+    /// Nothing: it may be no path at all.
+    Any,
+    /// Nothing; and what exists counts only if it is a file.
+    File,
+}
+
+/// A submodule's git directory.
+struct Module {
+    /// Below `modules`.
+    at: PathBuf,
+    /// The checkout it says it belongs to, absolute.
+    checkout: Option<PathBuf>,
+    config: Vec<Variable>,
+}
+
+/// Finds git directories below a `modules` directory.
+fn find_modules(
+    dir: &Tree<'_>,
+    at: &Path,
+    depth: usize,
+    n_seen: &mut usize,
+    found: &mut Vec<Module>,
+) -> Result<(), CallError> {
+    if depth > MODULE_DEPTH_MAX {
+        return Ok(());
     }
-    // Moved away and laid anew, the parent would take the protection below it along.
-    facts.pinned.push(parent.clone());
-    if names.len() > REPOSITORIES_MAX {
-        facts.protected.push(present(parent, FileKind::Directory));
-        return;
-    }
-    for name in names {
-        let admin = parent.join(name);
-        facts.pinned.push(admin.clone());
-        redirections(root, &admin, held, facts);
-        let checkout_git = pointer(&root.join(&admin).join("gitdir"), "");
-        let inside = checkout_git
-            .and_then(|git| git.parent().and_then(|dir| dir.canonicalize().ok()))
-            .and_then(|dir| dir.strip_prefix(root).ok().map(Path::to_owned));
-        if let Some(dir) = inside.filter(|dir| !dir.as_os_str().is_empty()) {
-            checkout(root, &dir, facts);
+    for name in dir.directories(Path::new("."), MODULE_DIRECTORIES_MAX)? {
+        *n_seen += 1;
+        if *n_seen > MODULE_DIRECTORIES_MAX || found.len() > NESTED_MAX {
+            return Ok(());
         }
+        let Some(sub) = dir.sub(Path::new(&name))? else { continue };
+        let at = at.join(&name);
+        if sub.look("HEAD")?.is_none() {
+            // A submodule's name with slashes: its parts are directories.
+            find_modules(&sub, &at, depth + 1, n_seen, found)?;
+            continue;
+        }
+        let config = match sub.read("config", CONFIG_BYTES_MAX)? {
+            Content::Bytes(bytes) => gitconfig::parse(&bytes),
+            Content::Missing | Content::Unreadable => Vec::new(),
+        };
+        let worktree = config.iter().rev().find(|v| v.role() == Some(Role::Worktree));
+        let checkout = worktree.map(|v| lexical(&sub.path().join(&v.value)));
+        found.push(Module { at: at.clone(), checkout, config });
+        if let Some(nested) = sub.sub(Path::new("modules"))? {
+            find_modules(&nested, &at.join("modules"), depth + 1, n_seen, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// What the configuration of a repository says.
+struct Config {
+    variables: Vec<Variable>,
+    hash_bytes: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { variables: Vec::new(), hash_bytes: 20 }
     }
 }
 
-/// What makes a worktree's administrative directory mean another repository.
-fn redirections(root: &Path, admin: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
-    let dir = root.join(admin);
-    for name in ["commondir", "gitdir"] {
-        if let Some((kind, _)) = look(&dir.join(name)) {
-            facts.protected.push(present(admin.join(name), kind));
-        }
-    }
-    let local = below(held, admin);
-    let more = protect(&dir, &local, &["config.worktree"], PlaceholderShape::EmptyFile);
-    facts.protected.extend(more.into_iter().map(|p| Protected { path: admin.join(&p.path), ..p }));
-}
-
-/// A checkout inside the workspace whose `.git` the host's git will follow: it can be neither changed nor moved.
-fn checkout(root: &Path, at: &Path, facts: &mut GitFacts) {
-    let Some((kind, _)) = look(&root.join(at).join(".git")) else { return };
-    for ancestor in ancestors_below(at) {
-        if !facts.pinned.contains(&ancestor) {
-            facts.pinned.push(ancestor);
-        }
-    }
-    facts.protected.push(present(at.join(".git"), kind));
-}
-
-/// Paths that `.gitmodules` names, as far as they are plain names below the workspace without a link on the way.
-fn submodule_paths(root: &Path) -> Vec<PathBuf> {
-    let text = small_text(&root.join(".gitmodules"), CONFIG_BYTES_MAX).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| {
-            let (key, value) = line.trim().split_once('=')?;
-            (key.trim() == "path").then(|| PathBuf::from(value.trim()))
-        })
-        .filter(|path| path.components().all(|c| matches!(c, Component::Normal(_))))
-        .filter(|path| root.join(path).canonicalize().is_ok_and(|real| real == root.join(path)))
-        .take(REPOSITORIES_MAX)
-        .collect()
+/// Whether git itself must write there: a command that mentions such a path does not execute it.
+fn must_stay_writable(path: &Path) -> bool {
+    let mut parts = path.components().map(Component::as_os_str).skip_while(|part| *part != ".git");
+    let in_git = parts.next().is_some();
+    let name = parts.next().and_then(OsStr::to_str);
+    in_git && name.is_none_or(|name| catalogue::GIT_WRITTEN.contains(&name))
 }
 
 /// Those of `held` that lie below `at`, relative to it.
@@ -175,141 +891,46 @@ fn below(held: &BTreeSet<PathBuf>, at: &Path) -> BTreeSet<PathBuf> {
     held.iter().filter_map(|p| p.strip_prefix(at).ok()).map(Path::to_owned).collect()
 }
 
-fn executable_surface(root: &Path, at: &Path, held: &BTreeSet<PathBuf>, facts: &mut GitFacts) {
-    let dir = root.join(at);
-    let local = below(held, at);
-    let lists: [(&[&str], PlaceholderShape); 3] = [
-        (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Inert),
-        (catalogue::GIT_PROTECTED_FILES, PlaceholderShape::EmptyFile),
-        (&[catalogue::GIT_COMMONDIR], PlaceholderShape::Dot),
-    ];
-    for (names, shape) in lists {
-        let found = protect(&dir, &local, names, shape);
-        facts
-            .protected
-            .extend(found.into_iter().map(|p| Protected { path: at.join(&p.path), ..p }));
-    }
-}
-
-fn directories(dir: &Path) -> Vec<std::ffi::OsString> {
-    let mut names: Vec<_> = std::fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|t| t.is_dir()))
-        .map(|entry| entry.file_name())
-        .take(REPOSITORIES_MAX + 1)
-        .collect();
-    names.sort();
-    names
-}
-
-/// A `.git` file: followed only when what it points to points back here.
-fn linked(root: &Path, held_by: &dyn Fn(FileId) -> BTreeSet<PathBuf>) -> GitFacts {
-    let Some(target) = pointer(&root.join(".git"), "gitdir: ") else {
-        return distrusted("it does not name a git directory");
-    };
-    let Ok(gitdir) = resolve(&root.join(target)) else {
-        return distrusted("the git directory it names does not exist");
-    };
-    let own = root.join(".git");
-    let points_back = match pointer(&gitdir.path.join("gitdir"), "") {
-        // A linked worktree: .git/worktrees/NAME/gitdir names our .git file.
-        Some(back) => resolve(&gitdir.path.join(back)).is_ok_and(|b| b.path == own),
-        // A submodule: its config names our directory as its work tree.
-        None => worktree_of(&gitdir.path).is_some_and(|w| w == root),
-    };
-    if !points_back {
-        return distrusted("the git directory it names does not point back here");
-    }
-    let common = match pointer(&gitdir.path.join("commondir"), "") {
-        Some(common) => resolve(&gitdir.path.join(common)),
-        None => Ok(gitdir.clone()),
-    };
-    let Ok(common) = common else {
-        return distrusted("its common directory does not exist");
-    };
-    // The administrative directory must lie in the repository it claims to be of, where git puts it, or be it.
-    let lies_right =
-        gitdir.path == common.path || gitdir.path.parent() == Some(&common.path.join("worktrees"));
-    if !lies_right || root.starts_with(&common.path) {
-        return distrusted("its git directory lies outside its repository");
-    }
-    if !is_repository(&common.path) {
-        return distrusted("what it names is not a git repository by its name and content");
-    }
-    let held = held_by(common.id);
-    let mut facts = GitFacts::default();
-    repository(&common.path, Path::new(""), &held, 0, &mut facts);
-    facts.pinned.retain(|p| !p.as_os_str().is_empty());
-    if let Ok(own_admin) = gitdir.path.strip_prefix(&common.path)
-        && !own_admin.as_os_str().is_empty()
-    {
-        for ancestor in ancestors_below(own_admin) {
-            if !facts.pinned.contains(&ancestor) {
-                facts.pinned.push(ancestor);
-            }
-        }
-    }
-    let (owner_uid, owner_gid) = {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::symlink_metadata(&common.path).map_or((0, 0), |m| (m.uid(), m.gid()))
-    };
-    let linked = WritableRoot {
-        root: common,
-        owner_uid,
-        owner_gid,
-        protected: Vec::new(),
-        secrets: Vec::new(),
-        git: facts,
-    };
-    GitFacts { linked: Some(Box::new(linked)), ..GitFacts::default() }
-}
-
 /// Whether a directory elsewhere is git's, and so a run may be let into it because a file of its workspace says so. All
 /// that it holds can have been laid there by another run, in whose workspace it lies, to have a whole project or a home
 /// taken for a repository; its name, if that is the top of such a workspace, cannot.
-fn is_repository(path: &Path) -> bool {
+fn is_repository(dir: &Tree<'_>) -> Result<bool, CallError> {
+    let path = dir.path();
     let own_name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let named = own_name.strip_suffix(".git").is_some() || own_name == ".bare";
     // A submodule's lies in the repository that it is a part of, under any name.
     let parts: Vec<_> = path.iter().collect();
     let last = |wanted: &str| parts.iter().rposition(|part| *part == wanted);
     let of_a_module = last(".git").zip(last("modules")).is_some_and(|(git, modules)| git < modules);
-    let holds = |name: &str, kind| look(&path.join(name)).is_some_and(|(found, _)| found == kind);
-    (named || of_a_module)
-        && look(&path.join(".git")).is_none()
-        && holds("HEAD", FileKind::File)
-        && holds("config", FileKind::File)
-        && holds("objects", FileKind::Directory)
+    let is = |name: &str, kind| Ok::<_, CallError>(dir.look(name)?.is_some_and(|s| s.kind == kind));
+    Ok((named || of_a_module)
+        && dir.look(".git")?.is_none()
+        && is("HEAD", FileKind::File)?
+        && is("config", FileKind::File)?
+        && is("objects", FileKind::Directory)?)
 }
 
-fn ancestors_below(path: &Path) -> Vec<PathBuf> {
-    let mut list: Vec<PathBuf> =
-        path.ancestors().filter(|p| !p.as_os_str().is_empty()).map(Path::to_owned).collect();
-    list.reverse();
-    list
+/// The path that a small pointer file names, after `prefix`.
+fn pointer(dir: &Tree<'_>, file: &Path, prefix: &str) -> Result<Option<PathBuf>, CallError> {
+    let Some(bytes) = dir.read(file, POINTER_BYTES_MAX)?.bytes() else { return Ok(None) };
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    let Some(path) = line.strip_prefix(prefix.as_bytes()) else { return Ok(None) };
+    let path = path.trim_ascii_end();
+    Ok((!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path))))
 }
 
-fn small_text(file: &Path, bytes_max: u64) -> Option<String> {
-    String::from_utf8(read_small(file, bytes_max)?).ok()
-}
-
-/// The path a small pointer file names, after `prefix`.
-fn pointer(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let text = small_text(file, POINTER_BYTES_MAX)?;
-    let line = text.lines().next()?.strip_prefix(prefix)?.trim_end();
-    (!line.is_empty()).then(|| PathBuf::from(line))
-}
-
-/// `core.worktree` of a git directory, resolved.
-fn worktree_of(gitdir: &Path) -> Option<PathBuf> {
-    let config = small_text(&gitdir.join("config"), CONFIG_BYTES_MAX)?;
-    let value = config.lines().find_map(|line| {
-        let (key, value) = line.trim().split_once('=')?;
-        (key.trim().eq_ignore_ascii_case("worktree")).then(|| value.trim().to_owned())
-    })?;
-    let path = gitdir.join(value);
-    let clean = path.components().all(|c| !matches!(c, Component::Prefix(_)));
-    clean.then(|| path.canonicalize().ok()).flatten()
+/// A path without `.` and `..`, by its words alone. What is opened by it is opened without links, where the two mean the
+/// same.
+pub(crate) fn lexical(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::CurDir => {}
+            part => clean.push(part),
+        }
+    }
+    clean
 }

@@ -12,9 +12,13 @@ use ringfence_plan::{
     catalogue,
 };
 use ringfence_spec::{CommandPreset, Problem};
+use ringfence_sys::untrusted::open_absolute;
+use ringfence_sys::{CallError, Named as _};
 use rustix::thread::SecureComputingMode;
 
+use super::tree::kind_of;
 use crate::cgroup;
+use crate::open::id_of;
 
 /// First of the ids that runs of a root caller get on the host: above the ranges that distributions, systemd and
 /// subordinate ids use, below 2^31.
@@ -133,6 +137,13 @@ pub(super) fn look(path: &Path) -> Option<(FileKind, FileId)> {
 /// The same with its path.
 pub(super) fn as_it_is(path: PathBuf) -> Option<Found> {
     look(&path).map(|(kind, id)| Found { path, kind, id })
+}
+
+/// What is at a path that has no links.
+pub(super) fn found_at(path: PathBuf) -> Result<Found, CallError> {
+    let fd = open_absolute(&path)?;
+    let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
+    Ok(Found { kind: kind_of(&stat), id: id_of(&stat), path })
 }
 
 /// What is at `path` after every link, with its canonical path.

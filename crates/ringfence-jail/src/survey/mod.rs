@@ -2,10 +2,13 @@
 //! Looks only: makes nothing, changes nothing.
 
 mod git;
+mod gitconfig;
 mod host;
 mod paths;
+mod tree;
 
-pub(crate) use git::BARE;
+pub(crate) use git::{BARE, lexical};
+pub(crate) use gitconfig::executes as executes_by_config;
 pub use host::{Caller, found, host_facts};
 pub(crate) use host::{caller_ids, small_file};
-pub use paths::{Asked, request};
+pub use paths::{Asked, Resolved, request, resolve};

@@ -2,22 +2,36 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::mem::MaybeUninit;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{
-    FileKind, Found, GitFacts, HostWorkspace, PlaceholderShape, Protected, ProtectedState, Request,
-    WritableRoot, catalogue,
+    FileKind, Found, HostWorkspace, OwnEffect, OwnRule, PlaceholderShape, Protected,
+    ProtectedState, Request, WritableRoot, catalogue,
 };
 use ringfence_spec::{CommandPreset, Policy, Problem};
-
-use rustix::fs::{FileType, Mode, OFlags, RawDir};
+use ringfence_sys::untrusted::{open_absolute, open_beneath};
+use ringfence_sys::{Budget, CallError};
+use rustix::fs::FileType;
+use rustix::io::Errno;
 
 use super::git;
-use super::host::{as_it_is, look, resolve};
+use super::host::{as_it_is, found_at};
+use super::tree::{Tree, kind_of};
 use crate::registry::Registry;
+
+/// Entries at the top of a workspace, of which those that may hold secrets are masked.
+const TOP_ENTRIES_MAX: u32 = 100_000;
+
+/// Secret files that are masked one by one.
+const SECRETS_MAX: usize = 64;
+
+/// Directories at the top in which a repository is looked for.
+const TOP_DIRECTORIES_MAX: usize = 256;
+
+/// As many as the kernel follows.
+const LINKS_MAX: usize = 40;
 
 /// What the caller asked for, unresolved.
 #[derive(Clone, Debug)]
@@ -34,11 +48,20 @@ pub struct Asked {
     pub host_scratch: PathBuf,
     /// A session's directory, to work in instead of `cwd`.
     pub session: Option<HostWorkspace>,
+    /// The caller's home, for `~` in git's configuration.
+    pub home: Option<PathBuf>,
+    /// Git's configuration files of the user and the system.
+    pub git_config_files: Vec<PathBuf>,
 }
 
-/// Resolves a request.
-pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Request, Problem> {
-    let cwd = find(&asked.cwd, "cwd")?;
+/// Resolves a request. What runs have written decides how much there is to look at, and `budget` how much is looked at.
+pub fn request(
+    policy: &Policy,
+    asked: Asked,
+    registry: &Registry,
+    budget: &Budget,
+) -> Result<Request, Problem> {
+    let cwd = find(&asked.cwd, "cwd", &[])?;
     if cwd.kind != FileKind::Directory {
         return Err(Problem::usage(
             "cwd_not_a_directory",
@@ -52,7 +75,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
         writable_roots.push(cwd.clone());
     }
     for path in &policy.rw {
-        let found = find(path, "rw")?;
+        let found = find(path, "rw", &writable_roots)?;
         match found.kind {
             FileKind::Directory if writable_roots.iter().any(|r| r.path == found.path) => {}
             FileKind::Directory => writable_roots.push(found),
@@ -62,7 +85,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
     }
     let mut readable = Vec::new();
     for path in &policy.ro {
-        let found = find(path, "ro")?;
+        let found = find(path, "ro", &writable_roots)?;
         match found.kind {
             FileKind::Directory | FileKind::File => readable.push(found),
             _ => return Err(not_a_grant(path, "ro")),
@@ -78,15 +101,30 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
         }
     }
     // What is not there needs no hiding; but a typing error would then hide nothing, so it must exist.
-    let hidden = policy.hide.iter().map(|p| find(p, "hide")).collect::<Result<_, _>>()?;
-    let sockets = policy.sockets.iter().map(|p| socket(p)).collect::<Result<_, _>>()?;
+    let hidden = policy.hide.iter().map(|p| find(p, "hide", &[])).collect::<Result<_, _>>()?;
+    let sockets = policy.sockets.iter().map(|p| socket(p, &writable_roots));
+    let sockets = sockets.collect::<Result<_, _>>()?;
+    let own_rules = match &asked.session {
+        None => own_rules(policy, &cwd)?,
+        Some(_) => Vec::new(),
+    };
     let shown = readable.iter().chain((policy.preset == CommandPreset::Readonly).then_some(&cwd));
-    let secrets = shown
-        .filter(|found| found.kind == FileKind::Directory)
-        .flat_map(|found| dotenv(&found.path).into_iter().map(|name| found.path.join(name)))
-        .filter_map(as_it_is)
-        .collect();
-    let writable = writable_roots.into_iter().map(|root| survey(root, registry)).collect();
+    let mut secrets = Vec::new();
+    for found in shown.filter(|found| found.kind == FileKind::Directory) {
+        let tree = Tree::open(found, budget).map_err(|e| unreadable(found, &e))?;
+        let top = top(&tree).map_err(|e| unreadable(found, &e))?;
+        secrets.extend(top.secrets.iter().filter_map(|name| as_it_is(found.path.join(name))));
+    }
+    let around = git::Around {
+        registry,
+        home: asked.home.as_deref(),
+        config_files: &asked.git_config_files,
+    };
+    let mut writable = Vec::new();
+    for root in writable_roots {
+        let surveyed = survey(&root, &around, budget).map_err(|e| unreadable(&root, &e))?;
+        writable.push(surveyed);
+    }
     Ok(Request {
         session: asked.session,
         argv: asked.argv,
@@ -95,6 +133,7 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
         writable_files,
         readable,
         secrets,
+        own_rules,
         hidden,
         sockets,
         host_scratch: asked.host_scratch,
@@ -103,12 +142,84 @@ pub fn request(policy: &Policy, asked: Asked, registry: &Registry) -> Result<Req
     })
 }
 
-fn find(path: &Path, key: &str) -> Result<Found, Problem> {
-    resolve(path).map_err(|e| {
+/// Why a directory that a run is to have was not looked at to the end.
+fn unreadable(found: &Found, error: &CallError) -> Problem {
+    let at = found.path.display();
+    if error.errno == Errno::DQUOT {
+        return Problem::refused(
+            "workspace_too_large",
+            format!("`{at}` holds more than can be looked at before a run"),
+        )
+        .cause(error)
+        .hint("start in a smaller directory; if a run filled this one, remove what it left");
+    }
+    Problem::cannot_build("workspace", format!("cannot look at `{at}`")).cause(error)
+}
+
+/// Resolves a path of the caller's. A link in a directory that runs write may have been made by one: it is not followed
+/// out of that directory.
+fn find(path: &Path, key: &str, written: &[Found]) -> Result<Found, Problem> {
+    let resolved = resolve(path).map_err(|e| {
         Problem::usage("path_not_found", format!("`{key}`: cannot use `{}`", path.display()))
             .cause(e)
             .hint("the path must exist before the run starts")
-    })
+    })?;
+    for root in written {
+        let link = resolved.links.iter().find(|(link, _)| link.starts_with(&root.path));
+        if let Some((link, _)) = link.filter(|_| !resolved.found.path.starts_with(&root.path)) {
+            let target = resolved.found.path.display();
+            return Err(Problem::refused(
+                "link_out_of_workspace",
+                format!("`{key}`: `{}` is a link that leads out of the workspace", link.display()),
+            )
+            .cause(format!("it leads to `{target}`, and a run could have made it"))
+            .hint(format!("name `{target}` itself if that is meant")));
+        }
+    }
+    Ok(resolved.found)
+}
+
+/// A path without links, and the links that were on the way.
+#[derive(Debug)]
+pub struct Resolved {
+    /// What is there.
+    pub found: Found,
+    /// Where each link is, and what it says.
+    pub links: Vec<(PathBuf, PathBuf)>,
+}
+
+/// Follows every link of an absolute path, as realpath(3) does, and opens the result without following one: a link that
+/// appears meanwhile is an error.
+pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
+    let mut at = PathBuf::from("/");
+    let mut links = Vec::new();
+    let mut pending: Vec<OsString> = Vec::new();
+    let push = |pending: &mut Vec<OsString>, path: &Path| {
+        pending.extend(path.components().rev().map(|part| part.as_os_str().to_owned()));
+    };
+    push(&mut pending, path);
+    while let Some(part) = pending.pop() {
+        match part.as_bytes() {
+            b"/" => at = PathBuf::from("/"),
+            b"." => {}
+            b".." => {
+                at.pop();
+            }
+            _ => {
+                at.push(&part);
+                let Ok(target) = rustix::fs::readlink(&at, Vec::new()) else { continue };
+                let target = PathBuf::from(OsStr::from_bytes(target.to_bytes()));
+                links.push((at.clone(), target.clone()));
+                if links.len() > LINKS_MAX {
+                    return Err(CallError::new(format!("open({path:?})"), Errno::LOOP));
+                }
+                at.pop();
+                push(&mut pending, &target);
+            }
+        }
+    }
+    let found = found_at(at)?;
+    Ok(Resolved { found, links })
 }
 
 fn not_a_grant(path: &Path, key: &str) -> Problem {
@@ -119,8 +230,8 @@ fn not_a_grant(path: &Path, key: &str) -> Problem {
     .hint("a unix socket is granted with `--socket`")
 }
 
-fn socket(path: &Path) -> Result<Found, Problem> {
-    let found = find(path, "socket")?;
+fn socket(path: &Path, written: &[Found]) -> Result<Found, Problem> {
+    let found = find(path, "socket", written)?;
     if found.kind == FileKind::Socket {
         return Ok(found);
     }
@@ -130,39 +241,74 @@ fn socket(path: &Path) -> Result<Found, Problem> {
     ))
 }
 
-/// What in a writable directory is protected, secret or git's.
-fn survey(root: Found, registry: &Registry) -> WritableRoot {
-    let held = registry.held(root.id);
-    let (owner_uid, owner_gid) =
-        std::fs::symlink_metadata(&root.path).map_or((0, 0), |meta| (meta.uid(), meta.gid()));
-    let mut protected = protect(&root.path, &held, catalogue::PROTECTED, PlaceholderShape::Inert);
-    for name in catalogue::PROTECTED_WHEN_PRESENT {
-        if let Some((kind @ (FileKind::File | FileKind::Symlink), _)) = look(&root.path.join(name))
-        {
-            protected.push(Protected { path: name.into(), state: ProtectedState::Present(kind) });
+/// Looks up the paths of the workspace's own file, below the workspace and without links.
+fn own_rules(policy: &Policy, cwd: &Found) -> Result<Vec<OwnRule>, Problem> {
+    if policy.workspace_ro.is_empty() && policy.workspace_hide.is_empty() {
+        return Ok(Vec::new());
+    }
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        let message = format!("`ringfence.toml` names `{}`", path.display());
+        Problem::usage("workspace_policy", message)
+            .cause(why)
+            .hint("a workspace's own file names files and directories in it, and no links")
+    };
+    let root = open_absolute(&cwd.path).map_err(|e| cannot(&cwd.path, &e))?;
+    let hidden = policy.workspace_hide.iter().map(|path| (path, OwnEffect::Hidden));
+    let read_only = policy.workspace_ro.iter().map(|path| (path, OwnEffect::ReadOnly));
+    let mut rules = Vec::new();
+    for (path, effect) in read_only.chain(hidden) {
+        let fd = open_beneath(&root, path).map_err(|e| cannot(path, &e))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| cannot(path, &e))?;
+        match kind_of(&stat) {
+            FileKind::Symlink => return Err(cannot(path, &"it is a link")),
+            kind => rules.push(OwnRule { path: path.clone(), kind, effect }),
         }
     }
-    let mut git = git::survey(&root.path, &held, &|id| registry.held(id));
-    follow_links(&root.path, &mut protected, &mut git.pinned);
-    follow_links(&root.path, &mut git.protected, &mut git.pinned);
-    let secrets = dotenv(&root.path);
-    WritableRoot { root, owner_uid, owner_gid, protected, secrets, git }
+    Ok(rules)
+}
+
+/// What in a writable directory is protected, secret or git's.
+fn survey(
+    root: &Found,
+    around: &git::Around<'_>,
+    budget: &Budget,
+) -> Result<WritableRoot, CallError> {
+    let held = around.registry.held(root.id);
+    let tree = Tree::open(root, budget)?;
+    let (owner_uid, owner_gid) = tree.itself()?.owner;
+    let mut protected = protect(&tree, &held, catalogue::PROTECTED, PlaceholderShape::Inert)?;
+    for name in catalogue::PROTECTED_WHEN_PRESENT {
+        if let Some(seen) = tree.look(name)?
+            && matches!(seen.kind, FileKind::File | FileKind::Symlink)
+        {
+            let state = ProtectedState::Present(seen.kind);
+            protected.push(Protected { path: name.into(), state });
+        }
+    }
+    let top = top(&tree)?;
+    let mut git = git::survey(&tree, &held, &top.directories, around)?;
+    follow_links(&tree, &mut protected, &mut git.pinned)?;
+    let secrets = top.secrets;
+    Ok(WritableRoot { root: root.clone(), owner_uid, owner_gid, protected, secrets, git })
 }
 
 /// A protected name that is a link protects nothing if what it leads to can be changed: that is protected too.
-fn follow_links(root: &Path, protected: &mut Vec<Protected>, pinned: &mut Vec<PathBuf>) {
+pub(super) fn follow_links(
+    root: &Tree<'_>,
+    protected: &mut Vec<Protected>,
+    pinned: &mut Vec<PathBuf>,
+) -> Result<(), CallError> {
     let mut targets = Vec::new();
     for link in protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink)) {
-        let (real, state) = match resolve(&root.join(&link.path)) {
-            Ok(found) => (found.path, ProtectedState::Present(found.kind)),
-            // It leads to nothing yet: whoever makes that makes the protected name.
-            Err(_) => match missing_target(&root.join(&link.path)) {
+        let (path, state) = match root.follow(&link.path)? {
+            Some((path, kind)) => (path, ProtectedState::Present(kind)),
+            // It leads to nothing yet, and what is made there becomes the protected name.
+            None => match missing_target(root, &link.path)? {
                 Some(path) => (path, ProtectedState::Absent(PlaceholderShape::Inert)),
                 None => continue,
             },
         };
-        let Ok(path) = real.strip_prefix(root) else { continue };
-        if path.as_os_str().is_empty() {
+        if path.as_os_str().is_empty() || protected.iter().any(|known| known.path == path) {
             continue;
         }
         for ancestor in path.ancestors().skip(1).filter(|a| !a.as_os_str().is_empty()) {
@@ -170,79 +316,100 @@ fn follow_links(root: &Path, protected: &mut Vec<Protected>, pinned: &mut Vec<Pa
                 pinned.push(ancestor.to_owned());
             }
         }
-        targets.push(Protected { path: path.to_owned(), state });
+        targets.push(Protected { path, state });
     }
     protected.extend(targets);
+    pinned.sort();
+    Ok(())
 }
 
-/// Where a dangling link would lead if its last part existed.
-fn missing_target(link: &Path) -> Option<PathBuf> {
-    let target = link.parent()?.join(std::fs::read_link(link).ok()?);
-    let parent = target.parent()?.canonicalize().ok()?;
-    Some(parent.join(target.file_name()?))
+/// Where a dangling link would lead in this directory if its last part existed.
+fn missing_target(root: &Tree<'_>, link: &Path) -> Result<Option<PathBuf>, CallError> {
+    let Some(text) = root.link_text(link)? else { return Ok(None) };
+    let base = root.path().join(link.parent().unwrap_or(Path::new("")));
+    let target = git::lexical(&base.join(text));
+    let Ok(below) = target.strip_prefix(root.path()) else { return Ok(None) };
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else { return Ok(None) };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    Ok(root.follow(parent)?.map(|(parent, _)| parent.join(name)))
 }
 
-/// The state of each of `names` below `dir`. What nobody can create needs no placeholder.
+/// The state of each of `names` in a directory. What no run can create needs no placeholder.
 pub(super) fn protect(
-    dir: &Path,
+    dir: &Tree<'_>,
     held: &BTreeSet<PathBuf>,
     names: &[&str],
     shape: PlaceholderShape,
-) -> Vec<Protected> {
-    let can_create = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok();
-    let state = |name: &str| match look(&dir.join(name)) {
-        Some((kind, _)) if !held.contains(Path::new(name)) => Some(ProtectedState::Present(kind)),
-        _ => can_create.then_some(ProtectedState::Absent(shape)),
-    };
-    names
-        .iter()
-        .filter_map(|name| Some(Protected { path: name.into(), state: state(name)? }))
-        .collect()
-}
-
-/// `.env` and `.env.*` at the top: files and links, not directories (a virtual environment may be called `.env`).
-fn dotenv(root: &Path) -> Vec<PathBuf> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(dir) = rustix::fs::open(root, flags, Mode::empty()) else { return Vec::new() };
-    let mut names: Vec<PathBuf> = Vec::new();
-    // Straight from the kernel's buffer: a workspace may have very many entries, and nearly none is of interest.
-    let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
-    let mut entries = RawDir::new(dir, &mut buffer);
-    while let Some(Ok(entry)) = entries.next() {
-        let name = entry.file_name().to_bytes();
-        let secret = name == b".env" || name.starts_with(b".env.");
-        let template = catalogue::DOTENV_TEMPLATES.iter().any(|t| t.as_bytes() == name);
-        if !secret || template {
-            continue;
-        }
-        let name = PathBuf::from(OsStr::from_bytes(name));
-        let directory = match entry.file_type() {
-            // Some filesystems do not say.
-            FileType::Unknown => {
-                look(&root.join(&name)).is_some_and(|(kind, _)| kind == FileKind::Directory)
+) -> Result<Vec<Protected>, CallError> {
+    let can_create = dir.can_create();
+    let mut list = Vec::new();
+    for name in names {
+        let seen = dir.look(name)?;
+        // A socket at such a name is a placeholder whose record was lost: no program makes one.
+        let left_behind = shape == PlaceholderShape::Inert
+            && seen.is_some_and(|seen| seen.kind == FileKind::Socket);
+        let state = match seen {
+            Some(seen) if !held.contains(Path::new(name)) && !left_behind => {
+                ProtectedState::Present(seen.kind)
             }
-            kind => kind == FileType::Directory,
+            _ if can_create => ProtectedState::Absent(shape),
+            _ => continue,
         };
-        if !directory {
-            names.push(name);
-        }
+        list.push(Protected { path: name.into(), state });
     }
-    let real_root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-    // What a link leads to is as secret as the link, wherever in this directory it lies.
-    let targets: Vec<PathBuf> = names
-        .iter()
-        .filter(|name| look(&root.join(name)).is_some_and(|(kind, _)| kind == FileKind::Symlink))
-        .filter_map(|name| resolve(&root.join(name)).ok())
-        .filter(|found| found.kind == FileKind::File)
-        .filter_map(|found| found.path.strip_prefix(&real_root).ok().map(Path::to_owned))
-        .collect();
-    names.extend(targets);
-    names.sort();
-    names.dedup();
-    names
+    Ok(list)
 }
 
-/// An empty [`GitFacts`] with a reason.
-pub(super) fn distrusted(why: impl Into<String>) -> GitFacts {
-    GitFacts { distrusted: Some(why.into()), ..GitFacts::default() }
+/// What is looked for at the top of a directory, in one listing.
+#[derive(Default)]
+struct Top {
+    /// `.env` and `.env.*`: files and links, not directories (a virtual environment may be called `.env`).
+    secrets: Vec<PathBuf>,
+    /// Directories, as far as repositories are looked for in them.
+    directories: Vec<PathBuf>,
+}
+
+fn top(root: &Tree<'_>) -> Result<Top, CallError> {
+    let mut top = Top::default();
+    let (mut n_entries, mut too_many) = (0_u32, false);
+    root.list(|name, kind| {
+        n_entries += 1;
+        let bytes = name.as_bytes();
+        let secret = bytes == b".env" || bytes.starts_with(b".env.");
+        let template = catalogue::DOTENV_TEMPLATES.iter().any(|t| t.as_bytes() == bytes);
+        // Some filesystems do not say what an entry is.
+        let may_be_directory = kind == FileType::Directory || kind == FileType::Unknown;
+        if may_be_directory && bytes != b".git" && top.directories.len() < TOP_DIRECTORIES_MAX {
+            top.directories.push(name.into());
+        }
+        if secret && !template && kind != FileType::Directory {
+            top.secrets.push(name.into());
+        }
+        too_many = n_entries > TOP_ENTRIES_MAX || top.secrets.len() > SECRETS_MAX;
+        if too_many { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    if too_many {
+        // Masking only some would let a run uncover one by making others.
+        let what = if top.secrets.len() > SECRETS_MAX { "`.env` files" } else { "entries" };
+        return Err(CallError::new(format!("too many {what} in {:?}", root.path()), Errno::DQUOT));
+    }
+    let mut targets = Vec::new();
+    let mut secrets = Vec::new();
+    for name in top.secrets {
+        let Some(seen) = root.look(&name)? else { continue };
+        match seen.kind {
+            FileKind::Directory => continue,
+            // What a link leads to is as secret as the link, wherever in this directory it lies.
+            FileKind::Symlink => {
+                let target = root.follow(&name)?.filter(|(_, kind)| *kind == FileKind::File);
+                targets.extend(target.map(|(path, _)| path));
+            }
+            _ => {}
+        }
+        secrets.push(name);
+    }
+    secrets.extend(targets);
+    secrets.sort();
+    secrets.dedup();
+    Ok(Top { secrets, directories: top.directories })
 }

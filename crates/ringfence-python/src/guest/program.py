@@ -286,7 +286,24 @@ def alone():
     serve(channel, namespace)
 
 
+def find_packages():
+    """What `site` does for a program, without executing what packages ask it to."""
+    import _sitebuiltins
+
+    sys.path.extend(config["packages"])
+    if config["environment"]:
+        sys.prefix = sys.exec_prefix = config["environment"]
+    at_end = "Ctrl-D (i.e. EOF)"
+    builtins.quit, builtins.exit = (_sitebuiltins.Quitter(name, at_end) for name in ("quit", "exit"))
+    builtins.help = _sitebuiltins._Helper()
+    builtins.copyright = _sitebuiltins._Printer("copyright", sys.copyright)
+    builtins.credits = _sitebuiltins._Printer("credits", "See www.python.org for more information.")
+    builtins.license = _sitebuiltins._Printer("license", "See https://www.python.org/psf/license/")
+
+
 config, rest = literal(sys.argv[2]), sys.argv[3:]
 sys.argv = [NAME]
-if config is None:
+find_packages()
+usual.update(vars(builtins))
+if "setup" not in config:
     alone()

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use ringfence_jail::probe;
-use ringfence_spec::Tier;
+use ringfence_spec::{Problem, Tier};
 use serde::Serialize;
 
-use crate::cli::JsonArgs;
+use crate::cli::{JsonArgs, PolicyFlags};
 use crate::present;
+use crate::settings::{Surroundings, effective_code};
 
 /// One thing tried.
 #[derive(Debug, Serialize)]
@@ -86,9 +87,33 @@ pub(super) fn examine() -> Report {
             "run in a delegated cgroup (`systemd-run --user --scope -p Delegate=yes`) or as root; rlimits and a watchdog stand in",
         ),
     ];
+    let mut checks = checks;
+    checks.push(check(
+        "python",
+        python(),
+        "name one with `--python`, outside the directories that runs may write",
+    ));
     let uname = rustix::system::uname();
     let kernel = uname.release().to_string_lossy().into_owned();
     Report { tier, kernel, checks }
+}
+
+/// The interpreter that Python runs use here, and where its packages come from.
+fn python() -> Result<String, Problem> {
+    let around = Surroundings::real(false)?;
+    let effective = effective_code(&PolicyFlags::default(), &around)?;
+    let python = ringfence_engine::python_facts(&effective.policy, &effective.place)?;
+    let place = python.prefix.display();
+    if let Some(written) = &python.written_by_runs {
+        let message = format!("{} in {place} is not kept warm", python.version);
+        let cause = format!("it lies in `{}`, which runs may write", written.display());
+        return Err(Problem::refused("python_written_by_runs", message).cause(cause));
+    }
+    let packages: Vec<String> = python.packages.iter().map(|p| p.display().to_string()).collect();
+    Ok(match packages.as_slice() {
+        [] => format!("{} in {place}, without packages", python.version),
+        packages => format!("{} in {place}, packages in {}", python.version, packages.join(", ")),
+    })
 }
 
 fn namespace_fix() -> &'static str {

@@ -1,6 +1,7 @@
 //! `ringfence policy`: presets, the effective policy with the origin of each value, and checking a file.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ringfence_spec::{CodePreset, CommandPreset, Network, Policy, Problem};
@@ -66,8 +67,15 @@ fn rows(effective: &Effective) -> Vec<(Key, Value)> {
 
 /// The value of a key for people and programs; what only Python runs use is left out here.
 fn value(key: Key, effective: &Effective) -> Option<Value> {
-    let Policy { preset, limits, rw, ro, hide, sockets, env, network, require, fallback, proc } =
-        &effective.policy;
+    let Policy {
+        preset, limits, rw, ro, hide, sockets, env, network, require, fallback, proc, ..
+    } = &effective.policy;
+    let Policy { workspace_ro, workspace_hide, .. } = &effective.policy;
+    // With what the workspace's own file takes away.
+    let all = |paths: &[PathBuf], own: &[PathBuf]| -> Vec<PathBuf> {
+        let own = own.iter().map(|path| effective.place.cwd.join(path));
+        paths.iter().cloned().chain(own).collect()
+    };
     let text = |v: Option<String>| v.map_or(Value::Null, Value::String);
     Some(match key {
         Key::CommandPreset => json!(preset.name()),
@@ -79,8 +87,8 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Disk => text(limits.disk.map(|v| v.to_string())),
         Key::Output => json!(limits.output.to_string()),
         Key::Rw => json!(rw),
-        Key::Ro => json!(ro),
-        Key::Hide => json!(hide),
+        Key::Ro => json!(all(ro, workspace_ro)),
+        Key::Hide => json!(all(hide, workspace_hide)),
         Key::Socket => json!(sockets),
         Key::Cwd => json!(effective.place.cwd),
         Key::Env => json!(env.iter().map(ringfence_spec::EnvGrant::name).collect::<Vec<_>>()),

@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use ringfence_spec::{
     ByteSize, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView,
     Span, Tier,
 };
-use rustix::fs::{Mode, OFlags};
+use ringfence_sys::untrusted::{self, ReadError};
+use rustix::io::Errno;
 
 use super::{Key, Origin, Subject};
 use crate::cli::PolicyFlags;
 
 /// A settings file larger than this is not one.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The workspace's own file: it holds a few limits and paths, and a run may have written it.
+const WORKSPACE_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The variable that names a policy file, read before the others.
 const POLICY_VARIABLE: &str = "RINGFENCE_POLICY";
@@ -207,32 +210,41 @@ impl Layer {
         Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)
     }
 
-    /// The workspace's own file, which may only make a run smaller. Paths are relative to the workspace and stay in it.
+    /// The workspace's own file, which may only make a run smaller. Its paths are kept relative to the workspace and are
+    /// looked up below it, without links, when the run is built: they cannot name anything else.
     pub(super) fn from_workspace(path: &Path, workspace: &Path) -> Result<Option<Self>, Problem> {
-        // A placeholder or a link is not the operator's file.
-        if !std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file()) {
-            return Ok(None);
-        }
-        let Some(table) = read_table(path)? else { return Ok(None) };
+        let text = match untrusted::read_file(path, WORKSPACE_FILE_BYTES_MAX) {
+            Ok(text) => text,
+            // A placeholder, a link or a directory is not the operator's file.
+            Err(ReadError::NotAFile) => return Ok(None),
+            Err(error) if error.is_missing() => return Ok(None),
+            Err(ReadError::Call(error)) if error.errno == Errno::ACCESS => return Ok(None),
+            Err(error) => return Err(unreadable(path, &error)),
+        };
+        let table = parse_table(path, text)?;
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
-        let layer = Self::build(Origin::Workspace, pairs(table, &shown)?, &name, Some(workspace))?;
+        let mut layer =
+            Self::build(Origin::Workspace, pairs(table, &shown)?, &name, Some(workspace))?;
         layer.only(
             Key::is_for_workspaces,
             "is in the workspace, where only limits, `hide` and `ro` may stand",
         )?;
-        let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
-        for path in layer.paths(Key::Ro).into_iter().chain(layer.paths(Key::Hide)) {
-            let inside = path.canonicalize().is_ok_and(|p| p.starts_with(&real) && p != real);
-            if !inside {
-                return Err(Problem::usage(
-                    "workspace_policy",
-                    format!(
-                        "`{shown}` names `{}`, which is not inside the workspace",
-                        path.display()
-                    ),
-                )
-                .hint("a workspace's own file can only restrict what is in it"));
+        for key in [Key::Ro, Key::Hide] {
+            let paths = layer.paths(key);
+            match paths.iter().map(|path| below(path, workspace)).collect::<Result<Vec<_>, _>>() {
+                Ok(paths) if paths.is_empty() => {}
+                Ok(paths) => {
+                    layer.values.insert(key, Value::Paths(paths));
+                }
+                Err(path) => {
+                    let named = path.display();
+                    return Err(Problem::usage(
+                        "workspace_policy",
+                        format!("`{shown}` names `{named}`, which is not inside the workspace"),
+                    )
+                    .hint("a workspace's own file can only restrict what is in it"));
+                }
             }
         }
         Ok(Some(layer))
@@ -373,31 +385,43 @@ fn path(text: &str, base: Option<&Path>) -> Result<PathBuf, String> {
     }
 }
 
+/// A file of the operator's or the user's; `None` when there is none.
 pub(super) fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
-    let shown = path.display();
-    let cannot = |e: &dyn fmt::Display| {
-        Problem::usage("settings_unreadable", format!("cannot read `{shown}`")).cause(e)
-    };
-    // A run may have laid a pipe where a project's settings are read, or lay one there now: nothing is waited for.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(path, flags, Mode::empty()).map_err(std::io::Error::from);
-    let file = match opened.map(std::fs::File::from) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+    match untrusted::read_trusted(path, FILE_BYTES_MAX) {
+        Ok(text) => parse_table(path, text).map(Some),
+        Err(error) if error.is_missing() => Ok(None),
         // A directory of another user's on the way: those settings are not ours.
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
-        Err(e) => return Err(cannot(&e)),
-    };
-    let meta = file.metadata().map_err(|e| cannot(&e))?;
-    if !meta.is_file() || meta.len() > FILE_BYTES_MAX {
-        return Err(cannot(&"it is not a file of a sensible size"));
+        Err(ReadError::Call(error)) if error.errno == Errno::ACCESS => Ok(None),
+        Err(error) => Err(unreadable(path, &error)),
     }
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|e| cannot(&e))?;
-    text.parse::<toml::Table>().map(Some).map_err(|e| {
-        Problem::usage("settings_syntax", format!("`{shown}` is not valid TOML"))
-            .cause(e.to_string().trim_end())
-    })
+}
+
+fn unreadable(path: &Path, why: &ReadError) -> Problem {
+    let message = format!("cannot read `{}`", path.display());
+    Problem::usage("settings_unreadable", message).cause(why)
+}
+
+fn parse_table(path: &Path, text: Vec<u8>) -> Result<toml::Table, Problem> {
+    let wrong = |why: &dyn fmt::Display| {
+        let message = format!("`{}` is not valid TOML", path.display());
+        Problem::usage("settings_syntax", message).cause(why)
+    };
+    let text = String::from_utf8(text).map_err(|e| wrong(&e.utf8_error()))?;
+    text.parse::<toml::Table>().map_err(|e| wrong(&e.to_string().trim_end()))
+}
+
+/// A path of the workspace's own file, relative to the workspace; the path itself if it is not inside.
+fn below<'a>(path: &'a PathBuf, workspace: &Path) -> Result<PathBuf, &'a PathBuf> {
+    let below = path.strip_prefix(workspace).map_err(|_| path)?;
+    let plain: Option<PathBuf> = below
+        .components()
+        .filter(|part| *part != Component::CurDir)
+        .map(|part| match part {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        })
+        .collect();
+    plain.filter(|plain| !plain.as_os_str().is_empty()).ok_or(path)
 }
 
 fn pairs(table: toml::Table, shown: &str) -> Result<Vec<(Key, Vec<String>)>, Problem> {

@@ -368,7 +368,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     let mut require: Option<Tier> = pick!(chosen, Require, Tier);
     let mut fallback: Fallback = pick!(chosen, Fallback, Fallback).unwrap_or_default();
     let mut hide = chosen.paths(Key::Hide);
-    let mut ro = chosen.paths(Key::Ro);
+    let (mut workspace_ro, mut workspace_hide) = (Vec::new(), Vec::new());
     if let Some(layer) = ceilings {
         if let Some(tier) = pick!(layer, Require, Tier)
             && require.is_none_or(|asked| !asked.satisfies(tier))
@@ -383,18 +383,20 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
         hide.extend(layer.paths(Key::Hide));
     }
     if let Some(layer) = workspace {
-        hide.extend(layer.paths(Key::Hide));
+        workspace_hide = layer.paths(Key::Hide);
         // Both only take away here, and hidden takes more: no contradiction, as it would be of a caller's own grant.
-        let taken = |path: &PathBuf| hide.iter().any(|hidden| path.starts_with(hidden));
-        ro.extend(layer.paths(Key::Ro).into_iter().filter(|path| !taken(path)));
+        let taken = |path: &PathBuf| workspace_hide.iter().any(|hidden| path.starts_with(hidden));
+        workspace_ro = layer.paths(Key::Ro).into_iter().filter(|path| !taken(path)).collect();
     }
     Ok(Effective {
         policy: Policy {
             preset,
             limits,
             rw: chosen.paths(Key::Rw),
-            ro,
+            ro: chosen.paths(Key::Ro),
             hide,
+            workspace_ro,
+            workspace_hide,
             sockets: chosen.paths(Key::Socket),
             env: pick!(chosen, Env, Env).unwrap_or_default(),
             network: pick!(chosen, Net, Network).unwrap_or(Network::None),

@@ -19,6 +19,7 @@ const MAP: &[(&str, &[&str])] = &[
             "ringfence-screen",
             "ringfence-server",
             "ringfence-spec",
+            "ringfence-sys",
         ],
     ),
     ("ringfence-server", &["ringfence-audit", "ringfence-engine", "ringfence-spec"]),

@@ -1,0 +1,404 @@
+//! Reads git's configuration files and finds the values by which they name something that git executes or obeys.
+//! Pure: takes bytes, opens nothing. A line that git would refuse is passed over, so the answer can only name too much.
+
+/// Variables read from one file; git's own files have some dozens.
+const VARIABLES_MAX: usize = 4096;
+
+/// One variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Variable {
+    /// `core`, in lower case.
+    pub(super) section: String,
+    /// The quoted part of `[filter "lfs"]`.
+    pub(super) subsection: Option<String>,
+    /// `hookspath`, in lower case.
+    pub(super) key: String,
+    /// Its value; empty where only the name stands.
+    pub(super) value: String,
+}
+
+/// What a variable makes git use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A file that is read as more configuration.
+    Include,
+    /// A directory of hooks.
+    Hooks,
+    /// A directory whose content, hooks among it, is copied into new repositories.
+    Template,
+    /// A command, run by a shell or as a program.
+    Command,
+    /// The hash of the object names: decides how the index is laid out.
+    ObjectFormat,
+    /// The checkout that a git directory belongs to.
+    Worktree,
+}
+
+/// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1), git-mergetool(1),
+/// git-send-email(1) and git-hook(1) of git 2.47 to 2.52. `*` stands for any subsection, or for none.
+const ROLES: &[(&str, &str, Role)] = &[
+    ("include", "path", Role::Include),
+    ("includeif", "path", Role::Include),
+    ("core", "hookspath", Role::Hooks),
+    ("core", "worktree", Role::Worktree),
+    ("extensions", "objectformat", Role::ObjectFormat),
+    ("init", "templatedir", Role::Template),
+    ("core", "alternaterefscommand", Role::Command),
+    ("core", "askpass", Role::Command),
+    ("core", "editor", Role::Command),
+    ("core", "fsmonitor", Role::Command),
+    ("core", "gitproxy", Role::Command),
+    ("core", "pager", Role::Command),
+    ("core", "sshcommand", Role::Command),
+    ("browser", "cmd", Role::Command),
+    ("browser", "path", Role::Command),
+    ("credential", "helper", Role::Command),
+    ("diff", "command", Role::Command),
+    ("diff", "external", Role::Command),
+    ("diff", "textconv", Role::Command),
+    ("difftool", "cmd", Role::Command),
+    ("difftool", "path", Role::Command),
+    ("filter", "clean", Role::Command),
+    ("filter", "process", Role::Command),
+    ("filter", "smudge", Role::Command),
+    ("gpg", "defaultkeycommand", Role::Command),
+    ("gpg", "program", Role::Command),
+    ("guitool", "cmd", Role::Command),
+    ("hook", "command", Role::Command),
+    ("imap", "tunnel", Role::Command),
+    ("instaweb", "httpd", Role::Command),
+    ("interactive", "difffilter", Role::Command),
+    ("man", "cmd", Role::Command),
+    ("man", "path", Role::Command),
+    ("merge", "driver", Role::Command),
+    ("mergetool", "cmd", Role::Command),
+    ("mergetool", "path", Role::Command),
+    ("remote", "receivepack", Role::Command),
+    ("remote", "uploadpack", Role::Command),
+    ("sendemail", "cccmd", Role::Command),
+    ("sendemail", "headercmd", Role::Command),
+    ("sendemail", "sendmailcmd", Role::Command),
+    ("sendemail", "smtpserver", Role::Command),
+    ("sendemail", "tocmd", Role::Command),
+    ("sequence", "editor", Role::Command),
+    ("submodule", "update", Role::Command),
+    ("tar", "command", Role::Command),
+    ("trailer", "cmd", Role::Command),
+    ("trailer", "command", Role::Command),
+    ("uploadpack", "packobjectshook", Role::Command),
+    ("web", "browser", Role::Command),
+];
+
+/// Sections in which every key is a command.
+const COMMAND_SECTIONS: &[&str] = &["alias", "pager"];
+
+impl Variable {
+    /// What git does with it, if that can execute something.
+    pub(super) fn role(&self) -> Option<Role> {
+        if COMMAND_SECTIONS.contains(&self.section.as_str()) {
+            return Some(Role::Command);
+        }
+        let row =
+            ROLES.iter().find(|(section, key, _)| *section == self.section && *key == self.key);
+        row.map(|(_, _, role)| *role)
+    }
+}
+
+/// The variables of a file, in order.
+pub(super) fn parse(bytes: &[u8]) -> Vec<Variable> {
+    let mut reader = Reader { bytes, at: 0 };
+    // git-config(1) does not say so, but git skips the mark that editors on Windows write.
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        reader.at = 3;
+    }
+    let mut variables = Vec::new();
+    let (mut section, mut subsection) = (String::new(), None);
+    while let Some(byte) = reader.next() {
+        match byte {
+            b'\n' | b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
+            b'#' | b';' => reader.skip_line(),
+            b'[' => {
+                if let Some(header) = reader.header() {
+                    (section, subsection) = header;
+                }
+            }
+            byte if byte.is_ascii_alphabetic() => {
+                let (key, value) = reader.variable(byte);
+                let variable = Variable {
+                    section: section.clone(),
+                    subsection: subsection.clone(),
+                    key,
+                    value,
+                };
+                variables.push(variable);
+                if variables.len() >= VARIABLES_MAX {
+                    break;
+                }
+            }
+            _ => reader.skip_line(),
+        }
+    }
+    variables
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Reader<'_> {
+    /// The next byte; a line ends with one `\n`, whatever system wrote it.
+    fn next(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        if byte == b'\r' && self.bytes.get(self.at) == Some(&b'\n') {
+            self.at += 1;
+            return Some(b'\n');
+        }
+        Some(byte)
+    }
+
+    fn skip_line(&mut self) {
+        while let Some(byte) = self.next() {
+            if byte == b'\n' {
+                break;
+            }
+        }
+    }
+
+    /// `section]`, `section "sub"]` or the old `section.sub]`.
+    fn header(&mut self) -> Option<(String, Option<String>)> {
+        let mut name = Vec::new();
+        loop {
+            match self.next()? {
+                b']' => break,
+                b'\n' => return None,
+                b' ' | b'\t' => {
+                    let sub = self.quoted_subsection()?;
+                    return Some((lower(&name), Some(sub)));
+                }
+                byte => name.push(byte),
+            }
+        }
+        let name = lower(&name);
+        match name.split_once('.') {
+            Some((section, sub)) => Some((section.to_owned(), Some(sub.to_owned()))),
+            None => Some((name, None)),
+        }
+    }
+
+    fn quoted_subsection(&mut self) -> Option<String> {
+        let mut sub = Vec::new();
+        loop {
+            match self.next()? {
+                b' ' | b'\t' => {}
+                b'"' => break,
+                _ => return None,
+            }
+        }
+        loop {
+            match self.next()? {
+                b'"' => break,
+                b'\n' => return None,
+                // "Other characters preceded by a backslash are read as they are."
+                b'\\' => sub.push(self.next()?),
+                byte => sub.push(byte),
+            }
+        }
+        while self.next()? != b']' {}
+        Some(String::from_utf8_lossy(&sub).into_owned())
+    }
+
+    /// A name that begins with `first`, and what stands behind its `=`.
+    fn variable(&mut self, first: u8) -> (String, String) {
+        let mut name = vec![first];
+        loop {
+            match self.next() {
+                Some(byte) if byte.is_ascii_alphanumeric() || byte == b'-' => name.push(byte),
+                Some(b' ' | b'\t') => {}
+                Some(b'=') => return (lower(&name), self.value()),
+                Some(b'\n') | None => return (lower(&name), String::new()),
+                Some(_) => {
+                    self.skip_line();
+                    return (lower(&name), String::new());
+                }
+            }
+        }
+    }
+
+    fn value(&mut self) -> String {
+        let mut value = Vec::new();
+        // How much of it stays when white space at the end goes.
+        let mut kept = 0;
+        let mut quoted = false;
+        while let Some(byte) = self.next() {
+            match byte {
+                b'\n' => break,
+                b'#' | b';' if !quoted => {
+                    self.skip_line();
+                    break;
+                }
+                b'"' => quoted = !quoted,
+                b'\\' => match self.next() {
+                    Some(b'\n') | None => {}
+                    Some(escaped) => {
+                        value.push(match escaped {
+                            b'n' => b'\n',
+                            b't' => b'\t',
+                            b'b' => 8,
+                            other => other,
+                        });
+                        kept = value.len();
+                    }
+                },
+                b' ' | b'\t' | b'\r' if !quoted => {
+                    if !value.is_empty() {
+                        value.push(byte);
+                    }
+                }
+                byte => {
+                    value.push(byte);
+                    kept = value.len();
+                }
+            }
+        }
+        value.truncate(kept);
+        String::from_utf8_lossy(&value).into_owned()
+    }
+}
+
+fn lower(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).to_ascii_lowercase()
+}
+
+/// A path that a command may execute or read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// As it stands there.
+    pub(super) text: String,
+    /// Whether it can only be a path: it begins with a dot and a slash, or is the program itself and has a slash.
+    pub(super) surely: bool,
+}
+
+/// The words of a command that may be paths. Splits at everything a shell splits at, so that a path in quotes, after a
+/// redirection or behind `$(git rev-parse --show-toplevel)` is found too.
+pub(super) fn words(command: &str) -> Vec<Word> {
+    let command = command.strip_prefix('!').unwrap_or(command);
+    let is_break = |c: char| c.is_whitespace() || "\"'`$;|&<>(){}=,:".contains(c);
+    let mut first = true;
+    let mut words = Vec::new();
+    for text in command.split(is_break).filter(|text| !text.is_empty()) {
+        let dotted = text.starts_with("./") || text.starts_with("../");
+        let surely = dotted || (first && text.contains('/') && !text.starts_with('/'));
+        first = false;
+        let plain = text.chars().any(char::is_alphanumeric);
+        if plain && !text.starts_with('-') {
+            words.push(Word { text: text.to_owned(), surely });
+        }
+    }
+    words
+}
+
+/// Whether a configuration file names anything that git executes, or leads to another.
+pub(crate) fn executes(bytes: &[u8]) -> bool {
+    parse(bytes).iter().any(|variable| match variable.role() {
+        Some(Role::Command) => {
+            let needs_mark = matches!(variable.section.as_str(), "alias" | "submodule");
+            !is_switch(&variable.value) && (!needs_mark || variable.value.starts_with('!'))
+        }
+        Some(Role::Include | Role::Hooks | Role::Template | Role::Worktree) => true,
+        Some(Role::ObjectFormat) | None => false,
+    })
+}
+
+/// Whether the value of a key that takes a command or a switch is a switch.
+pub(super) fn is_switch(value: &str) -> bool {
+    let lower = value.to_ascii_lowercase();
+    matches!(lower.as_str(), "" | "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn shown(text: &str) -> Vec<String> {
+        let line = |v: Variable| match v.subsection {
+            Some(sub) => format!("{}.{sub}.{}={}", v.section, v.key, v.value),
+            None => format!("{}.{}={}", v.section, v.key, v.value),
+        };
+        parse(text.as_bytes()).into_iter().map(line).collect()
+    }
+
+    /// Texts that git accepts, in all the ways its documentation allows.
+    const TEXTS: &[&str] = &[
+        "[core]\n\thooksPath = .husky/_\n",
+        "[CORE] HooksPath=a # comment\n\n; another\n[include]\npath = \"../x y\"\n",
+        "[filter \"a \\\"b\\\\c\"]\n\tclean = sh ./f.sh \\\n  --more\n",
+        "[Filter.Old]clean = x\n[alias]\n  st = \"!f() { ./x; }; f\"\n",
+        "\u{feff}[core]\r\n\tbare = false\r\n\tfsmonitor\r\n",
+        "[a]b=\"c;d\" ; e\n[a]\nb = c \"  d  \" e   \n",
+        "[submodule \"lib\"]\n\tpath = vendor/lib\n\tupdate = !sh x\n[x-y]\nz9-z = 1\n",
+        "[core]\n\tworktree = \"../../../sub dir\"\\t\n",
+    ];
+
+    #[test]
+    fn variables_are_read_as_git_reads_them() {
+        for text in TEXTS {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("config");
+            std::fs::write(&file, text).unwrap();
+            let listed = Command::new("git")
+                .args(["config", "--list", "-z", "--file"])
+                .arg(&file)
+                .output()
+                .unwrap();
+            assert!(
+                listed.status.success(),
+                "{text:?}: {}",
+                String::from_utf8_lossy(&listed.stderr)
+            );
+            let gits: Vec<String> = String::from_utf8(listed.stdout)
+                .unwrap()
+                .split_terminator('\0')
+                .map(|entry| match entry.split_once('\n') {
+                    Some((key, value)) => format!("{key}={value}"),
+                    None => format!("{entry}="),
+                })
+                .collect();
+            assert_eq!(shown(text), gits, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nonsense_neither_panics_nor_hides_what_follows() {
+        let text =
+            "[\n[core \"x\n[core]\nhooksPath = a\n=\n[[]]\n[b \"\\\n\n[core]\nfsmonitor = x\\";
+        let keys: Vec<String> = parse(text.as_bytes()).into_iter().map(|v| v.key).collect();
+        assert!(keys.contains(&"hookspath".to_owned()), "{keys:?}");
+        for end in 0..text.len() {
+            parse(&text.as_bytes()[..end]);
+        }
+    }
+
+    #[test]
+    fn a_command_names_its_paths() {
+        let texts = |command: &str| -> Vec<(String, bool)> {
+            words(command).into_iter().map(|w| (w.text, w.surely)).collect()
+        };
+        let word = |text: &str, surely| (text.to_owned(), surely);
+        assert_eq!(texts("sh ./f.sh"), [word("sh", false), word("./f.sh", true)]);
+        assert_eq!(texts("tools/monitor -x"), [word("tools/monitor", true)]);
+        assert_eq!(
+            texts("\"$(git rev-parse --show-toplevel)/tools/f\" %f"),
+            [
+                word("git", false),
+                word("rev-parse", false),
+                word("/tools/f", false),
+                word("%f", false)
+            ]
+        );
+        assert_eq!(texts("sed -e s/a/b/"), [word("sed", false), word("s/a/b/", false)]);
+        assert_eq!(texts("!f() { ./x; }; f")[1], word("./x", true));
+    }
+}

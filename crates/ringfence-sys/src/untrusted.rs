@@ -1,0 +1,335 @@
+//! Opens and reads files that a run may have written, moved or replaced.
+//!
+//! Every function here works on a descriptor, follows no symbolic link, never waits for another process and reads at most
+//! the bytes it was told to. The crates above open such files by no other way: `clippy.toml` disallows the functions of
+//! `std` that follow links or wait.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use crate::{Budget, CallError, Named};
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// A directory, link, FIFO, socket or device, instead of a regular file.
+    NotAFile,
+    /// More bytes than the bound.
+    TooLarge,
+    /// The kernel refused a call.
+    Call(CallError),
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAFile => f.write_str("not a regular file"),
+            Self::TooLarge => f.write_str("too large"),
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<CallError> for ReadError {
+    fn from(error: CallError) -> Self {
+        match error.errno {
+            // O_NOFOLLOW on a link, and a socket, which cannot be opened.
+            Errno::LOOP | Errno::NXIO => Self::NotAFile,
+            _ => Self::Call(error),
+        }
+    }
+}
+
+impl ReadError {
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Call(error) if matches!(error.errno, Errno::NOENT | Errno::NOTDIR))
+    }
+}
+
+/// Opens an absolute path as `O_PATH`; a link anywhere in it is refused.
+pub fn open_absolute(path: &Path) -> Result<OwnedFd, CallError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
+        Err(Errno::NOSYS) => {
+            let root = rustix::fs::open("/", flags, Mode::empty()).named(|| "open(\"/\")")?;
+            walk(root, path)
+        }
+        other => other.named(|| format!("openat2({path:?}, RESOLVE_NO_SYMLINKS)")),
+    }
+}
+
+/// Opens `path` below `root` as `O_PATH`, never leaving it and never through a link. The last component may be a
+/// link: then the descriptor is the link itself.
+pub fn open_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match rustix::fs::openat2(&root, path, flags, Mode::empty(), BENEATH) {
+        Err(Errno::NOSYS) => walk_beneath(root, path),
+        other => other.named(|| format!("openat2({path:?}, RESOLVE_BENEATH)")),
+    }
+}
+
+/// Opens the directory `path` below `root` to list it. A link in the last place is refused too.
+pub fn open_directory_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
+    open_for_reading(root, path, OFlags::DIRECTORY)
+}
+
+/// Opens the regular file `path` below `root` for reading, without waiting for a FIFO's writer or a lease.
+pub fn open_file_beneath(root: impl AsFd, path: &Path) -> Result<std::fs::File, ReadError> {
+    regular(open_for_reading(root, path, OFlags::empty())?, path)
+}
+
+/// Opens the regular file `path` for reading in the same way. Links on the way to its directory are followed, because a
+/// caller's own paths may have some; the file itself may not be one.
+pub fn open_file(path: &Path) -> Result<std::fs::File, ReadError> {
+    let flags = READING | OFlags::NOFOLLOW;
+    regular(rustix::fs::open(path, flags, Mode::empty()).named(|| format!("open({path:?})"))?, path)
+}
+
+/// The bytes of the regular file `path` below `root`, if there are no more than `bytes_max`.
+pub fn read_beneath(root: impl AsFd, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    read_open(open_file_beneath(root, path)?, path, bytes_max)
+}
+
+/// The bytes of the regular file `path`, if there are no more than `bytes_max`. Opens as [`open_file`] does.
+pub fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    read_open(open_file(path)?, path, bytes_max)
+}
+
+/// The bytes of a file that no run can replace, such as the operator's settings: a link is followed, because
+/// configuration managers use them. Waits for nothing either.
+pub fn read_trusted(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    let file =
+        rustix::fs::open(path, READING, Mode::empty()).named(|| format!("open({path:?})"))?;
+    read_open(regular(file, path)?, path, bytes_max)
+}
+
+/// Properties of one entry of a directory, a link as itself.
+pub fn stat_at(dir: impl AsFd, name: impl rustix::path::Arg) -> Option<Stat> {
+    rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()
+}
+
+/// Calls `each` with the name and type of every entry of an open directory, until it says stop or the budget is spent.
+/// Straight from the kernel's buffer: a directory may have very many entries.
+pub fn list(
+    dir: impl AsFd,
+    budget: &Budget,
+    mut each: impl FnMut(&OsStr, FileType) -> std::ops::ControlFlow<()>,
+) -> Result<(), CallError> {
+    let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
+    let mut entries = RawDir::new(dir, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.named(|| "getdents64")?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        budget.spend_entry()?;
+        if each(OsStr::from_bytes(name), entry.file_type()).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The names of the directories in an open directory, sorted, at most `n_max` and one more that tells of the excess.
+pub fn list_directories(
+    dir: impl AsFd,
+    budget: &Budget,
+    n_max: usize,
+) -> Result<Vec<OsString>, CallError> {
+    let mut names = Vec::new();
+    let fd = dir.as_fd();
+    list(fd, budget, |name, kind| {
+        // Some filesystems do not say.
+        let is_directory = kind == FileType::Directory
+            || (kind == FileType::Unknown
+                && stat_at(fd, name)
+                    .is_some_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Directory));
+        if is_directory {
+            names.push(name.to_owned());
+        }
+        if names.len() > n_max {
+            return std::ops::ControlFlow::Break(());
+        }
+        std::ops::ControlFlow::Continue(())
+    })?;
+    names.sort();
+    Ok(names)
+}
+
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// `O_NONBLOCK`: a FIFO or a leased file answers at once. `O_NOCTTY`: a terminal does not become ours.
+const READING: OFlags =
+    OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+fn open_for_reading(root: impl AsFd, path: &Path, more: OFlags) -> Result<OwnedFd, CallError> {
+    let flags = READING | OFlags::NOFOLLOW | more;
+    match rustix::fs::openat2(&root, path, flags, Mode::empty(), BENEATH) {
+        Err(Errno::NOSYS) => {
+            let (parent, name) = match (path.parent(), path.file_name()) {
+                (Some(parent), Some(name)) if !parent.as_os_str().is_empty() => {
+                    (walk_beneath(root, parent)?, name)
+                }
+                (_, Some(name)) => (walk_beneath(root, Path::new("."))?, name),
+                _ => (walk_beneath(root, path)?, OsStr::new(".")),
+            };
+            rustix::fs::openat(parent, name, flags, Mode::empty())
+                .named(|| format!("openat({path:?}, O_NOFOLLOW)"))
+        }
+        other => other.named(|| format!("openat2({path:?}, RESOLVE_BENEATH)")),
+    }
+}
+
+fn regular(fd: OwnedFd, path: &Path) -> Result<std::fs::File, ReadError> {
+    let stat = rustix::fs::fstat(&fd).named(|| format!("fstat({path:?})"))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(fd.into()),
+        _ => Err(ReadError::NotAFile),
+    }
+}
+
+fn read_open(file: std::fs::File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    // One byte more than the bound, so that a larger file is told from one that fits.
+    let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
+    read.named(|| format!("read({path:?})"))?;
+    if bytes.len() as u64 > bytes_max { Err(ReadError::TooLarge) } else { Ok(bytes) }
+}
+
+fn walk_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, CallError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let start =
+        rustix::fs::openat(root, ".", flags, Mode::empty()).named(|| "openat(root, \".\")")?;
+    walk(start, path)
+}
+
+/// The same by hand, for kernels and filters that answer ENOSYS to openat2: one component at a time.
+fn walk(start: OwnedFd, path: &Path) -> Result<OwnedFd, CallError> {
+    let mut at = start;
+    let mut components = path.components().filter(|c| *c != Component::RootDir).peekable();
+    while let Some(component) = components.next() {
+        let name = match component {
+            Component::Normal(name) => name,
+            Component::CurDir => continue,
+            _ => {
+                return Err(CallError::new(
+                    format!("open({path:?}): leaves its root"),
+                    Errno::XDEV,
+                ));
+            }
+        };
+        let mut flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        if components.peek().is_some() {
+            // With O_PATH and O_NOFOLLOW a link opens as itself; O_DIRECTORY then says ENOTDIR.
+            flags |= OFlags::DIRECTORY;
+        }
+        at = rustix::fs::openat(&at, name, flags, Mode::empty())
+            .named(|| format!("openat({path:?}, O_NOFOLLOW)"))?;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir()
+                .join(format!("ringfence-untrusted-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            Self(dir.canonicalize().unwrap())
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_middle_is_refused_and_a_link_at_the_end_is_itself() {
+        let dir = Scratch::new("links");
+        std::fs::create_dir(dir.0.join("real")).unwrap();
+        std::fs::write(dir.0.join("real/f"), "x").unwrap();
+        symlink("real", dir.0.join("link")).unwrap();
+        let root = open_absolute(&dir.0).unwrap();
+        assert!(open_beneath(&root, Path::new("real/f")).is_ok());
+        assert!(open_beneath(&root, Path::new("link/f")).is_err());
+        assert!(open_beneath(&root, Path::new("link")).is_ok());
+        assert!(open_beneath(&root, Path::new("../..")).is_err());
+        assert!(read_beneath(&root, Path::new("link/f"), 9).is_err());
+        assert_eq!(read_beneath(&root, Path::new("real/f"), 9).unwrap(), b"x");
+        assert!(open_directory_beneath(&root, Path::new("link")).is_err());
+        assert!(open_directory_beneath(&root, Path::new("real")).is_ok());
+    }
+
+    #[test]
+    fn the_walk_without_openat2_agrees() {
+        let dir = Scratch::new("walk");
+        std::fs::create_dir_all(dir.0.join("a/b")).unwrap();
+        symlink("a", dir.0.join("l")).unwrap();
+        let root = || open_absolute(&dir.0).unwrap();
+        assert!(walk(root(), Path::new("a/b")).is_ok());
+        assert!(walk(root(), Path::new("l/b")).is_err());
+        assert!(walk(root(), Path::new("../a")).is_err());
+        assert!(walk(root(), Path::new("l")).is_ok());
+    }
+
+    #[test]
+    fn only_a_small_regular_file_is_read() {
+        let dir = Scratch::new("files");
+        let at = |name: &str| dir.0.join(name);
+        std::fs::write(at("file"), "12345").unwrap();
+        assert_eq!(read_file(&at("file"), 5).unwrap(), b"12345");
+        assert!(matches!(read_file(&at("file"), 4), Err(ReadError::TooLarge)));
+        symlink("file", at("link")).unwrap();
+        symlink("/dev/zero", at("endless")).unwrap();
+        rustix::fs::mkfifoat(CWD, at("pipe"), Mode::RWXU).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let root = open_absolute(&dir.0).unwrap();
+        for name in ["link", "endless", "pipe", "socket"] {
+            assert!(matches!(read_file(&at(name), 100), Err(ReadError::NotAFile)), "{name}");
+            let beneath = read_beneath(&root, Path::new(name), 100);
+            assert!(matches!(beneath, Err(ReadError::NotAFile)), "{name}");
+        }
+        assert!(matches!(read_file(&at("."), 100), Err(ReadError::NotAFile)));
+        assert!(read_file(&at("none"), 100).unwrap_err().is_missing());
+        assert_eq!(read_trusted(&at("link"), 100).unwrap(), b"12345");
+        assert!(matches!(read_trusted(&at("pipe"), 100), Err(ReadError::NotAFile)));
+    }
+
+    #[test]
+    fn a_listing_ends_with_its_budget() {
+        let dir = Scratch::new("listing");
+        for i in 0..20 {
+            std::fs::create_dir(dir.0.join(format!("d{i:02}"))).unwrap();
+        }
+        std::fs::write(dir.0.join("file"), "").unwrap();
+        let root = open_absolute(&dir.0).unwrap();
+        let listed = || open_directory_beneath(&root, Path::new(".")).unwrap();
+        let all = list_directories(listed(), &Budget::unlimited(), 100).unwrap();
+        assert_eq!((all.len(), all[0].as_os_str()), (20, OsStr::new("d00")));
+        assert_eq!(list_directories(listed(), &Budget::unlimited(), 5).unwrap().len(), 6);
+        let spent = list_directories(listed(), &Budget::entries(10), 100).unwrap_err();
+        assert_eq!(spent.errno, Errno::DQUOT);
+    }
+}

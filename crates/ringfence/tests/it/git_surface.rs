@@ -1,0 +1,386 @@
+//! Git's executable surface, attacked: after hostile runs the host's git executes nothing of theirs. Every row is tried
+//! without the fence first, where it must succeed. The table in docs/git.md names these rows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::World;
+
+/// One attack.
+struct Row {
+    /// What it is about; the name in docs/git.md.
+    name: &'static str,
+    /// What the user has made, on the host, in the workspace.
+    host: &'static str,
+    /// What hostile runs do, one after the other.
+    runs: &'static [&'static str],
+    /// Where the runs work, below the workspace of the world.
+    cwd: &'static str,
+    /// What the user does afterwards, in `work`, besides the usual commands.
+    then: &'static str,
+}
+
+const fn row(name: &'static str, host: &'static str, runs: &'static [&'static str]) -> Row {
+    Row { name, host, runs, cwd: "", then: "true" }
+}
+
+/// Makes two submodules, one in the other, as `git submodule add` does.
+const SUBMODULES: &str = "
+    git init -q ../nested_origin && git -C ../nested_origin commit -q --allow-empty -m n
+    git init -q ../sub_origin && git -C ../sub_origin commit -q --allow-empty -m s
+    git -C ../sub_origin submodule --quiet add ../nested_origin nested && git -C ../sub_origin commit -qm nested
+    git init -q . && git commit -q --allow-empty -m w
+    git submodule --quiet add ../sub_origin libs/sub && git commit -qm sub
+    git submodule --quiet update --init --recursive";
+
+/// A repository with a file.
+const REPOSITORY: &str = "git init -q . && echo a > a && git add a && git commit -qm one";
+
+/// A nested repository that is added as it is, without `.gitmodules`.
+const UNABSORBED: &str = "git init -q . && git commit -q --allow-empty -m w
+    mkdir -p deep/er && git init -q deep/er/q && git -C deep/er/q commit -q --allow-empty -m q
+    git add deep 2>/dev/null && git commit -qm q";
+
+const ROWS: &[Row] = &[
+    row(
+        "a submodule's pointer",
+        SUBMODULES,
+        &["cp -r .git/modules/libs/sub evil && printf '[core]\\nfsmonitor = touch MARK;\\n' >> evil/config
+           sed -i '/worktree/d' evil/config; rm -f libs/sub/.git; echo 'gitdir: ../../evil' > libs/sub/.git"],
+    ),
+    row(
+        "a submodule's pointer at depth",
+        SUBMODULES,
+        &["cp -r .git/modules/libs/sub/modules/nested evil && printf '[core]\\nfsmonitor = touch MARK;\\n' >> evil/config
+           sed -i '/worktree/d' evil/config; rm -f libs/sub/nested/.git; echo 'gitdir: ../../../evil' > libs/sub/nested/.git"],
+    ),
+    row(
+        "a submodule without .gitmodules",
+        SUBMODULES,
+        &["rm -f .gitmodules; printf '[submodule \"libs/sub\"]\\n\\tpath = \"libs/sub\"\\n\\turl = x\\n' > .gitmodules; true",
+          "cp -r .git/modules/libs/sub evil && printf '[core]\\nfsmonitor = touch MARK;\\n' >> evil/config
+           sed -i '/worktree/d' evil/config; rm -f libs/sub/.git; echo 'gitdir: ../../evil' > libs/sub/.git"],
+    ),
+    row(
+        "a submodule moved away",
+        SUBMODULES,
+        &["cp -r .git/modules/libs/sub evil; printf '[core]\\nfsmonitor = touch MARK;\\n' >> evil/config
+           sed -i '/worktree/d' evil/config; mv libs moved; mkdir -p libs/sub; echo 'gitdir: ../../evil' > libs/sub/.git"],
+    ),
+    row(
+        "a submodule's configuration",
+        SUBMODULES,
+        &["git -C libs/sub config core.fsmonitor 'touch MARK;'"],
+    ),
+    row(
+        "a submodule that is not checked out",
+        "git init -q ../sub_origin && git -C ../sub_origin commit -q --allow-empty -m s
+         git init -q ../first && git -C ../first submodule --quiet add ../sub_origin sub && git -C ../first commit -qm s
+         git clone -q ../first . && git status --short",
+        &["git init -q sub; git -C sub commit -q --allow-empty -m x; git -C sub config core.fsmonitor 'touch MARK;'"],
+    ),
+    row(
+        "a submodule of the repository above",
+        SUBMODULES,
+        &["cp -r sub evil; git init -q evil/g; printf '[core]\\nfsmonitor = touch MARK;\\n' >> evil/g/.git/config
+           git -C evil/g commit -q --allow-empty -m x; rm -f sub/.git; echo 'gitdir: ../evil/g/.git' > sub/.git"],
+    )
+    .in_directory("libs"),
+    row(
+        "a worktree with a relative path",
+        "git init -q . && git commit -q --allow-empty -m w && git worktree add -q wt
+         echo ../../../wt/.git > .git/worktrees/wt/gitdir && echo 'gitdir: ../.git/worktrees/wt' > wt/.git",
+        &["git init -q evil; git -C evil commit -q --allow-empty -m x; git -C evil config core.fsmonitor 'touch MARK;'
+           rm -f wt/.git; echo 'gitdir: ../evil/.git' > wt/.git"],
+    )
+    .then("git -C wt status"),
+    row(
+        "a worktree's index",
+        "git init -q . && git commit -q --allow-empty -m w && git worktree add -q wt",
+        &["git init -q wt/q; git -C wt/q commit -q --allow-empty -m x; git -C wt/q config core.fsmonitor 'touch MARK;'",
+          "git -C wt add q 2>/dev/null"],
+    )
+    .then("git -C wt status"),
+    row(
+        "a new worktree that redirects",
+        REPOSITORY,
+        &["git init -q evil; git -C evil commit -q --allow-empty -m x; git -C evil config core.fsmonitor 'touch MARK;'
+           git worktree add -q wt; echo ../../../evil/.git > .git/worktrees/wt/commondir"],
+    )
+    .then("git -C wt status"),
+    row(
+        "a submodule of a linked worktree",
+        "git init -q ../sub_origin && git -C ../sub_origin commit -q --allow-empty -m s
+         git init -q ../main && git -C ../main submodule --quiet add ../sub_origin sub && git -C ../main commit -qm s
+         git -C ../main worktree add -q ../linked && git -C ../linked submodule --quiet update --init",
+        &["printf '[core]\\nfsmonitor = touch MARK;\\n' >> ../main/.git/worktrees/linked/modules/sub/config
+           git init -q evil; git -C evil commit -q --allow-empty -m x; git -C evil config core.fsmonitor 'touch MARK;'
+           rm -f sub/.git; echo 'gitdir: ../evil/.git' > sub/.git"],
+    )
+    .in_directory("../linked")
+    .then("git -C ../linked status"),
+    row(
+        "a nested repository that the index names",
+        UNABSORBED,
+        &["git -C deep/er/q config core.fsmonitor 'touch MARK;'"],
+    ),
+    row(
+        "a nested repository's hooks",
+        UNABSORBED,
+        &["mkdir -p deep/er/q/.git/hooks; printf '#!/bin/sh\\ntouch MARK\\n' > deep/er/q/.git/hooks/post-checkout
+           chmod +x deep/er/q/.git/hooks/post-checkout"],
+    )
+    .then("git -C deep/er/q checkout -q -b other"),
+    row(
+        "a nested repository that a run adds to the index",
+        REPOSITORY,
+        &["mkdir -p x/y; git init -q x/y/q; git -C x/y/q commit -q --allow-empty -m x; git -C x/y/q config core.fsmonitor 'touch MARK;'",
+          "git add x 2>/dev/null"],
+    ),
+    row(
+        "a nested repository in a split index",
+        REPOSITORY,
+        &["mkdir -p x/y; git init -q x/y/q; git -C x/y/q commit -q --allow-empty -m x; git -C x/y/q config core.fsmonitor 'touch MARK;'",
+          "git update-index --split-index; git add x 2>/dev/null; git update-index --split-index"],
+    ),
+    row(
+        "a nested repository by a mode with permissions",
+        REPOSITORY,
+        &["mkdir -p x/y; git init -q x/y/q; git -C x/y/q commit -q --allow-empty -m x; git -C x/y/q config core.fsmonitor 'touch MARK;'",
+          "git add x 2>/dev/null; python3 - <<'E'
+import hashlib
+path = '.git/index'
+data = bytearray(open(path, 'rb').read())[:-20]
+at = data.index(b'x/y/q') - 62 + 24
+assert data[at:at + 4] == (0o160000).to_bytes(4, 'big')
+data[at:at + 4] = (0o160644).to_bytes(4, 'big')
+open(path, 'wb').write(bytes(data) + hashlib.sha1(data).digest())
+E"],
+    ),
+    row(
+        "a repository directly below the workspace",
+        "git init -q project && git -C project commit -q --allow-empty -m p",
+        &["git -C project config core.fsmonitor 'touch MARK;'"],
+    )
+    .then("git -C project status"),
+    row(
+        "the hooks path",
+        "git init -q . && mkdir -p .husky/_ && printf '#!/bin/sh\\n\"$(dirname \"$0\")/../pre-commit\"\\n' > .husky/_/pre-commit
+         printf '#!/bin/sh\\n' > .husky/pre-commit && chmod +x .husky/_/pre-commit .husky/pre-commit
+         git add -A && git commit -qm h && git config core.hooksPath .husky/_",
+        &["echo 'touch MARK' >> .husky/_/pre-commit; echo 'touch MARK' >> .husky/pre-commit; mv .husky h
+           mkdir -p .husky/_; printf '#!/bin/sh\\ntouch MARK\\n' > .husky/_/pre-commit; chmod +x .husky/_/pre-commit"],
+    )
+    .then("git commit -q --allow-empty -m x"),
+    row(
+        "a hooks path that does not exist",
+        "git init -q . && git commit -q --allow-empty -m w && git config core.hooksPath tools/hooks",
+        &["mkdir -p tools/hooks; printf '#!/bin/sh\\ntouch MARK\\n' > tools/hooks/pre-commit; chmod +x tools/hooks/pre-commit"],
+    )
+    .then("git commit -q --allow-empty -m x"),
+    row(
+        "a hooks path in the git directory",
+        "git init -q . && git commit -q --allow-empty -m w && mkdir .git/own && git config core.hooksPath .git/own",
+        &["printf '#!/bin/sh\\ntouch MARK\\n' > .git/own/pre-commit; chmod +x .git/own/pre-commit"],
+    )
+    .then("git commit -q --allow-empty -m x"),
+    row(
+        "a hooks path of the user's",
+        "git config --global core.hooksPath .githooks && git init -q . && git commit -q --allow-empty -m w && mkdir .githooks",
+        &["printf '#!/bin/sh\\ntouch MARK\\n' > .githooks/pre-commit; chmod +x .githooks/pre-commit"],
+    )
+    .then("git commit -q --allow-empty -m x"),
+    row(
+        "an included file",
+        "git init -q . && git commit -q --allow-empty -m w && echo > .gitconfig && git config include.path ../.gitconfig",
+        &["printf '[core]\\nfsmonitor = touch MARK;\\n' > .gitconfig"],
+    ),
+    row(
+        "an included file that does not exist",
+        "git init -q . && git commit -q --allow-empty -m w && git config include.path ../.gitconfig",
+        &["printf '[core]\\nfsmonitor = touch MARK;\\n' > .gitconfig"],
+    ),
+    row(
+        "what an included file includes",
+        "git init -q . && git commit -q --allow-empty -m w && mkdir tools && echo > tools/more
+         printf '[include]\\npath = tools/more\\n' > .gitconfig && git config include.path ../.gitconfig",
+        &["printf '[core]\\nfsmonitor = touch MARK;\\n' > tools/more"],
+    ),
+    row(
+        "the file system monitor's program",
+        "git init -q . && git commit -q --allow-empty -m w && printf '#!/bin/sh\\n' > tool && chmod +x tool
+         git config core.fsmonitor ./tool",
+        &["printf '#!/bin/sh\\ntouch MARK\\n' > new; chmod +x new; mv new tool; echo 'touch MARK' >> tool"],
+    ),
+    row(
+        "a program that does not exist yet",
+        "git init -q . && git commit -q --allow-empty -m w && git config core.fsmonitor ./tool",
+        &["printf '#!/bin/sh\\ntouch MARK\\n' > tool; chmod +x tool"],
+    ),
+    row(
+        "a filter's script",
+        "git init -q . && echo cat > f.sh && echo '*.txt filter=x' > .gitattributes && echo a > a.txt
+         git config filter.x.clean 'sh ./f.sh' && git add -A && git commit -qm f",
+        &["echo 'touch MARK; cat' > f.sh; echo b > a.txt; touch a.txt"],
+    ),
+    row(
+        "a filter's script by its place in the checkout",
+        "git init -q . && mkdir tools && echo cat > tools/f && echo '*.txt filter=x' > .gitattributes && echo a > a.txt
+         git config filter.x.clean 'sh \"$(git rev-parse --show-toplevel)/tools/f\"' && git add -A && git commit -qm f",
+        &["mv tools t; mkdir tools; echo 'touch MARK; cat' > tools/f; echo b > a.txt"],
+    ),
+    row(
+        "a program for differences",
+        "git init -q . && echo cat > d.sh && echo '*.txt diff=x' > .gitattributes && echo a > a.txt
+         git config diff.x.textconv 'sh d.sh' && git add -A && git commit -qm d",
+        &["echo 'touch MARK; cat' > d.sh; echo b > a.txt"],
+    ),
+    row(
+        "the workspace's own hooks and configuration",
+        REPOSITORY,
+        &["git config core.fsmonitor 'touch MARK;'; printf '[core]\\nfsmonitor = touch MARK;\\n' >> .git/config
+           printf '[core]\\nfsmonitor = touch MARK;\\n' > .git/config.worktree; cp -r .git g; git --git-dir=g config core.fsmonitor 'touch MARK;'
+           echo ../g > .git/commondir; mv .git old; mv g .git"],
+    ),
+];
+
+impl Row {
+    const fn in_directory(mut self, cwd: &'static str) -> Self {
+        self.cwd = cwd;
+        self
+    }
+
+    const fn then(mut self, then: &'static str) -> Self {
+        self.then = then;
+        self
+    }
+}
+
+/// A world in which the user has made what a row says, and the mark that an attack leaves.
+fn prepared(row: &Row) -> (World, PathBuf) {
+    let world = World::new();
+    world.write(
+        "home/.gitconfig",
+        "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[protocol \"file\"]\nallow = always\n[advice]\naddEmbeddedRepo = false\n",
+    );
+    let mark = world.root().join("PWNED");
+    let (ok, text) = on_host(&world, &world.work(), row.host);
+    assert!(ok, "{}: {text}", row.name);
+    (world, mark)
+}
+
+fn on_host(world: &World, cwd: &Path, script: &str) -> (bool, String) {
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(cwd)
+        .env("HOME", world.home())
+        .env_remove("XDG_CONFIG_HOME")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+}
+
+/// What users and editors do all day.
+fn use_git(world: &World, row: &Row) -> String {
+    let usual =
+        "git status; git diff; git log -1; git submodule status; git stash list; git add -A";
+    let script = format!("set +e; cd '{}'; {usual}; {}; exit 0", world.work().display(), row.then);
+    on_host(world, &world.work(), &script).1
+}
+
+#[test]
+fn the_hosts_git_executes_nothing_of_a_hostile_run() {
+    let mut executed = Vec::new();
+    for row in ROWS {
+        // Without the fence the attack works: else the row shows nothing.
+        let (world, mark) = prepared(row);
+        for script in row.runs {
+            let script = script.replace("MARK", &mark.display().to_string());
+            on_host(&world, &world.work().join(row.cwd), &format!("set +e; {script}"));
+        }
+        let _ = std::fs::remove_file(&mark);
+        let text = use_git(&world, row);
+        assert!(mark.exists(), "{}: does not work without the fence\n{text}", row.name);
+
+        let (world, mark) = prepared(row);
+        let mut told = String::new();
+        for script in row.runs {
+            let script = script.replace("MARK", &mark.display().to_string());
+            let cwd = world.work().join(row.cwd);
+            let flags = ["--cwd", cwd.to_str().unwrap()];
+            let (_, outcome) = world.sh_json(&flags, &script);
+            told = format!("{told}{outcome}\n");
+        }
+        let text = use_git(&world, row);
+        if mark.exists() {
+            executed.push(format!("{}\n{text}\n{told}", row.name));
+        }
+    }
+    assert!(executed.is_empty(), "executed on the host:\n{}", executed.join("\n"));
+}
+
+#[test]
+fn what_was_set_aside_is_named_and_can_be_put_back() {
+    let row = ROWS.iter().find(|row| row.name.contains("adds to the index")).unwrap();
+    let (world, _) = prepared(row);
+    world.sh_json(&[], row.runs[0]);
+    let (_, outcome) = world.sh_json(&[], row.runs[1]);
+    let aside = outcome["workspace"]["set_aside"][0].clone();
+    assert_eq!(aside["path"], world.work().join("x/y/q/.git").to_str().unwrap(), "{outcome}");
+    let moved_to = PathBuf::from(aside["moved_to"].as_str().unwrap());
+    assert!(moved_to.join("config").exists() && !world.work().join("x/y/q/.git").exists());
+    // A run that changes nothing of the kind moves nothing.
+    let (_, outcome) = world.sh_json(&[], "echo b > b; git add b");
+    assert_eq!(outcome["workspace"]["set_aside"].as_array().unwrap().len(), 0, "{outcome}");
+}
+
+#[test]
+fn submodules_come_and_go_with_branches() {
+    let row = ROWS.iter().find(|row| row.name == "a submodule's pointer").unwrap();
+    let (world, _) = prepared(row);
+    let (ok, text) = on_host(&world, &world.work(), "git branch without HEAD~1");
+    assert!(ok, "{text}");
+    for branch in ["without", "main"] {
+        let (code, outcome) =
+            world.sh_json(&[], &format!("git checkout -q {branch}; git status --short"));
+        assert_eq!(code, 0, "{outcome}");
+        let changes = &outcome["workspace"];
+        assert_eq!(changes["set_aside"].as_array().unwrap().len(), 0, "{branch}: {outcome}");
+    }
+    assert!(world.work().join("libs/sub/.git").is_file());
+}
+
+#[test]
+fn commits_in_a_submodule_are_a_grant() {
+    let row = ROWS.iter().find(|row| row.name == "a submodule's pointer").unwrap();
+    let (world, mark) = prepared(row);
+    let commit = "cd libs/sub && git commit -q --allow-empty -m inside";
+    assert_ne!(world.sh(&[], commit).code, 0);
+    let modules = world.work().join(".git/modules");
+    let grant = ["--rw", modules.to_str().unwrap()];
+    let ran = world.sh(&grant, commit);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    // What executes stays protected.
+    let attack = format!(
+        "git -C libs/sub config core.fsmonitor 'touch {0};'; printf '[core]\\nfsmonitor = touch {0};\\n' >> .git/modules/libs/sub/config; \
+         mv .git/modules/libs/sub .git/modules/libs/x; true",
+        mark.display()
+    );
+    world.sh(&grant, &attack);
+    use_git(&world, row);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_rebase_that_would_go_on_with_a_command_is_reported() {
+    let row =
+        ROWS.iter().find(|row| row.name == "the workspace's own hooks and configuration").unwrap();
+    let (world, _) = prepared(row);
+    let script =
+        "mkdir .git/rebase-merge; echo 'exec touch /tmp/x' > .git/rebase-merge/git-rebase-todo";
+    let (_, outcome) = world.sh_json(&[], script);
+    let created = outcome["workspace"]["protected_created"].to_string();
+    assert!(created.contains("git-rebase-todo"), "{outcome}");
+}
