@@ -1,5 +1,7 @@
 //! How the program is linked, for its start is part of every run.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -30,6 +30,8 @@
 //! All exit 0 when everything held, 1 when something did not, 2 when they could not try.
 //! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
 
+#![allow(clippy::disallowed_methods)]
+
 mod clients;
 mod conformance;
 mod fuzz;

@@ -1,5 +1,7 @@
 //! What a row costs a process that has the ledger open: alone, from 16 threads, and waiting for the disk.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -19,6 +19,9 @@ use crate::ledger::Ledger;
 /// A command that takes a line is given this long.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// A file of anchors is not larger: one is some 300 bytes.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
 /// Where the chain stood at some time, signed: one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -138,7 +141,9 @@ impl Anchor {
             Problem::usage("anchor_invalid", format!("cannot read anchors from {path:?}"))
                 .cause(cause)
         };
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let text = ringfence_sys::untrusted::read_trusted(path, FILE_BYTES_MAX)
+            .map_err(|e| wrong(e.to_string()))?;
+        let text = String::from_utf8(text).map_err(|e| wrong(e.to_string()))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines
             .map(|(n, line)| {

@@ -119,7 +119,8 @@ pub(crate) fn content(file: &File) -> Option<Vec<u8>> {
 /// The id of this boot, empty when the host does not tell.
 pub(crate) fn boot_id() -> String {
     let mut bytes = [0; 64];
-    let read = File::open("/proc/sys/kernel/random/boot_id").and_then(|f| f.read_at(&mut bytes, 0));
+    let file = ringfence_sys::open_kernel_file("/proc/sys/kernel/random/boot_id");
+    let read = file.and_then(|f| f.read_at(&mut bytes, 0));
     let id = &bytes[..read.unwrap_or(0)];
     String::from_utf8_lossy(id.trim_ascii()).into_owned()
 }

@@ -1,11 +1,13 @@
 //! The ledger's directory: made private, opened by handle, refused when somebody else could have touched it.
 
 use std::fs::{DirBuilder, File};
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::Problem;
+use ringfence_sys::{Budget, untrusted};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -69,6 +71,10 @@ impl Home {
         let stat = rustix::fs::fstat(&dir).map_err(|e| fault::from_errno(path, "fstat", e))?;
         belongs_to_us(&stat, path)?;
         // SQLite wants a path and refuses links in it, so it gets one without.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a directory of ours, opened and checked above"
+        )]
         let path = path.canonicalize().map_err(|e| fault::from_io(path, "realpath", &e))?;
         Ok(Self { dir, path })
     }
@@ -172,8 +178,14 @@ impl Home {
 
     /// Names in it.
     pub(crate) fn names(&self) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(&self.path) else { return Vec::new() };
-        entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect()
+        let mut names = Vec::new();
+        if let Ok(dir) = untrusted::open_directory_beneath(&self.dir, Path::new(".")) {
+            let _ = untrusted::list(&dir, &Budget::unlimited(), |name, _| {
+                names.extend(name.to_str().map(str::to_owned));
+                ControlFlow::Continue(())
+            });
+        }
+        names
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {

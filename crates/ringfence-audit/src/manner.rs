@@ -30,7 +30,7 @@ pub struct Manner {
 impl Manner {
     /// As it stands beside the ledger in `dir`; the usual where nothing does.
     pub fn read(dir: &Path) -> Result<Self, Problem> {
-        if !dir.exists() {
+        if rustix::fs::access(dir, rustix::fs::Access::EXISTS).is_err() {
             return Ok(Self::default());
         }
         Self::of(&Home::open(dir)?)
@@ -68,14 +68,16 @@ impl Manner {
         if !path.is_absolute() {
             return Err(wrong(&"its path is not absolute"));
         }
-        let meta = std::fs::metadata(path).map_err(|e| wrong(&e))?;
-        if !meta.is_file() || meta.len() > BYTES_MAX {
+        let mut file = ringfence_sys::untrusted::open_trusted(path).map_err(|e| wrong(&e))?;
+        let meta = file.metadata().map_err(|e| wrong(&e))?;
+        if meta.len() > BYTES_MAX {
             return Err(wrong(&"it is no file of a key's size"));
         }
         if meta.permissions().mode() & 0o077 != 0 {
             return Err(wrong(&"others may read it").hint("chmod 600 it"));
         }
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(&e))?;
+        let mut text = String::new();
+        file.by_ref().take(BYTES_MAX).read_to_string(&mut text).map_err(|e| wrong(&e))?;
         SealKey::parse(&text).map(Some)
     }
 }

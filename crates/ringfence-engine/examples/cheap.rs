@@ -6,6 +6,8 @@
 //! cargo run --release --package ringfence-engine --example cheap [RUNS]
 //! ```
 
+#![allow(clippy::disallowed_methods)]
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,7 @@
 //! The engine in a program of one's own: `cargo run -p ringfence-engine --example embed`.
 
+#![allow(clippy::disallowed_methods)]
+
 use ringfence_engine::{CodeCall, Engine, Launcher, Place};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

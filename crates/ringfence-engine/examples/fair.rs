@@ -9,6 +9,8 @@
 //! 3. waiting: runs arrive at half of the capacity whether others were answered or not, by turns with the hostile one and
 //!    without, so that whatever else the host does meets both.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -23,6 +23,7 @@ use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, ErrorInfo, Exception, Layer, Limits,
     Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkspaceChanges,
+    escape_name,
 };
 
 use crate::command::{self, HeadStart};
@@ -662,7 +663,7 @@ fn exception(raised: &Raised) -> Exception {
 
 /// What the guest's interpreter saw tried.
 fn denial(tried: &Tried) -> Denial {
-    let subject = &tried.subject;
+    let subject = escape_name(&tried.subject);
     let (layer, rule, hint) = match tried.rule.as_str() {
         "not_visible" => (
             Layer::Filesystem,
@@ -698,7 +699,7 @@ fn denial(tried: &Tried) -> Denial {
     Denial {
         layer,
         rule: rule.to_owned(),
-        subject: subject.clone(),
+        subject: subject.into_owned(),
         line: None,
         column: None,
         hint,

@@ -5,12 +5,12 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringfence_jail::survey::{Asked, Caller, host_facts, request};
+use ringfence_jail::survey::{Asked, Caller, found, host_facts, request};
 use ringfence_jail::{
     Budget, Early, Ending, Fault, Finished, Launcher, Permit, Registry, SoFar, StdioMode,
     StopReason, Task, Who,
 };
-use ringfence_plan::{HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
+use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
@@ -86,7 +86,8 @@ impl<'a> Fence<'a> {
     ) -> Result<Self, Problem> {
         let run_id = fresh_id()?;
         let temp = place.environment.get(std::ffi::OsStr::new("TMPDIR")).map(PathBuf::from);
-        let temp = temp.filter(|t| t.is_dir()).unwrap_or_else(|| "/tmp".into());
+        let is_directory = |t: &PathBuf| found(t).is_some_and(|f| f.kind == FileKind::Directory);
+        let temp = temp.filter(is_directory).unwrap_or_else(|| "/tmp".into());
         Ok(Self {
             policy,
             caller: place.caller(),
@@ -350,6 +351,17 @@ fn set_aside(aside: ringfence_jail::SetAside) -> SetAside {
 }
 
 fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
+    let (status, error) = judge_ending(plan, finished);
+    let Some(lost) = &finished.output_lost else { return (status, error) };
+    let message = format!("not all of the program's output could be written ({lost})");
+    let hint = Some("make room where the output goes, or have it read".to_owned());
+    let lost = text::info("output_lost", message, hint);
+    // A program that ended well did not fail; what it said is lost all the same.
+    let status = if status == Status::Ok { Status::Failed } else { status };
+    (status, error.or(Some(lost)))
+}
+
+fn judge_ending(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
     let limits = &plan.limits;
     let info = |code: &str, message: String, hint| Some(text::info(code, message, hint));
     let shown = |value: Option<String>| value.unwrap_or_default();

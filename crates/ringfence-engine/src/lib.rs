@@ -16,6 +16,9 @@
 //! # }
 //! ```
 
+// Tests make and look at files of their own.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod admission;
 mod book;
 mod builder;

@@ -34,6 +34,7 @@ impl Place {
             environment: self.environment.clone(),
             state: self.state.clone(),
             config: self.config.clone(),
+            cwd: Some(self.cwd.clone()),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Anomalies, with an invented clock: each rule fires at its threshold and not one below.
 
+#![allow(clippy::disallowed_methods)]
+
 use proptest::prelude::*;
 use ringfence_engine::watch::{Alert, Seen, Settings, Watch};
 use ringfence_spec::{Risk, Status};

@@ -103,7 +103,7 @@ fn wait_and_tidy(read: &OwnedFd, estate: &mut Estate, pidfd: &OwnedFd) {
         crate::cgroup::remove(dir);
     }
     if let Some(scratch) = &estate.scratch {
-        crate::registry::remove_tree(&scratch.dir);
+        let _ = crate::registry::remove_tree(&scratch.dir);
     }
 }
 
@@ -133,7 +133,12 @@ impl Scratch {
 /// Removes private directories of runs of `uid` that nobody holds: a supervisor and its janitor may both be killed.
 fn sweep(parent: &Path, uid: u32) {
     let own = rustix::process::geteuid().as_raw();
-    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the caller's temporary directory, which no run writes"
+    )]
+    let entries = std::fs::read_dir(parent);
+    for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
         let id = name.to_str().and_then(|n| n.strip_prefix("ringfence-")).unwrap_or_default();
         if id.len() != 8 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -144,7 +149,7 @@ fn sweep(parent: &Path, uid: u32) {
         let ours = meta.is_dir() && (meta.uid() == uid || meta.uid() == own);
         let old = meta.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > SWEEP_AFTER));
         if ours && old && lock(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_ok() {
-            crate::registry::remove_tree(&entry.path());
+            let _ = crate::registry::remove_tree(&entry.path());
         }
     }
 }
@@ -158,6 +163,6 @@ fn lock(dir: &Path, how: FlockOperation) -> Result<OwnedFd, CallError> {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        crate::registry::remove_tree(&self.dir);
+        let _ = crate::registry::remove_tree(&self.dir);
     }
 }

@@ -72,7 +72,8 @@ impl Launcher {
     pub fn start() -> Result<Self, Problem> {
         let cannot =
             |e: CallError| Problem::internal("launcher", "cannot start the launcher").cause(e);
-        let n_threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+        let n_threads =
+            ringfence_sys::list_kernel_directory("/proc/self/task").map_or(1, |list| list.len());
         if n_threads > 1 {
             return Err(Problem::internal(
                 "launcher_too_late",

@@ -1,6 +1,9 @@
 //! Walks a plan: surveys the host, launches, supervises, observes, cleans up.
 //! Decides nothing about policy: every choice is in the plan. Never forks a process that has several threads.
 
+// Tests make and look at files of their own.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod cgroup;
 mod channel;
 mod child;
@@ -28,7 +31,7 @@ mod watchdog;
 pub use gitwatch::SetAside;
 pub use launch::{Early, Fault, Permit, Task, Who, run};
 pub use launcher::{Errand, Launched, Launcher};
-pub use registry::Registry;
+pub use registry::{Registry, remove_tree};
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, time_until};
 pub use so_far::{SoFar, Tail, Written};
 pub use stdio::{Output, StdioMode};

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use ringfence_plan::FileId;
 use ringfence_plan::seccomp::{self, FilterSpec};
-use ringfence_spec::{Denial, DeniedBy, Layer};
+use ringfence_spec::invisible::is_invisible;
+use ringfence_spec::{Denial, DeniedBy, Layer, escape_name};
 use ringfence_sys::CallError;
 use ringfence_sys::seccomp::Notification;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -250,7 +251,7 @@ impl Listener {
         }
         let hint = format!(
             "unix sockets outside the run's own /tmp, /run and home are refused; the operator can grant this one with `--socket {}`",
-            path.display()
+            escape_name(&path.to_string_lossy())
         );
         Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
     }
@@ -304,7 +305,7 @@ enum Target {
 }
 
 fn unix_denial(call: &Notification, path: &Path, hint: String) -> Denial {
-    let shown = path.display().to_string();
+    let shown = escape_name(&path.to_string_lossy()).into_owned();
     Denial {
         layer: Layer::Network,
         rule: "unix_socket".to_owned(),
@@ -344,16 +345,13 @@ fn open_as_run(pid: u32, path: &Path) -> Result<OwnedFd, Errno> {
 
 fn thread_group(tid: u32) -> Option<Pid> {
     // Its first line is the thread's name, which can be any bytes.
-    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
-    let status = String::from_utf8_lossy(&status);
+    let status = ringfence_sys::read_kernel_file(format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     Pid::from_raw(line.trim().parse().ok()?)
 }
 
 fn program_name(pid: u32) -> Option<String> {
-    let comm = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    let comm = ringfence_sys::read_kernel_file(format!("/proc/{pid}/comm")).ok()?;
     // A program can set any bytes as its name; keep what is printable.
-    let clean: String =
-        String::from_utf8_lossy(&comm).chars().filter(|c| !c.is_control()).take(15).collect();
-    Some(clean)
+    Some(comm.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(15).collect())
 }

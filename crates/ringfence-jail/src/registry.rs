@@ -276,29 +276,35 @@ impl Registry {
         change: impl FnOnce(Option<&mut WorkspaceRecord>) -> Edit,
     ) -> Result<Edited, CallError> {
         let path = self.file(id);
-        let Some(file) = locked(&path, missing)? else {
-            change(None);
-            return Ok(Edited { _lock: None, notice: None });
-        };
-        let mut text = Vec::new();
-        let length = file.metadata().named(|| format!("fstat({path:?})"))?.len();
         let mut notice = None;
-        let readable =
-            length <= RECORD_BYTES_MAX && std::io::Read::read_to_end(&mut &file, &mut text).is_ok();
-        let parsed: Option<WorkspaceRecord> = parse(&text).filter(|_| readable);
-        if parsed.is_none() && length > 0 {
+        let (file, mut record) = loop {
+            let Some(file) = locked(&path, missing)? else {
+                change(None);
+                return Ok(Edited { _lock: None, notice });
+            };
+            let mut text = Vec::new();
+            let length = file.metadata().named(|| format!("fstat({path:?})"))?.len();
+            let mut bounded = std::io::Read::take(&file, RECORD_BYTES_MAX);
+            let read = std::io::Read::read_to_end(&mut bounded, &mut text);
+            if length == 0 {
+                break (file, WorkspaceRecord::new(id));
+            }
+            let readable = read.is_ok() && length <= RECORD_BYTES_MAX;
+            if let Some(record) = parse(&text).filter(|_| readable) {
+                break (file, record);
+            }
             let aside = path.with_extension("damaged");
-            let kept = fs::copy(&path, &aside).map_or("removed", |_| "set aside as");
+            fs::rename(&path, &aside).named(|| format!("rename({path:?})"))?;
             notice = Some(format!(
-                "the record `{}` of a workspace was damaged and is {kept} `{}`; unix sockets it named may be left in a workspace",
+                "the record `{}` of a workspace was damaged and is set aside as `{}`; unix sockets it named may be left in \
+                 that workspace until its next run",
                 path.display(),
                 aside.display()
             ));
-        }
-        let mut record = parsed.unwrap_or_else(|| WorkspaceRecord::new(id));
+        };
         match change(Some(&mut record)) {
-            Edit::Keep if notice.is_none() => {}
-            Edit::Remove | Edit::Keep => {
+            Edit::Keep => {}
+            Edit::Remove => {
                 fs::remove_file(&path).named(|| format!("unlink({path:?})"))?;
             }
             Edit::Write => {
@@ -558,21 +564,26 @@ fn start_ticks(pid: i32) -> Option<u64> {
 }
 
 /// Removes a directory tree of a run's, also where it took away its own permissions. Never follows a link.
-pub(crate) fn remove_tree(dir: &Path) {
+pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    if fs::remove_dir_all(dir).is_ok() {
-        return;
+    match fs::remove_dir_all(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {}
+        other => return other,
     }
     let mut pending = vec![dir.to_owned()];
     while let Some(path) = pending.pop() {
         // Only directories are opened up, and an entry's own type says which are: a link is not one.
         let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the run is dead, and an entry's own type is looked at"
+        )]
         let Ok(entries) = fs::read_dir(&path) else { continue };
         let directories = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
         pending.extend(directories.map(|e| e.path()));
     }
-    // What is left now belongs to somebody else.
-    let _ = fs::remove_dir_all(dir);
+    // What is left now belongs to another user.
+    fs::remove_dir_all(dir)
 }
 
 /// Whether `name` exists in `root`, for reports after a run.

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::PipeFlags;
 
 /// Bytes moved at once. A pipe holds 64 KiB.
@@ -87,18 +88,90 @@ pub(crate) struct Plumbing {
     pub(crate) captures: Vec<Capture>,
 }
 
-/// Copies one way between a descriptor of the caller's and a pipe of the run's.
+/// Copies one way between a descriptor of the caller's and a pipe of the run's. Never waits for either.
 #[derive(Debug)]
 pub(crate) struct Pump {
-    from: OwnedFd,
-    to: Option<OwnedFd>,
+    from: Option<End>,
+    to: Option<End>,
     buffer: Vec<u8>,
     sent: usize,
-    /// Whether this one carries the program's output, which must be drained at the end.
-    output: bool,
-    from_open: bool,
-    /// A regular file is always ready and answers end of file at its end.
-    pub(crate) bytes: u64,
+    /// The stream of the program's that this one carries out and that must be drained at the end.
+    output: Option<&'static str>,
+    /// Why output did not arrive.
+    lost: Option<Errno>,
+}
+
+/// A descriptor that is read from or written to without waiting.
+#[derive(Debug)]
+struct End {
+    fd: OwnedFd,
+    kind: EndKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndKind {
+    /// Its open file does not wait.
+    NonBlocking,
+    /// Its open file is the caller's, which must not be changed: each call asks not to wait.
+    Socket,
+    /// A file or device that does not wait, or one that could not be opened anew: asked before each call.
+    Polled,
+}
+
+impl End {
+    /// For a pipe of ours.
+    fn of_pipe(fd: OwnedFd) -> Result<Self, CallError> {
+        nonblocking(&fd)?;
+        Ok(Self { fd, kind: EndKind::NonBlocking })
+    }
+
+    /// For a descriptor of the caller's, without changing its open file, which others may share.
+    fn of_caller(fd: BorrowedFd<'_>, access: OFlags) -> Result<Self, CallError> {
+        let stat = rustix::fs::fstat(fd).named(|| "fstat")?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Socket => EndKind::Socket,
+            FileType::Fifo | FileType::CharacterDevice => {
+                if let Some(own) = reopened(fd, access) {
+                    return Ok(Self { fd: own, kind: EndKind::NonBlocking });
+                }
+                EndKind::Polled
+            }
+            _ => EndKind::Polled,
+        };
+        Ok(Self { fd: dup(fd)?, kind })
+    }
+
+    fn read(&self, buffer: &mut Vec<u8>) -> Result<usize, Failed> {
+        if self.kind == EndKind::Polled && !is_ready(&self.fd, PollFlags::IN) {
+            return Err(Failed::ForNow);
+        }
+        if self.kind != EndKind::Socket {
+            return read_into(buffer, &self.fd);
+        }
+        buffer.resize(CHUNK, 0);
+        let received = rustix::net::recv(&self.fd, &mut buffer[..], RecvFlags::DONTWAIT);
+        let n = received.map(|(n, _)| n).map_err(Failed::from);
+        buffer.truncate(*n.as_ref().unwrap_or(&0));
+        n
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match self.kind {
+            EndKind::NonBlocking => rustix::io::write(&self.fd, bytes),
+            EndKind::Socket => {
+                rustix::net::send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+            }
+            EndKind::Polled if !is_ready(&self.fd, PollFlags::OUT) => Err(Errno::AGAIN),
+            // A pipe that says it has room takes this much: pipe(7), PIPE_BUF.
+            EndKind::Polled => rustix::io::write(&self.fd, &bytes[..bytes.len().min(4096)]),
+        }
+    }
+}
+
+fn is_ready(fd: &OwnedFd, flags: PollFlags) -> bool {
+    let mut fds = [PollFd::new(fd, flags)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
 }
 
 /// Keeps what comes out of a pipe.
@@ -127,13 +200,14 @@ pub(crate) fn prepare(
             Class::Pass => dup(stdin).map_err(wrap)?,
             Class::Copy => {
                 let (read, write) = pipe().map_err(wrap)?;
-                nonblocking(&write).map_err(wrap)?;
-                plumbing.pumps.push(Pump::new(dup(stdin).map_err(wrap)?, write, false));
+                let from = End::of_caller(stdin, OFlags::RDONLY).map_err(wrap)?;
+                let to = End::of_pipe(write).map_err(wrap)?;
+                plumbing.pumps.push(Pump::new(from, to, None));
                 read
             }
         })
     };
-    let mut output = |fd: BorrowedFd<'static>, name: &str| -> Result<Option<OwnedFd>, Problem> {
+    let mut output = |fd: BorrowedFd<'static>, name: &'static str| {
         if let StdioMode::Capture { bytes_max } = mode {
             let (read, write) = pipe().map_err(wrap)?;
             nonblocking(&read).map_err(wrap)?;
@@ -143,12 +217,13 @@ pub(crate) fn prepare(
         if on_terminal(fd) {
             return Ok(None);
         }
-        Ok(Some(match classify(fd, name)? {
+        Ok::<_, Problem>(Some(match classify(fd, name)? {
             Class::Pass => dup(fd).map_err(wrap)?,
             Class::Copy => {
                 let (read, write) = pipe().map_err(wrap)?;
-                nonblocking(&read).map_err(wrap)?;
-                plumbing.pumps.push(Pump::new(read, unblocked(fd).map_err(wrap)?, true));
+                let from = End::of_pipe(read).map_err(wrap)?;
+                let to = End::of_caller(fd, OFlags::WRONLY).map_err(wrap)?;
+                plumbing.pumps.push(Pump::new(from, to, Some(name)));
                 write
             }
         }))
@@ -187,46 +262,61 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
 }
 
 impl Pump {
-    fn new(from: OwnedFd, to: OwnedFd, output: bool) -> Self {
-        Self { from, to: Some(to), buffer: Vec::new(), sent: 0, output, from_open: true, bytes: 0 }
+    fn new(from: End, to: End, output: Option<&'static str>) -> Self {
+        Self { from: Some(from), to: Some(to), buffer: Vec::new(), sent: 0, output, lost: None }
     }
 
     /// What to wait for, if anything.
     pub(crate) fn wants(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let to = self.to.as_ref()?;
         if self.sent < self.buffer.len() {
-            return Some((to.as_fd(), PollFlags::OUT));
+            return self.to.as_ref().map(|to| (to.fd.as_fd(), PollFlags::OUT));
         }
-        self.from_open.then(|| (self.from.as_fd(), PollFlags::IN))
+        self.to.as_ref()?;
+        self.from.as_ref().map(|from| (from.fd.as_fd(), PollFlags::IN))
     }
 
     /// Moves one piece.
     pub(crate) fn step(&mut self) {
         let Some(to) = &self.to else { return };
         if self.sent < self.buffer.len() {
-            // A terminal takes little at once and blocks on more; a piece this small fits after POLLOUT.
-            let end = self.buffer.len().min(self.sent + 4096);
-            match rustix::io::write(to, &self.buffer[self.sent..end]) {
+            match to.write(&self.buffer[self.sent..]) {
                 Ok(n) => self.sent += n,
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => self.to = None,
+                Err(errno) => self.lose(errno),
             }
-        } else {
-            self.sent = 0;
-            match read_into(&mut self.buffer, &self.from) {
-                Ok(0) | Err(Failed::Finally) => self.from_open = false,
-                Ok(n) => self.bytes += n as u64,
-                Err(Failed::ForNow) => {}
-            }
-            if !self.from_open {
-                self.to = None;
-            }
+            return;
         }
+        self.sent = 0;
+        self.buffer.clear();
+        let Some(from) = &self.from else { return self.close() };
+        match from.read(&mut self.buffer) {
+            Ok(0) | Err(Failed::Finally) => self.close(),
+            Ok(_) | Err(Failed::ForNow) => {}
+        }
+    }
+
+    /// Ends it where nothing more can be written: who writes into it is told by a closed pipe, instead of waiting.
+    pub(crate) fn lose(&mut self, errno: Errno) {
+        // A reader that has gone wanted no more.
+        if errno != Errno::PIPE {
+            self.lost = self.lost.or(Some(errno));
+        }
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.to = None;
+        self.from = None;
     }
 
     /// Whether output is still on its way.
     pub(crate) fn owes_output(&self) -> bool {
-        self.output && self.to.is_some()
+        self.output.is_some() && self.to.is_some()
+    }
+
+    /// The stream whose bytes did not arrive, and why.
+    pub(crate) fn lost(&self) -> Option<(&'static str, Errno)> {
+        self.output.zip(self.lost)
     }
 }
 
@@ -254,10 +344,16 @@ enum Failed {
 fn read_into(buffer: &mut Vec<u8>, from: &OwnedFd) -> Result<usize, Failed> {
     buffer.clear();
     buffer.reserve_exact(CHUNK);
-    rustix::io::read(from, rustix::buffer::spare_capacity(buffer)).map_err(|errno| match errno {
-        Errno::AGAIN | Errno::INTR => Failed::ForNow,
-        _ => Failed::Finally,
-    })
+    rustix::io::read(from, rustix::buffer::spare_capacity(buffer)).map_err(Failed::from)
+}
+
+impl From<Errno> for Failed {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::AGAIN | Errno::INTR => Self::ForNow,
+            _ => Self::Finally,
+        }
+    }
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), CallError> {
@@ -271,15 +367,16 @@ fn dup(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
 /// A descriptor for the same terminal that never makes us wait, without changing the caller's own. What is no
 /// terminal is duplicated: files do not wait, and pipes take what they said they have room for.
 pub(crate) fn unblocked(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
+    let own = rustix::termios::isatty(fd).then(|| reopened(fd, OFlags::RDWR)).flatten();
+    own.map_or_else(|| dup(fd), Ok)
+}
+
+/// Another open file for the same pipe or terminal, one that does not wait.
+fn reopened(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd;
-    if rustix::termios::isatty(fd) {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-        if let Ok(own) = rustix::fs::open(path, flags, rustix::fs::Mode::empty()) {
-            return Ok(own);
-        }
-    }
-    dup(fd)
+    let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::open(path, flags, rustix::fs::Mode::empty()).ok()
 }
 
 fn nonblocking(fd: impl AsFd) -> Result<(), CallError> {

@@ -17,7 +17,7 @@ use crate::gitwatch::{GitWatch, SetAside};
 use crate::janitor::{Estate, Janitor};
 use crate::notify::Listener;
 use crate::registry::Registry;
-use crate::stdio::{Output, Plumbing};
+use crate::stdio::{Output, Plumbing, Pump};
 use crate::terminal::Terminal;
 use crate::watchdog::{self, Passed, Watchdog};
 
@@ -35,6 +35,9 @@ const SETUP_MAX: Duration = Duration::from_secs(30);
 
 /// Killed processes end at once, or when the machine gets to it; one that hangs in the kernel is left to the host's init.
 const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
+
+/// How long output that a stopped run has written already waits for its reader.
+const DRAIN_AFTER_STOP: Duration = Duration::from_secs(1);
 
 /// Between a polite signal of the caller's and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -99,6 +102,8 @@ pub struct Finished {
     pub set_aside: Vec<SetAside>,
     /// What could not be looked at after the run, one sentence each.
     pub gaps: Vec<String>,
+    /// The stream whose bytes did not reach the caller, and why.
+    pub output_lost: Option<String>,
     #[serde(skip)]
     /// The root of its own filesystem, where it had one: what it left there can still be read.
     pub root: Option<OwnedFd>,
@@ -538,6 +543,10 @@ impl Supervisor<'_> {
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
         let output = captures.next().zip(captures.next());
         drop(captures);
+        let lost = self.run.plumbing.pumps.iter().find_map(Pump::lost);
+        let output_lost = lost.map(|(stream, errno)| {
+            format!("{stream}: {}", ringfence_sys::errno_name(errno.raw_os_error()))
+        });
         let denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
         let root = self.watchdog.take_scratch();
         let memory_found = self.watchdog.memory_found();
@@ -558,6 +567,7 @@ impl Supervisor<'_> {
             protected_created: report.created,
             set_aside: report.set_aside,
             gaps: report.gaps,
+            output_lost,
             root,
         };
         drop(estate);
@@ -580,13 +590,20 @@ impl Supervisor<'_> {
                 }
             }
         }
+        // A run that was stopped does not wait for a reader that may never come, and no run waits past its time.
+        let now = Instant::now();
+        let until = match (self.stopped, self.deadline()) {
+            (Some(_), _) => Some(now + DRAIN_AFTER_STOP),
+            (None, Some(deadline)) => Some(deadline.max(now + DRAIN_AFTER_STOP)),
+            (None, None) => None,
+        };
         for pump in &mut self.run.plumbing.pumps {
             while pump.owes_output() {
                 if let Some((fd, flags)) = pump.wants() {
                     let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
-                    // Who was stopped at a deadline does not wait for a reader that may never come.
-                    let patience = self.stopped.map(|_| Timespec { tv_sec: 1, tv_nsec: 0 });
+                    let patience = until.map(ringfence_sys::time_until);
                     if rustix::event::poll(&mut fds, patience.as_ref()) == Ok(0) {
+                        pump.lose(Errno::TIMEDOUT);
                         break;
                     }
                 }

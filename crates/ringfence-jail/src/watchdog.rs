@@ -1,7 +1,6 @@
 //! What no kernel limit covers, watched: memory of the tree without a cgroup, CPU of the tree, growth of a workspace.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::io::{ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
@@ -11,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ringfence_plan::WritableDir;
 use ringfence_spec::Limits;
-use ringfence_sys::Budget;
 use ringfence_sys::untrusted::{list, open_absolute, open_directory_beneath, stat_at};
+use ringfence_sys::{Budget, list_kernel_directory, open_kernel_file, read_kernel_file};
 use rustix::fs::{AtFlags, FileType};
 
 use crate::cgroup::Leaf;
@@ -221,14 +220,14 @@ pub(crate) fn tree(root: i32) -> Vec<i32> {
 
 /// The threads of a process.
 fn tasks(pid: i32) -> Vec<i32> {
-    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let names = list_kernel_directory(format!("/proc/{pid}/task")).unwrap_or_default();
+    names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect()
 }
 
 fn children(pid: i32, by_scan: &mut Option<HashMap<i32, Vec<i32>>>) -> Vec<i32> {
     let mut list = Vec::new();
     for tid in tasks(pid) {
-        let Ok(text) = text_of(&format!("/proc/{pid}/task/{tid}/children")) else {
+        let Ok(text) = read_kernel_file(format!("/proc/{pid}/task/{tid}/children")) else {
             // Kernels without CONFIG_PROC_CHILDREN: read every process's parent once.
             let map = by_scan.get_or_insert_with(scan_parents);
             return map.get(&pid).cloned().unwrap_or_default();
@@ -245,11 +244,8 @@ pub(crate) fn children_by_scan(pid: i32) -> Vec<i32> {
 
 fn scan_parents() -> HashMap<i32, Vec<i32>> {
     let mut map: HashMap<i32, Vec<i32>> = HashMap::new();
-    let Ok(entries) = fs::read_dir("/proc") else { return map };
-    for entry in entries.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
-            continue;
-        };
+    for name in list_kernel_directory("/proc").unwrap_or_default() {
+        let Some(pid) = name.to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
         if let Some(parent) = parent_of(pid) {
             map.entry(parent).or_default().push(pid);
         }
@@ -282,15 +278,8 @@ fn numbers<const N: usize>(line: &str, first: usize) -> Option<[u64; N]> {
 /// A file of the kernel's that is one short line, by one read: these are looked at many times a second.
 fn line_of(path: &str) -> Option<String> {
     let mut buffer = [0; 1024];
-    let n = fs::File::open(path).ok()?.read(&mut buffer).ok()?;
+    let n = open_kernel_file(path).ok()?.read(&mut buffer).ok()?;
     Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
-}
-
-/// The text of such a file of any length, without asking for the length, which the kernel does not know.
-fn text_of(path: &str) -> std::io::Result<String> {
-    let mut text = Vec::with_capacity(4096);
-    fs::File::open(path)?.take(u64::MAX).read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// CPU time of a tree. The kernel adds a child's to its parent's when the parent waits for it, and drops it when the parent
@@ -388,7 +377,7 @@ impl Member {
     }
 
     fn text(&self, file: &str) -> std::io::Result<String> {
-        text_of(&format!("/proc/{}/{file}", self.tid))
+        read_kernel_file(format!("/proc/{}/{file}", self.tid))
     }
 }
 
@@ -528,16 +517,18 @@ impl DiskWalk {
 
 /// Bytes on disk of files on the device `dev` that the tree holds open and that have no name any more.
 fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
-    use std::os::unix::fs::MetadataExt;
     let mut seen: HashSet<u64> = HashSet::new();
     let mut total = 0;
     // Threads need not have their descriptors in common.
     for tid in tree.iter().flat_map(|pid| tasks(*pid)) {
-        for entry in fs::read_dir(format!("/proc/{tid}/fd")).into_iter().flatten().flatten() {
+        let fds = format!("/proc/{tid}/fd");
+        for name in list_kernel_directory(&fds).unwrap_or_default() {
             // Through the magic link: the open file itself, whatever its name was.
-            let Ok(meta) = fs::metadata(entry.path()) else { continue };
-            if meta.is_file() && meta.nlink() == 0 && meta.dev() == dev && seen.insert(meta.ino()) {
-                total += meta.blocks() * 512;
+            let Ok(stat) = rustix::fs::stat(Path::new(&fds).join(name)) else { continue };
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            let deleted = is_file && stat.st_nlink == 0 && stat.st_dev == dev;
+            if deleted && seen.insert(stat.st_ino) {
+                total += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
             }
         }
     }

@@ -176,7 +176,7 @@ impl Pool {
     /// Memory that a waiting worker has to itself, where the kernel tells.
     pub fn waiting_bytes(&self) -> Option<u64> {
         let pid = self.shared.lock().waiting.front()?.host_pid;
-        let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+        let text = ringfence_sys::read_kernel_file(format!("/proc/{pid}/smaps_rollup")).ok()?;
         let kib = text
             .lines()
             .filter(|line| line.starts_with("Private_"))

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// The worker's pid as the host sees it.
 pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
-    let info = std::fs::read_to_string(&path).named(|| format!("read({path:?})"))?;
+    let info = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
     let pid = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<i32>().ok());
     pid.and_then(|pid| u32::try_from(pid).ok())
         .filter(|pid| *pid > 0)
@@ -18,7 +18,7 @@ pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
 /// Refuses a worker that the kernel does not call fenced.
 pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<(), CallError> {
     let path = format!("/proc/{host_pid}/status");
-    let status = std::fs::read_to_string(&path).named(|| format!("read({path:?})"))?;
+    let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
     missing(&status, host_uid).map_or(Ok(()), |what| {
         Err(CallError::new(format!("the worker is not fenced: {what}"), Errno::PERM))
     })

@@ -189,7 +189,7 @@ fn shown(subject: &str) -> String {
             out.push('…');
             break;
         }
-        if c.is_control() || crate::invisible::is_invisible(c) {
+        if c.is_control() || ringfence_spec::invisible::is_invisible(c) {
             out.extend(c.escape_unicode());
         } else {
             out.push(c);

@@ -1,5 +1,7 @@
 //! Ordinary programs, one file each in `corpus/PRESET`, which their preset accepts.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::path::Path;
 
 use ringfence_screen::screen;

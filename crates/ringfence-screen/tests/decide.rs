@@ -1,5 +1,7 @@
 //! Rules and risk: each dangerous call beside the harmless one that looks like it.
 
+#![allow(clippy::disallowed_methods)]
+
 use proptest::prelude::*;
 use ringfence_screen::decide::{Call, Glob, Rules, Verdict, risk};
 use ringfence_screen::screen;

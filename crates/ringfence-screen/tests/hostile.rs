@@ -1,5 +1,7 @@
 //! Sources made to break the reader: none of them may overflow a stack, hang, or cost more than a moment.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::time::{Duration, Instant};
 
 use ringfence_screen::{DEPTH_MAX, SOURCE_BYTES_MAX, Verdict, screen};

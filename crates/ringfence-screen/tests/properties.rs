@@ -1,5 +1,7 @@
 //! What holds for any source: no panic, a verdict that agrees with itself, and presets in order.
 
+#![allow(clippy::disallowed_methods)]
+
 use proptest::prelude::*;
 use ringfence_screen::{Risk, VIOLATIONS_MAX, Verdict, screen};
 use ringfence_spec::CodePreset;

@@ -1,5 +1,7 @@
 //! Output that tries to take over a terminal, a reader's eye or a web page; and text that must come through as it is.
 
+#![allow(clippy::disallowed_methods)]
+
 use proptest::prelude::*;
 use ringfence_screen::scrub::{HostPaths, Html, Scrub, Scrubber};
 

@@ -1,5 +1,7 @@
 //! What command lines would run: a row for each way of hiding a command, and hostile text against the bounds.
 
+#![allow(clippy::disallowed_methods)]
+
 use proptest::prelude::*;
 use ringfence_screen::shell::{
     COMMAND_BYTES_MAX, Direction, Reason, Shape, Simple, shape, shape_of_argv,

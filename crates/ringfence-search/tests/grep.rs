@@ -1,5 +1,7 @@
 //! What a search finds, and where it stops.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

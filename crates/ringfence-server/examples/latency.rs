@@ -6,6 +6,8 @@
 //! Prints p50 and p99 of one client, first alone and then among 5,000 connections that say nothing, and how many runs a
 //! second 16 clients get.
 
+#![allow(clippy::disallowed_methods)]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

@@ -3,6 +3,9 @@
 //! Speaks protocols and nothing else: whatever a call does, the engine does, on the one road of every call. Decides no
 //! policy, reads no settings, opens no file of a client's.
 
+// Tests make and look at files of their own.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod fixtures;
 mod going;
 pub mod http;

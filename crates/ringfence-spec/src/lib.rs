@@ -1,9 +1,13 @@
 //! The words every other crate speaks: policy, limits, outcome, enforcement, identifiers, problems.
 //! Holds plain values only. Opens no file, reads no environment, makes no decision about a host.
 
+// Tests make and look at files of their own.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod enforcement;
 mod hex;
 mod id;
+pub mod invisible;
 mod limits;
 mod moment;
 mod outcome;
@@ -18,6 +22,7 @@ pub use enforcement::{
 };
 pub use hex::{hex, unhex};
 pub use id::RunId;
+pub use invisible::{escape_json, escape_name};
 pub use limits::{Limits, LimitsMax};
 pub use moment::utc;
 pub use outcome::{

@@ -2,6 +2,8 @@
 //! The only crate with `unsafe`: one operation per block, each with an argument that can be checked on the spot.
 //! Takes and returns owned descriptors; errors read like a line of strace. Decides nothing.
 
+#![allow(clippy::disallowed_methods)]
+
 #[macro_use]
 mod code;
 
@@ -11,6 +13,7 @@ mod error;
 mod exec;
 mod fd;
 mod fork;
+mod kernel;
 mod lock;
 mod mount;
 mod net;
@@ -26,6 +29,7 @@ pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
 pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
+pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
 pub use lock::{hold_byte, is_byte_held};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{connect_raw, loopback_up, packet_pair, receive_packet, send_packet};

@@ -106,12 +106,17 @@ pub fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     read_open(open_file(path)?, path, bytes_max)
 }
 
+/// Opens a regular file that no run can replace, such as one the operator names: a link is followed. Waits for nothing.
+pub fn open_trusted(path: &Path) -> Result<std::fs::File, ReadError> {
+    let file =
+        rustix::fs::open(path, READING, Mode::empty()).named(|| format!("open({path:?})"))?;
+    regular(file, path)
+}
+
 /// The bytes of a file that no run can replace, such as the operator's settings: a link is followed, because
 /// configuration managers use them. Waits for nothing either.
 pub fn read_trusted(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    let file =
-        rustix::fs::open(path, READING, Mode::empty()).named(|| format!("open({path:?})"))?;
-    read_open(regular(file, path)?, path, bytes_max)
+    read_open(open_trusted(path)?, path, bytes_max)
 }
 
 /// Properties of one entry of a directory, a link as itself.

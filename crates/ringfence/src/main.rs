@@ -1,6 +1,9 @@
 //! The `ringfence` command: reads the command line, hands over, turns results into text and exit codes.
 //! Holds no policy and no mechanism of its own.
 
+// Tests make and look at files of their own.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod cli;
 mod commands;
 mod present;

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_spec::{Outcome, Problem, Status};
+use ringfence_spec::{Outcome, Problem, Status, escape_json};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
@@ -22,7 +22,8 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// Prints one JSON object on stdout.
 pub(crate) fn json(value: &impl Serialize) {
     let mut out = io::stdout().lock();
-    let written = serde_json::to_writer(&mut out, value).map_err(io::Error::from);
+    let text = serde_json::to_string(value).map(escape_json).map_err(io::Error::from);
+    let written = text.and_then(|text| out.write_all(text.as_bytes()));
     note(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
 }
 
@@ -93,7 +94,7 @@ fn plain(text: &str, lines: Lines) -> String {
     let is_plain = |c: char| {
         (c == '\n' && lines == Lines::Many)
             || c == '\t'
-            || !(c.is_control() || ringfence_screen::is_invisible(c))
+            || !(c.is_control() || ringfence_spec::invisible::is_invisible(c))
     };
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

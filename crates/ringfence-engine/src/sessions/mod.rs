@@ -307,7 +307,7 @@ impl Sessions {
         }
         // By handle, whatever permissions the session's runs left on its directories.
         let workspace = self.store.workspace(id);
-        if workspace.exists() {
+        if rustix::fs::access(&workspace, rustix::fs::Access::EXISTS).is_ok() {
             Workspace::open(&workspace, FileRules::default())?.clear()?;
         }
         self.store.remove(id)

@@ -125,6 +125,7 @@ impl Store {
 
     /// All sessions that there is a directory of.
     pub(super) fn list(&self) -> Vec<SessionId> {
+        #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
         let mut ids: Vec<SessionId> = entries
             .flatten()
@@ -146,14 +147,15 @@ impl Store {
     }
 
     fn remove_files(&self, id: &SessionId) -> Result<(), Problem> {
-        gone(std::fs::remove_dir_all(self.dir.join(id.as_str())))
+        gone(ringfence_jail::remove_tree(&self.dir.join(id.as_str())))
     }
 
     /// Removes what those left who were killed while they made or removed a session. Not while somebody does.
     pub(super) fn sweep(&self) {
         let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
         for id in self.list() {
-            if !self.dir.join(id.as_str()).join("session.json").exists() {
+            let state = self.dir.join(id.as_str()).join("session.json");
+            if rustix::fs::access(state, rustix::fs::Access::EXISTS).is_err() {
                 // What cannot be removed now is tried again by the next sweep.
                 let _ = self.remove_files(&id);
             }
@@ -248,6 +250,7 @@ fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
 
 /// Holds a directory's lock until it is dropped. The kernel lets go of it for the dead.
 fn locked(dir: &Path, how: FlockOperation) -> std::io::Result<std::fs::File> {
+    #[expect(clippy::disallowed_methods, reason = "the data directory, which no run sees")]
     let dir = std::fs::File::open(dir)?;
     rustix::io::retry_on_intr(|| rustix::fs::flock(&dir, how))?;
     Ok(dir)

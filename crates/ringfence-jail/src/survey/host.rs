@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,20 +14,29 @@ use ringfence_plan::{
     catalogue,
 };
 use ringfence_spec::{CommandPreset, Problem};
-use ringfence_sys::untrusted::open_absolute;
-use ringfence_sys::{CallError, Named as _};
+use ringfence_sys::untrusted::{self, open_absolute, read_trusted};
+use ringfence_sys::{Budget, CallError, Named as _, open_kernel_file};
+use rustix::fs::{Mode, OFlags};
 use rustix::thread::SecureComputingMode;
 
+use super::paths::resolve;
 use super::tree::kind_of;
 use crate::cgroup;
 use crate::open::id_of;
+use crate::registry::Registry;
 
 /// First of the ids that runs of a root caller get on the host: above the ranges that distributions, systemd and
 /// subordinate ids use, below 2^31.
 const STAND_IN_FIRST: u32 = 1_900_000_000;
 
 /// Entries of a home that are listed; past that many each name is asked for.
-const HOME_NAMES_MAX: usize = 500;
+const HOME_NAMES_MAX: u32 = 500;
+
+/// A list of users is not larger.
+const PASSWD_BYTES_MAX: u64 = 16 << 20;
+
+/// How a directory of the host's is opened to list it.
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Who calls, and with what around it.
 #[derive(Clone, Debug)]
@@ -36,6 +47,8 @@ pub struct Caller {
     pub state: PathBuf,
     /// Where Ringfence reads its settings, never visible to a run.
     pub config: Option<PathBuf>,
+    /// The directory that a run works in and may have written before.
+    pub cwd: Option<PathBuf>,
 }
 
 /// Who calls, in numbers.
@@ -61,7 +74,7 @@ pub(crate) fn caller_ids() -> CallerIds {
 
 /// What is in a file that fits into a page, with as few calls as can be: every run asks for several.
 pub(crate) fn small_file(path: impl AsRef<Path>) -> std::io::Result<String> {
-    let mut file = std::fs::File::open(path)?;
+    let mut file = open_kernel_file(path)?;
     let mut bytes = vec![0; 4096];
     let mut n = 0;
     while n < bytes.len() {
@@ -114,7 +127,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         system_texts: catalogue::SYSTEM_TEXTS
             .iter()
             .map(PathBuf::from)
-            .filter(|p| p.is_file() || preset == CommandPreset::Minimal)
+            .filter(|p| preset == CommandPreset::Minimal || is_file(p))
             .collect(),
         home_entries,
         homes,
@@ -126,7 +139,11 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
 
 /// What is at `path`, after every link, if anything is.
 pub fn found(path: &Path) -> Option<Found> {
-    resolve(path).ok()
+    resolve(path).ok().map(|resolved| resolved.found)
+}
+
+fn is_file(path: &Path) -> bool {
+    found(path).is_some_and(|found| found.kind == FileKind::File)
 }
 
 /// What is at `path` itself, link not followed.
@@ -144,13 +161,6 @@ pub(super) fn found_at(path: PathBuf) -> Result<Found, CallError> {
     let fd = open_absolute(&path)?;
     let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
     Ok(Found { kind: kind_of(&stat), id: id_of(&stat), path })
-}
-
-/// What is at `path` after every link, with its canonical path.
-pub(super) fn resolve(path: &Path) -> std::io::Result<Found> {
-    let real = path.canonicalize()?;
-    let meta = std::fs::symlink_metadata(&real)?;
-    Ok(Found { path: real, kind: kind(&meta), id: id(&meta) })
 }
 
 fn id(meta: &std::fs::Metadata) -> FileId {
@@ -174,7 +184,7 @@ fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Found> {
     for path in paths {
         let Some(itself) = as_it_is(path) else { continue };
         // By another name too, where there is a link on the way or at the end.
-        found.extend(resolve(&itself.path).ok().filter(|target| target.path != itself.path));
+        found.extend(self::found(&itself.path).filter(|target| target.path != itself.path));
         found.push(itself);
     }
     found
@@ -229,7 +239,7 @@ fn homes(caller: &Caller, uid: u32) -> Vec<PathBuf> {
     let from_env = caller.environment.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
     let mut homes: Vec<PathBuf> = Vec::new();
     for home in from_env.into_iter().chain(passwd_home(uid)) {
-        let Ok(found) = resolve(&home) else { continue };
+        let Some(found) = found(&home) else { continue };
         let usable = found.kind == FileKind::Directory && found.path != Path::new("/");
         if usable && !homes.contains(&found.path) {
             homes.push(found.path);
@@ -239,8 +249,8 @@ fn homes(caller: &Caller, uid: u32) -> Vec<PathBuf> {
 }
 
 fn passwd_home(uid: u32) -> Option<PathBuf> {
-    let passwd = std::fs::read_to_string("/etc/passwd").ok()?;
-    passwd.lines().find_map(|line| {
+    let passwd = read_trusted(Path::new("/etc/passwd"), PASSWD_BYTES_MAX).ok()?;
+    String::from_utf8_lossy(&passwd).lines().find_map(|line| {
         let mut fields = line.split(':').skip(2);
         let matches = fields.next()?.parse() == Ok(uid);
         matches.then(|| fields.nth(2).map(PathBuf::from)).flatten()
@@ -287,10 +297,13 @@ impl<'a> Contents<'a> {
 
 /// The names in a directory; one with very many is cheaper to ask than to list.
 fn listed(dir: &Path) -> Option<HashSet<OsString>> {
-    let entries = std::fs::read_dir(dir).ok()?.flatten();
-    let names: HashSet<OsString> =
-        entries.take(HOME_NAMES_MAX + 1).map(|entry| entry.file_name()).collect();
-    (names.len() <= HOME_NAMES_MAX).then_some(names)
+    let dir = rustix::fs::open(dir, DIRECTORY, Mode::empty()).ok()?;
+    let mut names: HashSet<OsString> = HashSet::new();
+    let listed = untrusted::list(&dir, &Budget::entries(HOME_NAMES_MAX), |name, _| {
+        names.insert(name.to_owned());
+        ControlFlow::Continue(())
+    });
+    listed.is_ok().then_some(names)
 }
 
 fn home_entries(
@@ -300,13 +313,20 @@ fn home_entries(
     secrets: &[Found],
 ) -> Vec<HomeEntry> {
     let named = contents.iter().flat_map(|home| home.candidates(catalogue::HOME_VISIBLE));
+    let registry = Registry::new(&caller.state);
     let by_variable = catalogue::ENV_DIRECTORIES.iter().filter_map(|name| {
         let value = caller.environment.get(std::ffi::OsStr::new(name))?;
         // Without a slash at the end, which would follow a link.
         let path: PathBuf = Path::new(value).components().collect();
         // A variable that names a home, or something above one, would undo its privacy.
         let broad = homes.iter().any(|home| home.starts_with(&path)) || !path.is_absolute();
-        (!broad && path.is_dir()).then_some(path)
+        // The last link on the way to a workspace, or a link in one, may be a run's work.
+        let resolved = resolve(&path).ok().filter(|_| !broad)?;
+        let planted = resolved.links.iter().any(|(link, _)| {
+            caller.cwd.as_ref().is_some_and(|cwd| link.starts_with(cwd))
+                || registry.written_by_runs(link).is_some()
+        });
+        (!planted && resolved.found.kind == FileKind::Directory).then_some(path)
     });
     let mut entries: Vec<HomeEntry> = Vec::new();
     for at in named.chain(by_variable) {
@@ -318,7 +338,7 @@ fn home_entries(
         let source = if is_canonical {
             Found { path: at.clone(), kind, id }
         } else {
-            let Ok(source) = resolve(&at) else { continue };
+            let Some(source) = found(&at) else { continue };
             source
         };
         // A link to a secret, to the home itself, or to what the run has of its own shows nothing.
@@ -329,9 +349,9 @@ fn home_entries(
         // Mounts go where the real directories are: a link above would have to be followed to get there.
         let at = match (at.parent().filter(|_| !is_canonical), at.file_name()) {
             (None, Some(_)) => at,
-            (Some(parent), Some(name)) => match parent.canonicalize() {
-                Ok(parent) => parent.join(name),
-                Err(_) => continue,
+            (Some(parent), Some(name)) => match found(parent) {
+                Some(parent) => parent.path.join(name),
+                None => continue,
             },
             _ => continue,
         };
@@ -354,7 +374,8 @@ fn system(preset: CommandPreset) -> Vec<RootEntry> {
         let path = PathBuf::from(name);
         match look(&path) {
             Some((FileKind::Symlink, _)) => {
-                if let Ok(target) = std::fs::read_link(&path) {
+                if let Ok(target) = rustix::fs::readlink(&path, Vec::new()) {
+                    let target = OsStr::from_bytes(target.to_bytes()).into();
                     entries.push(RootEntry::Symlink { at: path, target });
                 }
             }
@@ -370,12 +391,16 @@ fn system_masks(preset: CommandPreset, reader: &Reader) -> Vec<Found> {
         return Vec::new();
     }
     let (dir, prefix, suffix) = catalogue::SSH_HOST_KEYS;
-    let keys = std::fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name.starts_with(prefix) && name.ends_with(suffix)
-    });
-    let keys: Vec<PathBuf> = keys.map(|entry| entry.path()).collect();
+    let mut keys = Vec::new();
+    if let Ok(opened) = rustix::fs::open(dir, DIRECTORY, Mode::empty()) {
+        let _ = untrusted::list(&opened, &Budget::unlimited(), |name, _| {
+            let bytes = name.as_bytes();
+            if bytes.starts_with(prefix.as_bytes()) && bytes.ends_with(suffix.as_bytes()) {
+                keys.push(Path::new(dir).join(name));
+            }
+            ControlFlow::Continue(())
+        });
+    }
     reader.readable(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys))
 }
 
@@ -400,9 +425,9 @@ impl Reader {
         for mut path in paths {
             let Ok(mut meta) = std::fs::symlink_metadata(&path) else { continue };
             if meta.is_symlink() {
-                let Ok(target) = path.canonicalize() else { continue };
-                let Ok(there) = std::fs::symlink_metadata(&target) else { continue };
-                (path, meta) = (target, there);
+                let Some(target) = self::found(&path) else { continue };
+                let Ok(there) = std::fs::symlink_metadata(&target.path) else { continue };
+                (path, meta) = (target.path, there);
             }
             if self.may_open(&path, &meta) {
                 found.push(Found { kind: kind(&meta), id: id(&meta), path });

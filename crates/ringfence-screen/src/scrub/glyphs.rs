@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Html;
-use crate::invisible;
+use ringfence_spec::invisible;
 
 /// Tag characters in the longest flag, its end included: gbsct and the like.
 const TAGS_MAX: usize = 7;

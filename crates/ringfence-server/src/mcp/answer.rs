@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ringfence_engine::{Ran, some_id};
-use ringfence_spec::{Artifact, Encoding, ErrorInfo, Outcome, Problem, ProblemKind, RunId, Status};
+use ringfence_spec::{
+    Artifact, Encoding, ErrorInfo, Outcome, Problem, ProblemKind, RunId, Status, escape_name,
+};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -148,7 +150,12 @@ fn twin(outcome: &Outcome) -> String {
         let place = denial.line.map(|n| format!("line {n}: ")).unwrap_or_default();
         line(
             &mut text,
-            &format!("refused: {place}{} `{}`: {}", denial.rule, denial.subject, denial.hint),
+            &format!(
+                "refused: {place}{} `{}`: {}",
+                denial.rule,
+                escape_name(&denial.subject),
+                denial.hint
+            ),
         );
     }
     if outcome.denials.len() > TOLD_MAX {
@@ -160,7 +167,12 @@ fn twin(outcome: &Outcome) -> String {
     for artifact in outcome.artifacts.iter().take(TOLD_MAX) {
         line(
             &mut text,
-            &format!("file: {} ({} bytes, {})", artifact.path, artifact.bytes, artifact.media_type),
+            &format!(
+                "file: {} ({} bytes, {})",
+                escape_name(&artifact.path),
+                artifact.bytes,
+                artifact.media_type
+            ),
         );
     }
     if text.is_empty() {

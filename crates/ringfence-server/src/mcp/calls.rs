@@ -8,7 +8,7 @@ use ringfence_engine::files::{
     WriteOptions,
 };
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState, fresh_id};
-use ringfence_spec::Problem;
+use ringfence_spec::{Problem, escape_name};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject};
 use rmcp::service::RequestContext;
@@ -187,7 +187,7 @@ impl McpServer {
         let mut text = match (&content, encoding) {
             // The data has it as it is.
             (Some(content), Some("utf-8")) => ringfence_engine::shown(content),
-            _ => format!("{path}: {n_bytes} bytes that are no text"),
+            _ => format!("{}: {n_bytes} bytes that are no text", escape_name(&path)),
         };
         if let Some(next) = next_offset {
             let _ = write!(
@@ -215,7 +215,7 @@ impl McpServer {
             .file_write(&self.client, &session, path.clone().into(), content.into_bytes(), options)
             .await?;
         let verb = if written.created { "created" } else { "replaced" };
-        let text = format!("{verb} {path} ({} bytes)", written.total_bytes);
+        let text = format!("{verb} {} ({} bytes)", escape_name(&path), written.total_bytes);
         Ok(answer::done(
             text,
             json!({
@@ -235,8 +235,8 @@ impl McpServer {
         let mut text = String::new();
         for entry in &listing.entries {
             let _ = match entry.kind {
-                EntryKind::Directory => writeln!(text, "{}/", entry.path),
-                _ => writeln!(text, "{}  {} bytes", entry.path, entry.bytes),
+                EntryKind::Directory => writeln!(text, "{}/", escape_name(&entry.path)),
+                _ => writeln!(text, "{}  {} bytes", escape_name(&entry.path), entry.bytes),
             };
         }
         if listing.truncated {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine as _;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use ringfence_engine::Artifacts;
-use ringfence_spec::{Artifact, Encoding, Outcome};
+use ringfence_spec::{Artifact, Encoding, Outcome, escape_name};
 use rmcp::model::{
     CacheScope, ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
@@ -154,7 +154,8 @@ impl Left {
         });
         let files = self.files.iter().flat_map(|(_, list)| list).map(|file| {
             let path = utf8_percent_encode(&file.path, PATH);
-            Resource::new(format!("{ROOT}{}/files/{path}", self.run_id), &file.path)
+            let name = escape_name(&file.path).into_owned();
+            Resource::new(format!("{ROOT}{}/files/{path}", self.run_id), name)
                 .with_description("A file that the run left")
                 .with_mime_type(&file.media_type)
                 .with_size(file.bytes)

@@ -17,6 +17,10 @@ const LAST_ANSWERS: Duration = Duration::from_millis(400);
 /// Then everything is ended, and the threads that see to it have so long. Together less than a second.
 const LAST_STEPS: Duration = Duration::from_millis(400);
 
+/// Expired sessions are swept shortly after the start, when nobody waits for the first answer any more, and then so often.
+const FIRST_SWEEP: Duration = Duration::from_secs(2);
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
 /// Why the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -40,6 +44,16 @@ pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
     end
 }
 
+/// Ends sessions that have expired, of this client and of those before it: no other process may be there to do it.
+async fn sweep(engine: Engine) -> std::convert::Infallible {
+    tokio::time::sleep(FIRST_SWEEP).await;
+    loop {
+        // What cannot be swept now is swept later; the call that needs it says what is the matter.
+        let _ = engine.sweep().await;
+        tokio::time::sleep(SWEEP_EVERY).await;
+    }
+}
+
 async fn serve(server: McpServer) -> Result<End, Problem> {
     let cannot = |e| Problem::internal("signals", "cannot listen for signals").cause(e);
     let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
@@ -52,6 +66,7 @@ async fn serve(server: McpServer) -> Result<End, Problem> {
     let (read, write) = rmcp::transport::stdio_pipes();
     let (ending, mut end) = ended();
     let lines = Lines::new(read, write, ending);
+    let sweeping = sweep(server.engine.clone());
     let service = async {
         // A client that leaves before it said hello is no problem of anybody's.
         if let Ok(running) = server.serve(lines).await {
@@ -65,6 +80,7 @@ async fn serve(server: McpServer) -> Result<End, Problem> {
     Ok(tokio::select! {
         () = service => End::Closed,
         () = left => End::Closed,
+        never = sweeping => match never {},
         _ = term.recv() => End::Signal(15),
         _ = int.recv() => End::Signal(2),
         _ = hup.recv() => End::Signal(1),

@@ -11,7 +11,7 @@ use ringfence_audit::{
     Verification, View, verify, verify_archive,
 };
 use ringfence_server::tell::Ear;
-use ringfence_spec::{Problem, utc};
+use ringfence_spec::{Problem, escape_json, escape_name, utc};
 
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
 use crate::present;
@@ -264,21 +264,21 @@ fn line(record: &Record) -> String {
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     };
     let what = detail("arguments").or_else(|| detail("reason")).or_else(|| detail("code_sha256"));
-    let what: String =
-        what.unwrap_or_default().chars().filter(|c| !c.is_control()).take(60).collect();
+    let short = |text: &str, n: usize| escape_name(text).chars().take(n).collect::<String>();
+    let what = short(&what.unwrap_or_default(), 60);
     format!(
         "{:>8}  {}  {:<10}  {:<11}  {:<12}  {:<16}  {what}\n",
         record.seq,
         utc(record.at_ms),
         or_dash(record.kind.map(ringfence_audit::Kind::word)),
         or_dash(record.status.map(ringfence_audit::RunStatus::word)),
-        or_dash(record.tool.as_deref()),
-        or_dash(record.client.as_deref()).chars().take(16).collect::<String>(),
+        short(&or_dash(record.tool.as_deref()), 12),
+        short(&or_dash(record.client.as_deref()), 16),
     )
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {
-    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let mut text = escape_json(serde_json::to_string_pretty(value).unwrap_or_default());
     text.push('\n');
     text
 }

@@ -89,7 +89,7 @@ impl std::fmt::Display for Tally {
 fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let around = Surroundings::real(false)?;
     let mut code = effective_code(&args.policy, &around)?;
-    code.place.state = ready(&code.place.state)?;
+    code.place.state = ready(&code.place.state, &code.place.cwd)?;
     let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
     let input = open(args.file.as_deref())?;
     let n_parallel = args.jobs.map_or_else(
@@ -281,7 +281,7 @@ impl Station<'_> {
             // A preset is meant for code.
             let flags = crate::cli::PolicyFlags { preset: None, ..self.flags.clone() };
             let mut commands = effective(&flags, self.around)?;
-            commands.place.state = ready(&commands.place.state)?;
+            commands.place.state = ready(&commands.place.state, &commands.place.cwd)?;
             Ok(commands)
         });
         let commands = commands.as_ref().map_err(Clone::clone)?;
@@ -356,7 +356,7 @@ fn done_before(file: &Path) -> Result<HashSet<String>, Problem> {
 fn open(file: Option<&Path>) -> Result<Box<dyn std::io::BufRead + Send>, Problem> {
     match file {
         Some(path) if path != Path::new("-") => {
-            let file = std::fs::File::open(path).map_err(|e| {
+            let file = crate::commands::exec::open_without_waiting(path).map_err(|e| {
                 Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
             })?;
             Ok(Box::new(BufReader::new(file)))

@@ -117,7 +117,7 @@ fn python() -> Result<String, Problem> {
 }
 
 fn namespace_fix() -> &'static str {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let read = |path: &str| ringfence_sys::read_kernel_file(path).unwrap_or_default();
     match () {
         () if read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns").trim() == "1" => {
             "AppArmor restricts user namespaces: add a profile for ringfence with `userns,`, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_python::Job;
-use ringfence_spec::{Encoding, Outcome, Problem, Status};
+use ringfence_spec::{Encoding, Outcome, Problem, Status, escape_name};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
@@ -47,7 +47,7 @@ pub(crate) fn exec(args: &ExecArgs, head_start: HeadStart) -> ExitCode {
 fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
-    effective.place.state = ready(&effective.place.state)?;
+    effective.place.state = ready(&effective.place.state, &effective.place.cwd)?;
     let code = read(&args.source)?;
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
@@ -109,7 +109,7 @@ pub(crate) fn read(source: &Source) -> Result<Vec<u8>, Problem> {
 fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
     let whole = PathBuf::from(spec);
     let (path, name) = match spec.rsplit_once(':') {
-        Some((path, name)) if !whole.exists() => (PathBuf::from(path), name.to_owned()),
+        Some((path, name)) if !exists(&whole) => (PathBuf::from(path), name.to_owned()),
         _ => {
             let name = whole.file_name().map(|n| n.to_string_lossy().into_owned());
             (whole, name.unwrap_or_default())
@@ -134,8 +134,12 @@ fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
     Ok((name, content))
 }
 
+fn exists(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXISTS).is_ok()
+}
+
 /// A pipe with a name that nobody writes to would make an open wait for ever.
-fn open_without_waiting(path: &Path) -> std::io::Result<std::fs::File> {
+pub(crate) fn open_without_waiting(path: &Path) -> std::io::Result<std::fs::File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(path, flags, Mode::empty())?;
     rustix::io::ioctl_fionbio(&fd, false)?;
@@ -168,7 +172,8 @@ fn show(outcome: &Outcome) {
     if outcome.status == Status::Blocked {
         for denial in outcome.denials.iter().take(20) {
             let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
-            present::say(&format!("{line}:{column}: {} `{}`", denial.rule, denial.subject));
+            let subject = escape_name(&denial.subject);
+            present::say(&format!("{line}:{column}: {} `{subject}`", denial.rule));
             present::say(&format!("  hint: {}", denial.hint));
         }
         return;

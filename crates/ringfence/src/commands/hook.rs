@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ringfence_jail::survey::resolve;
 use ringfence_spec::Problem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -116,7 +117,7 @@ fn own_path() -> Result<PathBuf, Problem> {
 
 /// Where the agent may write, it could put another program in our place, and the next command would run by that.
 fn check_out_of_reach(own: &Path, dir: &Path) -> Result<(), Problem> {
-    let within = dir.canonicalize().is_ok_and(|dir| own.starts_with(dir));
+    let within = resolve(dir).is_ok_and(|dir| own.starts_with(dir.found.path));
     if !within {
         return Ok(());
     }

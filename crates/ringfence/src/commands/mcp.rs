@@ -67,7 +67,7 @@ pub(super) fn policies(
 ) -> Result<(EffectiveCode, Effective), Problem> {
     let code = effective_code(&for_code(flags), around)?;
     let mut command = effective(&for_commands(flags), around)?;
-    command.place.state = ready(&command.place.state)?;
+    command.place.state = ready(&command.place.state, &command.place.cwd)?;
     if command.origins.get(&Key::Timeout) == Some(&Origin::Preset) {
         command.policy.limits.timeout = Some(COMMAND_TIMEOUT);
     }

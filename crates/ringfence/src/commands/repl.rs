@@ -53,7 +53,7 @@ pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
 fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
-    effective.place.state = ready(&effective.place.state)?;
+    effective.place.state = ready(&effective.place.state, &effective.place.cwd)?;
     let session = args.session.as_deref().map(|id| {
         let settings = SessionSettings::default();
         let sessions = Sessions::open(&effective.place.state, settings, Arc::new(HostClock))?;

@@ -44,7 +44,7 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     let terminal = io == Io::Passthrough { terminal: true };
     let around = Surroundings::real(terminal).map_err(unnamed)?;
     let mut effective = effective(&args.policy, &around).map_err(unnamed)?;
-    effective.place.state = ready(&effective.place.state).map_err(unnamed)?;
+    effective.place.state = ready(&effective.place.state, &effective.place.cwd).map_err(unnamed)?;
     let ledger = ledger(&effective.place, effective.audit);
     let summary = summary(&args.argv);
     let fence = Fence::new(&effective.policy, &effective.place, args.argv, io).map_err(unnamed)?;

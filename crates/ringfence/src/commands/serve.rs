@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_engine::Launcher;
+use ringfence_jail::survey::resolve;
 use ringfence_server::http::{Offer, Service, Settings};
 use ringfence_server::tell::Teller;
 use ringfence_spec::Problem;
@@ -81,7 +82,9 @@ fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
     let cannot = |e: std::io::Error| {
         Problem::usage("tls_files", format!("cannot find `{}`", file.display())).cause(e)
     };
-    Ok([std::path::absolute(file).map_err(cannot)?, file.canonicalize().map_err(cannot)?])
+    let named = std::path::absolute(file).map_err(cannot)?;
+    let real = resolve(&named).map_err(|e| cannot(std::io::Error::other(e)))?;
+    Ok([named, real.found.path])
 }
 
 /// Every connection and every session takes some, and a process is started with few. Runs have limits of their own.

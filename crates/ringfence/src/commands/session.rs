@@ -28,6 +28,12 @@ fn attempt(args: &SessionArgs) -> Result<(), Problem> {
     let note = |id: &str, event: &str| {
         ledger.append(&Entry::session_event(id, event).client(LOCAL)).map(|_| ())
     };
+    // Whatever is asked: no service may be running that would do it.
+    let swept = sessions.sweep();
+    for id in &swept.expired {
+        note(id.as_str(), "expired")?;
+        ledger.archive_session(id.as_str())?;
+    }
     let shown = |state: &SessionState| {
         if args.json {
             present::json(state);
@@ -64,14 +70,7 @@ fn attempt(args: &SessionArgs) -> Result<(), Problem> {
                 ledger.archive_session(id.as_str())?;
             }
         }
-        SessionCommand::Gc => {
-            let swept = sessions.sweep();
-            for id in &swept.expired {
-                note(id.as_str(), "expired")?;
-                ledger.archive_session(id.as_str())?;
-            }
-            present::json(&swept);
-        }
+        SessionCommand::Gc => present::json(&swept),
     }
     Ok(())
 }

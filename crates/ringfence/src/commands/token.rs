@@ -21,7 +21,7 @@ pub(crate) fn token(args: &TokenArgs) -> ExitCode {
 
 fn attempt(args: &TokenArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
-    let tokens = Tokens::of(&ready(&data_dir(args.data_dir.as_deref(), &around)?)?);
+    let tokens = Tokens::of(&ready(&data_dir(args.data_dir.as_deref(), &around)?, &around.cwd)?);
     match &args.command {
         TokenCommand::New { name, scope } => {
             let scopes: Vec<Scope> = scope

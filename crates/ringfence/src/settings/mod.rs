@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_engine::{CodePolicy, CodeRules, Place};
+use ringfence_jail::survey::resolve;
 use ringfence_spec::{
     CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
 };
@@ -427,7 +428,7 @@ fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
 
 /// Makes the data directory if it is not there, and returns its one true name: what is hidden from runs is hidden by it.
 /// It must be ours, and nobody else's to write.
-pub(crate) fn ready(data: &Path) -> Result<PathBuf, Problem> {
+pub(crate) fn ready(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build(
@@ -442,7 +443,17 @@ pub(crate) fn ready(data: &Path) -> Result<PathBuf, Problem> {
         return Err(cannot(&"it is a link, which anybody may have made"));
     }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|e| cannot(&e))?;
-    let real = data.canonicalize().map_err(|e| cannot(&e))?;
+    let resolved = resolve(&std::path::absolute(data).map_err(|e| cannot(&e))?);
+    let resolved = resolved.map_err(|e| cannot(&e))?;
+    let cwd = resolve(cwd).ok().map(|cwd| cwd.found.path);
+    let planted =
+        |(link, _): &(PathBuf, PathBuf)| cwd.as_ref().is_some_and(|cwd| link.starts_with(cwd));
+    if resolved.links.iter().any(planted) {
+        return Err(cannot(
+            &"a link in the working directory leads there, which a run may have made",
+        ));
+    }
+    let real = resolved.found.path;
     let meta = std::fs::symlink_metadata(&real).map_err(|e| cannot(&e))?;
     if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(cannot(&"it is not a directory of yours"));
@@ -465,7 +476,8 @@ fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {
         return path.clone();
     }
     let usable = |dir: &PathBuf| {
-        let existing = dir.ancestors().find(|a| a.exists());
+        let exists = |a: &&Path| rustix::fs::access(*a, rustix::fs::Access::EXISTS).is_ok();
+        let existing = dir.ancestors().find(exists);
         existing.is_some_and(|a| rustix::fs::access(a, rustix::fs::Access::WRITE_OK).is_ok())
     };
     // A service account may have no home it can write to; then the sticky directory everybody has, under a name of
@@ -537,8 +549,8 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
     let workspace = path.file_name().is_some_and(|name| name == WORKSPACE_FILE);
     let layer = if workspace {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let parent = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
-        Layer::from_workspace(path, &parent)?
+        let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
+        Layer::from_workspace(&parent.join(WORKSPACE_FILE), &parent)?
     } else {
         serve::check_file(path)?;
         rules::check_file(path)?;

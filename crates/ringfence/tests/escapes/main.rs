@@ -4,6 +4,8 @@
 //! Started by root it runs everything twice: as root, where rows behind the whole fence are the host root's own, and
 //! as an ordinary user. The binary is also the container's launcher and the runner of thinned-out plans.
 
+#![allow(clippy::disallowed_methods)]
+
 mod container;
 mod document;
 mod honesty;

@@ -1,6 +1,8 @@
 //! The binary from outside: every test runs `ringfence` as a user would. Started as root, the whole file runs itself
 //! a second time under an unprivileged uid.
 
+#![allow(clippy::disallowed_methods)]
+
 mod again;
 mod bad_input;
 mod caps;

@@ -129,7 +129,11 @@ fn doctor_says_yes_or_no_to_each_layer() {
     let ran = World::new().ringfence(&["doctor", "--json"]);
     let report = ran.json();
     assert_eq!(ran.code, i32::from(report["tier"] != "namespaces"));
-    assert_eq!(report["checks"].as_array().unwrap().len(), 6);
+    let names: Vec<&str> =
+        report["checks"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    for layer in ["user namespaces", "landlock", "seccomp filters", "cgroup limits", "python"] {
+        assert!(names.contains(&layer), "{layer}: {names:?}");
+    }
     for check in report["checks"].as_array().unwrap() {
         assert_eq!(check["ok"] == true, check["fix"].is_null(), "{check}");
     }
@@ -149,4 +153,50 @@ fn an_answer_that_cannot_be_written_is_no_success() {
     // Nor does a stderr that takes nothing change what happened.
     let mut refused = world.command(&["exec", "-c", "import os"]);
     assert_eq!(refused.stderr(full()).output().unwrap().status.code(), Some(126));
+}
+
+#[test]
+fn a_reader_that_does_not_read_holds_no_deadline_up() {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let world = World::new();
+    let fifo = world.root().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Both streams on one pipe: what one of them fills, the other finds full.
+    let open = || {
+        std::fs::File::options().read(true).write(true).custom_flags(0o4000).open(&fifo).unwrap()
+    };
+    let keep = open();
+    let script = "yes & yes >&2";
+    let mut command = world.command(&["run", "--timeout", "1s", "--", "sh", "-c", script]);
+    command.stdout(open()).stderr(open());
+    let began = std::time::Instant::now();
+    let mut child = command.spawn().unwrap();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if began.elapsed() > std::time::Duration::from_secs(30) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            break None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    assert_eq!(status.expect("it ends by itself").code(), Some(124));
+    drop(keep);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error_and_ends_the_program() {
+    let world = World::new();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    for script in ["echo lost", "yes; echo $? >&2"] {
+        let mut command = world.command(&["run", "--timeout", "60s", "--", "sh", "-c", script]);
+        let began = std::time::Instant::now();
+        let output = command.stdout(full()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{script}: {stderr}");
+        assert!(stderr.contains("output could be written (stdout: ENOSPC)"), "{script}: {stderr}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(50), "{script}");
+    }
 }

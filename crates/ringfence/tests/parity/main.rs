@@ -4,6 +4,8 @@
 //! Started by root it runs everything twice, the second time as an ordinary user. The binary is also the program that embeds
 //! the library: a launcher is started while a process has one thread, which a test of libtest never has.
 
+#![allow(clippy::disallowed_methods)]
+
 mod faces;
 mod library;
 mod rows;

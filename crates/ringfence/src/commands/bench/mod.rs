@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use ringfence_jail::survey::found;
 use ringfence_spec::{CodePreset, Problem};
 use serde::Serialize;
 
@@ -106,6 +107,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
     let copy = ground.dir(DENIAL)?.join("ringfence");
     if wanted(DENIAL) {
         // Into a workspace: where this program is, a run may not see it.
+        #[expect(clippy::disallowed_methods, reason = "this program and a directory made above")]
         std::fs::copy(&own, &copy).map_err(|e| cannot(&copy, &e))?;
     }
     let own = own.to_string_lossy().into_owned();
@@ -227,7 +229,8 @@ fn peers(cwd: &Path) -> Vec<Entry> {
 /// The interpreter to measure: Debian's, if it is there, so that figures compare.
 fn python_on_path(args: &BenchArgs) -> Option<String> {
     let given = args.python.clone();
-    given.or_else(|| Path::new("/usr/bin/python3").exists().then(|| "/usr/bin/python3".to_owned()))
+    let debians = "/usr/bin/python3";
+    given.or_else(|| found(Path::new(debians)).map(|_| debians.to_owned()))
 }
 
 fn compare(
@@ -451,7 +454,7 @@ fn once(entry: &Entry, unit: Unit) -> Result<Duration, Problem> {
 
 fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    std::env::split_paths(&path).any(|dir| found(&dir.join(program)).is_some())
 }
 
 fn owned(argv: &[&str]) -> Vec<String> {

@@ -125,7 +125,7 @@ fn interpreter(python: &str) -> Result<String, Problem> {
     let output =
         Command::new(python).args(["-I", "-c", "import sys; print(sys.executable)"]).output();
     let path = output.ok().map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
-    path.filter(|path| Path::new(path).is_file())
+    path.filter(|path| ringfence_jail::survey::found(Path::new(path)).is_some())
         .ok_or_else(|| Problem::usage("python_not_found", format!("`{python}` does not run")))
 }
 

@@ -47,6 +47,10 @@ impl ConfigFile {
                 .cause(why)
                 .hint("nothing was changed")
         };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a client's settings, checked to be the caller's below"
+        )]
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
             // A link to nothing would be replaced by a file, and the link lost.

@@ -228,6 +228,70 @@ fn a_session_keeps_variables_and_files_between_calls() {
     assert_eq!(gone.data["error"]["code"], "session_unknown");
 }
 
+/// Lets a session expire: writes another end into its state, and signs that.
+const EXPIRE: &str = "
+import hashlib, hmac, json, os, sys
+data, session = sys.argv[1:]
+path = os.path.join(data, 'sessions', session, 'session.json')
+signed = json.load(open(path))
+signed['state']['expires_ms'] = 1
+text = json.dumps(signed['state'], sort_keys=True, separators=(',', ':'), ensure_ascii=False)
+key = open(os.path.join(data, 'sessions.key'), 'rb').read()
+signed['hmac_sha256'] = hmac.new(key, b'ringfence session 1\\0' + text.encode(), hashlib.sha256).hexdigest()
+json.dump(signed, open(path, 'w'))
+";
+
+#[test]
+fn expired_sessions_go_without_a_service() {
+    let world = World::new();
+    let data = world.root().join("state/ringfence");
+    let expired = || {
+        let made = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+        // Also one that shut its own directory.
+        let closed = data.join("sessions").join(&made).join("workspace/closed");
+        std::fs::create_dir_all(closed.join("in")).unwrap();
+        std::fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o000))
+            .unwrap();
+        let done = std::process::Command::new("/usr/bin/python3")
+            .args(["-I", "-c", EXPIRE])
+            .args([data.as_os_str(), made.as_ref()])
+            .status();
+        assert!(done.unwrap().success());
+        data.join("sessions").join(made)
+    };
+    let first = expired();
+    let client = Client::new(&world, &[]);
+    crate::living::eventually("a server of one client sweeps", || !first.exists());
+    assert!(client.leave().0.success());
+    let second = expired();
+    assert_eq!(world.ringfence(&["session", "ls"]).stdout, "");
+    assert!(!second.exists());
+}
+
+#[test]
+fn names_that_a_run_chose_stay_in_their_line() {
+    let world = World::new();
+    let mut client = Client::new(&world, &["--preset", "open"]);
+    let name = "a\nfile: forged.txt (1 bytes)\u{1b}[2J\u{202e}";
+    let code = format!("open({name:?}, 'w').close(); open('/etc/' + {name:?})")
+        .replace("\\u{1b}", "\\x1b")
+        .replace("\\u{202e}", "\\u202e");
+    let ran = client.call("execute_code", &json!({"code": code}));
+    let ours = ran.text.rsplit("stderr:").next().unwrap();
+    let forged = ours.lines().any(|line| line.starts_with("file: forged"));
+    assert!(!forged && ours.contains("a\\nfile: forged.txt"), "{}", ran.text);
+    assert!(!ran.text.contains(['\u{1b}', '\u{202e}']), "{:?}", ran.text);
+    // The data has it as it is.
+    assert_eq!(ran.data["artifacts"][0]["path"], name);
+    assert!(client.leave().0.success());
+    // And so does the command line, in escapes that mean the same.
+    let ran = world.ringfence(&["exec", "--json", "--preset", "open", "-c", &code]);
+    assert!(!ran.stdout.contains('\u{202e}'), "{}", ran.stdout);
+    assert_eq!(ran.json()["artifacts"][0]["path"], name);
+    let listed = world.ringfence(&["audit", "ls"]).stdout;
+    assert!(!listed.contains(['\u{1b}', '\u{202e}']), "{listed:?}");
+}
+
 #[test]
 fn what_a_file_holds_cannot_fool_who_looks_at_it() {
     let world = World::new();

@@ -1,0 +1,151 @@
+//! Characters that are not seen but change what is seen, and the one way to put a name that others chose into a text.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Characters of a name that are shown; the kernel takes paths of 4,096 bytes.
+const NAME_CHARS_MAX: usize = 300;
+
+/// A name of a file, a program or a host as it stands in a line of ours. Chosen by others, it could move the cursor, turn the
+/// direction, begin a line that looks like ours, or end our quotation marks: such characters are written as escapes, and
+/// what is too long is cut.
+pub fn escape_name(name: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| !(c.is_control() || c == '`' || is_invisible(c));
+    if name.len() <= NAME_CHARS_MAX && name.chars().all(is_plain) {
+        return Cow::Borrowed(name);
+    }
+    let mut shown = String::with_capacity(name.len().min(4 * NAME_CHARS_MAX));
+    for (n, c) in name.chars().enumerate() {
+        if n == NAME_CHARS_MAX {
+            shown.push('…');
+            break;
+        }
+        match c {
+            c if is_plain(c) => shown.push(c),
+            '`' => shown.push_str("\\u{60}"),
+            c => shown.extend(c.escape_default()),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// A JSON text in which every such character is written as an escape: for people who look at it, and the same value for
+/// programs. They stand in strings only, JSON's own characters being plain ones.
+pub fn escape_json(text: String) -> String {
+    let is_seen = |c: char| !(is_invisible(c) || (c.is_control() && !c.is_ascii()));
+    if text.is_ascii() || text.chars().all(is_seen) {
+        return text;
+    }
+    let mut escaped = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        if is_seen(c) {
+            escaped.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        }
+    }
+    escaped
+}
+
+/// Whether a character is drawn as nothing, or changes the direction of what is drawn around it.
+pub fn is_invisible(c: char) -> bool {
+    is_direction_control(c)
+        || is_direction_mark(c)
+        || is_hidden(c)
+        || is_joiner(c)
+        || is_variation(c)
+}
+
+/// Embeddings, overrides and isolates: they reorder the text after them, and nobody types them.
+pub fn is_direction_control(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Marks that Hebrew and Arabic text uses beside its own letters.
+pub fn is_direction_mark(c: char) -> bool {
+    matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}')
+}
+
+/// Zero-width joiner and non-joiner: part of the spelling in Persian, in Indic scripts and in emoji.
+pub fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Variation selectors: part of emoji and of ideographs, and a place to hide bytes.
+pub fn is_variation(c: char) -> bool {
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// Zero-width space: marks where words end in scripts that write none.
+pub const ZERO_WIDTH_SPACE: char = '\u{200b}';
+
+/// Tag characters: part of three flags, and an invisible copy of ASCII everywhere else.
+pub fn is_tag(c: char) -> bool {
+    matches!(c, '\u{e0020}'..='\u{e007f}')
+}
+
+/// Everything else that is drawn as nothing and has no use in plain text.
+pub fn is_hidden(c: char) -> bool {
+    c == ZERO_WIDTH_SPACE
+        || is_tag(c)
+        || matches!(
+            c,
+            '\u{180e}'
+                | '\u{2028}' | '\u{2029}'
+                | '\u{2060}'..='\u{2065}'
+                | '\u{206a}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0001}'
+        )
+}
+
+/// Whether a letter belongs to a script written from right to left.
+pub fn is_right_to_left(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0590}'..='\u{061b}'
+            | '\u{061d}'..='\u{08ff}'
+            | '\u{fb1d}'..='\u{fdff}'
+            | '\u{fe70}'..='\u{fefc}'
+            | '\u{10800}'..='\u{10fff}'
+            | '\u{1e800}'..='\u{1efff}'
+    )
+}
+
+/// Whether a script separates its words by [`ZERO_WIDTH_SPACE`]: Thai, Lao, Tibetan, Myanmar, Khmer, Tai, Javanese, CJK.
+pub fn is_written_without_spaces(c: char) -> bool {
+    matches!(
+        c,
+        '\u{0e00}'..='\u{109f}'
+            | '\u{1780}'..='\u{17ff}'
+            | '\u{1950}'..='\u{1aaf}'
+            | '\u{1b00}'..='\u{1b7f}'
+            | '\u{3000}'..='\u{3163}'
+            | '\u{3165}'..='\u{9fff}'
+            | '\u{a980}'..='\u{aadf}'
+            | '\u{ac00}'..='\u{d7ff}'
+            | '\u{20000}'..='\u{3ffff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_its_line_and_in_its_quotation_marks() {
+        assert_eq!(escape_name("plot-é.png"), "plot-é.png");
+        assert!(matches!(escape_name("plain"), Cow::Borrowed(_)));
+        let hostile = "a\u{1b}[2J\r\nringfence: ok\u{202e}\u{200b}` b";
+        let shown = "a\\u{1b}[2J\\r\\nringfence: ok\\u{202e}\\u{200b}\\u{60} b";
+        assert_eq!(escape_name(hostile), shown);
+        let json = escape_json("{\"a\": \"\u{202e}\u{e0041}é\"}".to_owned());
+        assert_eq!(json, "{\"a\": \"\\u202e\\udb40\\udc41é\"}");
+        assert_eq!(escape_name(&"x".repeat(5000)).chars().count(), NAME_CHARS_MAX + 1);
+    }
+}
