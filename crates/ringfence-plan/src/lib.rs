@@ -20,8 +20,9 @@ pub use calls::{Arg, Call};
 pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::plan_command;
 pub use facts::{
-    CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry, HostFacts, HostWorkspace,
-    PlaceholderShape, Protected, ProtectedState, Request, RootEntry, UserNamespaces, WritableRoot,
+    CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, Found, GitFacts, HomeEntry,
+    HostFacts, HostWorkspace, PlaceholderShape, Protected, ProtectedState, Request, RootEntry,
+    UserNamespaces, WritableRoot,
 };
 pub use orders::{FilterOrders, Orders};
 pub use plan::{

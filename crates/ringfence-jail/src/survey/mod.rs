@@ -7,5 +7,5 @@ mod paths;
 
 pub(crate) use git::BARE;
 pub use host::{Caller, found, host_facts};
-pub(crate) use host::{caller_ids, small_file};
+pub(crate) use host::{caller_ids, core_dumps, small_file};
 pub use paths::{Asked, request};

@@ -1,12 +1,12 @@
 //! The calls whose arguments decide. Each is a list of guards, read from the top; the first that
 //! matches decides, and a call that passes them all is allowed.
 //!
-//! A guard sees the low 32 bits of an argument and nothing else. That is what the kernel acts on:
+//! A guard sees the low 32 bits of an argument. That is what the kernel acts on:
 //! `int` and `unsigned int` parameters (domain, type, protocol, ioctl request, prctl option, mode,
 //! pid, open and send flags) are truncated on entry, and the flags of clone and unshare that exist all lie
 //! in the low half. A filter that compared 64 bits would be passed by setting a bit the kernel then
-//! drops. Pointers are never looked at: the memory behind them can change between the filter and
-//! the call.
+//! drops. Memory behind a pointer is never looked at: it can change between the filter and the
+//! call. Whether there is a pointer at all is in the register, in both of its halves.
 
 use super::reasons::{self, Reason};
 use super::{FilterSpec, Inet, Ipc, Observe, SharedMemory, UnixSockets};
@@ -62,6 +62,10 @@ pub(super) enum Check {
     OwnPages,
     /// Limits and scheduling: the caller's own where there is no pid namespace.
     OwnProcess,
+    /// setrlimit: the limit on core dumps stays as it is.
+    CoreLimit,
+    /// prlimit64: the same, of the caller's own where there is no pid namespace.
+    OwnLimits,
     /// The same for setpriority and `ioprio_set`, which are told what kind of id follows; `process`
     /// is their word for a process's.
     OwnPriority { process: &'static [u32] },
@@ -96,14 +100,23 @@ impl Guard {
     }
 }
 
-/// A statement about the low half of one argument.
+/// A statement about one half of one argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Condition {
     pub(super) argument: u8,
+    pub(super) half: Half,
     pub(super) mask: u32,
     /// Never empty.
     pub(super) values: &'static [u32],
     pub(super) among: Among,
+}
+
+/// Half of a 64-bit argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Half {
+    Low,
+    /// Only of a pointer: of anything else the kernel may drop it.
+    High,
 }
 
 /// Whether the masked argument must be one of the values or none of them.
@@ -176,6 +189,8 @@ const F_NOTIFY: u32 = 1026;
 
 /// Leaves a character device 0:0 where the file was.
 const RENAME_WHITEOUT: u32 = 4;
+
+const RLIMIT_CORE: u32 = 4;
 
 pub(super) const PRIO_PROCESS: u32 = 0;
 pub(super) const IOPRIO_WHO_PROCESS: u32 = 1;
@@ -280,6 +295,19 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             Ipc::Own => vec![],
             Ipc::Refused => vec![refuse(0, &reasons::FOREIGN_PROCESS, [whole(0).others(&[0])])],
         },
+        Check::CoreLimit => {
+            vec![refuse(0, &reasons::CORE_LIMIT, [whole(0).these(&[RLIMIT_CORE])])]
+        }
+        // Without a new limit it only asks for the present one, and getrlimit(3) is this call.
+        Check::OwnLimits => {
+            let core = whole(1).these(&[RLIMIT_CORE]);
+            let mut guards = guards(Check::OwnProcess, spec);
+            guards.extend(
+                [whole(2), high(2)]
+                    .map(|half| refuse(1, &reasons::CORE_LIMIT, [core, half.others(&[0])])),
+            );
+            guards
+        }
         // 0 as a user is the caller's, with all its processes on the host; 0 as a group is the
         // caller's too, but setpgid can make that any of its session.
         Check::OwnPriority { process } => match spec.ipc {
@@ -364,10 +392,11 @@ fn always(reason: &'static Reason) -> Guard {
     Guard { when: [None; 2], then: Outcome::Refuse { reason, argument: None } }
 }
 
-/// The masked low half of an argument, to be compared.
+/// A masked half of an argument, to be compared.
 #[derive(Clone, Copy)]
 struct Bits {
     argument: u8,
+    half: Half,
     mask: u32,
 }
 
@@ -376,23 +405,36 @@ fn whole(argument: u8) -> Bits {
 }
 
 fn bits(argument: u8, mask: u32) -> Bits {
-    Bits { argument, mask }
+    Bits { argument, half: Half::Low, mask }
+}
+
+fn high(argument: u8) -> Bits {
+    Bits { argument, half: Half::High, mask: u32::MAX }
 }
 
 impl Bits {
     fn these(self, values: &'static [u32]) -> Condition {
-        Condition { argument: self.argument, mask: self.mask, values, among: Among::These }
+        self.condition(values, Among::These)
     }
 
     fn others(self, values: &'static [u32]) -> Condition {
-        Condition { argument: self.argument, mask: self.mask, values, among: Among::Others }
+        self.condition(values, Among::Others)
+    }
+
+    fn condition(self, values: &'static [u32], among: Among) -> Condition {
+        let Self { argument, half, mask } = self;
+        Condition { argument, half, mask, values, among }
     }
 }
 
 impl Condition {
     pub(super) fn holds(&self, args: &[u64; 6]) -> bool {
         let arg = args.get(usize::from(self.argument)).copied().unwrap_or_default();
-        let seen = arg & u64::from(self.mask);
+        let half = match self.half {
+            Half::Low => arg,
+            Half::High => arg >> 32,
+        };
+        let seen = half & u64::from(self.mask);
         let listed = self.values.iter().any(|&value| u64::from(value) == seen);
         match self.among {
             Among::These => listed,

@@ -4,7 +4,7 @@
 //! Every run compiles one on its way up, so it writes each instruction once and looks up no names.
 
 use super::bpf::{self, Insn, Place, Tail, ret};
-use super::checks::{Among, Condition, Guard, Outcome};
+use super::checks::{Among, Condition, Guard, Half, Outcome};
 use super::errno::ENOSYS;
 use super::reasons::Report;
 use super::rules::{self, Ruling};
@@ -144,7 +144,7 @@ impl Writer<'_> {
     }
 
     fn test(&mut self, condition: &Condition, then: Place, otherwise: Place) -> Place {
-        let &Condition { argument, mask, values, among } = condition;
+        let &Condition { argument, half, mask, values, among } = condition;
         let (listed, unlisted) = match among {
             Among::These => (then, otherwise),
             Among::Others => (otherwise, then),
@@ -161,7 +161,10 @@ impl Writer<'_> {
                 self.tail.push(bpf::and(mask));
             }
         }
-        self.tail.push(bpf::load(bpf::argument_low(argument)))
+        self.tail.push(bpf::load(match half {
+            Half::Low => bpf::argument_low(argument),
+            Half::High => bpf::argument_high(argument),
+        }))
     }
 }
 
@@ -171,6 +174,8 @@ fn value(outcome: Outcome, observe: Observe) -> u32 {
         Outcome::Allow => ret::ALLOW,
         Outcome::Refuse { reason, .. } => match (observe, reason.report) {
             (Observe::Notify, Report::Denial) => ret::USER_NOTIF,
+            // Without an error number the call returns 0 and is not carried out: seccomp(2).
+            (_, Report::Done) => ret::ERRNO,
             _ => errno(reason.errno),
         },
     }

@@ -89,8 +89,10 @@ fn agree(program: &Program<'_>, spec: FilterSpec, call: &SeccompData) {
     let got = program.run(call).action;
     let called = i32::try_from(call.nr).ok().and_then(|nr| name(spec.arch, nr));
     assert_eq!(got, want.action(spec.observe), "{called:?} {call:x?} {spec:?}");
-    let (Want::Denial(errno) | Want::Quiet(errno)) = want else {
-        return;
+    let errno = match want {
+        Want::Denial(errno) | Want::Quiet(errno) => errno,
+        Want::Done => 0,
+        Want::Allow | Want::Kill => return,
     };
     let verdict = explain(&spec, call.nr.cast_signed(), &call.args);
     assert_eq!(verdict.errno, i32::from(errno), "{called:?} {verdict:?} {spec:?}");
@@ -406,6 +408,55 @@ fn an_open_decides_on_its_flags_and_mode_together() {
                     args[flags] = edge;
                     args[mode] = other;
                     agree(&program, spec, &data(spec.arch, nr.cast_unsigned(), args));
+                }
+            }
+        }
+    }
+}
+
+/// A limit of 0 or of more than 1 would start the host's core handler, and programs that give up core dumps for safety
+/// end when they are refused.
+#[test]
+fn setting_the_core_limit_is_answered_as_done_and_changes_nothing() {
+    const CORE: u64 = 4;
+    for spec in specs() {
+        let filter = compile(spec);
+        let answer = |call: &str, args: [u64; 6]| {
+            let nr = number(spec.arch, call).expect(call);
+            let action = run(&filter, &data(spec.arch, nr.cast_unsigned(), args)).action;
+            (action, explain(&spec, nr, &args).rule)
+        };
+        let done = (Action::Errno(0), "core_limit");
+        let allowed = (Action::Allow, "not_notified");
+        for (resource, pointer) in [(CORE, 1), (CORE, 0), (HIGH | CORE, HIGH | 8)] {
+            assert_eq!(answer("setrlimit", [resource, pointer, 0, 0, 0, 0]), done, "{spec:?}");
+        }
+        assert_eq!(answer("setrlimit", [7, 1, 0, 0, 0, 0]), allowed);
+        // A pointer is not NULL by either half: memory can be mapped where the low one is zero.
+        for new in [1, 8, 1 << 32, 0x7fff_0000_0000, u64::MAX] {
+            for resource in [CORE, HIGH | CORE] {
+                assert_eq!(answer("prlimit64", [0, resource, new, 0, 0, 0]), done, "{new:x}");
+                assert_eq!(answer("prlimit64", [0, resource, new, 9, 0, 0]), done, "{new:x}");
+            }
+            assert_eq!(answer("prlimit64", [0, 7, new, 0, 0, 0]), allowed);
+        }
+        // Asking remains: getrlimit of the C library is this call.
+        assert_eq!(answer("prlimit64", [0, CORE, 0, 9, 0, 0]), allowed);
+        assert_eq!(answer("prlimit64", [HIGH, HIGH | CORE, 0, 9, 0, 0]), allowed);
+    }
+}
+
+#[test]
+fn a_limit_is_set_by_resource_and_pointer_together() {
+    let edges = edges();
+    for spec in wide_and_narrow_specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        let nr = number(spec.arch, "prlimit64").expect("in the table").cast_unsigned();
+        for pid in [0, 1] {
+            for resource in [0, 3, 4, 5, HIGH | 4, 1 << 32] {
+                for &new in &edges {
+                    agree(&program, spec, &data(spec.arch, nr, [pid, resource, new, 0, 0, 0]));
                 }
             }
         }

@@ -72,6 +72,8 @@ pub(crate) enum Want {
     Denial(u16),
     /// Refused with this error by the filter itself.
     Quiet(u16),
+    /// Answered with success by the filter itself, and not carried out.
+    Done,
     Kill,
 }
 
@@ -81,6 +83,7 @@ impl Want {
             (Want::Allow, _) => Action::Allow,
             (Want::Denial(_), Observe::Notify) => Action::Notify,
             (Want::Denial(errno), Observe::Errno) | (Want::Quiet(errno), _) => Action::Errno(errno),
+            (Want::Done, _) => Action::Errno(0),
             (Want::Kill, _) => Action::KillProcess,
         }
     }
@@ -105,7 +108,13 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
         return Want::Quiet(ENOSYS);
     }
     if let Some(want) = mode(call, int).or_else(|| limits(spec, call, int)) {
-        return want;
+        let core = match call {
+            "setrlimit" => int(0) == 4,
+            // A pointer is 64 bits wide.
+            "prlimit64" => int(1) == 4 && data.args[2] != 0,
+            _ => false,
+        };
+        return if core && want == Want::Allow { Want::Done } else { want };
     }
     match spec.profile {
         Profile::Code => code(spec, call, int),
@@ -149,9 +158,11 @@ fn mode(call: &str, int: impl Fn(usize) -> i64) -> Option<Want> {
     Some(deny_if(refused, EPERM))
 }
 
-/// Calls that set a process's limits and scheduling, of which code has the first two.
+/// Calls that set a process's limits and scheduling, of which code has the first three.
 fn limits(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Option<Want> {
     let own = match call {
+        // Has no id: the caller's own.
+        "setrlimit" => true,
         "prlimit64" | "sched_setaffinity" => int(0) == 0,
         _ if spec.profile == Profile::Code => return None,
         "sched_setparam" | "sched_setscheduler" | "sched_setattr" => int(0) == 0,

@@ -129,7 +129,7 @@ fn doctor_says_yes_or_no_to_each_layer() {
     let ran = World::new().ringfence(&["doctor", "--json"]);
     let report = ran.json();
     assert_eq!(ran.code, i32::from(report["tier"] != "namespaces"));
-    assert_eq!(report["checks"].as_array().unwrap().len(), 6);
+    assert_eq!(report["checks"].as_array().unwrap().len(), 7);
     for check in report["checks"].as_array().unwrap() {
         assert_eq!(check["ok"] == true, check["fix"].is_null(), "{check}");
     }
