@@ -54,7 +54,9 @@ pub(super) enum Check {
     OrdinaryMemory,
     /// mmap: nor any that a limit on data does not count.
     CountedMemory,
-    /// fcntl: nothing that watches or holds up others.
+    /// fcntl: no pipe that is larger than from birth.
+    PipeSize,
+    /// fcntl: nor anything that watches or holds up others.
     Fcntl,
     /// sendmsg: not at all, unless the host must be sent descriptors.
     SendRights,
@@ -106,9 +108,7 @@ pub(super) struct Condition {
     pub(super) argument: u8,
     pub(super) half: Half,
     pub(super) mask: u32,
-    /// Never empty.
-    pub(super) values: &'static [u32],
-    pub(super) among: Among,
+    pub(super) test: Test,
 }
 
 /// Half of a 64-bit argument.
@@ -119,11 +119,15 @@ pub(super) enum Half {
     High,
 }
 
-/// Whether the masked argument must be one of the values or none of them.
+/// The test of a masked argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Among {
-    These,
-    Others,
+pub(super) enum Test {
+    /// One of these values, of which there is at least one.
+    These(&'static [u32]),
+    /// None of these values, of which there is at least one.
+    Others(&'static [u32]),
+    /// More than this, unsigned.
+    Above(u32),
 }
 
 const AF_UNIX: u32 = 1;
@@ -186,6 +190,11 @@ const MFD_HUGETLB: u32 = 4;
 const SHM_HUGETLB: u32 = 0o4000;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
+const F_SETPIPE_SZ: u32 = 1031;
+/// What pipe(7) gives a new pipe where pages have 4 KiB: 16 of them. Up to 1 MiB may be asked for without a capability,
+/// and all pages of a user's pipes are counted against `fs.pipe-user-pages-soft`, by default 64 MiB: past that its other
+/// programs get pipes of one or two pages.
+const PIPE_BYTES_MAX: u32 = 64 << 10;
 
 /// Leaves a character device 0:0 where the file was.
 const RENAME_WHITEOUT: u32 = 4;
@@ -282,8 +291,16 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
                 [bits(3, MAP_ANONYMOUS).others(&[0]), bits(3, MAP_SHARED).others(&[0])],
             ),
         ],
+        Check::PipeSize => vec![refuse(
+            2,
+            &reasons::PIPE_SIZE,
+            [whole(1).these(&[F_SETPIPE_SZ]), whole(2).above(PIPE_BYTES_MAX)],
+        )],
         Check::Fcntl => {
-            vec![refuse(1, &reasons::OUTSIDE_CODE, [whole(1).these(&[F_SETLEASE, F_NOTIFY])])]
+            let mut guards = guards(Check::PipeSize, spec);
+            let watch = whole(1).these(&[F_SETLEASE, F_NOTIFY]);
+            guards.push(refuse(1, &reasons::OUTSIDE_CODE, [watch]));
+            guards
         }
         Check::SendRights => match spec.observe {
             Observe::Notify => vec![],
@@ -414,16 +431,20 @@ fn high(argument: u8) -> Bits {
 
 impl Bits {
     fn these(self, values: &'static [u32]) -> Condition {
-        self.condition(values, Among::These)
+        self.condition(Test::These(values))
     }
 
     fn others(self, values: &'static [u32]) -> Condition {
-        self.condition(values, Among::Others)
+        self.condition(Test::Others(values))
     }
 
-    fn condition(self, values: &'static [u32], among: Among) -> Condition {
+    fn above(self, value: u32) -> Condition {
+        self.condition(Test::Above(value))
+    }
+
+    fn condition(self, test: Test) -> Condition {
         let Self { argument, half, mask } = self;
-        Condition { argument, half, mask, values, among }
+        Condition { argument, half, mask, test }
     }
 }
 
@@ -435,10 +456,11 @@ impl Condition {
             Half::High => arg >> 32,
         };
         let seen = half & u64::from(self.mask);
-        let listed = self.values.iter().any(|&value| u64::from(value) == seen);
-        match self.among {
-            Among::These => listed,
-            Among::Others => !listed,
+        let listed = |values: &[u32]| values.iter().any(|&value| u64::from(value) == seen);
+        match self.test {
+            Test::These(values) => listed(values),
+            Test::Others(values) => !listed(values),
+            Test::Above(value) => seen > u64::from(value),
         }
     }
 }

@@ -53,6 +53,13 @@ pub(super) static MULTIPATH_TCP: Reason = quiet(
     "multipath TCP is not available in the sandbox; use plain TCP",
 );
 
+pub(super) static PIPE_SIZE: Reason = quiet(
+    "pipe_size",
+    // What the kernel answers to a size that only a privileged process may have.
+    EPERM,
+    "a pipe has at most 64 KiB here, as pipes are counted for the user; write in smaller pieces",
+);
+
 pub(super) static MOUNT: Reason = denial(
     "mount",
     EPERM,

@@ -127,7 +127,7 @@ pub(super) static GROUPS: &[Group] = &[
          sendfile copy_file_range fadvise64 readahead",
     ),
     everywhere("close close_range dup dup2 dup3 flock"),
-    Group { command: Rule::Allow, code: Rule::Check(Check::Fcntl), calls: "fcntl" },
+    checked(Check::PipeSize, Check::Fcntl, "fcntl"),
     // A workspace is the host's disk, where a file's owner can be the host's root: no way to give a
     // file a mode may give it the setuid or setgid bit. mkdir and mkdirat are no such way, as
     // vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of what it is asked.

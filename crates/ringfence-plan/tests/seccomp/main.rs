@@ -141,6 +141,8 @@ fn edges() -> Vec<u64> {
     edges.extend([0xffff_0000 | 0o755, 0xffff_0000 | 0o4755, 0xffff_f3ff, 0xffff_fbff]);
     // O_WRONLY|O_CREAT|O_TRUNC, O_TMPFILE as either architecture has it, and O_DIRECTORY|O_CLOEXEC.
     edges.extend([0o1101, 0o20_200_002, 0o20_040_002, 0o2_200_000, 0o2_040_000]);
+    // Sizes of pipes.
+    edges.extend([0xffff, 0x1_0001, 0x10_0000, 0x8000_0001]);
     // fork, vfork, pthread_create, and what unshare -Ur asks for.
     edges.extend([0x0120_0011, 0x4111, 0x003d_0f00, 0x1002_0000]);
     // Socket types with SOCK_CLOEXEC and SOCK_NONBLOCK.
@@ -458,6 +460,52 @@ fn a_limit_is_set_by_resource_and_pointer_together() {
                 for &new in &edges {
                     agree(&program, spec, &data(spec.arch, nr, [pid, resource, new, 0, 0, 0]));
                 }
+            }
+        }
+    }
+}
+
+/// Pages of pipes are counted for the user: 63 pipes of 1 MiB would leave none for the user's other programs.
+#[test]
+fn no_pipe_is_made_larger_than_a_pipe_is_from_birth() {
+    const F_SETPIPE_SZ: u64 = 1031;
+    const LARGE: Option<&str> = Some("pipe_size");
+    let rows: &[(&str, [u64; 3], Option<&str>)] = &[
+        ("fcntl", [3, F_SETPIPE_SZ, 0], None),
+        ("fcntl", [3, F_SETPIPE_SZ, 4096], None),
+        ("fcntl", [3, F_SETPIPE_SZ, 65_536], None),
+        ("fcntl", [3, F_SETPIPE_SZ, 65_537], LARGE),
+        ("fcntl", [3, F_SETPIPE_SZ, 1 << 20], LARGE),
+        ("fcntl", [3, F_SETPIPE_SZ, u64::MAX], LARGE),
+        // Newer kernels take the size as 32 bits; older ones take one with high bits for more than any pipe may have.
+        ("fcntl", [3, HIGH | F_SETPIPE_SZ, HIGH | 1 << 20], LARGE),
+        ("fcntl", [3, HIGH | F_SETPIPE_SZ, HIGH | 4096], None),
+        // F_GETPIPE_SZ, F_SETFL and others take what they like.
+        ("fcntl", [3, 1032, 1 << 20], None),
+        ("fcntl", [3, 4, 1 << 20], None),
+    ];
+    for arch in ARCHES {
+        for profile in [Profile::Command, Profile::Zygote, Profile::Code] {
+            check_rows(FilterSpec { profile, ..command(arch) }, rows);
+        }
+        // Programs ask for more as a favour and go on without: no denial of theirs.
+        let filter = compile(command(arch));
+        let nr = number(arch, "fcntl").expect("in the table").cast_unsigned();
+        let large = data(arch, nr, [3, F_SETPIPE_SZ, 1 << 20, 0, 0, 0]);
+        assert_eq!(run(&filter, &large).action, Action::Errno(1));
+    }
+}
+
+#[test]
+fn fcntl_decides_on_its_command_and_argument_together() {
+    let edges = edges();
+    for spec in wide_and_narrow_specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        let nr = number(spec.arch, "fcntl").expect("in the table").cast_unsigned();
+        for command in [0, 4, 1024, 1026, 1031, 1032, HIGH + 1031] {
+            for &edge in &edges {
+                agree(&program, spec, &data(spec.arch, nr, [3, command, edge, 0, 0, 0]));
             }
         }
     }

@@ -107,6 +107,9 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
     if LISTS[1].contains(call) {
         return Want::Quiet(ENOSYS);
     }
+    if call == "fcntl" && int(1) == 1031 && int(2) > 65_536 {
+        return Want::Quiet(EPERM);
+    }
     if let Some(want) = mode(call, int).or_else(|| limits(spec, call, int)) {
         let core = match call {
             "setrlimit" => int(0) == 4,
