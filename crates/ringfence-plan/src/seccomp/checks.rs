@@ -36,7 +36,7 @@ pub(super) enum Check {
     Prctl,
     /// prctl: names and queries.
     PrctlQueries,
-    /// ioctl: all but pushing into a terminal.
+    /// ioctl: all but pushing into a terminal, and asking a filesystem for what its mounts hide.
     Ioctl,
     /// ioctl: what the C library and Python ask of files and terminals.
     IoctlQueries,
@@ -169,6 +169,29 @@ const TERMINAL_REQUESTS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 const QUERY_REQUESTS: &[u32] =
     &[0x5401, 0x802c_542a, 0x540f, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 
+/// A request is `_IOC(direction, kind, number, size)`: the kind in bits 8 to 15, the number below.
+const REQUEST_KIND: u32 = 0xff00;
+const REQUEST_KIND_AND_NUMBER: u32 = 0xffff;
+/// FICLONE, FICLONERANGE, FIDEDUPERANGE: btrfs's once, and every filesystem's since Linux 4.5. They take two descriptors
+/// that the run opened itself.
+const CLONE_REQUESTS: &[u32] = &[0x4004_9409, 0x4020_940d, 0xc018_9436];
+/// btrfs (include/uapi/linux/btrfs.h) and bcachefs (`fs/bcachefs/bcachefs_ioctl.h`). Both let the owner of a directory make
+/// a snapshot of its subvolume, in which no mask and no read-only mount lies over anything; delete one; and make one
+/// read-only for the host as well. What else is of these kinds needs `CAP_SYS_ADMIN`, or tells about the host's disks.
+const SNAPSHOT_KINDS: &[u32] = &[0x9400, 0xbc00];
+/// XFS's own `open_by_handle_at` and its kin (`fs/xfs/libxfs/xfs_fs.h`): GETPARENTS, OPEN, READLINK, ATTRLIST, ATTRMULTI, all
+/// `…_BY_HANDLE`. XFS asks for `CAP_SYS_ADMIN` too; the call is refused whatever its caller has, and so are these.
+const HANDLE_REQUESTS: &[u32] = &[0x583f, 0x586b, 0x586c, 0x587a, 0x587b];
+/// `FS_IOC_SET_ENCRYPTION_POLICY`, `ADD_ENCRYPTION_KEY`, `REMOVE_ENCRYPTION_KEY` and the last for all users
+/// (include/uapi/linux/fscrypt.h). Keys belong to the user on the whole filesystem: removing one takes the user's encrypted
+/// home away, outside too, and needs no more than its identifier, which any encrypted directory tells.
+const ENCRYPTION_REQUESTS: &[u32] = &[0x6613, 0x6617, 0x6618, 0x6619];
+// Left alone, because they work on descriptors that the run opened for writing, by paths that are looked up through its
+// mounts, or ask for a capability in the initial user namespace: ext4's MOVE_EXT, SWAP_BOOT and RESIZE_FS, XFS's SWAPEXT,
+// EXCHANGE_RANGE and bulkstat, ocfs2's REFLINK, f2fs's MOVE_RANGE, nilfs2's checkpoints, FIFREEZE, FITRIM, SHUTDOWN, and
+// FS_IOC_SETFLAGS and FSSETXATTR, whose immutable and append-only flags need CAP_LINUX_IMMUTABLE. overlayfs has none of
+// its own.
+
 /// `PER_LINUX`, the question for the present one, `ADDR_NO_RANDOMIZE`.
 const PERSONALITIES: &[u32] = &[0, 0xffff_ffff, 0x0004_0000];
 
@@ -252,9 +275,21 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::PrctlQueries => {
             vec![refuse(0, &reasons::PROCESS_CONTROL, [whole(0).others(PR_QUERIES)])]
         }
-        Check::Ioctl => {
-            vec![refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)])]
-        }
+        Check::Ioctl => vec![
+            refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)]),
+            Guard { when: [Some(whole(1).these(CLONE_REQUESTS)), None], then: Outcome::Allow },
+            refuse(1, &reasons::SNAPSHOTS, [bits(1, REQUEST_KIND).these(SNAPSHOT_KINDS)]),
+            refuse(
+                1,
+                &reasons::FILE_HANDLES,
+                [bits(1, REQUEST_KIND_AND_NUMBER).these(HANDLE_REQUESTS)],
+            ),
+            refuse(
+                1,
+                &reasons::FILE_ENCRYPTION,
+                [bits(1, REQUEST_KIND_AND_NUMBER).these(ENCRYPTION_REQUESTS)],
+            ),
+        ],
         Check::IoctlQueries => vec![
             refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)]),
             refuse(1, &reasons::DEVICE_CONTROL, [whole(1).others(QUERY_REQUESTS)]),

@@ -113,6 +113,16 @@ pub(super) static IO_URING: Reason =
     denial("io_uring", EPERM, "io_uring is not available; use epoll and plain reads and writes");
 pub(super) static FILE_HANDLES: Reason =
     denial("file_handles", EPERM, "files cannot be opened by handle; open them by path");
+pub(super) static SNAPSHOTS: Reason = denial(
+    "snapshots",
+    EPERM,
+    "subvolumes and snapshots would show what is hidden here; copy the files, cp --reflink works",
+);
+pub(super) static FILE_ENCRYPTION: Reason = denial(
+    "file_encryption",
+    EPERM,
+    "keys and policies of encrypted directories are the user's on the host; encrypt the file itself",
+);
 pub(super) static DISK_ADMIN: Reason = denial(
     "disk_admin",
     EPERM,

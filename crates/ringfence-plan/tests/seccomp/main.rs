@@ -141,6 +141,20 @@ fn edges() -> Vec<u64> {
     edges.extend([0xffff_0000 | 0o755, 0xffff_0000 | 0o4755, 0xffff_f3ff, 0xffff_fbff]);
     // O_WRONLY|O_CREAT|O_TRUNC, O_TMPFILE as either architecture has it, and O_DIRECTORY|O_CLOEXEC.
     edges.extend([0o1101, 0o20_200_002, 0o20_040_002, 0o2_200_000, 0o2_040_000]);
+    // ioctl requests by kind and number, with and without a size.
+    edges.extend([0x9401, 0x9409, 0x940d, 0x9436, 0xbc10, 0x586b, 0x583f, 0x6613, 0x6617, 0x6619]);
+    edges.extend([0x5000_9417, 0x4004_9409, 0x4020_940d, 0xc018_9436, 0x4004_940a, 0x0001_9400]);
+    edges.extend([
+        0x4020_bc10,
+        0xbcff,
+        0x93ff,
+        0x9500,
+        0x8038_586c,
+        0x587a,
+        0x587b,
+        0x586d,
+        0x6618,
+    ]);
     // Sizes of pipes.
     edges.extend([0xffff, 0x1_0001, 0x10_0000, 0x8000_0001]);
     // fork, vfork, pthread_create, and what unshare -Ur asks for.
@@ -508,6 +522,64 @@ fn fcntl_decides_on_its_command_and_argument_together() {
                 agree(&program, spec, &data(spec.arch, nr, [3, command, edge, 0, 0, 0]));
             }
         }
+    }
+}
+
+/// A snapshot is a second view of a directory, without the masks and read-only mounts that lie over the first.
+#[test]
+fn no_filesystem_shows_or_changes_what_its_mounts_hide() {
+    const SNAPSHOT: Option<&str> = Some("snapshots");
+    const HANDLE: Option<&str> = Some("file_handles");
+    const KEYS: Option<&str> = Some("file_encryption");
+    let requests: &[(u64, Option<&str>)] = &[
+        // btrfs: SNAP_CREATE, SNAP_CREATE_V2, SUBVOL_CREATE, SNAP_DESTROY, SUBVOL_SETFLAGS, TREE_SEARCH, SEND.
+        (0x5000_9401, SNAPSHOT),
+        (0x5000_9417, SNAPSHOT),
+        (0x5000_940e, SNAPSHOT),
+        (0x5000_940f, SNAPSHOT),
+        (0x4008_941a, SNAPSHOT),
+        (0xd000_9411, SNAPSHOT),
+        (0x4048_9426, SNAPSHOT),
+        (HIGH | 0x5000_9417, SNAPSHOT),
+        // Whatever the size and direction: only these three of the kind are every filesystem's.
+        (0x0000_9409, SNAPSHOT),
+        (0x4008_9409, SNAPSHOT),
+        (0x4004_9409, None),
+        (HIGH | 0x4004_9409, None),
+        (0x4020_940d, None),
+        (0xc018_9436, None),
+        // bcachefs: SUBVOLUME_CREATE, SUBVOLUME_DESTROY, REINHERIT_ATTRS.
+        (0x4020_bc10, SNAPSHOT),
+        (0x4020_bc11, SNAPSHOT),
+        (0x8008_bc40, SNAPSHOT),
+        // XFS: OPEN_BY_HANDLE, READLINK_BY_HANDLE, ATTRLIST_BY_HANDLE, ATTRMULTI_BY_HANDLE, GETPARENTS_BY_HANDLE.
+        (0x8038_586b, HANDLE),
+        (0x8038_586c, HANDLE),
+        (0x8058_587a, HANDLE),
+        (0x8048_587b, HANDLE),
+        (0xc040_583f, HANDLE),
+        // Every filesystem's FSGETXATTR and FSSETXATTR.
+        (0x801c_581f, None),
+        (0x401c_5820, None),
+        // SET_ENCRYPTION_POLICY, ADD_ENCRYPTION_KEY, REMOVE_ENCRYPTION_KEY, the same for all users.
+        (0x800c_6613, KEYS),
+        (0xc050_6617, KEYS),
+        (0xc040_6618, KEYS),
+        (0xc040_6619, KEYS),
+        // GETFLAGS, SETFLAGS, FIEMAP, GET_ENCRYPTION_POLICY_EX.
+        (0x8008_6601, None),
+        (0x4008_6602, None),
+        (0xc020_660b, None),
+        (0xc009_6616, None),
+    ];
+    let rows: Vec<_> =
+        requests.iter().map(|&(request, rule)| ("ioctl", [3, request], rule)).collect();
+    let none: Vec<_> =
+        rows.iter().map(|&(call, args, _)| (call, args, Some("device_control"))).collect();
+    for arch in ARCHES {
+        check_rows(command(arch), &rows);
+        check_rows(FilterSpec { profile: Profile::Zygote, ..command(arch) }, &rows);
+        check_rows(code(arch), &none);
     }
 }
 

@@ -187,7 +187,7 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "unshare" => deny_if(new_namespace(int(0)) || int(0) / 0x80 % 2 == 1, EPERM),
         "personality" => deny_if(![0, 0xffff_ffff, 0x40000].contains(&int(0)), EPERM),
         "prctl" => deny_if(int(0) == 35, EPERM),
-        "ioctl" => deny_if(terminal(int(1)), EPERM),
+        "ioctl" => deny_if(terminal(int(1)) || filesystem(int(1)), EPERM),
         "migrate_pages" | "move_pages" => deny_if(int(0) != 0, EPERM),
         "memfd_create" | "shmget" | "shmat" | "shmctl"
             if spec.shared_memory == SharedMemory::Refused =>
@@ -267,6 +267,17 @@ fn new_namespace(flags: i64) -> bool {
 
 fn terminal(request: i64) -> bool {
     [0x5412, 0x541C, 0x541D, 0x5423].contains(&request)
+}
+
+/// Requests by which a filesystem shows or changes what a mount over it hides: kind, then number.
+fn filesystem(request: i64) -> bool {
+    match (request / 0x100 % 0x100, request % 0x100) {
+        (0x94, 9) => request != 0x4004_9409,
+        (0x94, 13) => request != 0x4020_940D,
+        (0x94, 54) => request != 0xC018_9436,
+        (0x94 | 0xBC, _) | (0x58, 63 | 107 | 108 | 122 | 123) | (0x66, 19 | 23..=25) => true,
+        _ => false,
+    }
 }
 
 /// `S_IFCHR` and `S_IFBLK`.
