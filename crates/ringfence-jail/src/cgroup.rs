@@ -5,12 +5,15 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringfence_plan::{CgroupFacts, CgroupPlan};
-use ringfence_sys::{CallError, Named};
+use ringfence_sys::{CallError, Named, list_kernel_directory, open_kernel_file, read_kernel_file};
 use rustix::event::EventfdFlags;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+
+use crate::locked_dir::{self, ABANDONED_AFTER};
 
 /// Every leaf's name begins like this; nothing else in the tree does.
 const PREFIX: &str = "ringfence-";
@@ -59,7 +62,7 @@ pub(crate) struct Counts {
 
 /// Whether this host has the one hierarchy of version 2.
 pub(crate) fn is_v2() -> bool {
-    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+    rustix::fs::access("/sys/fs/cgroup/cgroup.controllers", rustix::fs::Access::EXISTS).is_ok()
 }
 
 /// Finds where this process may make leaves, and in words why not.
@@ -103,7 +106,7 @@ fn find_v2(top: &Path, path: &str) -> Result<Parent, String> {
             continue;
         }
         let has = |file: &str| {
-            let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+            let text = read_kernel_file(dir.join(file)).unwrap_or_default();
             ["memory", "pids"].iter().all(|c| text.split_whitespace().any(|w| w == *c))
         };
         if has("cgroup.subtree_control") {
@@ -142,7 +145,7 @@ impl Leaf {
             }
         };
         for dir in &parents {
-            sweep(dir);
+            sweep(dir, ABANDONED_AFTER);
         }
         let mut leaf = Self { version, dirs: Vec::new(), locks: Vec::new(), oom: None };
         for dir in parents {
@@ -153,14 +156,8 @@ impl Leaf {
     }
 
     fn make(&mut self, dir: &Path) -> Result<(), CallError> {
-        fs::create_dir(dir).named(|| format!("mkdir({dir:?})"))?;
+        let lock = locked_dir::make(dir, |dir| fs::create_dir(dir))?;
         self.dirs.push(dir.to_owned());
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let lock =
-            rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
-        // Held while the run lives: a sweep that can take it knows that nobody does.
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared)
-            .named(|| format!("flock({dir:?})"))?;
         self.locks.push(lock);
         Ok(())
     }
@@ -224,7 +221,7 @@ impl Leaf {
             Version::V2 => keyed(&self.dirs[0].join("cpu.stat"), "usage_usec"),
             Version::V1 => {
                 let usage = self.dirs.get(2)?.join("cpuacct.usage");
-                fs::read_to_string(usage).ok()?.trim().parse::<u64>().ok().map(|ns| ns / 1000)
+                read_kernel_file(usage).ok()?.trim().parse::<u64>().ok().map(|ns| ns / 1000)
             }
         }
     }
@@ -232,7 +229,7 @@ impl Leaf {
     /// What happened.
     pub(crate) fn counts(&self) -> Counts {
         let number = |dir: &Path, file: &str| {
-            fs::read_to_string(dir.join(file)).ok().and_then(|t| t.trim().parse().ok())
+            read_kernel_file(dir.join(file)).ok().and_then(|t| t.trim().parse().ok())
         };
         let memory = &self.dirs[0];
         match self.version {
@@ -266,7 +263,7 @@ impl Drop for Leaf {
 /// Removes a leaf whose processes are dead. The kernel may count the last of them for a moment longer.
 pub(crate) fn remove(dir: &Path) {
     for pause_us in [0, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000] {
-        std::thread::sleep(std::time::Duration::from_micros(pause_us));
+        std::thread::sleep(Duration::from_micros(pause_us));
         match fs::remove_dir(dir) {
             Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
             _ => return,
@@ -274,26 +271,13 @@ pub(crate) fn remove(dir: &Path) {
     }
 }
 
-/// Removes leaves that nobody holds.
-fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if !name.to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let path = entry.path();
-        let Ok(dir) = rustix::fs::open(&path, flags, Mode::empty()) else { continue };
-        if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            // A leaf made a moment ago and not yet locked has no process either; its maker then fails to enter it,
-            // so leave young ones alone.
-            let young = entry.metadata().and_then(|m| m.modified()).is_ok_and(|made| {
-                made.elapsed().is_ok_and(|age| age < std::time::Duration::from_secs(2))
-            });
-            if !young {
-                let _ = fs::remove_dir(&path);
-            }
+/// Removes leaves that are unlocked and no longer young.
+fn sweep(parent: &Path, older_than: Duration) {
+    let names = list_kernel_directory(parent).unwrap_or_default();
+    for name in names.iter().filter(|name| name.to_string_lossy().starts_with(PREFIX)) {
+        let path = parent.join(name);
+        if let Some(_lock) = locked_dir::lock_abandoned(&path, older_than) {
+            let _ = fs::remove_dir(&path);
         }
     }
 }
@@ -317,13 +301,65 @@ fn oom_event(memory: &Path) -> Result<OwnedFd, CallError> {
     let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .named(|| "eventfd")?;
     let control =
-        fs::File::open(memory.join("memory.oom_control")).named(|| "open(memory.oom_control)")?;
+        open_kernel_file(memory.join("memory.oom_control")).named(|| "open(memory.oom_control)")?;
     let line = format!("{} {}", event.as_raw_fd(), control.as_raw_fd());
     fs::write(memory.join("cgroup.event_control"), line).named(|| "write(cgroup.event_control)")?;
     Ok(event)
 }
 
 fn keyed(file: &Path, key: &str) -> Option<u64> {
-    let text: io::Result<String> = fs::read_to_string(file);
+    let text: io::Result<String> = read_kernel_file(file);
     text.ok()?.lines().find_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// No limits, so that any directory can stand in for a cgroup: what is tried is who makes, locks and sweeps.
+    const UNLIMITED: CgroupPlan =
+        CgroupPlan { memory_bytes_max: None, pids_max: None, count_cpu: false };
+
+    /// Makes leaves in one directory while others sweep it; which of them failed.
+    fn make_while_sweeping(older_than: Duration) -> Vec<CallError> {
+        let dir = tempfile::tempdir().unwrap();
+        let parent = Parent::V2(dir.path().to_owned());
+        let n_makers = AtomicU32::new(4);
+        let make = &|thread: u32| {
+            let made: Result<(), CallError> = (0..500).try_for_each(|n| {
+                let leaf = Leaf::new(&parent, &UNLIMITED, &format!("{thread}-{n}"))?;
+                fs::metadata(&leaf.dirs[0]).named(|| "stat of a leaf").map(|_| ())
+            });
+            n_makers.fetch_sub(1, Ordering::Relaxed);
+            made
+        };
+        let failed = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while n_makers.load(Ordering::Relaxed) > 0 {
+                        sweep(dir.path(), older_than);
+                    }
+                });
+            }
+            let makers: Vec<_> = (0..4).map(|thread| scope.spawn(move || make(thread))).collect();
+            makers.into_iter().filter_map(|maker| maker.join().unwrap().err()).collect()
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        failed
+    }
+
+    #[test]
+    fn leaves_made_while_others_sweep_are_all_made() {
+        let failed = make_while_sweeping(ABANDONED_AFTER);
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+
+    /// As if each maker had been stopped for long between making and locking.
+    #[test]
+    fn leaves_swept_before_they_are_locked_are_made_again() {
+        let failed = make_while_sweeping(Duration::ZERO);
+        assert!(failed.is_empty(), "{failed:?}");
+    }
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use ringfence_sys::{CallError, Forked, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 
 use crate::cgroup::Leaf;
+use crate::locked_dir::{self, ABANDONED_AFTER};
 use crate::registry::Hold;
 
 /// How long the janitor waits for the kernel to end a run whose supervisor died.
@@ -28,12 +28,9 @@ pub(crate) struct Estate {
 /// The private directory of a run that has no root of its own. Dropping it removes it.
 pub(crate) struct Scratch {
     dir: PathBuf,
-    /// Held while the run lives: a sweep that can take it knows that nobody does.
+    /// Held while the run lives.
     _lock: OwnedFd,
 }
-
-/// Directories younger than this are left alone by a sweep: their maker may not have locked them yet.
-const SWEEP_AFTER: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The supervisor's handle. Dropping it dismisses the janitor.
 pub(crate) struct Janitor {
@@ -113,14 +110,7 @@ impl Scratch {
         if let Some(parent) = dir.parent() {
             sweep(parent, uid);
         }
-        std::fs::DirBuilder::new().mode(0o700).create(dir).named(|| format!("mkdir({dir:?})"))?;
-        let lock = match lock(dir, FlockOperation::NonBlockingLockShared) {
-            Ok(lock) => lock,
-            Err(error) => {
-                let _ = std::fs::remove_dir(dir);
-                return Err(error);
-            }
-        };
+        let lock = locked_dir::make(dir, |dir| std::fs::DirBuilder::new().mode(0o700).create(dir))?;
         let made = Self { dir: dir.to_owned(), _lock: lock };
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(dir, Some(uid), Some(gid))
@@ -147,18 +137,13 @@ fn sweep(parent: &Path, uid: u32) {
         // Of the entry itself, not of what a link points to.
         let Ok(meta) = entry.metadata() else { continue };
         let ours = meta.is_dir() && (meta.uid() == uid || meta.uid() == own);
-        let old = meta.modified().is_ok_and(|m| m.elapsed().is_ok_and(|age| age > SWEEP_AFTER));
-        if ours && old && lock(&entry.path(), FlockOperation::NonBlockingLockExclusive).is_ok() {
+        if !ours {
+            continue;
+        }
+        if let Some(_lock) = locked_dir::lock_abandoned(&entry.path(), ABANDONED_AFTER) {
             let _ = crate::registry::remove_tree(&entry.path());
         }
     }
-}
-
-fn lock(dir: &Path, how: FlockOperation) -> Result<OwnedFd, CallError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
-    rustix::fs::flock(&fd, how).named(|| format!("flock({dir:?})"))?;
-    Ok(fd)
 }
 
 impl Drop for Scratch {

@@ -15,6 +15,7 @@ mod janitor;
 mod landlock;
 mod launch;
 mod launcher;
+mod locked_dir;
 mod mounts;
 mod notify;
 mod open;

@@ -93,6 +93,11 @@ fn judge(call: &str, ended: Option<Ended>) -> Result<(), CallError> {
     }
 }
 
+/// Core dumps on this host, and `kernel.core_pattern` itself.
+pub fn core_dumps() -> (ringfence_plan::CoreDumps, String) {
+    crate::survey::core_dumps()
+}
+
 /// The Landlock ABI, 0 when there is none.
 pub fn landlock_abi() -> u32 {
     ringfence_sys::landlock_abi()

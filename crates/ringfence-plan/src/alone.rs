@@ -121,7 +121,7 @@ fn rlimits(limits: &Limits) -> Vec<Rlimit> {
         (Resource::Cpu, limits.cpu.map(|cpu| cpu.millis().div_ceil(1000) + 1)),
         (Resource::Fsize, limits.disk.map(ByteSize::bytes)),
         (Resource::Data, limits.memory.map(ByteSize::bytes)),
-        (Resource::Core, Some(0)),
+        (Resource::Core, Some(crate::command::CORE_LIMIT)),
         // With the init above it.
         (Resource::Nproc, limits.pids.map(|n| u64::from(n.get()).saturating_add(1))),
         (Resource::Memlock, Some(0)),

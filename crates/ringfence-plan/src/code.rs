@@ -15,6 +15,7 @@ use ringfence_spec::{
 use serde::Serialize;
 
 use crate::calls::{Arg, Call, Calls};
+use crate::command::CORE_LIMIT;
 use crate::facts::{FileKind, Found, HostFacts, HostWorkspace, PythonFacts, UserNamespaces};
 use crate::orders::Orders;
 use crate::plan::{
@@ -231,7 +232,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         Step::ChangeDirectory,
         Step::SetRlimits {
             limits: vec![
-                Rlimit { resource: Resource::Core, max: 0 },
+                Rlimit { resource: Resource::Core, max: CORE_LIMIT },
                 Rlimit { resource: Resource::Msgqueue, max: 0 },
             ],
         },
@@ -342,7 +343,10 @@ pub(crate) fn enforcement(
         output: OutputState::On,
         audit: AuditState::Off,
         python: Some(python_receipt(&request.python, facts)),
-        gaps: python_gaps(&request.python),
+        gaps: python_gaps(&request.python)
+            .into_iter()
+            .chain(facts.core_dumps.gap().map(str::to_owned))
+            .collect(),
         policy_sha256: None,
     }
 }
@@ -576,7 +580,7 @@ fn rlimits(limits: &Limits) -> Vec<(u64, u64)> {
         (1, limits.disk.map(bytes)),
         // Data rather than address space: libraries reserve far more than they use.
         (2, limits.memory.map(bytes)),
-        (4, Some(0)),
+        (4, Some(CORE_LIMIT)),
         (6, limits.pids.map(|n| u64::from(n.get()))),
         (8, Some(0)),
         // Address space bounds what no other limit does, page tables among it.

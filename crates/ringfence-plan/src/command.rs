@@ -31,6 +31,10 @@ const SCRATCH_INODES_MAX: u64 = 500_000;
 /// Locked memory a run may have: what kernels since 5.16 give by default.
 const MEMLOCK_BYTES_MAX: u64 = 8 << 20;
 
+/// The limit on core dumps of every run, soft and hard: too little for a file, and the one value with which the kernel
+/// starts no handler that `kernel.core_pattern` names after a `|` (fs/coredump.c). With 0 it starts it.
+pub(crate) const CORE_LIMIT: u64 = 1;
+
 /// Turns a policy, a request and the facts of this host into the plan of one command run.
 pub fn plan_command(
     policy: &Policy,
@@ -231,6 +235,7 @@ fn namespaces(
     if facts.landlock_abi == 0 {
         gaps.push("Landlock is missing: the mount table alone confines files".to_owned());
     }
+    gaps.extend(facts.core_dumps.gap().map(str::to_owned));
     if !facts.groups.is_empty() && identity.disk_owner.is_none() {
         gaps.push(format!(
             "supplementary groups stay: an ordinary user cannot drop {:?}",
@@ -369,6 +374,7 @@ fn landlock(
     }
     let resources = resources(facts, limits, &mut gaps);
     gaps.extend(landlock_gaps(request, facts, confined));
+    gaps.extend(facts.core_dumps.gap().map(str::to_owned));
 
     let landlock = confined.then(|| host_rules(policy.preset, facts.landlock_abi, request, facts));
     let shows = |path: &Path| {
@@ -520,7 +526,7 @@ fn cgroup(limits: &Limits, resources: ResourceFence) -> Option<CgroupPlan> {
 
 fn rlimits(limits: &Limits, resources: ResourceFence) -> Vec<Rlimit> {
     let mut list = vec![
-        Rlimit { resource: Resource::Core, max: 0 },
+        Rlimit { resource: Resource::Core, max: CORE_LIMIT },
         Rlimit { resource: Resource::Memlock, max: MEMLOCK_BYTES_MAX },
         Rlimit { resource: Resource::Msgqueue, max: 0 },
     ];

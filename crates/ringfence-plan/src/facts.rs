@@ -210,6 +210,54 @@ pub enum CgroupFacts {
     Missing(String),
 }
 
+/// Destination of core dumps, by `kernel.core_pattern`: core(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CoreHandler {
+    /// A file, if `RLIMIT_CORE` has room for it.
+    File,
+    /// A program on the host that reads it from a pipe: the pattern begins with `|`.
+    Program,
+    /// A socket on the host: the pattern begins with `@`, since Linux 6.16.
+    Socket,
+}
+
+/// Core dumps on this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CoreDumps {
+    /// Destination.
+    pub handler: CoreHandler,
+    /// Hard limit of the caller, which no run can raise; none if unlimited.
+    pub bytes_max: Option<u64>,
+}
+
+impl CoreDumps {
+    /// Reads `kernel.core_pattern`.
+    pub fn new(pattern: &str, bytes_max: Option<u64>) -> Self {
+        let handler = match pattern.as_bytes().first() {
+            Some(b'|') => CoreHandler::Program,
+            Some(b'@') => CoreHandler::Socket,
+            _ => CoreHandler::File,
+        };
+        Self { handler, bytes_max }
+    }
+
+    /// The gap, if a crash in a run reaches a handler on the host.
+    pub fn gap(&self) -> Option<&'static str> {
+        match (self.handler, self.bytes_max) {
+            (CoreHandler::Socket, _) => Some(
+                "a crash sends the program's memory to a socket of the host: `kernel.core_pattern` begins with `@`, \
+                 and no limit holds that back",
+            ),
+            (CoreHandler::Program, Some(0)) => Some(
+                "a crash starts the host's core handler with the program's memory: the caller's hard limit on core \
+                 dumps is 0, and only a limit of 1 keeps the handler from starting",
+            ),
+            _ => None,
+        }
+    }
+}
+
 /// Who calls, in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CallerIds {
@@ -244,6 +292,8 @@ pub struct HostFacts {
     pub seccomp_notify: bool,
     /// cgroups.
     pub cgroup: CgroupFacts,
+    /// Core dumps.
+    pub core_dumps: CoreDumps,
     /// The caller's environment.
     #[serde(skip)]
     pub environment: BTreeMap<OsString, OsString>,

@@ -23,9 +23,10 @@ pub use calls::{Arg, Call};
 pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::{is_too_broad, plan_command};
 pub use facts::{
-    CallerIds, CgroupFacts, FileId, FileKind, FileStamp, Found, GitFacts, GitIndex, HomeEntry,
-    HostFacts, HostWorkspace, KnownLinks, OwnEffect, OwnRule, PlaceholderShape, Protected,
-    ProtectedState, PythonFacts, Request, RootEntry, UserNamespaces, WritableDir, WritableRoot,
+    CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
+    GitIndex, HomeEntry, HostFacts, HostWorkspace, KnownLinks, OwnEffect, OwnRule,
+    PlaceholderShape, Protected, ProtectedState, PythonFacts, Request, RootEntry, UserNamespaces,
+    WritableDir, WritableRoot,
 };
 pub use orders::{FilterOrders, Orders};
 pub use plan::{

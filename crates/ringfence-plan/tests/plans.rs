@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
-    Access, BindSource, CallerIds, CgroupFacts, FileId, FileKind, Found, GitFacts, HomeEntry,
-    HostFacts, MaskKind, Mount, OwnEffect, OwnRule, PlaceholderShape, Plan, Protected,
-    ProtectedState, Request, RootEntry, Step, UserNamespaces, WritableRoot, plan_command, render,
+    Access, Arg, BindSource, CallerIds, CgroupFacts, Checkpoints, CodeRequest, CoreDumps, FileId,
+    FileKind, Found, GitFacts, HomeEntry, HostFacts, MaskKind, Mount, OwnEffect, OwnRule,
+    PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts, Request, Resource, Rlimit,
+    RootEntry, Step, UserNamespaces, WritableRoot, plan_alone, plan_code, plan_command, render,
 };
-use ringfence_spec::{CommandPreset, Fallback, Policy, Problem, Tier};
+use ringfence_spec::{CodePreset, CommandPreset, Fallback, Limits, Policy, Problem, Tier};
 
 fn found(path: &str, kind: FileKind) -> Found {
     let ino = path.bytes().map(u64::from).sum();
@@ -39,6 +40,7 @@ fn facts() -> HostFacts {
         seccomp_filter: true,
         seccomp_notify: true,
         cgroup: CgroupFacts::V2,
+        core_dumps: CoreDumps::new("|/usr/lib/systemd/systemd-coredump %P", None),
         environment: BTreeMap::from([
             ("PATH".into(), "/home/u/.cargo/bin:/usr/bin:/secret/bin:relative".into()),
             ("TERM".into(), "xterm".into()),
@@ -100,6 +102,18 @@ fn request() -> Request {
         host_scratch: "/tmp/ringfence-1".into(),
         terminal: false,
         capture: false,
+    }
+}
+
+fn code_request() -> CodeRequest {
+    CodeRequest {
+        python: PythonFacts::default(),
+        visible: vec![dir("/usr/lib/python3")],
+        links: Vec::new(),
+        n_workers_max: 2,
+        screen: None,
+        checkpoints: Checkpoints::None,
+        workspace: None,
     }
 }
 
@@ -211,6 +225,75 @@ fn a_missing_layer_is_a_named_gap() {
     assert_eq!(plan.tier, Tier::None);
     assert!(plan.landlock.is_none());
     assert!(plan.enforcement.gaps.iter().any(|g| g.contains("no Landlock")));
+}
+
+/// A limit of 0 does not keep a handler that is started by a pipe from starting, and 1 does.
+#[test]
+fn every_kind_of_run_has_a_core_limit_of_one() {
+    let one = Rlimit { resource: Resource::Core, max: 1 };
+    let limits_of = |plan: &Plan| -> Vec<Rlimit> {
+        let steps = plan.payload.iter().filter_map(|step| match step {
+            Step::SetRlimits { limits } => Some(limits.clone()),
+            _ => None,
+        });
+        steps.flatten().filter(|limit| limit.resource == Resource::Core).collect()
+    };
+    let (code, limits) = (code_request(), Limits::for_code(CodePreset::Open));
+    let zygote = plan_code(&limits, &code, &facts()).unwrap();
+    let no_namespaces =
+        plan(|_, _, f| f.user_namespaces = UserNamespaces::Refused("no".into())).unwrap();
+    let plans = [
+        ("command", plan(|_, _, _| {}).unwrap()),
+        ("without namespaces", no_namespaces),
+        ("alone", plan_alone(&limits, &code, &facts()).unwrap()),
+        ("zygote", zygote.zygote),
+    ];
+    for (name, plan) in plans {
+        assert_eq!(limits_of(&plan), [one], "{name}");
+    }
+    let pair = Arg::Bytes([1u64.to_ne_bytes(), 1u64.to_ne_bytes()].concat());
+    let core = zygote.worker.setup.iter().filter(|call| {
+        call.name == "prlimit64" && call.args[1] == Arg::Number(4) && call.args[2] == pair
+    });
+    assert_eq!(core.count(), 1);
+}
+
+#[test]
+fn a_core_handler_that_no_limit_keeps_away_is_a_named_gap() {
+    for (pattern, hard, gap) in [
+        ("core", None, None),
+        ("core", Some(0), None),
+        ("", None, None),
+        ("|/usr/share/apport/apport %p", None, None),
+        ("|/usr/share/apport/apport %p", Some(1), None),
+        ("|/usr/share/apport/apport %p", Some(0), Some("hard limit on core dumps is 0")),
+        ("@/run/coredump.socket", None, Some("to a socket of the host")),
+        ("@@/run/coredump.socket", Some(0), Some("to a socket of the host")),
+    ] {
+        let dumps = CoreDumps::new(pattern, hard);
+        let named = |gaps: &[String]| {
+            let found = gaps.iter().find(|g| g.starts_with("a crash "));
+            match (found, gap) {
+                (None, None) => true,
+                (Some(found), Some(gap)) => found.contains(gap),
+                _ => false,
+            }
+        };
+        let (code, limits) = (code_request(), Limits::for_code(CodePreset::Open));
+        let facts = HostFacts { core_dumps: dumps, ..facts() };
+        let command = plan(|_, _, f| f.core_dumps = dumps).unwrap();
+        let bare = plan(|_, _, f| {
+            f.core_dumps = dumps;
+            f.user_namespaces = UserNamespaces::Refused("no".into());
+        });
+        let alone = plan_alone(&limits, &code, &facts).unwrap();
+        let worker = plan_code(&limits, &code, &facts).unwrap().worker;
+        for enforcement in
+            [command.enforcement, bare.unwrap().enforcement, alone.enforcement, worker.enforcement]
+        {
+            assert!(named(&enforcement.gaps), "{pattern} {hard:?}: {:?}", enforcement.gaps);
+        }
+    }
 }
 
 #[test]

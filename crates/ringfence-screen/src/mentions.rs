@@ -21,6 +21,19 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
+    /// Judges methods of attributes that pass their parameters on, once it is known what these can stand for.
+    pub(crate) fn judge_passed_on(&mut self) {
+        for passed in std::mem::take(&mut self.passed_on) {
+            let scope = passed.scope;
+            let rebound = [passed.instance, passed.name]
+                .into_iter()
+                .any(|name| self.names.is_rebound(scope, name));
+            if rebound || passed.builtin.is_some_and(|name| !self.is_unbound(name, scope)) {
+                self.computed_attribute(passed.method);
+            }
+        }
+    }
+
     fn judge_mention(&mut self, mention: &Mention<'a>) {
         let id = mention.name.id.as_str();
         let at = mention.name.start();

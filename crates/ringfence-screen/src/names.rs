@@ -1,6 +1,8 @@
 //! Who a name belongs to: Python's scopes, as far as a rule depends on them. Says whether a mention can reach a builtin or a
 //! module, and errs towards yes: a name counts as the program's own only where no order of execution says otherwise.
 
+use std::collections::hash_map::Entry;
+
 use ruff_text_size::TextSize;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -77,6 +79,8 @@ pub(crate) struct Names<'a> {
     outside: FxHashSet<&'a str>,
     /// Names that an import binds to a module anywhere.
     imported: FxHashSet<&'a str>,
+    /// Names of functions that are bound more than once, or from within.
+    rebound: FxHashSet<(ScopeId, &'a str)>,
 }
 
 impl<'a> Names<'a> {
@@ -88,6 +92,7 @@ impl<'a> Names<'a> {
             modules: FxHashMap::default(),
             outside: FxHashSet::default(),
             imported: FxHashSet::default(),
+            rebound: FxHashSet::default(),
         }
     }
 
@@ -118,6 +123,17 @@ impl<'a> Names<'a> {
     /// `nonlocal name`.
     pub(crate) fn declare_nonlocal(&mut self, scope: ScopeId, name: &'a str) {
         self.bindings.insert((scope, name), Binding::Nonlocal);
+        let mut around = scope;
+        while around != MODULE {
+            around = self.scopes[around.0 as usize].parent;
+            self.rebound.insert((around, name));
+        }
+    }
+
+    /// Whether a name of a function may stand for something else than it was first bound to. Ask when the whole source
+    /// has been walked.
+    pub(crate) fn is_rebound(&self, scope: ScopeId, name: &'a str) -> bool {
+        self.rebound.contains(&(scope, name))
     }
 
     /// Notes that a scope binds a name somewhere.
@@ -135,10 +151,19 @@ impl<'a> Names<'a> {
             }
             return;
         }
-        let binding = self.bindings.entry((scope, name)).or_insert(Binding::Own(what));
-        // Once a module, always perhaps a module.
-        if let (Binding::Own(known @ Imported::Value), Imported::Module(_)) = (binding, what) {
-            *known = what;
+        match self.bindings.entry((scope, name)) {
+            Entry::Vacant(first) => {
+                first.insert(Binding::Own(what));
+            }
+            Entry::Occupied(mut again) => {
+                self.rebound.insert((scope, name));
+                // Once a module, always perhaps a module.
+                if let (Binding::Own(known @ Imported::Value), Imported::Module(_)) =
+                    (again.get_mut(), what)
+                {
+                    *known = what;
+                }
+            }
         }
     }
 

@@ -37,10 +37,12 @@ pub(crate) fn walk(
         block_end: TextSize::default(),
         annotation: false,
         functions: Vec::new(),
+        passed_on: Vec::new(),
         chain_buffer: Vec::new(),
     };
     walk.visit_body(body);
     walk.judge_mentions();
+    walk.judge_passed_on();
 }
 
 /// A name that is read.
@@ -73,6 +75,20 @@ pub(crate) enum Used<'a> {
 struct Defined<'a> {
     name: &'a str,
     parameters: &'a Parameters,
+    scope: ScopeId,
+    /// Whether only an attribute of an instance calls it: a method that no decorator was given.
+    only_by_instance: bool,
+}
+
+/// A special method of attributes that passes its own parameters on: `super().__setattr__(name, value)`. Harmless where
+/// both still are what they were, because then the instance's own attribute is meant.
+pub(crate) struct PassedOn<'a> {
+    pub(crate) scope: ScopeId,
+    pub(crate) instance: &'a str,
+    pub(crate) name: &'a str,
+    /// `super`, which must be Python's.
+    pub(crate) builtin: Option<&'a ExprName>,
+    pub(crate) method: &'a Identifier,
 }
 
 /// The walk, and what it has collected.
@@ -88,6 +104,7 @@ pub(crate) struct Walk<'a, 'f> {
     /// Whether an annotation is being walked.
     annotation: bool,
     functions: Vec<Defined<'a>>,
+    pub(crate) passed_on: Vec<PassedOn<'a>>,
     pub(crate) chain_buffer: Vec<&'a Identifier>,
 }
 
@@ -173,7 +190,8 @@ impl<'a> Walk<'a, '_> {
     /// A chain of attributes, walked without recursion: `a.b.c.d`.
     fn chain(&mut self, outermost: &'a ExprAttribute, skip_last: bool) {
         let mut current = outermost;
-        if !skip_last {
+        let is_read = outermost.ctx == ExprContext::Load;
+        if !skip_last && (is_read || outermost.attr.id.as_str() != attributes::EXCEPTIONS_OBJECT) {
             self.attribute(&outermost.attr);
         }
         loop {
@@ -257,24 +275,57 @@ impl<'a> Walk<'a, '_> {
                     self.literal_attribute(arguments.args[position].start(), name);
                     return;
                 }
-                // Inside `def __setattr__(self, name, value)` the name comes from an assignment that was screened.
-                AttributeName::Computed if self.is_parameter_of_same(&arguments.args[position]) => {
-                    return;
+                AttributeName::Computed => {
+                    if let Some(passed_on) = self.passes_on(call, method, position) {
+                        self.passed_on.push(passed_on);
+                        return;
+                    }
                 }
-                AttributeName::Computed => {}
             }
         }
-        let hint = "write the name as a literal";
-        let at = method.attr.start();
-        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, at, &method.attr.id, hint);
+        self.computed_attribute(&method.attr);
     }
 
-    fn is_parameter_of_same(&self, argument: &Expr) -> bool {
-        let (Expr::Name(name), Some(function)) = (argument, self.functions.last()) else {
-            return false;
+    pub(crate) fn computed_attribute(&mut self, method: &Identifier) {
+        let hint = "write the name as a literal; a method of this kind passes its own parameters on, `super().__setattr__(name, value)`";
+        self.add(&rules::COMPUTED_ATTRIBUTE_NAME, method.start(), &method.id, hint);
+    }
+
+    /// Whether a method of attributes passes its own parameters on, to `super()` or to a class together with its instance.
+    /// The name may be computed all the same, by `hasattr` or `str.format`; but then it is looked up on the instance alone.
+    fn passes_on(
+        &self,
+        call: &'a ExprCall,
+        method: &'a ExprAttribute,
+        position: usize,
+    ) -> Option<PassedOn<'a>> {
+        let function = self.functions.last()?;
+        // Not in a lambda or a comprehension, which bind names of their own.
+        let here = function.scope == self.scope && function.only_by_instance;
+        if !here || !attributes::is_attribute_protocol(function.name) {
+            return None;
+        }
+        let mut parameters = function.parameters.iter().map(|p| p.name().id.as_str());
+        let (instance, name) = (parameters.next()?, parameters.next()?);
+        let is = |argument: Option<&Expr>, wanted: &str| matches!(argument, Some(Expr::Name(n)) if n.id.as_str() == wanted);
+        let arguments = &call.arguments.args;
+        if !is(arguments.get(position), name) {
+            return None;
+        }
+        let builtin = match (position, &*method.value) {
+            (0, Expr::Call(bound)) => match (&*bound.func, &*bound.arguments.args) {
+                (Expr::Name(name), []) if name.id.as_str() == "super" => Some(name),
+                (Expr::Name(name), [_, of])
+                    if name.id.as_str() == "super" && is(Some(of), instance) =>
+                {
+                    Some(name)
+                }
+                _ => return None,
+            },
+            (1, _) if is(arguments.first(), instance) => None,
+            _ => return None,
         };
-        attributes::is_attribute_protocol(function.name)
-            && function.parameters.iter().nth(1).is_some_and(|p| p.name().id == name.id)
+        Some(PassedOn { scope: self.scope, instance, name, builtin, method: &method.attr })
     }
 
     /// `operator.attrgetter("a.b")`, `functools.wraps(f)`.
@@ -318,6 +369,8 @@ impl<'a> Walk<'a, '_> {
             self.visit_used(&decorator.expression, Used::Value);
         }
         let name = function.name.id.as_str();
+        let only_by_instance =
+            function.decorator_list.is_empty() && self.names.kind(self.scope) == ScopeKind::Class;
         self.bind(&function.name, Imported::Value);
         // Without decorators nothing can call it before its name is bound.
         let bound_from = match function.body.first() {
@@ -334,7 +387,8 @@ impl<'a> Walk<'a, '_> {
                 for parameter in &*function.parameters {
                     walk.bind(parameter.name(), Imported::Value);
                 }
-                walk.functions.push(Defined { name, parameters: &function.parameters });
+                let (parameters, scope) = (&*function.parameters, walk.scope);
+                walk.functions.push(Defined { name, parameters, scope, only_by_instance });
                 walk.visit_body(&function.body);
                 walk.functions.pop();
             });
@@ -511,6 +565,15 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
+    /// Names of attributes that patterns read by position.
+    fn match_args(&mut self, names: &Expr) {
+        for name in names.as_tuple_expr().iter().flat_map(|tuple| &tuple.elts) {
+            if let Expr::StringLiteral(literal) = name {
+                self.literal_attribute(literal.start(), literal.value.to_str());
+            }
+        }
+    }
+
     fn certain(&mut self, name: &'a str, from: TextSize) {
         let range = (from, self.block_end);
         self.names.bind_for_certain(self.scope, name, range, Imported::Value);
@@ -597,7 +660,9 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
             }
             Stmt::Assign(assign) => {
                 for target in &assign.targets {
-                    if !is_match_args(target, Some(&assign.value)) {
+                    if is_match_args(target, Some(&assign.value)) {
+                        self.match_args(&assign.value);
+                    } else {
                         self.visit_expr(target);
                         self.certain_targets(target, rest);
                     }
@@ -605,8 +670,11 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
                 self.visit_used(&assign.value, Used::Value);
             }
             Stmt::AnnAssign(assign) => {
-                if !is_match_args(&assign.target, assign.value.as_deref()) {
-                    self.visit_expr(&assign.target);
+                match assign.value.as_deref() {
+                    Some(value) if is_match_args(&assign.target, Some(value)) => {
+                        self.match_args(value);
+                    }
+                    _ => self.visit_expr(&assign.target),
                 }
                 self.visit_annotation(&assign.annotation);
                 if let Some(value) = &assign.value {
@@ -616,8 +684,14 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
             }
             Stmt::AugAssign(assign) => {
                 // It reads the name too: `eval += x` hands `eval` to `x.__radd__`.
-                if let Expr::Name(name) = &*assign.target {
-                    self.mention(name, Used::Value);
+                match &*assign.target {
+                    Expr::Name(name) => self.mention(name, Used::Value),
+                    Expr::Attribute(attribute)
+                        if attribute.attr.id.as_str() == attributes::EXCEPTIONS_OBJECT =>
+                    {
+                        self.attribute(&attribute.attr);
+                    }
+                    _ => {}
                 }
                 source_order::walk_stmt(self, statement);
             }

@@ -190,6 +190,70 @@ import pty, os, sys
 status = pty.spawn([\"ringfence\", \"run\", \"--\", \"sh\", \"-c\", \"test -t 0 && stty size >/dev/null && echo a terminal\"])
 sys.exit(os.waitstatus_to_exitcode(status))'";
 
+/// Installs a core handler that leaves a mark. The kernel starts it as root.
+const CORE_HANDLER_SET: &str = "cat > /run/handler <<'END'
+#!/bin/sh
+echo \"$*\" >> /run/cores
+exec cat > /dev/null
+END
+chmod 755 /run/handler
+: > /run/cores
+chmod 666 /run/cores
+echo '|/run/handler %u %e' > /proc/sys/kernel/core_pattern";
+
+/// Waits until no handler runs and prints the marks. The kernel executes a handler before the crashed process is gone
+/// (`UMH_WAIT_EXEC` in fs/coredump.c), so none can appear later.
+macro_rules! handlers_ended {
+    () => {
+        "
+while cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -q '/run/handle[r]'; do sleep 0.1; done
+cat /run/cores
+: > /run/cores
+"
+    };
+}
+
+const CRASH_OUTSIDE: &str = concat!(
+    "python3 -c 'import ctypes; ctypes.string_at(0)'; echo $?
+ulimit -Sc 0; python3 -c 'import ctypes; ctypes.string_at(0)'; echo $?",
+    handlers_ended!()
+);
+
+/// Programs that crash: as they are, and after they have set their limit on core dumps to 0.
+macro_rules! crashing_programs {
+    () => {
+        "
+crash='import ctypes; ctypes.string_at(0)'
+gives_up='import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); '\"$crash\"
+"
+    };
+}
+
+const CRASH_COMMANDS: &str = concat!(
+    crashing_programs!(),
+    "for program in \"$crash\" \"$gives_up\"; do
+    ringfence run -- python3 -c \"$program\"; echo $?
+    ringfence run -- sh -c 'ulimit -c 0; exec \"$@\"' sh python3 -c \"$program\"; echo $?
+done",
+    handlers_ended!()
+);
+
+const CRASH_CODE: &str = concat!(
+    crashing_programs!(),
+    "for program in \"$crash\" \"$gives_up\"; do
+    ringfence exec --preset open -c \"$program\"; echo $?
+    printf '{\"id\": \"a\", \"code\": \"%s\"}\\n' \"$program\" | ringfence batch --preset open |
+        grep -o 'the interpreter crashed with signal 11'
+done",
+    handlers_ended!()
+);
+
+const CRASHED_OUTSIDE: &[Expect] = &[Stdout("139\n139\n1000 python3\n1000 python3\n")];
+const CRASHED_COMMANDS: &[Expect] = &[Stdout("139\n139\n139\n139\n")];
+const CRASHED_CODE: &[Expect] = &[Stdout(
+    "139\nthe interpreter crashed with signal 11\n139\nthe interpreter crashed with signal 11\n",
+)];
+
 /// tmpfs translates owners since 6.3; before, the refusal says so.
 const IN_MEMORY: &str = "cd /tmp/root-work
 ringfence run -- touch here 2> /run/said
@@ -317,6 +381,39 @@ const DEFAULT: &[Step] = &[
         &[Code(0), Stdout("0\n")],
     ),
     step("workspace in memory", Root, IN_MEMORY, &[Code(0)]),
+    step("core handler set", Root, CORE_HANDLER_SET, &[Code(0)]),
+    step("core handler outside", User, CRASH_OUTSIDE, CRASHED_OUTSIDE),
+    step("core handler", User, CRASH_COMMANDS, CRASHED_COMMANDS),
+    step("core handler", Root, CRASH_COMMANDS, CRASHED_COMMANDS),
+    step("core handler", User, CRASH_CODE, CRASHED_CODE),
+    step("core handler", Root, CRASH_CODE, CRASHED_CODE),
+    step("core handler named", User, DOCTOR, &[StdoutHas("`|/run/handler %u %e` is not started")]),
+    step(
+        "core handler not kept away",
+        User,
+        "ulimit -Hc 0; ringfence run --json -- true",
+        &[Code(0), JsonHas("/enforcement/gaps", "hard limit on core dumps is 0")],
+    ),
+    step(
+        "core socket set",
+        Root,
+        "echo '@/run/cores.socket' > /proc/sys/kernel/core_pattern",
+        &[Code(0)],
+    ),
+    step("core socket", User, DOCTOR, &[StdoutHas("`kernel.core_pattern` begins with `@`")]),
+    step(
+        "core socket",
+        User,
+        TRUE,
+        &[Code(0), JsonHas("/enforcement/gaps", "to a socket of the host")],
+    ),
+    step("core files set", Root, "echo core > /proc/sys/kernel/core_pattern", &[Code(0)]),
+    step(
+        "core file",
+        User,
+        concat!(crashing_programs!(), "ringfence run -- python3 -c \"$gives_up\"; ls core*"),
+        &[Stdout("")],
+    ),
     step("nothing left", Root, LEFT, &[Stdout(".env\n")]),
     step("nothing left", User, LEFT, &[Stdout(".env\n")]),
     step("nothing left", Delegated, LEFT, &[Stdout(".env\n")]),
@@ -376,6 +473,9 @@ attempt(\"here\", lambda: open(\"here\", \"w\").write(\"x\"))
     step("death", Delegated, DEATH, DEAD),
     step("survivors", Root, SURVIVORS, &[Stdout("0\n")]),
     step("memory", Delegated, MEMORY, OUT_OF_MEMORY),
+    step("core handler set", Root, CORE_HANDLER_SET, &[Code(0)]),
+    step("core handler outside", User, CRASH_OUTSIDE, CRASHED_OUTSIDE),
+    step("core handler", User, CRASH_COMMANDS, CRASHED_COMMANDS),
     step(
         "root is refused",
         Root,

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
-    CallerIds, FileId, FileKind, Found, HomeEntry, HostFacts, Identity, RootEntry, UserNamespaces,
-    catalogue,
+    CallerIds, CoreDumps, FileId, FileKind, Found, HomeEntry, HostFacts, Identity, RootEntry,
+    UserNamespaces, catalogue,
 };
 use ringfence_spec::{CommandPreset, Problem};
 use ringfence_sys::untrusted::{self, open_absolute, read_trusted};
@@ -121,6 +121,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         // One listener to a process: under an outer fence that has one, a second is refused with EBUSY.
         seccomp_notify: notify && !under_a_filter(),
         cgroup: cgroup::facts(&cgroup::find_parent()),
+        core_dumps: core_dumps().0,
         environment: caller.environment.clone(),
         system: system(preset),
         system_masks: system_masks(preset, &reader),
@@ -135,6 +136,13 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         proc_masks: reader.readable(catalogue::PROC_MASKS.iter().map(PathBuf::from)),
         sysfs: catalogue::SYSFS.iter().map(PathBuf::from).filter_map(as_it_is).collect(),
     })
+}
+
+/// Core dumps on this host, and `kernel.core_pattern` itself.
+pub(crate) fn core_dumps() -> (CoreDumps, String) {
+    let pattern = small_file("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Core);
+    (CoreDumps::new(&pattern, limit.maximum), pattern.trim_end().to_owned())
 }
 
 /// What is at `path`, after every link, if anything is.

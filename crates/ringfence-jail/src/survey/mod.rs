@@ -10,5 +10,5 @@ mod tree;
 pub(crate) use git::{BARE, lexical};
 pub(crate) use gitconfig::executes as executes_by_config;
 pub use host::{Caller, found, host_facts};
-pub(crate) use host::{caller_ids, small_file};
+pub(crate) use host::{caller_ids, core_dumps, small_file};
 pub use paths::{Asked, Resolved, request, resolve};

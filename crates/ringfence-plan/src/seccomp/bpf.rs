@@ -70,6 +70,11 @@ pub(super) fn argument_low(index: u8) -> u32 {
     16 + 8 * u32::from(index)
 }
 
+/// Where the high half of argument `index` lies.
+pub(super) fn argument_high(index: u8) -> u32 {
+    argument_low(index) + 4
+}
+
 pub(super) fn load(offset: u32) -> Insn {
     plain(LOAD, offset)
 }

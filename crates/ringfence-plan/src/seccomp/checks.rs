@@ -1,12 +1,12 @@
 //! The calls whose arguments decide. Each is a list of guards, read from the top; the first that
 //! matches decides, and a call that passes them all is allowed.
 //!
-//! A guard sees the low 32 bits of an argument and nothing else. That is what the kernel acts on:
+//! A guard sees the low 32 bits of an argument. That is what the kernel acts on:
 //! `int` and `unsigned int` parameters (domain, type, protocol, ioctl request, prctl option, mode,
 //! pid, open and send flags) are truncated on entry, and the flags of clone and unshare that exist all lie
 //! in the low half. A filter that compared 64 bits would be passed by setting a bit the kernel then
-//! drops. Pointers are never looked at: the memory behind them can change between the filter and
-//! the call.
+//! drops. Memory behind a pointer is never looked at: it can change between the filter and the
+//! call. Whether there is a pointer at all is in the register, in both of its halves.
 
 use super::reasons::{self, Reason};
 use super::{FilterSpec, Inet, Ipc, Observe, SharedMemory, UnixSockets};
@@ -36,7 +36,7 @@ pub(super) enum Check {
     Prctl,
     /// prctl: names and queries.
     PrctlQueries,
-    /// ioctl: all but pushing into a terminal.
+    /// ioctl: all but pushing into a terminal, and asking a filesystem for what its mounts hide.
     Ioctl,
     /// ioctl: what the C library and Python ask of files and terminals.
     IoctlQueries,
@@ -54,7 +54,9 @@ pub(super) enum Check {
     OrdinaryMemory,
     /// mmap: nor any that a limit on data does not count.
     CountedMemory,
-    /// fcntl: nothing that watches or holds up others.
+    /// fcntl: no pipe that is larger than from birth.
+    PipeSize,
+    /// fcntl: nor anything that watches or holds up others.
     Fcntl,
     /// sendmsg: not at all, unless the host must be sent descriptors.
     SendRights,
@@ -62,6 +64,10 @@ pub(super) enum Check {
     OwnPages,
     /// Limits and scheduling: the caller's own where there is no pid namespace.
     OwnProcess,
+    /// setrlimit: the limit on core dumps stays as it is.
+    CoreLimit,
+    /// prlimit64: the same, of the caller's own where there is no pid namespace.
+    OwnLimits,
     /// The same for setpriority and `ioprio_set`, which are told what kind of id follows; `process`
     /// is their word for a process's.
     OwnPriority { process: &'static [u32] },
@@ -96,21 +102,32 @@ impl Guard {
     }
 }
 
-/// A statement about the low half of one argument.
+/// A statement about one half of one argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Condition {
     pub(super) argument: u8,
+    pub(super) half: Half,
     pub(super) mask: u32,
-    /// Never empty.
-    pub(super) values: &'static [u32],
-    pub(super) among: Among,
+    pub(super) test: Test,
 }
 
-/// Whether the masked argument must be one of the values or none of them.
+/// Half of a 64-bit argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Among {
-    These,
-    Others,
+pub(super) enum Half {
+    Low,
+    /// Only of a pointer: of anything else the kernel may drop it.
+    High,
+}
+
+/// The test of a masked argument.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Test {
+    /// One of these values, of which there is at least one.
+    These(&'static [u32]),
+    /// None of these values, of which there is at least one.
+    Others(&'static [u32]),
+    /// More than this, unsigned.
+    Above(u32),
 }
 
 const AF_UNIX: u32 = 1;
@@ -152,6 +169,29 @@ const TERMINAL_REQUESTS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 const QUERY_REQUESTS: &[u32] =
     &[0x5401, 0x802c_542a, 0x540f, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 
+/// A request is `_IOC(direction, kind, number, size)`: the kind in bits 8 to 15, the number below.
+const REQUEST_KIND: u32 = 0xff00;
+const REQUEST_KIND_AND_NUMBER: u32 = 0xffff;
+/// FICLONE, FICLONERANGE, FIDEDUPERANGE: btrfs's once, and every filesystem's since Linux 4.5. They take two descriptors
+/// that the run opened itself.
+const CLONE_REQUESTS: &[u32] = &[0x4004_9409, 0x4020_940d, 0xc018_9436];
+/// btrfs (include/uapi/linux/btrfs.h) and bcachefs (`fs/bcachefs/bcachefs_ioctl.h`). Both let the owner of a directory make
+/// a snapshot of its subvolume, in which no mask and no read-only mount lies over anything; delete one; and make one
+/// read-only for the host as well. What else is of these kinds needs `CAP_SYS_ADMIN`, or tells about the host's disks.
+const SNAPSHOT_KINDS: &[u32] = &[0x9400, 0xbc00];
+/// XFS's own `open_by_handle_at` and its kin (`fs/xfs/libxfs/xfs_fs.h`): GETPARENTS, OPEN, READLINK, ATTRLIST, ATTRMULTI, all
+/// `…_BY_HANDLE`. XFS asks for `CAP_SYS_ADMIN` too; the call is refused whatever its caller has, and so are these.
+const HANDLE_REQUESTS: &[u32] = &[0x583f, 0x586b, 0x586c, 0x587a, 0x587b];
+/// `FS_IOC_SET_ENCRYPTION_POLICY`, `ADD_ENCRYPTION_KEY`, `REMOVE_ENCRYPTION_KEY` and the last for all users
+/// (include/uapi/linux/fscrypt.h). Keys belong to the user on the whole filesystem: removing one takes the user's encrypted
+/// home away, outside too, and needs no more than its identifier, which any encrypted directory tells.
+const ENCRYPTION_REQUESTS: &[u32] = &[0x6613, 0x6617, 0x6618, 0x6619];
+// Left alone, because they work on descriptors that the run opened for writing, by paths that are looked up through its
+// mounts, or ask for a capability in the initial user namespace: ext4's MOVE_EXT, SWAP_BOOT and RESIZE_FS, XFS's SWAPEXT,
+// EXCHANGE_RANGE and bulkstat, ocfs2's REFLINK, f2fs's MOVE_RANGE, nilfs2's checkpoints, FIFREEZE, FITRIM, SHUTDOWN, and
+// FS_IOC_SETFLAGS and FSSETXATTR, whose immutable and append-only flags need CAP_LINUX_IMMUTABLE. overlayfs has none of
+// its own.
+
 /// `PER_LINUX`, the question for the present one, `ADDR_NO_RANDOMIZE`.
 const PERSONALITIES: &[u32] = &[0, 0xffff_ffff, 0x0004_0000];
 
@@ -173,9 +213,16 @@ const MFD_HUGETLB: u32 = 4;
 const SHM_HUGETLB: u32 = 0o4000;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
+const F_SETPIPE_SZ: u32 = 1031;
+/// What pipe(7) gives a new pipe where pages have 4 KiB: 16 of them. Up to 1 MiB may be asked for without a capability,
+/// and all pages of a user's pipes are counted against `fs.pipe-user-pages-soft`, by default 64 MiB: past that its other
+/// programs get pipes of one or two pages.
+const PIPE_BYTES_MAX: u32 = 64 << 10;
 
 /// Leaves a character device 0:0 where the file was.
 const RENAME_WHITEOUT: u32 = 4;
+
+const RLIMIT_CORE: u32 = 4;
 
 pub(super) const PRIO_PROCESS: u32 = 0;
 pub(super) const IOPRIO_WHO_PROCESS: u32 = 1;
@@ -228,9 +275,21 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::PrctlQueries => {
             vec![refuse(0, &reasons::PROCESS_CONTROL, [whole(0).others(PR_QUERIES)])]
         }
-        Check::Ioctl => {
-            vec![refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)])]
-        }
+        Check::Ioctl => vec![
+            refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)]),
+            Guard { when: [Some(whole(1).these(CLONE_REQUESTS)), None], then: Outcome::Allow },
+            refuse(1, &reasons::SNAPSHOTS, [bits(1, REQUEST_KIND).these(SNAPSHOT_KINDS)]),
+            refuse(
+                1,
+                &reasons::FILE_HANDLES,
+                [bits(1, REQUEST_KIND_AND_NUMBER).these(HANDLE_REQUESTS)],
+            ),
+            refuse(
+                1,
+                &reasons::FILE_ENCRYPTION,
+                [bits(1, REQUEST_KIND_AND_NUMBER).these(ENCRYPTION_REQUESTS)],
+            ),
+        ],
         Check::IoctlQueries => vec![
             refuse(1, &reasons::TERMINAL_INJECTION, [whole(1).these(TERMINAL_REQUESTS)]),
             refuse(1, &reasons::DEVICE_CONTROL, [whole(1).others(QUERY_REQUESTS)]),
@@ -267,8 +326,16 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
                 [bits(3, MAP_ANONYMOUS).others(&[0]), bits(3, MAP_SHARED).others(&[0])],
             ),
         ],
+        Check::PipeSize => vec![refuse(
+            2,
+            &reasons::PIPE_SIZE,
+            [whole(1).these(&[F_SETPIPE_SZ]), whole(2).above(PIPE_BYTES_MAX)],
+        )],
         Check::Fcntl => {
-            vec![refuse(1, &reasons::OUTSIDE_CODE, [whole(1).these(&[F_SETLEASE, F_NOTIFY])])]
+            let mut guards = guards(Check::PipeSize, spec);
+            let watch = whole(1).these(&[F_SETLEASE, F_NOTIFY]);
+            guards.push(refuse(1, &reasons::OUTSIDE_CODE, [watch]));
+            guards
         }
         Check::SendRights => match spec.observe {
             Observe::Notify => vec![],
@@ -280,6 +347,19 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             Ipc::Own => vec![],
             Ipc::Refused => vec![refuse(0, &reasons::FOREIGN_PROCESS, [whole(0).others(&[0])])],
         },
+        Check::CoreLimit => {
+            vec![refuse(0, &reasons::CORE_LIMIT, [whole(0).these(&[RLIMIT_CORE])])]
+        }
+        // Without a new limit it only asks for the present one, and getrlimit(3) is this call.
+        Check::OwnLimits => {
+            let core = whole(1).these(&[RLIMIT_CORE]);
+            let mut guards = guards(Check::OwnProcess, spec);
+            guards.extend(
+                [whole(2), high(2)]
+                    .map(|half| refuse(1, &reasons::CORE_LIMIT, [core, half.others(&[0])])),
+            );
+            guards
+        }
         // 0 as a user is the caller's, with all its processes on the host; 0 as a group is the
         // caller's too, but setpgid can make that any of its session.
         Check::OwnPriority { process } => match spec.ipc {
@@ -364,10 +444,11 @@ fn always(reason: &'static Reason) -> Guard {
     Guard { when: [None; 2], then: Outcome::Refuse { reason, argument: None } }
 }
 
-/// The masked low half of an argument, to be compared.
+/// A masked half of an argument, to be compared.
 #[derive(Clone, Copy)]
 struct Bits {
     argument: u8,
+    half: Half,
     mask: u32,
 }
 
@@ -376,27 +457,45 @@ fn whole(argument: u8) -> Bits {
 }
 
 fn bits(argument: u8, mask: u32) -> Bits {
-    Bits { argument, mask }
+    Bits { argument, half: Half::Low, mask }
+}
+
+fn high(argument: u8) -> Bits {
+    Bits { argument, half: Half::High, mask: u32::MAX }
 }
 
 impl Bits {
     fn these(self, values: &'static [u32]) -> Condition {
-        Condition { argument: self.argument, mask: self.mask, values, among: Among::These }
+        self.condition(Test::These(values))
     }
 
     fn others(self, values: &'static [u32]) -> Condition {
-        Condition { argument: self.argument, mask: self.mask, values, among: Among::Others }
+        self.condition(Test::Others(values))
+    }
+
+    fn above(self, value: u32) -> Condition {
+        self.condition(Test::Above(value))
+    }
+
+    fn condition(self, test: Test) -> Condition {
+        let Self { argument, half, mask } = self;
+        Condition { argument, half, mask, test }
     }
 }
 
 impl Condition {
     pub(super) fn holds(&self, args: &[u64; 6]) -> bool {
         let arg = args.get(usize::from(self.argument)).copied().unwrap_or_default();
-        let seen = arg & u64::from(self.mask);
-        let listed = self.values.iter().any(|&value| u64::from(value) == seen);
-        match self.among {
-            Among::These => listed,
-            Among::Others => !listed,
+        let half = match self.half {
+            Half::Low => arg,
+            Half::High => arg >> 32,
+        };
+        let seen = half & u64::from(self.mask);
+        let listed = |values: &[u32]| values.iter().any(|&value| u64::from(value) == seen);
+        match self.test {
+            Test::These(values) => listed(values),
+            Test::Others(values) => !listed(values),
+            Test::Above(value) => seen > u64::from(value),
         }
     }
 }

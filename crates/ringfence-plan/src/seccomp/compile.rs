@@ -4,7 +4,7 @@
 //! Every run compiles one on its way up, so it writes each instruction once and looks up no names.
 
 use super::bpf::{self, Insn, Place, Tail, ret};
-use super::checks::{Among, Condition, Guard, Outcome};
+use super::checks::{Condition, Guard, Half, Outcome, Test};
 use super::errno::ENOSYS;
 use super::reasons::Report;
 use super::rules::{self, Ruling};
@@ -144,24 +144,34 @@ impl Writer<'_> {
     }
 
     fn test(&mut self, condition: &Condition, then: Place, otherwise: Place) -> Place {
-        let &Condition { argument, mask, values, among } = condition;
-        let (listed, unlisted) = match among {
-            Among::These => (then, otherwise),
-            Among::Others => (otherwise, then),
-        };
-        if values == [0] {
+        let &Condition { argument, half, mask, test } = condition;
+        match test {
             // One instruction does for masking and comparing with nothing.
-            self.tail.branch(bpf::JUMP_SET, mask, unlisted, listed);
-        } else {
-            values
-                .iter()
-                .rev()
-                .fold(unlisted, |next, &value| self.tail.branch(bpf::JUMP_EQ, value, listed, next));
-            if mask != u32::MAX {
-                self.tail.push(bpf::and(mask));
+            Test::These([0]) => self.tail.branch(bpf::JUMP_SET, mask, otherwise, then),
+            Test::Others([0]) => self.tail.branch(bpf::JUMP_SET, mask, then, otherwise),
+            Test::These(values) => self.one_of(values, mask, then, otherwise),
+            Test::Others(values) => self.one_of(values, mask, otherwise, then),
+            Test::Above(value) => {
+                let above = self.tail.branch(bpf::JUMP_GT, value, then, otherwise);
+                self.masked(mask, above)
             }
-        }
-        self.tail.push(bpf::load(bpf::argument_low(argument)))
+        };
+        self.tail.push(bpf::load(match half {
+            Half::Low => bpf::argument_low(argument),
+            Half::High => bpf::argument_high(argument),
+        }))
+    }
+
+    /// Compares the masked accumulator with each value.
+    fn one_of(&mut self, values: &[u32], mask: u32, listed: Place, unlisted: Place) -> Place {
+        let equal = |next, &value: &u32| self.tail.branch(bpf::JUMP_EQ, value, listed, next);
+        let first = values.iter().rev().fold(unlisted, equal);
+        self.masked(mask, first)
+    }
+
+    /// Masks the accumulator before `next`, which was written last.
+    fn masked(&mut self, mask: u32, next: Place) -> Place {
+        if mask == u32::MAX { next } else { self.tail.push(bpf::and(mask)) }
     }
 }
 
@@ -171,6 +181,8 @@ fn value(outcome: Outcome, observe: Observe) -> u32 {
         Outcome::Allow => ret::ALLOW,
         Outcome::Refuse { reason, .. } => match (observe, reason.report) {
             (Observe::Notify, Report::Denial) => ret::USER_NOTIF,
+            // Without an error number the call returns 0 and is not carried out: seccomp(2).
+            (_, Report::Done) => ret::ERRNO,
             _ => errno(reason.errno),
         },
     }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 pub struct Verdict {
     /// The rule that refused it: a stable name such as `mount` or `socket_family`.
     pub rule: &'static str,
-    /// The error the program gets.
+    /// The error the program gets; 0 where it is told that the call succeeded.
     pub errno: i32,
     /// Which argument mattered, from 0; none if the call is refused whatever its arguments.
     pub argument: Option<u8>,

@@ -10,7 +10,7 @@ pub(super) struct Reason {
     /// Stable name, in `snake_case`.
     pub(super) rule: &'static str,
     /// What the program gets. Where the kernel has an answer of its own for a caller without the
-    /// right, it is that one, so programs take the way they know.
+    /// right, it is that one, so programs take the way they know. 0 with [`Report::Done`] alone.
     pub(super) errno: i32,
     pub(super) hint: &'static str,
     pub(super) report: Report,
@@ -23,6 +23,8 @@ pub(super) enum Report {
     Denial,
     /// Nobody: libraries probe for it on their own and go on without, as on an older kernel.
     Quiet,
+    /// Nobody, and the program is told that the call succeeded.
+    Done,
 }
 
 const fn denial(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
@@ -49,6 +51,13 @@ pub(super) static MULTIPATH_TCP: Reason = quiet(
     "multipath_tcp",
     EPROTONOSUPPORT,
     "multipath TCP is not available in the sandbox; use plain TCP",
+);
+
+pub(super) static PIPE_SIZE: Reason = quiet(
+    "pipe_size",
+    // What the kernel answers to a size that only a privileged process may have.
+    EPERM,
+    "a pipe has at most 64 KiB here, as pipes are counted for the user; write in smaller pieces",
 );
 
 pub(super) static MOUNT: Reason = denial(
@@ -104,6 +113,16 @@ pub(super) static IO_URING: Reason =
     denial("io_uring", EPERM, "io_uring is not available; use epoll and plain reads and writes");
 pub(super) static FILE_HANDLES: Reason =
     denial("file_handles", EPERM, "files cannot be opened by handle; open them by path");
+pub(super) static SNAPSHOTS: Reason = denial(
+    "snapshots",
+    EPERM,
+    "subvolumes and snapshots would show what is hidden here; copy the files, cp --reflink works",
+);
+pub(super) static FILE_ENCRYPTION: Reason = denial(
+    "file_encryption",
+    EPERM,
+    "keys and policies of encrypted directories are the user's on the host; encrypt the file itself",
+);
 pub(super) static DISK_ADMIN: Reason = denial(
     "disk_admin",
     EPERM,
@@ -176,6 +195,13 @@ pub(super) static FOREIGN_PROCESS: Reason = denial(
     "only the caller's own limits and scheduling can be set; pass 0 as the id, with PRIO_PROCESS or \
      IOPRIO_WHO_PROCESS, not a pid or tid",
 );
+pub(super) static CORE_LIMIT: Reason = Reason {
+    rule: "core_limit",
+    errno: 0,
+    hint: "the limit on core dumps stays 1, so that no core is written and no handler of the host starts; \
+           a change is answered as done",
+    report: Report::Done,
+};
 pub(super) static PAGE_PLACEMENT: Reason =
     denial("page_placement", EPERM, "only a process's own pages can be moved; pass pid 0");
 pub(super) static TERMINAL_INJECTION: Reason = denial(

@@ -127,7 +127,7 @@ pub(super) static GROUPS: &[Group] = &[
          sendfile copy_file_range fadvise64 readahead",
     ),
     everywhere("close close_range dup dup2 dup3 flock"),
-    Group { command: Rule::Allow, code: Rule::Check(Check::Fcntl), calls: "fcntl" },
+    checked(Check::PipeSize, Check::Fcntl, "fcntl"),
     // A workspace is the host's disk, where a file's owner can be the host's root: no way to give a
     // file a mode may give it the setuid or setgid bit. mkdir and mkdirat are no such way, as
     // vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of what it is asked.
@@ -209,11 +209,17 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     everywhere(
         "sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr \
-         sched_get_priority_max sched_get_priority_min sched_rr_get_interval getrlimit setrlimit",
+         sched_get_priority_max sched_get_priority_min sched_rr_get_interval getrlimit",
     ),
+    // A crash starts the program that kernel.core_pattern names after a `|`, as root of the host and with the memory
+    // of the one that crashed, whatever the limit on core dumps: 1 alone keeps it away (coredump_pipe in
+    // fs/coredump.c). Programs that guard secrets set 0, and some of them, gpg-agent for one, end when that is
+    // refused; so they are told that it is done.
+    in_both(Check::CoreLimit, "setrlimit"),
     // Limits and scheduling: any process of the same user can be named, so without a pid namespace
     // only the caller may be.
-    in_both(Check::OwnProcess, "prlimit64 sched_setaffinity"),
+    in_both(Check::OwnLimits, "prlimit64"),
+    in_both(Check::OwnProcess, "sched_setaffinity"),
     checked_for_commands(
         Check::OwnProcess,
         &reasons::OUTSIDE_CODE,

@@ -36,7 +36,7 @@ pub enum Action {
     Trace(u16),
     /// The holder of the listener decides.
     Notify,
-    /// The call fails with this error.
+    /// The call fails with this error; with 0 it returns 0. Either way it is not carried out.
     Errno(u16),
     /// The thread gets `SIGSYS`.
     Trap(u16),

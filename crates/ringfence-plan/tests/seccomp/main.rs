@@ -91,8 +91,10 @@ fn agree(program: &Program<'_>, spec: FilterSpec, call: &SeccompData) {
     let got = program.run(call).action;
     let called = i32::try_from(call.nr).ok().and_then(|nr| name(spec.arch, nr));
     assert_eq!(got, want.action(spec.observe), "{called:?} {call:x?} {spec:?}");
-    let (Want::Denial(errno) | Want::Quiet(errno)) = want else {
-        return;
+    let errno = match want {
+        Want::Denial(errno) | Want::Quiet(errno) => errno,
+        Want::Done => 0,
+        Want::Allow | Want::Kill => return,
     };
     let verdict = explain(&spec, call.nr.cast_signed(), &call.args);
     assert_eq!(verdict.errno, i32::from(errno), "{called:?} {verdict:?} {spec:?}");
@@ -141,6 +143,22 @@ fn edges() -> Vec<u64> {
     edges.extend([0xffff_0000 | 0o755, 0xffff_0000 | 0o4755, 0xffff_f3ff, 0xffff_fbff]);
     // O_WRONLY|O_CREAT|O_TRUNC, O_TMPFILE as either architecture has it, and O_DIRECTORY|O_CLOEXEC.
     edges.extend([0o1101, 0o20_200_002, 0o20_040_002, 0o2_200_000, 0o2_040_000]);
+    // ioctl requests by kind and number, with and without a size.
+    edges.extend([0x9401, 0x9409, 0x940d, 0x9436, 0xbc10, 0x586b, 0x583f, 0x6613, 0x6617, 0x6619]);
+    edges.extend([0x5000_9417, 0x4004_9409, 0x4020_940d, 0xc018_9436, 0x4004_940a, 0x0001_9400]);
+    edges.extend([
+        0x4020_bc10,
+        0xbcff,
+        0x93ff,
+        0x9500,
+        0x8038_586c,
+        0x587a,
+        0x587b,
+        0x586d,
+        0x6618,
+    ]);
+    // Sizes of pipes.
+    edges.extend([0xffff, 0x1_0001, 0x10_0000, 0x8000_0001]);
     // fork, vfork, pthread_create, and what unshare -Ur asks for.
     edges.extend([0x0120_0011, 0x4111, 0x003d_0f00, 0x1002_0000]);
     // Socket types with SOCK_CLOEXEC and SOCK_NONBLOCK.
@@ -411,6 +429,159 @@ fn an_open_decides_on_its_flags_and_mode_together() {
                 }
             }
         }
+    }
+}
+
+/// A limit of 0 or of more than 1 would start the host's core handler, and programs that give up core dumps for safety
+/// end when they are refused.
+#[test]
+fn setting_the_core_limit_is_answered_as_done_and_changes_nothing() {
+    const CORE: u64 = 4;
+    for spec in specs() {
+        let filter = compile(spec);
+        let answer = |call: &str, args: [u64; 6]| {
+            let nr = number(spec.arch, call).expect(call);
+            let action = run(&filter, &data(spec.arch, nr.cast_unsigned(), args)).action;
+            (action, explain(&spec, nr, &args).rule)
+        };
+        let done = (Action::Errno(0), "core_limit");
+        let allowed = (Action::Allow, "not_notified");
+        for (resource, pointer) in [(CORE, 1), (CORE, 0), (HIGH | CORE, HIGH | 8)] {
+            assert_eq!(answer("setrlimit", [resource, pointer, 0, 0, 0, 0]), done, "{spec:?}");
+        }
+        assert_eq!(answer("setrlimit", [7, 1, 0, 0, 0, 0]), allowed);
+        // A pointer is not NULL by either half: memory can be mapped where the low one is zero.
+        for new in [1, 8, 1 << 32, 0x7fff_0000_0000, u64::MAX] {
+            for resource in [CORE, HIGH | CORE] {
+                assert_eq!(answer("prlimit64", [0, resource, new, 0, 0, 0]), done, "{new:x}");
+                assert_eq!(answer("prlimit64", [0, resource, new, 9, 0, 0]), done, "{new:x}");
+            }
+            assert_eq!(answer("prlimit64", [0, 7, new, 0, 0, 0]), allowed);
+        }
+        // Asking remains: getrlimit of the C library is this call.
+        assert_eq!(answer("prlimit64", [0, CORE, 0, 9, 0, 0]), allowed);
+        assert_eq!(answer("prlimit64", [HIGH, HIGH | CORE, 0, 9, 0, 0]), allowed);
+    }
+}
+
+#[test]
+fn a_limit_is_set_by_resource_and_pointer_together() {
+    let edges = edges();
+    for spec in wide_and_narrow_specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        let nr = number(spec.arch, "prlimit64").expect("in the table").cast_unsigned();
+        for pid in [0, 1] {
+            for resource in [0, 3, 4, 5, HIGH | 4, 1 << 32] {
+                for &new in &edges {
+                    agree(&program, spec, &data(spec.arch, nr, [pid, resource, new, 0, 0, 0]));
+                }
+            }
+        }
+    }
+}
+
+/// Pages of pipes are counted for the user: 63 pipes of 1 MiB would leave none for the user's other programs.
+#[test]
+fn no_pipe_is_made_larger_than_a_pipe_is_from_birth() {
+    const F_SETPIPE_SZ: u64 = 1031;
+    const LARGE: Option<&str> = Some("pipe_size");
+    let rows: &[(&str, [u64; 3], Option<&str>)] = &[
+        ("fcntl", [3, F_SETPIPE_SZ, 0], None),
+        ("fcntl", [3, F_SETPIPE_SZ, 4096], None),
+        ("fcntl", [3, F_SETPIPE_SZ, 65_536], None),
+        ("fcntl", [3, F_SETPIPE_SZ, 65_537], LARGE),
+        ("fcntl", [3, F_SETPIPE_SZ, 1 << 20], LARGE),
+        ("fcntl", [3, F_SETPIPE_SZ, u64::MAX], LARGE),
+        // Newer kernels take the size as 32 bits; older ones take one with high bits for more than any pipe may have.
+        ("fcntl", [3, HIGH | F_SETPIPE_SZ, HIGH | 1 << 20], LARGE),
+        ("fcntl", [3, HIGH | F_SETPIPE_SZ, HIGH | 4096], None),
+        // F_GETPIPE_SZ, F_SETFL and others take what they like.
+        ("fcntl", [3, 1032, 1 << 20], None),
+        ("fcntl", [3, 4, 1 << 20], None),
+    ];
+    for arch in ARCHES {
+        for profile in [Profile::Command, Profile::Zygote, Profile::Code] {
+            check_rows(FilterSpec { profile, ..command(arch) }, rows);
+        }
+        // Programs ask for more as a favour and go on without: no denial of theirs.
+        let filter = compile(command(arch));
+        let nr = number(arch, "fcntl").expect("in the table").cast_unsigned();
+        let large = data(arch, nr, [3, F_SETPIPE_SZ, 1 << 20, 0, 0, 0]);
+        assert_eq!(run(&filter, &large).action, Action::Errno(1));
+    }
+}
+
+#[test]
+fn fcntl_decides_on_its_command_and_argument_together() {
+    let edges = edges();
+    for spec in wide_and_narrow_specs() {
+        let filter = compile(spec);
+        let program = checked(&filter);
+        let nr = number(spec.arch, "fcntl").expect("in the table").cast_unsigned();
+        for command in [0, 4, 1024, 1026, 1031, 1032, HIGH + 1031] {
+            for &edge in &edges {
+                agree(&program, spec, &data(spec.arch, nr, [3, command, edge, 0, 0, 0]));
+            }
+        }
+    }
+}
+
+/// A snapshot is a second view of a directory, without the masks and read-only mounts that lie over the first.
+#[test]
+fn no_filesystem_shows_or_changes_what_its_mounts_hide() {
+    const SNAPSHOT: Option<&str> = Some("snapshots");
+    const HANDLE: Option<&str> = Some("file_handles");
+    const KEYS: Option<&str> = Some("file_encryption");
+    let requests: &[(u64, Option<&str>)] = &[
+        // btrfs: SNAP_CREATE, SNAP_CREATE_V2, SUBVOL_CREATE, SNAP_DESTROY, SUBVOL_SETFLAGS, TREE_SEARCH, SEND.
+        (0x5000_9401, SNAPSHOT),
+        (0x5000_9417, SNAPSHOT),
+        (0x5000_940e, SNAPSHOT),
+        (0x5000_940f, SNAPSHOT),
+        (0x4008_941a, SNAPSHOT),
+        (0xd000_9411, SNAPSHOT),
+        (0x4048_9426, SNAPSHOT),
+        (HIGH | 0x5000_9417, SNAPSHOT),
+        // Whatever the size and direction: only these three of the kind are every filesystem's.
+        (0x0000_9409, SNAPSHOT),
+        (0x4008_9409, SNAPSHOT),
+        (0x4004_9409, None),
+        (HIGH | 0x4004_9409, None),
+        (0x4020_940d, None),
+        (0xc018_9436, None),
+        // bcachefs: SUBVOLUME_CREATE, SUBVOLUME_DESTROY, REINHERIT_ATTRS.
+        (0x4020_bc10, SNAPSHOT),
+        (0x4020_bc11, SNAPSHOT),
+        (0x8008_bc40, SNAPSHOT),
+        // XFS: OPEN_BY_HANDLE, READLINK_BY_HANDLE, ATTRLIST_BY_HANDLE, ATTRMULTI_BY_HANDLE, GETPARENTS_BY_HANDLE.
+        (0x8038_586b, HANDLE),
+        (0x8038_586c, HANDLE),
+        (0x8058_587a, HANDLE),
+        (0x8048_587b, HANDLE),
+        (0xc040_583f, HANDLE),
+        // Every filesystem's FSGETXATTR and FSSETXATTR.
+        (0x801c_581f, None),
+        (0x401c_5820, None),
+        // SET_ENCRYPTION_POLICY, ADD_ENCRYPTION_KEY, REMOVE_ENCRYPTION_KEY, the same for all users.
+        (0x800c_6613, KEYS),
+        (0xc050_6617, KEYS),
+        (0xc040_6618, KEYS),
+        (0xc040_6619, KEYS),
+        // GETFLAGS, SETFLAGS, FIEMAP, GET_ENCRYPTION_POLICY_EX.
+        (0x8008_6601, None),
+        (0x4008_6602, None),
+        (0xc020_660b, None),
+        (0xc009_6616, None),
+    ];
+    let rows: Vec<_> =
+        requests.iter().map(|&(request, rule)| ("ioctl", [3, request], rule)).collect();
+    let none: Vec<_> =
+        rows.iter().map(|&(call, args, _)| (call, args, Some("device_control"))).collect();
+    for arch in ARCHES {
+        check_rows(command(arch), &rows);
+        check_rows(FilterSpec { profile: Profile::Zygote, ..command(arch) }, &rows);
+        check_rows(code(arch), &none);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Attributes that lead from a value to the interpreter behind it (R1.4). Dunder names are judged by an allowlist, so that
 //! one that a later Python adds is refused until somebody has looked at it; the rest by a list of what is known.
 
-use super::{ATTRIBUTE_NOT_ALLOWED, PRIVATE_ATTRIBUTE, Rule};
+use super::{ATTRIBUTE_NOT_ALLOWED, EXCEPTION_OBJECT, PRIVATE_ATTRIBUTE, Rule};
 
 /// The rule an attribute breaks, and what to write instead.
 pub(crate) fn judge(attribute: &str) -> Option<(&'static Rule, String)> {
@@ -12,8 +12,17 @@ pub(crate) fn judge(attribute: &str) -> Option<(&'static Rule, String)> {
         let hint = "use a name without a leading underscore".to_owned();
         return Some((&PRIVATE_ATTRIBUTE, hint));
     }
+    if attribute == EXCEPTIONS_OBJECT {
+        let hint = "an AttributeError hands on by it what was hidden; give an attribute of your own another name";
+        return Some((&EXCEPTION_OBJECT, hint.to_owned()));
+    }
     None
 }
+
+/// Of an `AttributeError`, the object that lacked the attribute, since Python 3.10: in `"{0.__globals__.x}".format(f)` that is
+/// what no attribute may show, and in `enum.nope` a module as a value. What has the attribute cannot be told from the
+/// source, so nobody's is read; binding one of the program's own is harmless. Its `name` is text.
+pub(crate) const EXCEPTIONS_OBJECT: &str = "obj";
 
 /// Whether an attribute shows how a value is made instead of what it is.
 pub(crate) fn is_reflective(attribute: &str) -> bool {

@@ -62,6 +62,7 @@ rules! {
     MODULE_AS_VALUE = "module_as_value", Medium, Data, "a module handed on as a value, where its members can no longer be told";
 
     ATTRIBUTE_NOT_ALLOWED = "attribute_not_allowed", High, Data, "a reflective attribute: `__class__`, `__globals__`, `gi_frame`";
+    EXCEPTION_OBJECT = "exception_object", High, Standard, "`obj` of an AttributeError: the object that lacked the attribute, however hidden";
     METACLASS = "metaclass", High, Data, "a metaclass";
     DESCRIPTOR_METHOD = "descriptor_method", High, Data, "`__get__`, `__set__`, `__delete__`, `__set_name__`";
     SPECIAL_METHOD_NOT_ALLOWED = "special_method_not_allowed", High, Data, "a special method that classes and copies are made through: `__init_subclass__`, `__reduce__`";

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use ringfence_jail::probe;
+use ringfence_plan::{CoreDumps, CoreHandler};
 use ringfence_spec::{Problem, Tier};
 use serde::Serialize;
 
@@ -86,6 +87,10 @@ pub(super) fn examine() -> Report {
                 .map(|kind| format!("{kind}: a leaf with memory and pids limits was made")),
             "run in a delegated cgroup (`systemd-run --user --scope -p Delegate=yes`) or as root; rlimits and a watchdog stand in",
         ),
+        {
+            let (dumps, pattern) = probe::core_dumps();
+            core_dumps(dumps, &pattern)
+        },
     ];
     let mut checks = checks;
     checks.push(check(
@@ -114,6 +119,24 @@ fn python() -> Result<String, Problem> {
         [] => format!("{} in {place}, without packages", python.version),
         packages => format!("{} in {place}, packages in {}", python.version, packages.join(", ")),
     })
+}
+
+/// Whether a crash inside a run stays there.
+fn core_dumps(dumps: CoreDumps, pattern: &str) -> Check {
+    let found = match dumps.handler {
+        CoreHandler::File => "none written: a run's limit is 1 byte".to_owned(),
+        CoreHandler::Program => format!("`{pattern}` is not started: a run's limit is 1"),
+        CoreHandler::Socket => String::new(),
+    };
+    let fix = match dumps.handler {
+        CoreHandler::Socket => {
+            "`sysctl kernel.core_pattern=core`, or a handler that is started by a pipe (`|/path %P`)"
+        }
+        _ => {
+            "raise the hard limit to 1 or more where the session starts (limits.conf, `LimitCORE=`)"
+        }
+    };
+    check("core dumps", dumps.gap().map_or(Ok(found), Err), fix)
 }
 
 fn namespace_fix() -> &'static str {
@@ -157,4 +180,25 @@ fn render(report: &Report) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_handler_is_named_and_so_is_what_keeps_it_away() {
+        for (pattern, hard, ok, found, fix) in [
+            ("core", None, true, "none written", None),
+            ("|/usr/share/apport/apport %p", None, true, "apport %p` is not started", None),
+            ("|/x", Some(0), false, "hard limit on core dumps is 0", Some("LimitCORE=")),
+            ("@/run/x.socket", None, false, "begins with `@`", Some("kernel.core_pattern=core")),
+        ] {
+            let check = core_dumps(CoreDumps::new(pattern, hard), pattern);
+            assert_eq!(check.ok, ok, "{pattern}");
+            assert!(check.found.contains(found), "{}", check.found);
+            assert_eq!(check.fix.is_some(), fix.is_some());
+            assert!(check.fix.unwrap_or_default().contains(fix.unwrap_or_default()));
+        }
+    }
 }

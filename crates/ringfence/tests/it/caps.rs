@@ -42,6 +42,30 @@ print('free')";
     assert_eq!(outcome["error"]["code"], "cpu_limit", "{outcome}");
 }
 
+/// Sets the limit on core dumps in every way and prints it before and after; then another limit.
+pub(crate) const GIVES_UP_CORE_DUMPS: &str = "
+import resource
+def limits(): return resource.getrlimit(resource.RLIMIT_CORE)
+before = limits()
+for wanted in (0, 0), (0, 1), (resource.RLIM_INFINITY, resource.RLIM_INFINITY):
+    resource.setrlimit(resource.RLIMIT_CORE, wanted)
+    resource.prlimit(0, resource.RLIMIT_CORE, wanted)
+print(before, limits())
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+print(resource.getrlimit(resource.RLIMIT_NOFILE))";
+
+#[test]
+fn a_program_that_gives_up_its_core_dumps_keeps_the_limit_that_starts_no_handler() {
+    let world = World::new();
+    let (code, outcome) = world.python(&[], GIVES_UP_CORE_DUMPS);
+    assert_eq!((code, &outcome["stdout"]), (0, &"(1, 1) (1, 1)\n(32, 32)\n".into()), "{outcome}");
+    assert_eq!(outcome["denials"], serde_json::json!([]));
+    // What a shell has for it.
+    let ran = world.sh(&[], "ulimit -c 0 && grep 'core file' /proc/self/limits");
+    let words: Vec<&str> = ran.stdout.split_whitespace().collect();
+    assert_eq!(words, ["Max", "core", "file", "size", "1", "1", "bytes"], "{}", ran.stderr);
+}
+
 #[test]
 fn eight_gigabytes_do_not_fit_into_256_megabytes() {
     let program = "b = []\nwhile True: b.append(bytearray(16 << 20))\nprint(len(b))";

@@ -136,6 +136,17 @@ fn screening_refuses_before_anything_runs() {
 }
 
 #[test]
+fn core_dumps_keep_the_limit_that_starts_no_handler_alone_and_warm() {
+    let world = World::new();
+    let program = crate::caps::GIVES_UP_CORE_DUMPS;
+    let said = json!("(1, 1) (1, 1)\n(32, 32)\n");
+    let (code, outcome) = exec(&world, &["--preset", "open"], program);
+    assert_eq!((code, &outcome["stdout"]), (0, &said), "{outcome}");
+    let warm = batch(&world, &["--preset", "open"], &[json!({"id": "a", "code": program})]);
+    assert_eq!(warm["a"]["stdout"], said, "{}", warm["a"]);
+}
+
+#[test]
 fn each_limit_has_its_own_name() {
     let world = World::new();
     let open = |more: &[&str], code: &str| {

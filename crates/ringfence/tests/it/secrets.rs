@@ -4,8 +4,9 @@ use std::io::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 
-use crate::support::{World, is_root};
+use crate::support::{Ran, World, have, is_root, rules};
 
 const CANARY: &str = "canary-5f1d";
 
@@ -100,6 +101,43 @@ fn the_program_that_looks_for_canaries_finds_them_without_the_fence() {
     for what in [".ssh/id_ed25519", ".env.local", "environ", "tcp", "unix", ".netrc"] {
         assert!(found.contains(what), "{what}: {found}");
     }
+}
+
+/// A copy of the workspace by its filesystem has no masks: on btrfs everybody may make one of what they own.
+#[test]
+fn a_snapshot_of_the_workspace_shows_no_secret() {
+    if !is_root() || !have("btrfs") {
+        return;
+    }
+    let world = World::new();
+    let image = world.root().join("disk");
+    std::fs::File::create(&image).unwrap().set_len(128 << 20).unwrap();
+    let program = "
+import errno, fcntl, os, struct
+SNAP_CREATE = 0x50009401
+here = os.open('.', os.O_RDONLY)
+try:
+    fcntl.ioctl(here, SNAP_CREATE, bytearray(struct.pack('q4088s', here, b'copy')), True)
+    print(open('copy/.env').read())
+except OSError as error:
+    print(errno.errorcode[error.errno])
+";
+    world.write("home/attack.py", program);
+    // In a mount namespace of its own, so that nothing is left mounted whatever happens.
+    let script = "
+mkfs.btrfs -q -f \"$1\" >&2 && mkdir disk && mount -o loop \"$1\" disk && cd disk || exit 1
+echo SECRET=canary > .env
+echo here > file
+cp ../../home/attack.py .
+chown -R 1000:1000 .
+\"$2\" run --json -- sh -c 'python3 attack.py; cp --reflink=always file clone && cat clone'";
+    let mut command = world.here(Command::new("unshare"));
+    command.args(["-m", "--propagation", "private", "sh", "-c", script, "sh"]);
+    command.arg(&image).arg(crate::support::binary());
+    let ran = Ran::from(&command.output().unwrap());
+    let outcome = ran.json();
+    assert_eq!(outcome["stdout"], "EPERM\nhere\n", "{outcome}");
+    assert_eq!(rules(&outcome), ["snapshots"], "{outcome}");
 }
 
 #[test]

@@ -268,6 +268,12 @@ pub(crate) fn have(feature: &str) -> bool {
             let found = Command::new("cc").arg("-print-file-name=libc.a").output();
             found.is_ok_and(|found| found.stdout.starts_with(b"/"))
         }
+        // The kernel's part, and the program that makes one.
+        "btrfs" => {
+            let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+            known.contains("\tbtrfs\n")
+                && Command::new("mkfs.btrfs").arg("--version").output().is_ok()
+        }
         other => panic!("unknown feature {other}"),
     };
     let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
