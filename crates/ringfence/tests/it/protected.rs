@@ -135,3 +135,63 @@ fn a_protected_link_that_leads_to_nothing_cannot_be_completed() {
     assert!(std::fs::read(world.work().join(".mcp.json")).is_err());
     assert!(!world.work().join("sub/x").exists() && world.work().join("sub").exists());
 }
+
+/// Exchanges a directory with a link, as fast as it can, until its stdin ends.
+const EXCHANGE: &str = r#"
+import ctypes, os, select, sys
+libc = ctypes.CDLL(None)
+RENAMEAT2 = {"x86_64": 316, "aarch64": 276}[os.uname().machine]
+os.mkdir("d"); os.symlink("..", "link")
+print("up", flush=True)
+while not select.select([0], [], [], 0)[0]:
+    for _ in range(200):
+        libc.syscall(RENAMEAT2, -100, b"d", -100, b"link", 2)
+"#;
+
+#[test]
+fn a_workspaces_own_file_shows_nothing_outside_it_whatever_is_exchanged_meanwhile() {
+    let world = World::new();
+    world.write("private/secret", "TOPSECRET");
+    world.write("exchange.py", EXCHANGE);
+    let script = std::fs::read_to_string(world.root().join("exchange.py")).unwrap();
+    world.write("work/exchange.py", &script);
+    let hostile = world.sh_live("python3 exchange.py");
+    for rule in ["ro", "hide"] {
+        world.write("work/ringfence.toml", &format!("{rule} = [\"d\"]\n"));
+        let mut ran_well = 0;
+        for _ in 0..25 {
+            let ran =
+                world.sh(&[], "ls d/ link/ 2>/dev/null; cat d/private/secret link/private/secret");
+            assert!(
+                !ran.stdout.contains("private") && !ran.stdout.contains("TOPSECRET"),
+                "{}",
+                ran.stdout
+            );
+            // Where the link stood there at that moment the run is refused, and says which path it was.
+            if ran.code == 125 || ran.code == 2 {
+                assert!(ran.stderr.contains("`d`") || ran.stderr.contains("/d`"), "{}", ran.stderr);
+            } else {
+                ran_well += 1;
+            }
+        }
+        assert!(ran_well > 0);
+    }
+    hostile.end();
+}
+
+#[test]
+fn a_grant_does_not_follow_a_link_that_a_run_may_have_made() {
+    let world = World::new();
+    world.write("private/secret", "TOPSECRET");
+    world.sh(&[], "ln -s ../private data; mkdir real; ln -s real inside");
+    for flag in ["--ro", "--rw"] {
+        let ran = world.sh(&[flag, "data"], "cat ../private/secret data/secret");
+        assert_eq!(ran.code, 126, "{flag}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("leads out of the workspace"), "{}", ran.stderr);
+    }
+    // What stays in the workspace is meant, and so is the place itself.
+    assert_eq!(world.sh(&["--ro", "inside"], "ls inside").code, 0);
+    let private = world.root().join("private");
+    let ran = world.sh(&["--ro", private.to_str().unwrap()], "cat ../private/secret");
+    assert_eq!(ran.stdout, "TOPSECRET", "{}", ran.stderr);
+}
