@@ -18,6 +18,7 @@
 //! cargo xtask fuzz screen --seconds 600  mutated programs for the screen: no panic, no overflow, no hang, presets in order
 //! cargo xtask fuzz mcp                   mutated messages for `ringfence mcp`, ten minutes: it lives, serves the honest, leaves nothing
 //! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
+//! cargo xtask fuzz workspace             workspaces that fenced programs fill at random: the next start is quick or refused
 //!
 //! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP; Inspector and mcpscore judge it
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run

@@ -40,6 +40,16 @@ fn fuzz_outside(target: &str) {
     assert!(report["checks"].as_u64().is_some_and(|n| n > 0), "{report}");
 }
 
+#[test]
+fn a_workspace_that_a_run_filled_at_random_holds_no_start_up() {
+    let report = built::report(
+        Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .args(["fuzz", "workspace", "--seconds", "6", "--json", "--binary"])
+            .arg(built::ringfence()),
+    );
+    assert!(report["workspaces"].as_u64().is_some_and(|n| n > 0), "{report}");
+}
+
 /// A server that says what is no message: the fuzzer believes its eyes.
 const LIAR: &str = "#!/bin/sh\necho 'hello!'\nexec cat > /dev/null\n";
 

@@ -15,8 +15,8 @@ use ringfence_plan::{
     is_too_broad, plan_alone, plan_code,
 };
 use ringfence_python::{
-    Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Output, Pool, Preload, Raised,
-    Repl, Said, Tried, discover, run_alone,
+    Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Listing, Output, Pool, Preload,
+    Raised, Repl, Said, Tried, discover, run_alone,
 };
 use ringfence_screen::Verdict;
 use ringfence_screen::scrub::{Html, Scrub};
@@ -290,7 +290,9 @@ impl AloneFence {
             *error = info("crash", crashed(signal), None);
         }
         let files = alone.artifacts;
-        outcome.artifacts = files.as_ref().map(Artifacts::list).unwrap_or_default();
+        if let Some(files) = &files {
+            add_artifacts(&mut outcome, files.list());
+        }
         Ok((self.ground.scrubbed(outcome), files))
     }
 }
@@ -411,9 +413,9 @@ impl CodeFence {
                 (Outcome::not_started(run_id, Status::Error, &problem), None)
             }
             Ok((finished, start)) => {
-                let artifacts = finished.artifacts.list();
+                let listing = finished.artifacts.list();
                 let (mut outcome, files) = self.outcome(run_id, job, finished, start);
-                outcome.artifacts = artifacts;
+                add_artifacts(&mut outcome, listing);
                 (outcome, Some(files))
             }
             Err(problem) => {
@@ -529,6 +531,14 @@ impl CodeFence {
             start: None,
             error: judged.error,
         }
+    }
+}
+
+/// Names the files that a run left, and says if there are others.
+fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
+    outcome.artifacts = listing.artifacts;
+    if let Some(enforcement) = outcome.enforcement.as_mut().filter(|_| !listing.is_complete) {
+        enforcement.gaps.push("the run left more files than are listed".to_owned());
     }
 }
 

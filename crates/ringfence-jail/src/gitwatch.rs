@@ -41,6 +41,9 @@ const CONFIG_BYTES_MAX: u64 = 256 << 10;
 /// A file that holds one path is not larger.
 const POINTER_BYTES_MAX: u64 = 4096;
 
+/// Names that are listed of those that appeared.
+const LISTED_MAX: usize = 32;
+
 /// Names tried for what is set aside.
 const ASIDE_NAMES_MAX: usize = 100;
 
@@ -141,6 +144,13 @@ impl GitWatch {
             if !same {
                 report.created.push(shown(path));
             }
+        }
+        if report.created.len() > LISTED_MAX {
+            let more = report.created.len() - LISTED_MAX;
+            report.created.truncate(LISTED_MAX);
+            report
+                .gaps
+                .push(format!("{more} more names appeared or were replaced than are listed"));
         }
         report
     }

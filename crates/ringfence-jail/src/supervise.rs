@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ringfence_plan::Plan;
-use ringfence_spec::{Denial, Problem, Tier};
+use ringfence_spec::{Denial, Problem, Span, Tier};
 use ringfence_sys::{Budget, CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -32,6 +32,9 @@ const WATCH_REST_MAX: Duration = Duration::from_millis(500);
 
 /// A setup that takes longer hangs on something, such as a dead network filesystem.
 const SETUP_MAX: Duration = Duration::from_secs(30);
+
+/// A loaded machine may take so long, however little time the program is given.
+const SETUP_MIN: Duration = Duration::from_secs(5);
 
 /// Killed processes end at once, or when the machine gets to it; one that hangs in the kernel is left to the host's init.
 const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
@@ -328,7 +331,7 @@ impl Supervisor<'_> {
     fn deadline(&self) -> Option<Instant> {
         match (self.started, self.run.plan.limits.timeout) {
             (Some(started), Some(timeout)) => Some(started + timeout.duration()),
-            (None, _) => Some(self.launched + SETUP_MAX),
+            (None, timeout) => Some(self.launched + setup_max(timeout)),
             (Some(_), None) => None,
         }
     }
@@ -613,6 +616,11 @@ impl Supervisor<'_> {
     }
 }
 
+/// How long the fence may take to stand: the run's own time, within reason on both sides.
+fn setup_max(timeout: Option<Span>) -> Duration {
+    timeout.map_or(SETUP_MAX, |timeout| timeout.duration().clamp(SETUP_MIN, SETUP_MAX))
+}
+
 /// Work that the host does after a run, whatever the run left: at most a second, or the run's own time if that is less.
 fn report_budget(plan: &Plan) -> Budget {
     let time = plan.limits.timeout.map_or(REPORT_MAX, |t| t.duration().min(REPORT_MAX));
@@ -683,7 +691,7 @@ pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
         ),
         NotStarted::SetupTimeout => Problem::cannot_build(
             "setup_timeout",
-            format!("the fence was not up after {} s", SETUP_MAX.as_secs()),
+            format!("the fence was not up after {} s", setup_max(plan.limits.timeout).as_secs()),
         ),
     }
 }

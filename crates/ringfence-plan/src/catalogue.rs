@@ -217,15 +217,6 @@ pub const PROTECTED: &[&str] = &[".claude", ".cursor", ".envrc", ".mcp.json", ".
 /// `.gitmodules` has the host's next `git submodule update` fetch from elsewhere.
 pub const PROTECTED_WHEN_PRESENT: &[&str] = &[".gitmodules", "ringfence.toml"];
 
-/// Below a git directory: what makes git run or read something else. Read-only, also when absent.
-pub const GIT_PROTECTED_DIRECTORIES: &[&str] = &["hooks"];
-
-/// Below a git directory: files of the same kind, held by an empty file when absent.
-pub const GIT_PROTECTED_FILES: &[&str] = &["config", "config.worktree"];
-
-/// Below a git directory: `commondir` redirects everything, config included.
-pub const GIT_COMMONDIR: &str = "commondir";
-
 /// Below a git directory: what git writes as it works.
 pub const GIT_WRITTEN: &[&str] =
     &["HEAD", "index", "info", "logs", "objects", "packed-refs", "refs", "rr-cache"];

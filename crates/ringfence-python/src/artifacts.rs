@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::Read as _;
+use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringfence_spec::Artifact;
-use ringfence_sys::untrusted::open_beneath;
-use ringfence_sys::{CallError, Named};
+use ringfence_sys::untrusted::{self, open_beneath, open_directory_beneath, stat_at};
+use ringfence_sys::{Budget, CallError, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -17,6 +18,19 @@ const FILES_MAX: usize = 1000;
 
 /// Directories below each other.
 const DEPTH_MAX: usize = 16;
+
+/// Entries looked at, and for how long, whatever the run left.
+const ENTRIES_MAX: u32 = 20_000;
+const LIST_MAX: Duration = Duration::from_millis(500);
+
+/// Files that a run left.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// By name.
+    pub artifacts: Vec<Artifact>,
+    /// Whether there are no others.
+    pub is_complete: bool,
+}
 
 /// A run's directory after its end.
 #[derive(Debug)]
@@ -30,30 +44,26 @@ impl Artifacts {
     }
 
     /// The plain files in it, by name.
-    pub fn list(&self) -> Vec<Artifact> {
+    pub fn list(&self) -> Listing {
         let artifact = |(path, bytes): (PathBuf, u64)| Artifact {
             path: path.to_string_lossy().into_owned(),
             bytes,
             media_type: media_type(&path).to_owned(),
         };
-        self.files().into_iter().map(artifact).collect()
+        let (files, is_complete) = self.files();
+        Listing { artifacts: files.into_iter().map(artifact).collect(), is_complete }
     }
 
-    /// Their names as they are, and their sizes.
-    fn files(&self) -> Vec<(PathBuf, u64)> {
-        let mut list = Vec::new();
+    /// Their names as they are, and their sizes; and whether that is all of them.
+    fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
+        let budget = Budget::new(ENTRIES_MAX, u64::MAX, LIST_MAX);
+        let (mut list, mut is_complete) = (Vec::new(), true);
         let mut pending: VecDeque<(PathBuf, usize)> = VecDeque::from([(PathBuf::new(), 0)]);
         while let Some((dir, depth)) = pending.pop_front() {
-            let Ok(mut entries) = self.entries(&dir) else { continue };
-            let Ok(opened) = entries.fd().and_then(rustix::io::dup) else { continue };
-            while let Some(Ok(entry)) = entries.read() {
-                let name = entry.file_name().to_bytes();
-                if name == b"." || name == b".." {
-                    continue;
-                }
-                let name = std::ffi::OsStr::from_bytes(name);
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                let Ok(stat) = rustix::fs::statat(&opened, name, flags) else { continue };
+            let at = if dir.as_os_str().is_empty() { Path::new(".") } else { &dir };
+            let Ok(opened) = open_directory_beneath(&self.workspace, at) else { continue };
+            let listed = untrusted::list(&opened, &budget, |name, _| {
+                let Some(stat) = stat_at(&opened, name) else { return ControlFlow::Continue(()) };
                 match FileType::from_raw_mode(stat.st_mode) {
                     FileType::RegularFile if list.len() < FILES_MAX => {
                         list.push((dir.join(name), u64::try_from(stat.st_size).unwrap_or(0)));
@@ -61,19 +71,15 @@ impl Artifacts {
                     FileType::Directory if depth < DEPTH_MAX && pending.len() < FILES_MAX => {
                         pending.push_back((dir.join(name), depth + 1));
                     }
+                    FileType::RegularFile | FileType::Directory => is_complete = false,
                     _ => {}
                 }
-            }
+                ControlFlow::Continue(())
+            });
+            is_complete &= listed.is_ok();
         }
         list.sort();
-        list
-    }
-
-    fn entries(&self, dir: &Path) -> Result<rustix::fs::Dir, CallError> {
-        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        let place = open_beneath(&self.workspace, dir)?;
-        let dir = reopen(&place, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        rustix::fs::Dir::new(dir).named(|| "fdopendir")
+        (list, is_complete)
     }
 
     /// The content of one of them, up to a bound.
@@ -109,7 +115,13 @@ impl Artifacts {
             rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
         let mut left_out = Vec::new();
         let mut room = bytes_max;
-        for (path, bytes) in self.files() {
+        let (files, is_complete) = self.files();
+        if !is_complete {
+            left_out.push(format!(
+                "more than {FILES_MAX} files, or deeper than {DEPTH_MAX} directories"
+            ));
+        }
+        for (path, bytes) in files {
             if let Err(why) = check(&path) {
                 left_out.push(format!("{path:?}: {why}"));
             } else if bytes > room {

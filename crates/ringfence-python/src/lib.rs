@@ -19,7 +19,7 @@ mod worker;
 mod zygote;
 
 pub use alone::{Alone, argv, run_alone};
-pub use artifacts::Artifacts;
+pub use artifacts::{Artifacts, Listing};
 pub use interpreter::{Interpreter, Surroundings, discover};
 pub use keeper::{Keeper, Preload};
 pub use pool::{Counts, Pool};

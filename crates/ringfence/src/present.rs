@@ -48,6 +48,9 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::Many));
 }
 
+/// Lines of one kind on stderr.
+const TOLD_MAX: usize = 5;
+
 /// Says on stderr why a passthrough run was stopped, and what was refused in it.
 pub(crate) fn talk(outcome: &Outcome) {
     if !takes_text(rustix::stdio::stderr()) {
@@ -60,19 +63,26 @@ pub(crate) fn talk(outcome: &Outcome) {
             let _ = writeln!(err, "ringfence:   hint: {}", plain(hint, Lines::Many));
         }
     }
-    for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(5) {
+    for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(TOLD_MAX) {
         let program = denial.program.as_deref().unwrap_or("?");
         let [subject, program, hint] =
             [&denial.subject, program, &denial.hint].map(|part| plain(part, Lines::One));
         let _ = writeln!(err, "ringfence: refused {subject} by {program}: {hint}");
     }
-    for aside in &outcome.workspace.set_aside {
+    for aside in outcome.workspace.set_aside.iter().take(TOLD_MAX) {
         let [path, moved_to, reason] =
             [&aside.path, &aside.moved_to, &aside.reason].map(|part| plain(part, Lines::One));
         let _ = writeln!(err, "ringfence: renamed `{path}` to `{moved_to}`: {reason}");
     }
     let renamed = |name: &&String| outcome.workspace.set_aside.iter().any(|a| a.path == **name);
-    for name in outcome.workspace.protected_created.iter().filter(|name| !renamed(name)) {
+    let created = outcome.workspace.protected_created.iter().filter(|name| !renamed(name));
+    if created.clone().count() > TOLD_MAX {
+        let _ = writeln!(
+            err,
+            "ringfence: more than {TOLD_MAX} protected names appeared during the run; `--json` lists them"
+        );
+    }
+    for name in created.take(TOLD_MAX) {
         let name = plain(name, Lines::One);
         let _ = writeln!(
             err,

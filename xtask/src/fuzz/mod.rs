@@ -10,6 +10,7 @@ mod outside;
 mod requests;
 mod screen;
 mod watched;
+mod workspace;
 
 use std::path::PathBuf;
 
@@ -31,7 +32,7 @@ pub(crate) struct FuzzArgs {
     /// Chooses the inputs; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// For `mcp` and `http`: the binary to try; built in release if not given
+    /// For `mcp`, `http` and `workspace`: the binary to try; built in release if not given
     #[arg(long)]
     binary: Option<PathBuf>,
     /// Print one JSON object
@@ -47,6 +48,8 @@ enum Target {
     Mcp,
     /// Bytes to `ringfence serve`
     Http,
+    /// Files that a run leaves for the next start
+    Workspace,
 }
 
 /// Fuzzes for a while.
@@ -59,5 +62,6 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> Result<Verdict, CannotTry> {
         Target::Screen => screen::fuzz(args, seed),
         Target::Mcp => outside::fuzz::<mcp::Mcp>(args, seed),
         Target::Http => outside::fuzz::<http::Http>(args, seed),
+        Target::Workspace => workspace::fuzz(args, seed),
     }
 }

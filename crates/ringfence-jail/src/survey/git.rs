@@ -180,9 +180,8 @@ impl<'a, 'b> Survey<'a, 'b> {
             }
         }
         self.facts.is_repository = true;
-        self.executable_surface(Path::new(""))?;
-        self.config(Path::new(""), Path::new(""))?;
-        Ok(())
+        let config = self.config(Path::new(""), Path::new(""))?;
+        self.executable_surface(Path::new(""), &config)
     }
 
     /// `modules` of a repository, granted as a directory of its own: each module in it is protected like a repository.
@@ -204,7 +203,8 @@ impl<'a, 'b> Survey<'a, 'b> {
             }
             self.n_nested_directories += 1;
             self.pin(&module.at);
-            self.executable_surface(&module.at)?;
+            let config = Config::new(module.config);
+            self.executable_surface(&module.at, &config)?;
         }
         Ok(())
     }
@@ -212,8 +212,8 @@ impl<'a, 'b> Survey<'a, 'b> {
     /// A git directory at `at` whose checkout is at `checkout`.
     fn repository(&mut self, at: &Path, checkout: &Path) -> Result<(), CallError> {
         self.pin(at);
-        self.executable_surface(at)?;
         let config = self.config(at, checkout)?;
+        self.executable_surface(at, &config)?;
         self.worktrees(at, &config, None)?;
         let settled = self.submodules(at)?;
         let Some(git_dir) = self.root.sub(at)? else { return Ok(()) };
@@ -222,16 +222,22 @@ impl<'a, 'b> Survey<'a, 'b> {
     }
 
     /// Hooks, configuration and redirection of one git directory.
-    fn executable_surface(&mut self, at: &Path) -> Result<(), CallError> {
-        let lists: [(&[&str], PlaceholderShape); 3] = [
-            (catalogue::GIT_PROTECTED_DIRECTORIES, PlaceholderShape::Inert),
-            (catalogue::GIT_PROTECTED_FILES, PlaceholderShape::EmptyFile),
-            (&[catalogue::GIT_COMMONDIR], PlaceholderShape::Dot),
-        ];
-        for (names, shape) in lists {
-            self.protect_in(at, names, shape)?;
+    fn executable_surface(&mut self, at: &Path, config: &Config) -> Result<(), CallError> {
+        self.protect_in(at, &["hooks"], PlaceholderShape::Inert)?;
+        self.protect_in(at, &["config"], PlaceholderShape::EmptyFile)?;
+        self.worktree_config(at, config)?;
+        // It redirects everything, configuration included.
+        self.protect_in(at, &["commondir"], PlaceholderShape::Dot)
+    }
+
+    /// `config.worktree`. Git obeys it only where the configuration says so (git-worktree(1)), but `git sparse-checkout` turns
+    /// that on: in the repository one works in its place is held. In a nested one it is protected where it is obeyed.
+    fn worktree_config(&mut self, at: &Path, config: &Config) -> Result<(), CallError> {
+        let is_nested = at.components().count() > 1 && at.ends_with(".git");
+        if is_nested && !config.per_worktree {
+            return Ok(());
         }
-        Ok(())
+        self.protect_in(at, &["config.worktree"], PlaceholderShape::EmptyFile)
     }
 
     fn protect_in(
@@ -304,7 +310,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                     self.protect(present(admin.join(name), seen.kind));
                 }
             }
-            self.protect_in(&admin, &["config.worktree"], PlaceholderShape::EmptyFile)?;
+            self.worktree_config(&admin, config)?;
             self.protect_in(&admin, &["modules"], PlaceholderShape::Inert)?;
             self.pointer_file(&checkout)?;
             let settled = self.module_pointers(&dir)?;
@@ -384,7 +390,9 @@ impl<'a, 'b> Survey<'a, 'b> {
         match self.root.look(&git)? {
             None => self.empty_checkout(at),
             Some(seen) if seen.kind == FileKind::Directory => {
-                if self.protected.contains(&git) || self.pinned.contains(&git) {
+                // Without one git does not take it for a repository.
+                let is_repository = self.root.look(git.join("HEAD"))?.is_some();
+                if !is_repository || self.protected.contains(&git) || self.pinned.contains(&git) {
                     return Ok(());
                 }
                 if self.n_nested_directories == NESTED_DIRECTORIES_MAX {
@@ -394,10 +402,8 @@ impl<'a, 'b> Survey<'a, 'b> {
                 }
                 self.n_nested_directories += 1;
                 self.pin(&git);
-                self.executable_surface(&git)?;
-                self.protect_in(&git, &["modules"], PlaceholderShape::Inert)?;
-                self.config(&git, at)?;
-                Ok(())
+                let config = self.config(&git, at)?;
+                self.executable_surface(&git, &config)
             }
             Some(seen) => {
                 self.protect(present(git, seen.kind));
@@ -566,8 +572,8 @@ impl<'a, 'b> Survey<'a, 'b> {
         let held = self.around.registry.held(seen.id);
         let mut inner = Survey::new(&common, &held, self.around);
         inner.shared_config = self.shared_config.take();
-        inner.executable_surface(Path::new(""))?;
         let config = inner.config(Path::new(""), Path::new(""))?;
+        inner.executable_surface(Path::new(""), &config)?;
         // The worktree that this is, if it is one: it lies outside the repository, and the run works in it.
         let own = admin.path().strip_prefix(common.path()).ok().map(Path::to_owned);
         let own = own.filter(|own| !own.as_os_str().is_empty());
@@ -580,7 +586,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                     inner.protect(present(own.join(name), seen.kind));
                 }
             }
-            inner.protect_in(&own, &["config.worktree"], PlaceholderShape::EmptyFile)?;
+            inner.worktree_config(&own, &config)?;
             inner.protect_in(&own, &["modules"], PlaceholderShape::Inert)?;
         }
         let inner = inner.finish()?;
@@ -621,26 +627,34 @@ impl<'a, 'b> Survey<'a, 'b> {
 
     /// The configuration of a git directory with that of the user and the system.
     fn read_config(&mut self, git_dir: &Tree<'_>) -> Result<Config, CallError> {
-        let mut config = Config { variables: self.shared_config()?, ..Config::default() };
-        for name in catalogue::GIT_PROTECTED_FILES {
-            match git_dir.read(name, CONFIG_BYTES_MAX)? {
-                Content::Missing => {}
-                Content::Bytes(bytes) => {
-                    let parsed = gitconfig::parse(&bytes);
-                    self.include(&parsed, git_dir.path(), &mut config.variables)?;
-                    config.variables.extend(parsed);
-                }
-                Content::Unreadable => self.facts.gaps.push(format!(
-                    "`{}/{name}` cannot be read: what it names is not protected",
-                    git_dir.path().display()
-                )),
-            }
-        }
-        let format = config.variables.iter().rev().find(|v| v.role() == Some(Role::ObjectFormat));
-        if format.is_some_and(|v| v.value.eq_ignore_ascii_case("sha256")) {
-            config.hash_bytes = 32;
+        let mut variables = self.shared_config()?;
+        self.read_config_file(git_dir, "config", &mut variables)?;
+        let mut config = Config::new(variables);
+        if config.per_worktree {
+            self.read_config_file(git_dir, "config.worktree", &mut config.variables)?;
         }
         Ok(config)
+    }
+
+    fn read_config_file(
+        &mut self,
+        git_dir: &Tree<'_>,
+        name: &str,
+        variables: &mut Vec<Variable>,
+    ) -> Result<(), CallError> {
+        match git_dir.read(name, CONFIG_BYTES_MAX)? {
+            Content::Missing => {}
+            Content::Bytes(bytes) => {
+                let parsed = gitconfig::parse(&bytes);
+                self.include(&parsed, git_dir.path(), variables)?;
+                variables.extend(parsed);
+            }
+            Content::Unreadable => self.facts.gaps.push(format!(
+                "`{}/{name}` cannot be read: what it names is not protected",
+                git_dir.path().display()
+            )),
+        }
+        Ok(())
     }
 
     /// The configuration of the user and the system, read once.
@@ -720,7 +734,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                     self.named_absolute(&path, Existence::Hold)?;
                 }
                 Role::Command => self.command(variable, top)?,
-                Role::Include | Role::ObjectFormat | Role::Worktree => {}
+                Role::Include | Role::ObjectFormat | Role::Worktree | Role::WorktreeConfig => {}
             }
         }
         Ok(())
@@ -869,12 +883,27 @@ fn find_modules(
 /// What the configuration of a repository says.
 struct Config {
     variables: Vec<Variable>,
+    /// Bytes of an object name.
     hash_bytes: usize,
+    /// Whether `config.worktree` is obeyed too.
+    per_worktree: bool,
+}
+
+impl Config {
+    fn new(variables: Vec<Variable>) -> Self {
+        let last = |role| variables.iter().rev().find(|v: &&Variable| v.role() == Some(role));
+        let sha256 =
+            last(Role::ObjectFormat).is_some_and(|v| v.value.eq_ignore_ascii_case("sha256"));
+        // Where the last one says no, an earlier one may be in a file that is read at another time: any yes counts.
+        let mut switches = variables.iter().filter(|v| v.role() == Some(Role::WorktreeConfig));
+        let per_worktree = switches.any(|v| !gitconfig::is_no(&v.value));
+        Self { hash_bytes: if sha256 { 32 } else { 20 }, per_worktree, variables }
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { variables: Vec::new(), hash_bytes: 20 }
+        Self::new(Vec::new())
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) enum Role {
     ObjectFormat,
     /// The checkout that a git directory belongs to.
     Worktree,
+    /// Whether `config.worktree` is read besides.
+    WorktreeConfig,
 }
 
 /// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1), git-mergetool(1),
@@ -42,6 +44,7 @@ const ROLES: &[(&str, &str, Role)] = &[
     ("core", "hookspath", Role::Hooks),
     ("core", "worktree", Role::Worktree),
     ("extensions", "objectformat", Role::ObjectFormat),
+    ("extensions", "worktreeconfig", Role::WorktreeConfig),
     ("init", "templatedir", Role::Template),
     ("core", "alternaterefscommand", Role::Command),
     ("core", "askpass", Role::Command),
@@ -307,8 +310,13 @@ pub(crate) fn executes(bytes: &[u8]) -> bool {
             !is_switch(&variable.value) && (!needs_mark || variable.value.starts_with('!'))
         }
         Some(Role::Include | Role::Hooks | Role::Template | Role::Worktree) => true,
-        Some(Role::ObjectFormat) | None => false,
+        Some(Role::WorktreeConfig | Role::ObjectFormat) | None => false,
     })
+}
+
+/// Whether the value of a switch is off. A name alone is on.
+pub(super) fn is_no(value: &str) -> bool {
+    matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0")
 }
 
 /// Whether the value of a key that takes a command or a switch is a switch.

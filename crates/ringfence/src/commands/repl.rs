@@ -236,7 +236,7 @@ impl Session {
             }
             "files" => match current.artifacts() {
                 Ok(files) => {
-                    for file in files.list() {
+                    for file in files.list().artifacts {
                         println!("{:>10}  {}", file.bytes, file.path.escape_debug());
                     }
                 }
