@@ -37,6 +37,8 @@ pub(crate) struct NewRoot {
     mask_directory: Option<OwnedFd>,
     /// The directory the last mount point was looked up in: neighbours come one after another.
     last_parent: Option<Parent>,
+    /// The mount that names were last looked up below.
+    last_root: Option<(PathBuf, OwnedFd)>,
 }
 
 /// A directory to mount in.
@@ -65,7 +67,14 @@ impl NewRoot {
         let dev = rustix::fs::fstat(&mount).named(|| "fstat(root)")?.st_dev;
         // Modes below are meant as they are written: a sticky world-writable /tmp must really be one.
         rustix::process::umask(Mode::empty());
-        Ok(Self { fd: mount, dev, mask_file: None, mask_directory: None, last_parent: None })
+        Ok(Self {
+            fd: mount,
+            dev,
+            mask_file: None,
+            mask_directory: None,
+            last_parent: None,
+            last_root: None,
+        })
     }
 
     /// Says how much it holds; 0 means no limit.
@@ -212,9 +221,13 @@ impl NewRoot {
                 (mount, target)
             }
             BindSource::Beneath { root, path } => {
-                let root_fd = open_beneath(&self.fd, relative(root))?;
-                let target = open_beneath(&root_fd, path)?;
-                (clone_tree(&target, at)?, target)
+                let target = open_beneath(self.mounted(root)?, path)?;
+                let mount = clone_tree(&target, at)?;
+                if access == Access::ReadWrite {
+                    // A copy of a mount that has every attribute it needs.
+                    return attach(&mount, &target, at);
+                }
+                (mount, target)
             }
         };
         let attributes = MountAttributes {
@@ -225,6 +238,15 @@ impl NewRoot {
         };
         set_attributes(&mount, attributes)?;
         attach(&mount, &target, at)
+    }
+
+    /// A mount made earlier, that names are looked up below.
+    fn mounted(&mut self, root: &Path) -> Result<&OwnedFd, CallError> {
+        if self.last_root.as_ref().is_none_or(|(path, _)| path != root) {
+            self.last_root = Some((root.to_owned(), open_beneath(&self.fd, relative(root))?));
+        }
+        let none = || CallError::new(format!("open({root:?})"), Errno::INVAL);
+        self.last_root.as_ref().map(|(_, fd)| fd).ok_or_else(none)
     }
 
     /// The place to mount at, made if it is on our own root and missing. On a bound part of the host nothing is made.

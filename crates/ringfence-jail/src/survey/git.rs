@@ -223,28 +223,30 @@ impl<'a, 'b> Survey<'a, 'b> {
 
     /// Hooks, configuration and redirection of one git directory.
     fn executable_surface(&mut self, at: &Path, config: &Config) -> Result<(), CallError> {
-        self.protect_in(at, &["hooks"], PlaceholderShape::Inert)?;
-        self.protect_in(at, &["config"], PlaceholderShape::EmptyFile)?;
-        self.worktree_config(at, config)?;
-        // It redirects everything, configuration included.
-        self.protect_in(at, &["commondir"], PlaceholderShape::Dot)
-    }
-
-    /// `config.worktree`. Git obeys it only where the configuration says so (git-worktree(1)), but `git sparse-checkout` turns
-    /// that on: in the repository one works in its place is held. In a nested one it is protected where it is obeyed.
-    fn worktree_config(&mut self, at: &Path, config: &Config) -> Result<(), CallError> {
+        // Git obeys `config.worktree` only where the configuration says so (git-worktree(1)), but `git sparse-checkout` turns that
+        // on: in the repository one works in its place is held. In a nested one it is protected where it is obeyed.
         let is_nested = at.components().count() > 1 && at.ends_with(".git");
-        if is_nested && !config.per_worktree {
-            return Ok(());
-        }
-        self.protect_in(at, &["config.worktree"], PlaceholderShape::EmptyFile)
+        let names = [
+            ("hooks", PlaceholderShape::Inert),
+            ("config", PlaceholderShape::EmptyFile),
+            // It redirects everything, configuration included.
+            ("commondir", PlaceholderShape::Dot),
+            ("modules", PlaceholderShape::Inert),
+            ("config.worktree", PlaceholderShape::EmptyFile),
+        ];
+        let n = match () {
+            () if !is_nested => 5,
+            () if config.per_worktree => 5,
+            // Of a nested repository `modules` is no source of anything.
+            () => 3,
+        };
+        self.protect_in(at, &names[..n])
     }
 
     fn protect_in(
         &mut self,
         at: &Path,
-        names: &[&str],
-        shape: PlaceholderShape,
+        names: &[(&str, PlaceholderShape)],
     ) -> Result<(), CallError> {
         let own;
         let dir = if at.as_os_str().is_empty() {
@@ -255,7 +257,7 @@ impl<'a, 'b> Survey<'a, 'b> {
             &own
         };
         let held = below(self.held, at);
-        for found in protect(dir, &held, names, shape)? {
+        for found in protect(dir, &held, names)? {
             self.protect(Protected { path: at.join(&found.path), ..found });
         }
         Ok(())
@@ -310,8 +312,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                     self.protect(present(admin.join(name), seen.kind));
                 }
             }
-            self.worktree_config(&admin, config)?;
-            self.protect_in(&admin, &["modules"], PlaceholderShape::Inert)?;
+            self.protect_in(&admin, &ADMIN_NAMES)?;
             self.pointer_file(&checkout)?;
             let settled = self.module_pointers(&dir)?;
             self.names(&config.variables, &checkout)?;
@@ -320,9 +321,8 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// `modules` as a whole, and the `.git` files of the checkouts that belong to it.
+    /// The `.git` files of the checkouts that belong to `modules`.
     fn submodules(&mut self, at: &Path) -> Result<Vec<PathBuf>, CallError> {
-        self.protect_in(at, &["modules"], PlaceholderShape::Inert)?;
         match self.root.sub(at)? {
             Some(git_dir) => self.module_pointers(&git_dir),
             None => Ok(Vec::new()),
@@ -493,6 +493,10 @@ impl<'a, 'b> Survey<'a, 'b> {
     fn repository_above(&mut self) -> Result<(), CallError> {
         let above = self.root.path().ancestors().skip(1).take(ABOVE_MAX);
         for dir in above.filter(|dir| *dir != Path::new("/")) {
+            self.root.budget().spend_entry()?;
+            if rustix::fs::lstat(dir.join(".git")).is_err() {
+                continue;
+            }
             let Some(dir) = Tree::at(dir, self.root.budget())? else { return Ok(()) };
             let git_dir = match dir.look(".git")? {
                 None => continue,
@@ -586,8 +590,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                     inner.protect(present(own.join(name), seen.kind));
                 }
             }
-            inner.worktree_config(&own, &config)?;
-            inner.protect_in(&own, &["modules"], PlaceholderShape::Inert)?;
+            inner.protect_in(&own, &ADMIN_NAMES)?;
         }
         let inner = inner.finish()?;
         // Checkouts of submodules, and what the configuration names, lie in the workspace.
@@ -820,6 +823,10 @@ impl<'a, 'b> Survey<'a, 'b> {
         }
     }
 }
+
+/// Below the administrative directory of a worktree: what may be absent and is held then.
+const ADMIN_NAMES: [(&str, PlaceholderShape); 2] =
+    [("config.worktree", PlaceholderShape::EmptyFile), ("modules", PlaceholderShape::Inert)];
 
 /// What becomes of a named path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -151,7 +151,12 @@ pub fn found(path: &Path) -> Option<Found> {
 }
 
 fn is_file(path: &Path) -> bool {
-    found(path).is_some_and(|found| found.kind == FileKind::File)
+    match look(path) {
+        Some((FileKind::Symlink, _)) => {
+            found(path).is_some_and(|found| found.kind == FileKind::File)
+        }
+        seen => seen.is_some_and(|(kind, _)| kind == FileKind::File),
+    }
 }
 
 /// What is at `path` itself, link not followed.
@@ -164,9 +169,9 @@ pub(super) fn as_it_is(path: PathBuf) -> Option<Found> {
     look(&path).map(|(kind, id)| Found { path, kind, id })
 }
 
-/// What is at a path that has no links.
-pub(super) fn found_at(path: PathBuf) -> Result<Found, CallError> {
-    let fd = open_absolute(&path)?;
+/// What is at a path that has no links. `asked` is the same path as it was written.
+pub(super) fn found_at(path: PathBuf, asked: &Path) -> Result<Found, CallError> {
+    let fd = open_absolute(asked)?;
     let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
     Ok(Found { kind: kind_of(&stat), id: id_of(&stat), path })
 }

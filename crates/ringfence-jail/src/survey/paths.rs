@@ -191,6 +191,10 @@ pub struct Resolved {
 /// Follows every link of an absolute path, as realpath(3) does, and opens the result without following one: a link that
 /// appears meanwhile is an error.
 pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
+    // Nearly every path has no link: then one call tells, and the words of the path alone say where it leads.
+    if let Ok(found) = found_at(git::lexical(path), path) {
+        return Ok(Resolved { found, links: Vec::new() });
+    }
     let mut at = PathBuf::from("/");
     let mut links = Vec::new();
     let mut pending: Vec<OsString> = Vec::new();
@@ -218,7 +222,7 @@ pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
             }
         }
     }
-    let found = found_at(at)?;
+    let found = found_at(at.clone(), &at)?;
     Ok(Resolved { found, links })
 }
 
@@ -276,7 +280,9 @@ fn survey(
     let held = around.registry.held(root.id);
     let tree = Tree::open(root, budget)?;
     let (owner_uid, owner_gid) = tree.itself()?.owner;
-    let mut protected = protect(&tree, &held, catalogue::PROTECTED, PlaceholderShape::Inert)?;
+    let names: Vec<_> =
+        catalogue::PROTECTED.iter().map(|name| (*name, PlaceholderShape::Inert)).collect();
+    let mut protected = protect(&tree, &held, &names)?;
     for name in catalogue::PROTECTED_WHEN_PRESENT {
         if let Some(seen) = tree.look(name)?
             && matches!(seen.kind, FileKind::File | FileKind::Symlink)
@@ -338,12 +344,11 @@ fn missing_target(root: &Tree<'_>, link: &Path) -> Result<Option<PathBuf>, CallE
 pub(super) fn protect(
     dir: &Tree<'_>,
     held: &BTreeSet<PathBuf>,
-    names: &[&str],
-    shape: PlaceholderShape,
+    names: &[(&str, PlaceholderShape)],
 ) -> Result<Vec<Protected>, CallError> {
     let can_create = dir.can_create();
     let mut list = Vec::new();
-    for name in names {
+    for &(name, shape) in names {
         let seen = dir.look(name)?;
         // A socket at such a name is a placeholder whose record was lost: no program makes one.
         let left_behind = shape == PlaceholderShape::Inert

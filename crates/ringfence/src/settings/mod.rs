@@ -445,9 +445,9 @@ pub(crate) fn ready(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|e| cannot(&e))?;
     let resolved = resolve(&std::path::absolute(data).map_err(|e| cannot(&e))?);
     let resolved = resolved.map_err(|e| cannot(&e))?;
-    let cwd = resolve(cwd).ok().map(|cwd| cwd.found.path);
-    let planted =
-        |(link, _): &(PathBuf, PathBuf)| cwd.as_ref().is_some_and(|cwd| link.starts_with(cwd));
+    let planted = |(link, _): &(PathBuf, PathBuf)| {
+        resolve(cwd).is_ok_and(|cwd| link.starts_with(cwd.found.path))
+    };
     if resolved.links.iter().any(planted) {
         return Err(cannot(
             &"a link in the working directory leads there, which a run may have made",
