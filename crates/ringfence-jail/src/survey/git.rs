@@ -415,7 +415,10 @@ impl<'a, 'b> Survey<'a, 'b> {
     /// Repositories directly below the workspace, whether or not it is one itself.
     fn nested_at_the_top(&mut self, directories: &[PathBuf]) -> Result<(), CallError> {
         for name in directories {
-            if self.root.look(name.join(".git"))?.is_some() && self.may_protect_another() {
+            self.root.budget().spend_entry()?;
+            // By name, which costs least; the listing said that it is a directory, and what is mounted is looked up without links.
+            let is_there = untrusted::stat_at(self.root, name.join(".git")).is_some();
+            if is_there && self.may_protect_another() {
                 self.nested(name)?;
             }
         }

@@ -384,3 +384,22 @@ fn a_rebase_that_would_go_on_with_a_command_is_reported() {
     let created = outcome["workspace"]["protected_created"].to_string();
     assert!(created.contains("git-rebase-todo"), "{outcome}");
 }
+
+#[test]
+fn thousands_of_module_directories_hold_no_start_up() {
+    let row = ROWS.iter().find(|row| row.name == "a submodule's pointer").unwrap();
+    let (world, _) = prepared(row);
+    for i in 0..64 {
+        for j in 0..64 {
+            let dir = world.work().join(format!(".git/modules/{i:0>100}/{j:0>100}"));
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("HEAD"), "ref: x\n").unwrap();
+        }
+    }
+    let (code, outcome) = world.sh_json(&["--timeout", "30s"], "true");
+    assert_eq!(code, 0, "{outcome}");
+    let gaps = outcome["enforcement"]["gaps"].to_string();
+    assert!(gaps.contains("more directories than are looked at"), "{gaps}");
+    // Another workspace of the same user is what it was.
+    assert_eq!(World::new().sh(&[], "true").code, 0);
+}
