@@ -866,7 +866,7 @@ fn find_modules(
     }
     for name in dir.directories(Path::new("."), MODULE_DIRECTORIES_MAX)? {
         *n_seen += 1;
-        if *n_seen > MODULE_DIRECTORIES_MAX || found.len() > NESTED_MAX {
+        if *n_seen > MODULE_DIRECTORIES_MAX {
             return Ok(());
         }
         let Some(sub) = dir.sub(Path::new(&name))? else { continue };
