@@ -6,6 +6,8 @@ mod built;
 
 use std::process::Command;
 
+use ringfence_testing::BoundedCommand as _;
+
 #[test]
 fn two_seconds_of_hostile_sources_break_nothing() {
     let report = built::report(Command::new(env!("CARGO_BIN_EXE_xtask")).args([
@@ -63,7 +65,7 @@ fn a_server_that_talks_on_stdout_is_caught() {
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["fuzz", "mcp", "--seconds", "2", "--json", "--binary"])
         .arg(&liar)
-        .output()
+        .bounded_output()
         .expect("xtask starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

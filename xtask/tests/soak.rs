@@ -7,6 +7,8 @@ mod built;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ringfence_testing::{BoundedCommand as _, limit};
+
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
 /// Soaks run several programs side by side on two cores, and are not meant to run beside each other.
@@ -45,7 +47,7 @@ fn example(name: &str) -> PathBuf {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let built = Command::new(cargo)
             .args(["build", "--package", "ringfence-engine", "--example", name])
-            .status();
+            .bounded_status_within(15 * limit());
         assert!(built.is_ok_and(|s| s.success()), "the example `{name}` does not build");
     }
     beside
@@ -70,7 +72,7 @@ fn a_dozen_clients_of_which_one_is_hostile_each_get_their_share() {
     let output = Command::new(XTASK)
         .args(["soak", "--fair", "--json", "--runs", "240", "--clients", "12", "--binary"])
         .arg(example("fair"))
-        .output()
+        .bounded_output_within(5 * limit())
         .expect("xtask starts");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -98,7 +100,7 @@ fn a_supervisor_that_lies_about_its_dead_is_caught() {
     let output = Command::new(XTASK)
         .args(["soak", "--json", "--runs", "2", "--binary"])
         .arg(&liar)
-        .output()
+        .bounded_output()
         .expect("xtask starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -755,11 +755,13 @@ pub fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfence_testing::BoundedCommand as _;
 
     #[test]
     fn practice_says_nothing_and_does_not_fail() {
         let whole = format!("{PRACTICE_STANDARD}\ncompile({PRACTICE_DATA:?}, 'data', 'exec')\n");
-        let python = std::process::Command::new("python3").args(["-I", "-c", &whole]).output();
+        let python =
+            std::process::Command::new("python3").args(["-I", "-c", &whole]).bounded_output();
         let python = python.unwrap();
         let said = [python.stdout, python.stderr].concat();
         assert!(python.status.success() && said.is_empty(), "{}", said.escape_ascii());

@@ -324,6 +324,7 @@ mod tests {
 
     /// Makes leaves in one directory while others sweep it; which of them failed.
     fn make_while_sweeping(older_than: Duration) -> Vec<CallError> {
+        let _limit = ringfence_testing::TimeLimit::new();
         let dir = tempfile::tempdir().unwrap();
         let parent = Parent::V2(dir.path().to_owned());
         let n_makers = AtomicU32::new(4);

@@ -415,13 +415,15 @@ impl<'a> Source<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfence_testing::BoundedCommand as _;
     use std::process::Command;
 
     const SHA1: HashBytes = HashBytes(20);
 
     fn git(dir: &Path, args: &[&str]) {
         let base = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "safe.directory=*"];
-        let output = Command::new("git").args(base).args(args).current_dir(dir).output().unwrap();
+        let output =
+            Command::new("git").args(base).args(args).current_dir(dir).bounded_output().unwrap();
         assert!(output.status.success(), "{args:?} {}", String::from_utf8_lossy(&output.stderr));
     }
 

@@ -157,6 +157,7 @@ fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<
 
 #[cfg(test)]
 mod tests {
+    use ringfence_testing::BoundedCommand as _;
     use std::process::Command;
 
     /// An interpreter that moves itself, and what it says of it.
@@ -191,7 +192,7 @@ print(json.dumps([n_moved, bool(anonymous), is_huge(area)]))
         let code = ringfence_spec::hex(ringfence_sys::pack_code());
         let guest = include_str!("guest/pack.py");
         let script = format!("import os\nCODE = '{code}'\n{guest}\n{SCRIPT}");
-        let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+        let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
         let (n_moved, anonymous, possible): (i64, bool, bool) =
@@ -254,7 +255,7 @@ print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
         let code = ringfence_spec::hex(ringfence_sys::calls_code());
         let guest = concat!(include_str!("guest/pack.py"), include_str!("guest/calls.py"));
         let script = format!("import os\nCODE = '{code}'\nNUMBERS = {numbers:?}\n{guest}\n{CALLS}");
-        let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+        let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
         let (told, native): (Vec<serde_json::Value>, bool) =

@@ -5,6 +5,7 @@
 use std::process::Command;
 
 use ringfence_plan::seccomp::{Arch, number};
+use ringfence_testing::BoundedCommand as _;
 
 #[test]
 fn the_last_expression_is_the_same_found_by_lines_and_by_tree() {
@@ -12,7 +13,7 @@ fn the_last_expression_is_the_same_found_by_lines_and_by_tree() {
         concat!(include_str!("../src/guest/program.py"), include_str!("../src/guest/seldom.py"));
     let output = Command::new("python3")
         .args(["-I", "-W", "ignore", "-c", include_str!("parted.py"), program])
-        .output()
+        .bounded_output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
@@ -51,7 +52,7 @@ for _ in range(3):
     assert again.random() == random.random()
 print(len(seen), len(seeds.others))"
     );
-    let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+    let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "3 0", "{stderr}");
@@ -108,7 +109,7 @@ print(in_gaps < 8, n_kept < POOLED_GAPS_MAX + SINGLE_GAPS_MAX)
 #[test]
 fn functions_go_on_after_their_code_was_moved_and_gaps_are_closed() {
     let script = format!("{}{GATHERED}", include_str!("../src/guest/dense.py"));
-    let output = Command::new("python3").args(["-I", "-c", &script]).output().unwrap();
+    let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "True True", "{stderr}");

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use ringfence_screen::{importable, screen};
 use ringfence_spec::CodePreset;
+use ringfence_testing::{BoundedCommand as _, missing};
 use serde_json::Value;
 
 /// For each module that is there: members that are modules, submodules, and members that are dangerous by themselves.
@@ -32,11 +33,12 @@ print(json.dumps(found))
 fn host(preset: CodePreset) -> Option<Value> {
     // Another Python can be named, to hold the lists against several.
     let python = std::env::var("RINGFENCE_TEST_PYTHON").unwrap_or("/usr/bin/python3".into());
-    let output = Command::new(&python).args(["-c", SCRIPT]).args(importable(preset)).output();
+    let output =
+        Command::new(&python).args(["-c", SCRIPT]).args(importable(preset)).bounded_output();
     match output {
         Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).ok(),
         _ => {
-            eprintln!("SKIPPED: this host has no {python}");
+            missing("python", &format!("this host has no {python} that lists its modules"));
             None
         }
     }

@@ -3,9 +3,11 @@
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
+use ringfence_screen::decide::{Call, risk};
 use ringfence_screen::shell::{
-    COMMAND_BYTES_MAX, Direction, Reason, Shape, Simple, shape, shape_of_argv,
+    COMMAND_BYTES_MAX, Direction, Reason, STEPS_MAX, Shape, Simple, shape, shape_of_argv,
 };
+use ringfence_spec::Risk;
 
 /// Commands as a person reads them: words, then redirections, one command for each element.
 fn listed(shape: &Shape) -> Vec<String> {
@@ -232,7 +234,8 @@ fn bounds_are_said() {
     let nested = |n| (0..n).fold("a".to_owned(), |inner, _| format!("b $({inner})"));
     assert!(shape(&nested(5)).opaque.is_empty());
     assert_eq!(shape(&nested(40)).opaque, [Reason::TooDeep]);
-    assert!(shape(&"sudo ".repeat(5000)).opaque.contains(&Reason::TooDeep));
+    assert_eq!(shape(&"sudo ".repeat(300)).opaque, [Reason::TooDeep]);
+    assert_eq!(shape(&"sudo ".repeat(10_000)).opaque, [Reason::TooCostly]);
 }
 
 #[test]
@@ -305,6 +308,106 @@ fn nesting_that_is_never_closed_is_answered_soon() {
             }
         }
     }
+}
+
+/// Texts of 64 KB that cost seconds to minutes where work is not counted: each level of `eval` read its words again, braces
+/// were looked at once for each brace, the parser tries each level of `case` twice, and every word is rated at every level.
+fn costly() -> Vec<(&'static str, String)> {
+    let fill = |piece: &str| piece.repeat(60_000 / piece.len());
+    let wrapped = |words: &str| format!("{}{words}", "sudo ".repeat(15));
+    vec![
+        ("eval", fill("eval ")),
+        ("eval in lines", fill(&format!("{}\n", "eval ".repeat(60)))),
+        ("eval of quoted", format!("eval \"{}\"", fill("eval 'a' "))),
+        ("watch eval", fill("watch eval ")),
+        ("braces", format!("{}{}{}", "{a,b}".repeat(5), "{".repeat(3900), "x".repeat(50_000))),
+        (
+            "nested braces",
+            format!("{}{}{}", "{".repeat(2000), "x".repeat(50_000), "}".repeat(2000)),
+        ),
+        ("braces that grow", format!("{{1..60}}{}", "x".repeat(50_000))),
+        ("braces of braces", fill("{a,b}{c,d} ")),
+        ("case", format!("{}{}", "case a in a) ".repeat(10), "a;".repeat(25_000))),
+        (
+            "closed case",
+            format!("{}{}{}", "case a in a) ".repeat(9), "a;".repeat(25_000), ";; esac ".repeat(9)),
+        ),
+        (
+            "esac that closes nothing",
+            format!("{}{}", "case a in a) echo esac; ".repeat(10), "a;".repeat(25_000)),
+        ),
+        ("groups", format!("{}{}", "(".repeat(10), fill("a|"))),
+        ("arithmetic groups", format!("{}{}", "((".repeat(5), fill("a|"))),
+        ("rm", wrapped(&format!("rm {}", fill("-rf ")))),
+        ("rm of paths", wrapped(&format!("rm {}", fill("-x / ")))),
+        ("cp", wrapped(&format!("cp {}", fill(".a/b ")))),
+        ("cat", wrapped(&format!("cat {}", fill("/.a ")))),
+        ("xargs", format!("{}rm {}", "xargs ".repeat(15), fill("/.ssh/a "))),
+        ("find", format!("find {}", fill("-exec find "))),
+        ("words", fill("a ")),
+        ("commands", fill("a;")),
+        ("redirects", format!("cat {}", fill("> /.a "))),
+        ("documents", fill("cat <<A\n$(cat <<B\n$(a)\nB\n)\nA\n")),
+        ("pipes", format!("{}a", fill("a|"))),
+        ("substitutions", fill("$(a $(b $(c $(d)))) ")),
+        ("defaults", fill("${a:-${b:-${c:-$(d)}}} ")),
+    ]
+}
+
+#[test]
+fn no_text_costs_more_than_its_budget() {
+    for (name, line) in costly() {
+        let n_steps = ringfence_screen::shell::cost(&line);
+        assert!(n_steps <= STEPS_MAX, "{name}: {n_steps}");
+        let begun = std::time::Instant::now();
+        let shape = shape(&line);
+        let call =
+            Call { tool: "run_command", shape: Some(&shape), cwd: "/workspace", ..Call::default() };
+        let rated = risk(&call, None);
+        let took = begun.elapsed();
+        // Well below a second in a release build; this is for a debug build on a busy machine.
+        assert!(took.as_secs() < 15, "{name}: {took:?}");
+        if shape.opaque.contains(&Reason::TooCostly) {
+            assert_eq!(rated.risk, Risk::High, "{name}");
+            assert!(!shape.commands.is_empty() || line.starts_with(['c', '(']), "{name}");
+        }
+    }
+    for name in ["eval of quoted", "case", "closed case", "rm", "cp", "cat", "words"] {
+        let line = costly().into_iter().find(|(found, _)| *found == name).unwrap().1;
+        assert!(shape(&line).opaque.contains(&Reason::TooCostly), "{name}");
+    }
+}
+
+/// What people really write is far from the bounds.
+#[test]
+fn ordinary_lines_are_read_to_their_end() {
+    let files: Vec<String> = (0..1500).map(|n| format!("src/module_{n}/file_{n}.rs")).collect();
+    let install = "set -e\nfor f in *.c; do case $f in a*) cc -c $f;; b*) (cd x && make $f);; *) echo no;; esac; done\n";
+    for line in [
+        format!("git add {}", files.join(" ")),
+        format!("sudo env LANG=C nice rm -f {}", files[..500].join(" ")),
+        install.repeat(8),
+        format!("cat > x <<'A'\n{}A\n", "some text of a file, line by line\n".repeat(1500)),
+        format!("bash -c 'eval \"{}\"'", "echo a; ".repeat(300)),
+        "mkdir -p a/{b,c,d}/{e,f} && cp x{1..20}.txt a/".to_owned(),
+    ] {
+        let shape = shape(&line);
+        assert!(shape.opaque.is_empty(), "{:.60}: {:?}", line, shape.opaque);
+    }
+}
+
+#[test]
+fn words_without_signs_need_no_second_reading() {
+    let same = |a: &str, b: &str| assert_eq!(listed(&shape(a)), listed(&shape(b)), "{a}");
+    same("eval rm -rf x", "eval 'rm' '-rf' 'x'");
+    same("eval eval rm x", "eval 'eval' \"rm x\"");
+    assert_eq!(listed(&shape("eval a=b")), listed(&shape("eval 'a=b'")));
+    assert_eq!(listed(&shape("eval if x; fi")), listed(&shape("eval 'if' x; fi")));
+    // Signs of the shell are still read.
+    assert_eq!(listed(&shape("eval 'a; b'")), ["eval a; b", "a", "b"]);
+    assert_eq!(shape("eval eval rm x").commands[2].within, ["eval", "eval"]);
+    let deep = shape(&"eval ".repeat(40));
+    assert_eq!(deep.opaque, [Reason::TooDeep]);
 }
 
 fn lines() -> impl Strategy<Value = String> {
@@ -381,5 +484,6 @@ proptest! {
         let begun = std::time::Instant::now();
         let _ = shape(&line);
         prop_assert!(begun.elapsed().as_millis() < 20_000);
+        prop_assert!(ringfence_screen::shell::cost(&line) <= STEPS_MAX);
     }
 }

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ringfence_testing::{BoundedCommand as _, limit};
+
 /// What `xtask` reports when all went well, which it must.
 pub(crate) fn report(xtask: &mut Command) -> serde_json::Value {
-    let output = xtask.output().expect("xtask starts");
+    let output = xtask.bounded_output_within(5 * limit()).expect("xtask starts");
     let said = String::from_utf8_lossy(&output.stderr);
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{said}");
@@ -23,7 +25,9 @@ pub(crate) fn ringfence() -> PathBuf {
     if !beside.exists() {
         eprintln!("NOTE: no `{}`; building it", beside.display());
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let built = Command::new(cargo).args(["build", "--package", "ringfence"]).status();
+        let mut build = Command::new(cargo);
+        let built =
+            build.args(["build", "--package", "ringfence"]).bounded_status_within(15 * limit());
         assert!(built.is_ok_and(|s| s.success()), "`cargo build --package ringfence` failed");
         assert!(beside.exists(), "cargo built ringfence, but not at `{}`", beside.display());
     }

@@ -2,11 +2,12 @@
 //! what never ended is said to be interrupted.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use ringfence_audit::{Entry, Filter, Ledger, Reader, RunStatus, Settings};
 use ringfence_spec::RunId;
+use ringfence_testing::{BoundedCommand as _, Running};
 
 use crate::harness::{Scene, again, given_dir, id, settings, start};
 
@@ -33,8 +34,8 @@ fn writer() {
     }
 }
 
-fn acknowledged(child: Child) -> Vec<(String, bool)> {
-    let lines = BufReader::new(child.stdout.unwrap()).lines().map_while(Result::ok);
+fn acknowledged(mut child: Running) -> Vec<(String, bool)> {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     // The harness of the test program writes before the first line.
     let words = lines.filter_map(|line| {
         let (_, rest) = line.split_once("acknowledged ")?;
@@ -50,8 +51,13 @@ fn killed_writers_lose_nothing_that_was_acknowledged() {
     drop(scene.open());
     let mut all = Vec::new();
     for round in 0..12u64 {
-        let mut children: Vec<Child> = (0..3)
-            .map(|_| again("crash::writer", &scene.path()).stdout(Stdio::piped()).spawn().unwrap())
+        let mut children: Vec<Running> = (0..3)
+            .map(|_| {
+                again("crash::writer", &scene.path())
+                    .stdout(Stdio::piped())
+                    .bounded_spawn()
+                    .unwrap()
+            })
             .collect();
         // Not to wait for something, but to strike at many different moments.
         std::thread::sleep(Duration::from_millis(40 + round * 13));
@@ -113,7 +119,7 @@ fn a_torn_row_at_the_end_is_cut_off() {
     // As a writer leaves it that dies after its first head, amid its row.
     let (intake, head) = (scene.path().join("ledger.intake"), scene.path().join("ledger.head"));
     let (rows, before) = (std::fs::read(&intake).unwrap(), std::fs::read(&head).unwrap());
-    let rlimit = again("crash::dies_amid_a_row", &scene.path()).output().unwrap();
+    let rlimit = again("crash::dies_amid_a_row", &scene.path()).bounded_output().unwrap();
     assert!(!rlimit.status.success());
     assert_ne!(std::fs::read(&head).unwrap(), before);
     assert!(std::fs::read(&intake).unwrap().len() > rows.len());

@@ -7,14 +7,17 @@ use ringfence_audit::{
     Entry, Expectations, Fault, KeepAll, Ledger, Reader, RunStatus, Settings, Verification, verify,
 };
 use ringfence_spec::RunId;
+use ringfence_testing::{BoundedCommand as _, TimeLimit, limit};
 
 pub(crate) struct Scene {
     pub(crate) dir: tempfile::TempDir,
+    /// Threads and locks have no other end.
+    _limit: TimeLimit,
 }
 
 impl Scene {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), _limit: TimeLimit::of(3 * limit()) }
     }
 
     /// The same files once more.
@@ -105,6 +108,6 @@ pub(crate) fn given_dir() -> PathBuf {
 }
 
 pub(crate) fn copy_dir(from: &Path, to: &Path) {
-    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).bounded_status().unwrap();
     assert!(status.success());
 }

@@ -65,8 +65,7 @@ fn links_and_what_others_may_write_are_refused() {
 
 #[test]
 fn what_belongs_to_somebody_else_is_refused() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can give files away");
+    if !ringfence_testing::needs_root("only root can give files away") {
         return;
     }
     let scene = Scene::new();

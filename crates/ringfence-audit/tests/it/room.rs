@@ -1,5 +1,7 @@
 //! No room: the append says so, nothing is half-written, and it works again by itself when there is room.
 
+use ringfence_testing::BoundedCommand as _;
+
 use ringfence_audit::{Ledger, RunStatus};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -14,7 +16,7 @@ fn room(bytes: Option<u64>) {
 #[test]
 fn a_full_disk_refuses_rows_and_loses_none() {
     let scene = Scene::new();
-    let output = again("room::fills_up", &scene.path()).output().unwrap();
+    let output = again("room::fills_up", &scene.path()).bounded_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     scene.assert_intact();

@@ -79,16 +79,20 @@ pub(crate) fn a_dropped_call_ends_its_processes(world: &World) {
         assert!(tokio::time::timeout(brief, endless).await.is_err());
         let endless = engine.command("ann", shell("sleep 1000 & while :; do :; done"));
         assert!(tokio::time::timeout(brief, endless).await.is_err());
+        // A call gives its place back before its last row is written, by a task that ends with this runtime. On a busy
+        // machine the second one may not have begun by then, and is told as interrupted.
         let deadline = Instant::now() + Duration::from_secs(30);
-        while engine.admission().counts().running > 0 {
-            assert!(Instant::now() < deadline, "still running");
+        let is_ended = |row: &ringfence_audit::Record| {
+            let code = row.details.as_ref().and_then(|d| d["code"].as_str());
+            matches!(code, Some("cancelled" | "interrupted"))
+        };
+        while engine.admission().counts().running > 0
+            || world.rows().iter().filter(|row| is_ended(row)).count() < 2
+        {
+            assert!(Instant::now() < deadline, "still running: {:#?}", world.rows());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
-    let rows = world.rows();
-    let cancelled =
-        rows.iter().filter(|row| row.details.as_ref().is_some_and(|d| d["code"] == "cancelled"));
-    assert_eq!(cancelled.count(), 2, "{rows:#?}");
 }
 
 pub(crate) fn a_rejected_call_says_when_to_come_again(world: &World) {

@@ -10,6 +10,7 @@ mod world;
 
 use std::process::ExitCode;
 
+use ringfence_testing::BoundedCommand as _;
 use world::World;
 
 type Test = fn(&World);
@@ -67,8 +68,11 @@ fn main() -> ExitCode {
         if std::env::var_os("RINGFENCE_ENGINE_TEST").is_some() {
             continue;
         }
-        let status =
-            std::process::Command::new(own).env("RINGFENCE_ENGINE_TEST", name).status().unwrap();
+        let status = std::process::Command::new(own)
+            .env("RINGFENCE_ENGINE_TEST", name)
+            // Some of them try hundreds of cases.
+            .bounded_status_within(5 * ringfence_testing::limit())
+            .unwrap();
         println!("test {name} ... {}", if status.success() { "ok" } else { "FAILED" });
         n_failed += usize::from(!status.success());
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ringfence_engine::files::{
     Depth, Durability, FileRules, Parents, Workspace, WriteMode, WriteOptions,
 };
+use ringfence_testing::BoundedCommand as _;
 
 use crate::world::{APPEND, CREATE, LOOKUPS, REPLACE, World, code, in_namespace};
 
@@ -128,7 +129,7 @@ fn killed_at_any_moment_a_file_is_one_version_or_the_other() {
             .args(["--exact", "atomic::inner_writer", "--ignored", "--nocapture"])
             .env("DIR", world.inside(""))
             .stdout(Stdio::piped())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         let mut ready = std::io::BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();

@@ -11,6 +11,7 @@ use base64::Engine as _;
 use ringfence_engine::files::{
     ContentKind, Depth, EntryKind, FileRules, OnConflict, Parents, WriteOptions,
 };
+use ringfence_testing::{BoundedCommand as _, missing, needs_root};
 
 use crate::world::{APPEND, CREATE, LOOKUPS, REPLACE, World, code, fifo};
 
@@ -67,9 +68,9 @@ fn a_file_under_lease_is_answered_at_once() {
         .args(["-c", holder])
         .arg(world.inside("f"))
         .stdout(std::process::Stdio::piped())
-        .spawn();
+        .bounded_spawn();
     let Ok(mut child) = child else {
-        eprintln!("SKIPPED a_file_under_lease_is_answered_at_once: no python3");
+        missing("python", "no python3");
         return;
     };
     let mut line = String::new();
@@ -150,8 +151,7 @@ fn writing_a_file_with_several_names_leaves_the_others_alone() {
 
 #[test]
 fn a_hard_link_to_somebody_elses_file_is_neither_read_nor_written() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED a_hard_link_to_somebody_elses_file: only root can make one here");
+    if !needs_root("only root can make such a link here") {
         return;
     }
     let world = World::new();
@@ -169,8 +169,7 @@ fn a_hard_link_to_somebody_elses_file_is_neither_read_nor_written() {
 
 #[test]
 fn what_root_writes_belongs_to_the_workspaces_owner() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED what_root_writes_belongs_to_the_workspaces_owner: not root");
+    if !needs_root("it is about what root writes") {
         return;
     }
     let world = World::new();

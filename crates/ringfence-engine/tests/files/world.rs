@@ -10,6 +10,7 @@ use ringfence_engine::files::{
     Durability, FileRules, Lookup, Parents, Workspace, WriteMode, WriteOptions,
 };
 use ringfence_spec::Problem;
+use ringfence_testing::{BoundedCommand as _, TimeLimit, limit, missing};
 
 pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::Kernel, Lookup::ByHand];
 
@@ -27,6 +28,8 @@ pub(crate) const APPEND: WriteOptions = WriteOptions { mode: WriteMode::Append, 
 
 pub(crate) struct World {
     dir: tempfile::TempDir,
+    /// Threads, locks and pipes have no other end.
+    _limit: TimeLimit,
 }
 
 impl World {
@@ -39,7 +42,7 @@ impl World {
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         std::fs::create_dir(dir.path().join("ws2")).unwrap();
         std::fs::write(dir.path().join("ws2/secret.txt"), CANARY).unwrap();
-        Self { dir }
+        Self { dir, _limit: TimeLimit::of(3 * limit()) }
     }
 
     pub(crate) fn open(&self, lookup: Lookup) -> Workspace {
@@ -116,11 +119,9 @@ pub(crate) fn fifo(path: &Path) {
 /// `$DIR` for both. Where this host has no such namespaces the skip is loud.
 pub(crate) fn in_namespace(test: &str, dir: &Path, setup: &str) {
     let inner = r#"eval "$SETUP" && exec "$TEST" --exact "$NAME" --ignored --nocapture"#;
-    let probe = Command::new("unshare").args(["-rm", "true"]).output();
+    let probe = Command::new("unshare").args(["-rm", "true"]).bounded_output();
     if !probe.is_ok_and(|o| o.status.success()) {
-        let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
-        assert!(!required.contains("namespaces"), "no user namespaces here");
-        eprintln!("SKIPPED {test}: this host has no user namespaces for tests");
+        missing("namespaces", &format!("this host has no user namespaces for {test}"));
         return;
     }
     let output = Command::new("unshare")
@@ -129,7 +130,7 @@ pub(crate) fn in_namespace(test: &str, dir: &Path, setup: &str) {
         .env("TEST", std::env::current_exe().unwrap())
         .env("NAME", test)
         .env("DIR", dir)
-        .output()
+        .bounded_output()
         .unwrap();
     let text =
         [output.stdout.as_slice(), OsStr::new("\n").as_encoded_bytes(), &output.stderr].concat();

@@ -201,6 +201,9 @@ fn of_opaque(reason: &Reason, shape: &Shape) -> (Risk, String) {
             (Risk::Medium, format!("`{program}` is handed a shell"))
         }
         Reason::Syntax { .. } => (Risk::Medium, "it is no command line that can be read".into()),
+        Reason::TooCostly => {
+            (Risk::High, "it takes more work to read than a command is given".into())
+        }
         Reason::TooLong | Reason::TooDeep | Reason::TooMany => {
             (Risk::Medium, "it is longer or deeper than is read".into())
         }

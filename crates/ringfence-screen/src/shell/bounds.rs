@@ -1,4 +1,5 @@
-//! Bounds that hold before the parser sees a command: its size, and how deep its tree can be.
+//! Bounds that hold before the parser sees a command: its size, how deep its tree can be, and the work that all of it may
+//! take. Work is counted in steps, not in time, so that one text always gets one answer.
 
 /// Longest command that is read. Longer ones are scripts written on the spot; they belong in a file.
 pub const COMMAND_BYTES_MAX: usize = 64 << 10;
@@ -18,6 +19,34 @@ const STACK_BYTES_PER_LEVEL: usize = 32 << 10;
 
 /// Stack that is needed whatever the command is.
 const STACK_BYTES_BASE: usize = 512 << 10;
+
+/// Work that one command line may take, whatever is inside it. Text of [`COMMAND_BYTES_MAX`] that is read once takes less
+/// than half. All of it is half a second of a processor in a release build, and what people write a few milliseconds.
+pub const STEPS_MAX: usize = 1 << 20;
+
+/// Steps to find the signs and words of a script, by the byte.
+const TOKEN_STEPS: usize = 1;
+
+/// Steps to parse a script, by the byte.
+const PARSE_STEPS: usize = 3;
+
+/// Steps for a word that is listed: it is copied, and later compared with every pattern of the rules and risks.
+const LISTED_WORD_STEPS: usize = 64;
+
+/// Steps of tokens for a text of this length.
+pub(crate) fn token_steps(n_bytes: usize) -> usize {
+    n_bytes * TOKEN_STEPS
+}
+
+/// Steps of the parser for a script, with the levels at which it tries twice.
+pub(crate) fn parse_steps(n_bytes: usize, levels: Levels) -> usize {
+    (n_bytes * PARSE_STEPS) << levels.doublings()
+}
+
+/// Steps to list words.
+pub(crate) fn listing_steps(n_words: usize, n_bytes: usize) -> usize {
+    n_words * LISTED_WORD_STEPS + n_bytes
+}
 
 /// How many levels the parser could open.
 pub(crate) fn openers(command: &str) -> usize {
@@ -75,28 +104,57 @@ pub(crate) fn is_word_too_deep(word: &str) -> bool {
     false
 }
 
-/// Whether groups are nested too deep, by the signs and words that the tokenizer found outside quotes.
-pub(crate) fn is_script_too_deep<'t>(tokens: impl Iterator<Item = (bool, &'t str)>) -> bool {
-    let (mut open, mut open_max, mut total, mut n_cases) = (0_usize, 0, 0, 0);
-    let mut last = "";
-    for (is_operator, text) in tokens {
-        match text {
-            "(" | "((" if is_operator => {
-                open += text.len();
-                total += text.len();
-                open_max = open_max.max(open);
-            }
-            ")" | "))" if is_operator => {
-                open = open.saturating_sub(text.len());
-                // `f()` opens nothing.
-                if last == "(" {
-                    total -= 1;
+/// Levels that are open at once, by the signs and words that the tokenizer found outside quotes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Levels {
+    /// `(`. Where there is a `case`, whose patterns end in a `)` of their own, every one counts, closed or not.
+    groups: usize,
+    /// `case`.
+    cases: usize,
+}
+
+impl Levels {
+    pub(crate) fn of<'t>(tokens: impl Iterator<Item = (bool, &'t str)>) -> Self {
+        let (mut groups, mut groups_max, mut groups_total) = (0_usize, 0, 0);
+        let (mut cases, mut cases_max) = (0_usize, 0);
+        let (mut last, mut last_is_operator) = ("", true);
+        for (is_operator, text) in tokens {
+            match text {
+                "(" | "((" if is_operator => {
+                    groups += text.len();
+                    groups_total += text.len();
+                    groups_max = groups_max.max(groups);
                 }
+                ")" | "))" if is_operator => {
+                    groups = groups.saturating_sub(text.len());
+                    // `f()` opens nothing.
+                    if last == "(" {
+                        groups_total -= 1;
+                    }
+                }
+                "case" if !is_operator => {
+                    cases += 1;
+                    cases_max = cases_max.max(cases);
+                }
+                // Only where a command can begin: elsewhere it is an argument.
+                "esac" if !is_operator && last_is_operator => cases = cases.saturating_sub(1),
+                _ => {}
             }
-            "case" if !is_operator => n_cases += 1,
-            _ => {}
+            (last, last_is_operator) = (text, is_operator);
         }
-        last = text;
+        let groups = if cases_max == 0 { groups_max } else { groups_total };
+        Self { groups, cases: cases_max }
     }
-    if n_cases == 0 { open_max > RETRIED_LEVELS_MAX } else { total + n_cases > RETRIED_LEVELS_MAX }
+
+    /// Whether the parser would try too often.
+    pub(crate) fn are_too_deep(self) -> bool {
+        self.groups + self.cases > RETRIED_LEVELS_MAX
+    }
+
+    /// How often the parser's work doubles: at each level of `case`, which it tries with and without an end, and of groups
+    /// at those beyond six, as what is before costs little. Measured with brush-parser.
+    fn doublings(self) -> usize {
+        const CHEAP_GROUPS: usize = 6;
+        self.cases + self.groups.saturating_sub(CHEAP_GROUPS)
+    }
 }

@@ -3,77 +3,83 @@
 /// Most words one is expanded to; beyond that it stays as it is written.
 const WORDS_MAX: usize = 64;
 
+/// Most bytes that these have together; beyond that it stays as it is written.
+const BYTES_MAX: usize = 16 << 10;
+
 /// The words that braces make of one, in order. The word itself when there is nothing to expand or too much.
 pub(crate) fn expand(word: &str) -> Vec<String> {
     let mut pending = vec![word.to_owned()];
     let mut done = Vec::new();
+    // Each round looks at one word from its beginning to its end, so the bound on bytes is one on work too.
+    let mut n_bytes = 0;
     while let Some(word) = pending.pop() {
         match alternatives(&word) {
             None => done.push(word),
-            Some(words) if pending.len() + done.len() + words.len() > WORDS_MAX => {
-                return vec![word];
+            Some(words) => {
+                n_bytes += words.iter().map(String::len).sum::<usize>();
+                let n_words = pending.len() + done.len() + words.len();
+                if n_words > WORDS_MAX || n_bytes > BYTES_MAX {
+                    return vec![word];
+                }
+                pending.extend(words.into_iter().rev());
             }
-            Some(words) => pending.extend(words.into_iter().rev()),
         }
     }
     done
 }
 
-/// The words of the first pair of braces with a comma or a range between.
-fn alternatives(word: &str) -> Option<Vec<String>> {
-    let bytes = word.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        match bytes[at] {
-            // `${x}` is a parameter.
-            b'$' if bytes.get(at + 1) == Some(&b'{') => at = closing(bytes, at + 1)?,
-            b'{' => {
-                if let Some(words) = pair(word, at) {
-                    return Some(words);
-                }
-                at += 1;
-            }
-            _ => at = past(bytes, at),
-        }
-    }
-    None
+/// A brace that is open.
+struct Open {
+    at: usize,
+    /// `${`: a parameter, in which nothing is expanded.
+    is_parameter: bool,
+    /// Commas that belong to it.
+    commas: Vec<usize>,
 }
 
-fn pair(word: &str, open: usize) -> Option<Vec<String>> {
-    let bytes = word.as_bytes();
-    let close = closing(bytes, open)? - 1;
+/// A pair of braces with a comma or a range between.
+struct Pair {
+    open: usize,
+    close: usize,
+    /// What it stands for, one after the other.
+    items: Vec<String>,
+}
+
+/// The words of the first pair of braces that has any.
+fn alternatives(word: &str) -> Option<Vec<String>> {
+    let Pair { open, close, items } = first_pair(word)?;
     let (before, after) = (&word[..open], &word[close + 1..]);
-    let inner = &word[open + 1..close];
-    let items = commas(inner);
-    if items.len() > 1 {
-        return Some(items.iter().map(|item| format!("{before}{item}{after}")).collect());
-    }
-    let (first, last) = inner.split_once("..")?;
-    let items: Vec<String> = match (first.parse::<i32>(), last.parse::<i32>()) {
-        (Ok(a), Ok(b)) if a.abs_diff(b) < 64 => {
-            (a.min(b)..=a.max(b)).map(|n| n.to_string()).collect()
-        }
-        _ => match (first.as_bytes(), last.as_bytes()) {
-            ([a], [b]) if a.is_ascii_alphabetic() && b.is_ascii_alphabetic() => {
-                (*a.min(b)..=*a.max(b)).map(|c| char::from(c).to_string()).collect()
-            }
-            _ => return None,
-        },
-    };
     Some(items.iter().map(|item| format!("{before}{item}{after}")).collect())
 }
 
-/// The place behind the brace that closes the one at `open`.
-fn closing(bytes: &[u8], open: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    let mut at = open;
+/// Looks at each character once; an inner pair is complete before the outer one, which comes first.
+fn first_pair(word: &str) -> Option<Pair> {
+    let bytes = word.as_bytes();
+    let mut open: Vec<Open> = Vec::new();
+    let mut n_parameters = 0;
+    let mut first: Option<Pair> = None;
+    let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
-            b'{' => depth += 1,
+            b'{' => {
+                let is_parameter = n_parameters == 0 && at > 0 && bytes[at - 1] == b'$';
+                n_parameters += usize::from(is_parameter || n_parameters > 0);
+                open.push(Open { at, is_parameter, commas: Vec::new() });
+            }
             b'}' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at + 1);
+                let Some(closed) = open.pop() else {
+                    at += 1;
+                    continue;
+                };
+                if n_parameters > 0 {
+                    n_parameters -= 1;
+                } else if first.as_ref().is_none_or(|first| closed.at < first.open) {
+                    first = pair(word, &closed, at).or(first);
+                }
+            }
+            b',' => {
+                if let Some(open) = open.last_mut() {
+                    open.commas.push(at);
                 }
             }
             _ => {
@@ -83,30 +89,41 @@ fn closing(bytes: &[u8], open: usize) -> Option<usize> {
         }
         at += 1;
     }
-    None
+    // Behind a parameter that is never closed nothing is sure.
+    let unclosed = open.iter().find(|open| open.is_parameter).map(|open| open.at);
+    first.filter(|first| unclosed.is_none_or(|unclosed| first.open < unclosed))
 }
 
-/// The text between commas that stand in no inner braces and no quotes.
-fn commas(inner: &str) -> Vec<&str> {
-    let bytes = inner.as_bytes();
-    let (mut items, mut from, mut at, mut depth) = (Vec::new(), 0, 0, 0_usize);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'{' => depth += 1,
-            b'}' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                items.push(&inner[from..at]);
-                from = at + 1;
-            }
-            _ => {
-                at = past(bytes, at);
-                continue;
-            }
-        }
-        at += 1;
+fn pair(word: &str, open: &Open, close: usize) -> Option<Pair> {
+    let items = if open.commas.is_empty() {
+        range(&word[open.at + 1..close])?
+    } else {
+        let from = std::iter::once(open.at).chain(open.commas.iter().copied());
+        let to = open.commas.iter().copied().chain([close]);
+        from.zip(to).map(|(from, to)| word[from + 1..to].to_owned()).collect()
+    };
+    Some(Pair { open: open.at, close, items })
+}
+
+/// `1..9`, `a..f`.
+fn range(inner: &str) -> Option<Vec<String>> {
+    /// Two numbers and what is between.
+    const RANGE_BYTES_MAX: usize = 24;
+    if inner.len() > RANGE_BYTES_MAX {
+        return None;
     }
-    items.push(&inner[from..]);
-    items
+    let (first, last) = inner.split_once("..")?;
+    match (first.parse::<i32>(), last.parse::<i32>()) {
+        (Ok(a), Ok(b)) if a.abs_diff(b) < 64 => {
+            Some((a.min(b)..=a.max(b)).map(|n| n.to_string()).collect())
+        }
+        _ => match (first.as_bytes(), last.as_bytes()) {
+            ([a], [b]) if a.is_ascii_alphabetic() && b.is_ascii_alphabetic() => {
+                Some((*a.min(b)..=*a.max(b)).map(|c| char::from(c).to_string()).collect())
+            }
+            _ => None,
+        },
+    }
 }
 
 /// The place behind the character at `at`, or behind the quotes or the substitution that begin there.

@@ -15,7 +15,7 @@ mod wrappers;
 
 use serde::Serialize;
 
-pub use bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX};
+pub use bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX, STEPS_MAX};
 pub use words::{Part, Word};
 
 /// What a command line would run.
@@ -85,6 +85,8 @@ pub enum Reason {
     TooDeep,
     /// More commands than are listed.
     TooMany,
+    /// More work than a command line is given.
+    TooCostly,
     /// Not the grammar of a shell.
     Syntax {
         /// What the parser said.
@@ -128,9 +130,18 @@ pub enum Reason {
 /// assert!(shape.opaque.is_empty());
 /// ```
 pub fn shape(command: &str) -> Shape {
+    read(command).shape
+}
+
+/// Steps that reading a command line takes: at most [`STEPS_MAX`], which also stands for more.
+pub fn cost(command: &str) -> usize {
+    read(command).n_steps
+}
+
+fn read(command: &str) -> tree::Found {
     let mut found = tree::Found::default();
     scripts::read(command, &tree::Place::default(), &mut found);
-    found.shape
+    found
 }
 
 /// Reads a list of words that is executed without a shell: nothing in them is expanded.

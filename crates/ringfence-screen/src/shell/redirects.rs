@@ -35,6 +35,7 @@ impl Found {
                     return;
                 }
                 let expanded = words::expand_document(&document.doc.value);
+                self.spend(expanded.n_bytes);
                 self.inner(&expanded.scripts, place);
                 if expanded.broken {
                     self.opaque(Reason::Syntax { message: "a here-document".into() });

@@ -3,7 +3,7 @@
 use brush_parser::{Parser, ParserOptions, Token, TokenizerOptions, uncached_tokenize_str};
 
 use super::Reason;
-use super::bounds::{self, COMMAND_BYTES_MAX};
+use super::bounds::{self, COMMAND_BYTES_MAX, Levels};
 use super::tree::{Found, Place};
 
 /// Characters of a parser's message that are kept.
@@ -14,13 +14,16 @@ pub(crate) fn read(script: &str, place: &Place, found: &mut Found) {
     if place.is_too_deep() {
         return found.opaque(Reason::TooDeep);
     }
-    if script.len() > COMMAND_BYTES_MAX || !found.may_read(script.len()) {
+    if script.len() > COMMAND_BYTES_MAX {
         return found.opaque(Reason::TooLong);
+    }
+    if !found.spend(bounds::token_steps(script.len())) {
+        return;
     }
     if script.contains('\0') {
         return found.opaque(Reason::Syntax { message: "a null byte".into() });
     }
-    let answer = bounds::with_stack(script, || match parse(script) {
+    let answer = bounds::with_stack(script, || match parse(script, found) {
         Ok(program) => found.program(&program, place),
         Err(reason) => found.opaque(reason),
     });
@@ -29,15 +32,19 @@ pub(crate) fn read(script: &str, place: &Place, found: &mut Found) {
     }
 }
 
-fn parse(script: &str) -> Result<brush_parser::ast::Program, Reason> {
+fn parse(script: &str, found: &mut Found) -> Result<brush_parser::ast::Program, Reason> {
     let syntax = |message: String| Reason::Syntax {
         message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
     };
     let tokens = uncached_tokenize_str(script, &TokenizerOptions::default())
         .map_err(|e| syntax(e.to_string()))?;
     let signs = tokens.iter().map(|token| (matches!(token, Token::Operator(..)), token.to_str()));
-    if bounds::is_script_too_deep(signs) {
+    let levels = Levels::of(signs);
+    if levels.are_too_deep() {
         return Err(Reason::TooDeep);
+    }
+    if !found.spend(bounds::parse_steps(script.len(), levels)) {
+        return Err(Reason::TooCostly);
     }
     let options = ParserOptions::default();
     Parser::new(script.as_bytes(), &options).parse_program().map_err(|e| syntax(e.to_string()))

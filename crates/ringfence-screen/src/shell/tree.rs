@@ -2,12 +2,15 @@
 
 use brush_parser::ast;
 
-use super::bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX};
+use super::bounds::{self, COMMANDS_MAX, DEPTH_MAX, STEPS_MAX};
 use super::words::{self, Word};
 use super::{Assignment, Reason, Shape, Simple, scripts, wrappers};
 
 /// Programs in front of a pipe that are remembered, the nearest ones.
 const FEEDERS_MAX: usize = 8;
+
+/// Words that are listed of a command which has more than the budget allows.
+const SHOWN_WORDS_MAX: usize = 64;
 
 /// Where a command stands.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +56,8 @@ impl Place {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) shape: Shape,
-    n_bytes_read: usize,
+    /// Work so far. Past [`STEPS_MAX`] nothing more is read.
+    pub(crate) n_steps: usize,
 }
 
 impl Found {
@@ -64,21 +68,38 @@ impl Found {
         }
     }
 
-    /// Whether so many bytes more may be parsed: each level reads its text again, and no more levels than are followed.
-    pub(crate) fn may_read(&mut self, n_bytes: usize) -> bool {
-        self.n_bytes_read += n_bytes;
-        self.n_bytes_read <= COMMAND_BYTES_MAX * DEPTH_MAX
+    /// Takes steps from the budget, before the work is done; false, and said, when they are not there. Nothing is
+    /// affordable afterwards.
+    pub(crate) fn spend(&mut self, n_steps: usize) -> bool {
+        let total = self.n_steps.saturating_add(n_steps);
+        if total <= STEPS_MAX {
+            self.n_steps = total;
+            return true;
+        }
+        self.n_steps = STEPS_MAX;
+        self.opaque(Reason::TooCostly);
+        false
     }
 
-    /// Lists a command; false when the list is full.
-    pub(crate) fn list(&mut self, simple: Simple) -> bool {
-        let room = self.shape.commands.len() < COMMANDS_MAX;
-        if room {
-            self.shape.commands.push(simple);
-        } else {
+    /// Lists a command; false when the list is full or the budget spent. One whose words are too many is listed by its
+    /// first ones, so that its program is seen.
+    pub(crate) fn list(&mut self, mut simple: Simple) -> bool {
+        if self.shape.commands.len() >= COMMANDS_MAX {
             self.opaque(Reason::TooMany);
+            return false;
         }
-        room
+        let was_spent = self.n_steps >= STEPS_MAX;
+        let (n_words, n_bytes) = size(&simple);
+        let affordable = self.spend(bounds::listing_steps(n_words, n_bytes));
+        if !affordable {
+            simple.words.truncate(SHOWN_WORDS_MAX);
+            simple.assignments.truncate(SHOWN_WORDS_MAX);
+            simple.redirects.truncate(SHOWN_WORDS_MAX);
+        }
+        if affordable || !was_spent {
+            self.shape.commands.push(simple);
+        }
+        affordable
     }
 
     pub(crate) fn program(&mut self, program: &ast::Program, place: &Place) {
@@ -101,6 +122,9 @@ impl Found {
             let first = self.shape.commands.len();
             if first >= COMMANDS_MAX {
                 return self.opaque(Reason::TooMany);
+            }
+            if self.n_steps >= STEPS_MAX {
+                return;
             }
             self.command(command, &place);
             if at + 1 == pipeline.seq.len() {
@@ -222,7 +246,8 @@ impl Found {
 
     fn arithmetic(&mut self, expression: &ast::UnexpandedArithmeticExpr, place: &Place) {
         let mut scripts = Vec::new();
-        words::inner_scripts(&expression.value, &mut scripts);
+        let n_bytes = words::inner_scripts(&expression.value, &mut scripts);
+        self.spend(n_bytes);
         self.inner(&scripts, place);
     }
 
@@ -265,8 +290,9 @@ impl Found {
                     simple.assignments.push(value);
                 } else {
                     // Behind a program it is an argument: `export A=b`, `env A=b c`.
-                    let words = words::expand(&word.value).words;
-                    simple.words.extend(words);
+                    let expanded = words::expand(&word.value);
+                    self.spend(expanded.n_bytes);
+                    simple.words.extend(expanded.words);
                 }
             }
             Item::ProcessSubstitution(_, subshell) => {
@@ -281,7 +307,8 @@ impl Found {
             ast::AssignmentName::VariableName(name) => name.clone(),
             ast::AssignmentName::ArrayElementName(name, index) => {
                 let mut scripts = Vec::new();
-                words::inner_scripts(index, &mut scripts);
+                let n_bytes = words::inner_scripts(index, &mut scripts);
+                self.spend(n_bytes);
                 self.inner(&scripts, place);
                 name.clone()
             }
@@ -315,7 +342,12 @@ impl Found {
 
     /// What a word becomes; the commands inside it are read.
     pub(crate) fn word(&mut self, word: &ast::Word, place: &Place) -> Vec<Word> {
+        if !self.spend(word.value.len()) {
+            return vec![Word::unknown()];
+        }
         let expanded = words::expand(&word.value);
+        // What braces and nested expansions have been read again is bounded by the word, and paid afterwards.
+        self.spend(expanded.n_bytes);
         self.inner(&expanded.scripts, place);
         if expanded.broken {
             self.opaque(Reason::TooDeep);
@@ -330,6 +362,14 @@ impl Found {
             scripts::read(script, &place, self);
         }
     }
+}
+
+/// Words and bytes of a command.
+fn size(simple: &Simple) -> (usize, usize) {
+    let redirects = simple.redirects.iter().map(|redirect| &redirect.path);
+    let assignments = simple.assignments.iter().map(|assignment| &assignment.value);
+    let words = simple.words.iter().chain(redirects).chain(assignments);
+    words.fold((0, 0), |(n, bytes), word| (n + 1, bytes + word.n_bytes()))
 }
 
 /// What a command says, where it is `echo` or `printf` and all of it is known.

@@ -62,6 +62,14 @@ impl Word {
         parts.collect()
     }
 
+    pub(crate) fn n_bytes(&self) -> usize {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Known(text) | Part::Glob(text) => text.len(),
+            Part::Unknown => 1,
+        });
+        parts.sum()
+    }
+
     fn push(&mut self, part: Part) {
         match (self.parts.last_mut(), part) {
             (Some(Part::Known(last)), Part::Known(text)) => last.push_str(&text),
@@ -87,6 +95,8 @@ pub(crate) struct Expanded {
     pub(crate) scripts: Vec<String>,
     /// Whether it could not be read.
     pub(crate) broken: bool,
+    /// Bytes that the parser of words was given.
+    pub(crate) n_bytes: usize,
 }
 
 /// Reads a word as it is written.
@@ -107,6 +117,7 @@ pub(crate) fn expand_document(written: &str) -> Expanded {
 
 fn one(written: &str, document: bool, out: &mut Expanded) {
     let options = ParserOptions::default();
+    out.n_bytes += written.len();
     // A word without anything to expand, the most of them, needs no parser.
     if !written.contains(['$', '`', '\'', '"', '\\', '~', '*', '?', '[']) {
         out.words.push(Word::known(written));
@@ -136,7 +147,7 @@ fn one(written: &str, document: bool, out: &mut Expanded) {
         return;
     };
     let mut words = vec![Word::default()];
-    pieces_of(&pieces, Quotes::None, &mut words, &mut out.scripts);
+    out.n_bytes += pieces_of(&pieces, Quotes::None, &mut words, &mut out.scripts);
     // `$IFS` at an edge makes an empty word, which the shell drops.
     if words.len() > 1 {
         words.retain(|word| !word.parts.is_empty());
@@ -150,12 +161,14 @@ enum Quotes {
     Double,
 }
 
+/// Adds what pieces become to `words` and `scripts`. Returns how many bytes of them were parsed again.
 fn pieces_of(
     pieces: &[WordPieceWithSource],
     quotes: Quotes,
     words: &mut Vec<Word>,
     scripts: &mut Vec<String>,
-) {
+) -> usize {
+    let mut n_bytes = 0;
     for piece in pieces {
         let last = words.len() - 1;
         match &piece.piece {
@@ -168,7 +181,7 @@ fn pieces_of(
             | WordPiece::GettextDoubleQuotedSequence(inner) => {
                 // An empty pair of quotes is still a word.
                 words[last].push(Part::Known(String::new()));
-                pieces_of(inner, Quotes::Double, words, scripts);
+                n_bytes += pieces_of(inner, Quotes::Double, words, scripts);
             }
             WordPiece::TildeExpansion(tilde) => words[last].push(home(tilde)),
             WordPiece::ParameterExpansion(ParameterExpr::Parameter {
@@ -183,7 +196,7 @@ fn pieces_of(
                 words[last].push(Part::Unknown);
                 // Defaults and patterns can hold commands: `${x:-$(rm y)}`.
                 for text in texts_of(expression) {
-                    inner_scripts(text, scripts);
+                    n_bytes += inner_scripts(text, scripts);
                 }
             }
             WordPiece::CommandSubstitution(script) => {
@@ -202,10 +215,11 @@ fn pieces_of(
             }
             WordPiece::ArithmeticExpression(expression) => {
                 words[last].push(Part::Unknown);
-                inner_scripts(&expression.value, scripts);
+                n_bytes += inner_scripts(&expression.value, scripts);
             }
         }
     }
+    n_bytes
 }
 
 /// The texts in a parameter expansion that the shell expands in their turn.
@@ -245,10 +259,10 @@ fn texts_of(expression: &ParameterExpr) -> Vec<&str> {
     index.into_iter().chain(texts.into_iter().flatten()).collect()
 }
 
-/// Commands in a text that the shell expands like a double-quoted one.
-pub(crate) fn inner_scripts(text: &str, scripts: &mut Vec<String>) {
+/// Commands in a text that the shell expands like a double-quoted one. Returns how many bytes were parsed.
+pub(crate) fn inner_scripts(text: &str, scripts: &mut Vec<String>) -> usize {
     if !text.contains("$(") && !text.contains('`') {
-        return;
+        return 0;
     }
     let expanded = expand_document(text);
     scripts.extend(expanded.scripts);
@@ -256,6 +270,7 @@ pub(crate) fn inner_scripts(text: &str, scripts: &mut Vec<String>) {
         // Not readable in parts: as a script it is a syntax error, which is what it is to us.
         scripts.push("(".into());
     }
+    expanded.n_bytes
 }
 
 /// Text without quotes: file name patterns apart from the rest.

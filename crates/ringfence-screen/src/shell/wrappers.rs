@@ -204,11 +204,30 @@ fn eval(words: &[Word], place: &Place, found: &mut Found) {
     };
     let known: Option<Vec<&str>> = words.iter().map(Word::text).collect();
     match known {
+        // Read once: a parser would make the same words of them, at every `eval` again.
+        Some(texts) if is_one_command(&texts) => {
+            let (within, fed_by) = (place.within.clone(), place.fed_by.clone());
+            let words = words.to_vec();
+            add(Simple { words, within, fed_by, ..Simple::default() }, &place, found);
+        }
         Some(words) => scripts::read(&words.join(" "), &place, found),
         None => found.opaque(Reason::UnknownScript {
             program: place.within.last().cloned().unwrap_or_default(),
         }),
     }
+}
+
+/// Whether a shell takes words for one simple command and for just these words: no signs, no assignment, no reserved word.
+fn is_one_command(words: &[&str]) -> bool {
+    const RESERVED: &[&str] = &[
+        "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
+        "in", "select", "then", "time", "until", "while",
+    ];
+    let is_plain = |word: &&str| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"_@%+:,./-".contains(&b);
+        !word.is_empty() && word.bytes().all(plain)
+    };
+    words.first().is_some_and(|first| !RESERVED.contains(first)) && words.iter().all(is_plain)
 }
 
 /// `su -c '…'`, `script -c '…'`.

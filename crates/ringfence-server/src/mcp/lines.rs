@@ -309,6 +309,7 @@ mod tests {
 
     /// Everything a client sent, read in pieces of some size: what came through, and what was said.
     fn through(sent: &[u8], piece: usize) -> (Vec<RxJsonRpcMessage<RoleServer>>, Vec<Value>) {
+        let _limit = ringfence_testing::TimeLimit::new();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let (ending, mut end) = ended();

@@ -8,6 +8,7 @@ mod fit;
 mod lines;
 pub(crate) mod outline;
 mod picture;
+mod picture_cost;
 mod progress;
 mod runs;
 mod shelf;

@@ -1,11 +1,19 @@
 //! Pictures that a model can look at: as they are where they are small, else smaller. The original is a resource, or a file of
 //! the session's.
+//!
+//! A guest writes these files, and a few hundred bytes can ask for seconds and hundreds of megabytes. So the cost of a
+//! picture is worked out from its header before it is decoded, what is too much is not decoded, and the process decodes
+//! one picture at a time.
 
 use std::io::Cursor;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use image::{ImageFormat, ImageReader, Limits};
 use rmcp::model::ContentBlock;
+
+use super::picture_cost::{self, Cost};
 
 /// A picture in a result takes no more than this.
 const BYTES_MAX: usize = 1 << 20;
@@ -16,24 +24,45 @@ const EDGE_MAX: u32 = 1568;
 /// One that is larger is only named.
 pub(super) const SOURCE_BYTES_MAX: u64 = 8 << 20;
 
-/// Memory that reading one may take; a guest can make a small file of a very large picture.
+/// Memory that reading one may take.
 const MEMORY_BYTES_MAX: u64 = 128 << 20;
+
+/// Pixels of a picture that is read: those of a camera of 24 megapixels. The slowest of that size takes half a second of a
+/// processor.
+const PIXELS_MAX: u64 = 24_000_000;
+
+/// Blocks that all scans of a progressive JPEG may visit, at some 40 ns each: twelve scans of 24 megapixels in three colours.
+const BLOCK_VISITS_MAX: u64 = 16_000_000;
 
 /// Times it is made smaller before it is given up.
 const TRIES_MAX: u32 = 3;
 
+/// Wait for another picture to be made smaller; after that this one is only named.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Bytes as a picture, if they are one; what a guest calls a picture need not be.
 pub(super) fn shown(bytes: &[u8]) -> Option<ContentBlock> {
+    shown_after(bytes, TURN_WAIT_MAX)
+}
+
+fn shown_after(bytes: &[u8], wait_max: Duration) -> Option<ContentBlock> {
     let format = format(bytes)?;
     let block = |bytes: &[u8]| {
         let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
         ContentBlock::image(encoded, format.to_mime_type())
     };
-    let (width, height) =
-        ImageReader::with_format(Cursor::new(bytes), format).into_dimensions().ok()?;
-    if bytes.len() <= BYTES_MAX && width.max(height) <= EDGE_MAX {
+    let cost = picture_cost::of(bytes, format)?;
+    // The decoder has to see the same picture that was judged.
+    if reader(bytes, format).into_dimensions().ok()? != (cost.width, cost.height) {
+        return None;
+    }
+    if bytes.len() <= BYTES_MAX && cost.width.max(cost.height) <= EDGE_MAX {
         return Some(block(bytes));
     }
+    if !is_affordable(&cost) {
+        return None;
+    }
+    let _turn = Turn::take(wait_max)?;
     smaller(bytes, format).as_deref().map(block)
 }
 
@@ -47,12 +76,23 @@ fn format(bytes: &[u8]) -> Option<ImageFormat> {
     matches!(format, ImageFormat::Png | ImageFormat::Jpeg).then_some(format)
 }
 
-fn smaller(bytes: &[u8], format: ImageFormat) -> Option<Vec<u8>> {
+fn is_affordable(cost: &Cost) -> bool {
+    let n_pixels = u64::from(cost.width) * u64::from(cost.height);
+    n_pixels <= PIXELS_MAX
+        && cost.memory_bytes <= MEMORY_BYTES_MAX
+        && cost.block_visits <= BLOCK_VISITS_MAX
+}
+
+fn reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
     limits.max_alloc = Some(MEMORY_BYTES_MAX);
     reader.limits(limits);
-    let picture = reader.decode().ok()?;
+    reader
+}
+
+fn smaller(bytes: &[u8], format: ImageFormat) -> Option<Vec<u8>> {
+    let picture = reader(bytes, format).decode().ok()?;
     (0..TRIES_MAX).find_map(|n| {
         let edge = EDGE_MAX >> n;
         let mut encoded = Cursor::new(Vec::new());
@@ -61,9 +101,41 @@ fn smaller(bytes: &[u8], format: ImageFormat) -> Option<Vec<u8>> {
     })
 }
 
+/// The right to decode, which one thread of the process has at a time. Dropping it hands it on.
+struct Turn(());
+
+static IS_TAKEN: Mutex<bool> = Mutex::new(false);
+static IS_FREE: Condvar = Condvar::new();
+
+impl Turn {
+    fn take(wait_max: Duration) -> Option<Self> {
+        let taken = IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut taken, wait) = IS_FREE
+            .wait_timeout_while(taken, wait_max, |taken| *taken)
+            .unwrap_or_else(PoisonError::into_inner);
+        if wait.timed_out() {
+            return None;
+        }
+        *taken = true;
+        Some(Self(()))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *IS_TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        IS_FREE.notify_one();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Other tests decode at the same time, slowly.
+    fn shown(bytes: &[u8]) -> Option<ContentBlock> {
+        shown_after(bytes, Duration::from_mins(2))
+    }
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = Cursor::new(Vec::new());
@@ -104,5 +176,70 @@ mod tests {
         let mut bomb = png(2, 2);
         bomb[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
         assert!(shown(&bomb).is_none());
+    }
+
+    /// A progressive JPEG of a few hundred bytes: each scan refines every block a little, by four bytes that say nothing.
+    fn jpeg_of_scans(width: u16, height: u16, n_components: u8, n_scans: usize) -> Vec<u8> {
+        fn segment(bytes: &mut Vec<u8>, marker: u8, body: &[u8]) {
+            bytes.extend([0xff, marker]);
+            bytes.extend(u16::try_from(body.len() + 2).unwrap().to_be_bytes());
+            bytes.extend(body);
+        }
+        let mut bytes = vec![0xff, 0xd8];
+        segment(&mut bytes, 0xdb, &[&[0][..], &[1; 64]].concat());
+        let [w, h] = [width, height].map(u16::to_be_bytes);
+        let mut frame = vec![8, h[0], h[1], w[0], w[1], n_components];
+        (1..=n_components).for_each(|id| frame.extend([id, 0x11, 0]));
+        segment(&mut bytes, 0xc2, &frame);
+        // One code of one bit, for the value 0: no difference, and the end of a block.
+        for table in [0x00, 0x10] {
+            segment(&mut bytes, 0xc4, &[&[table, 1][..], &[0; 15], &[0]].concat());
+        }
+        for n in 0..n_scans {
+            let scan = if n == 0 {
+                let ids = (1..=n_components).flat_map(|id| [id, 0]);
+                [vec![n_components], ids.collect(), vec![0, 0, 1]].concat()
+            } else {
+                let id = u8::try_from(n % usize::from(n_components)).unwrap() + 1;
+                vec![1, id, 0, 1, 63, 0x10]
+            };
+            segment(&mut bytes, 0xda, &scan);
+            bytes.extend([0; 4]);
+        }
+        bytes.extend([0xff, 0xd9]);
+        bytes
+    }
+
+    #[test]
+    fn a_few_bytes_that_cost_seconds_are_not_decoded() {
+        let hostile = jpeg_of_scans(6_000, 6_000, 3, 30);
+        assert!(hostile.len() < 600);
+        for (name, bytes) in [
+            ("pixels", jpeg_of_scans(6_000, 6_000, 3, 1)),
+            ("grey pixels", jpeg_of_scans(6_000, 6_000, 1, 1)),
+            ("scans", jpeg_of_scans(3_500, 3_500, 3, 63)),
+            ("memory of coefficients", jpeg_of_scans(4_500, 4_500, 3, 2)),
+            ("all of it", hostile),
+        ] {
+            let begun = std::time::Instant::now();
+            assert!(shown(&bytes).is_none(), "{name}");
+            // Nothing was decoded: that would take many seconds in a debug build.
+            assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {:?}", begun.elapsed());
+        }
+        // The same, within bounds.
+        let (width, height) = dimensions(&shown(&jpeg_of_scans(1_600, 1_600, 3, 12)).unwrap());
+        assert_eq!((width, height), (EDGE_MAX, EDGE_MAX));
+    }
+
+    #[test]
+    fn one_picture_is_made_smaller_at_a_time() {
+        let turn = Turn::take(Duration::from_mins(2)).unwrap();
+        assert!(Turn::take(Duration::from_millis(20)).is_none());
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| Turn::take(Duration::from_mins(2)).is_some());
+            drop(turn);
+            assert!(next.join().unwrap());
+        });
+        assert!(Turn::take(Duration::from_mins(2)).is_some());
     }
 }

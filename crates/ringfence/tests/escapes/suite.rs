@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use ringfence_testing::{BoundedCommand as _, limit};
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 
@@ -446,7 +447,8 @@ impl Suite {
         }
         let text = serde_json::to_vec(&job).map_err(|e| e.to_string())?;
         let say = |e: std::io::Error| format!("container: {e}");
-        let mut child = command.spawn().map_err(say)?;
+        // The container has a limit for the program of a row; this is for the container.
+        let mut child = command.bounded_spawn_within(2 * limit()).map_err(say)?;
         if let Some(mut stdin) = child.stdin.take() {
             std::io::Write::write_all(&mut stdin, &text).map_err(say)?;
         }

@@ -1,5 +1,7 @@
 //! Bad input gets a clear error with the contract's exit code, and nothing is created.
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::World;
 
 #[track_caller]
@@ -168,7 +170,7 @@ fn variables_that_load_code_are_not_inherited() {
 fn a_directory_on_stdin_is_refused() {
     let world = World::new();
     let dir = std::fs::File::open("/").unwrap();
-    let output = world.command(&["run", "--", "true"]).stdin(dir).output().unwrap();
+    let output = world.command(&["run", "--", "true"]).stdin(dir).bounded_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("stdin is a directory"));
 }

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::{Ran, World};
 
 #[test]
@@ -59,7 +61,7 @@ fn code_comes_from_a_file_or_stdin() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         Ran::from(&child.wait_with_output().unwrap()).code

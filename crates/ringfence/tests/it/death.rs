@@ -3,6 +3,8 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::living::{eventually, has_janitor, marker, n_alive, soon, tree};
 use crate::support::World;
 
@@ -48,7 +50,7 @@ fn a_supervisor_killed_at_any_moment_leaves_nothing_after_the_next_start() {
             .command(&["run", "--", "sleep", &marker])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         std::thread::sleep(Duration::from_micros(delay_us));
         child.kill().unwrap();
@@ -105,21 +107,28 @@ fn a_signal_before_the_program_begins_ends_the_run() {
     let marker = marker();
     for (delay_us, signal, code) in [
         (0, rustix::process::Signal::TERM, 143),
+        (0, rustix::process::Signal::INT, 130),
         (1500, rustix::process::Signal::INT, 130),
         (3000, rustix::process::Signal::TERM, 143),
     ] {
-        // Whoever runs the tests in the background of a shell ignores SIGINT, and so would we until main().
+        // A test run in the background of a shell ignores SIGINT, and so would its children until main().
         let run = world.command(&["run", "--", "sleep", &marker]);
         let mut command = std::process::Command::new("env");
         command.arg("--default-signal=INT,TERM").arg(run.get_program()).args(run.get_args());
-        command.current_dir(world.work());
+        command.current_dir(world.work()).stdin(Stdio::null());
         for (name, value) in run.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stderr(Stdio::null()).bounded_spawn().unwrap();
+        // Not before: until `env` has reset them, a signal that is ignored is lost, and nothing would end the run.
+        // By its name, which everybody may read.
+        let name = format!("/proc/{}/comm", child.id());
+        eventually("env becomes ringfence", || {
+            std::fs::read_to_string(&name).is_ok_and(|name| name == "ringfence\n")
+        });
         std::thread::sleep(Duration::from_micros(delay_us));
         rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
         let started = Instant::now();

@@ -1,5 +1,6 @@
 //! What is refused is reported: the call, the argument that mattered, the program, a hint.
 
+use crate::living::soon;
 use crate::support::{World, have, rules};
 
 #[test]
@@ -199,13 +200,14 @@ fn a_granted_socket_is_shown_and_the_other_side_sees_the_runs_own_user() {
         "import socket; s = socket.socket(socket.AF_UNIX); s.connect({:?}); s.recv(1)",
         path.to_str().unwrap()
     );
-    let peer = std::thread::spawn(move || {
+    let (tell, peer) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
-        rustix::net::sockopt::socket_peercred(&stream).unwrap().uid.as_raw()
+        tell.send(rustix::net::sockopt::socket_peercred(&stream).unwrap().uid.as_raw())
     });
     let (code, outcome) = world.python(&["--socket", path.to_str().unwrap()], &program);
     assert_eq!(code, 0, "{outcome}");
-    assert_ne!(peer.join().unwrap(), 0);
+    assert_ne!(peer.recv_timeout(soon()).unwrap(), 0);
 }
 
 #[test]

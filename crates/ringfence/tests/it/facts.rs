@@ -65,6 +65,7 @@ fn capabilities_are_gone_and_cannot_come_back() {
 
 #[test]
 fn the_pids_limit_of_an_ordinary_user_counts_the_run_alone() {
+    // Root's tests run a second time as such a user.
     if is_root() {
         return;
     }

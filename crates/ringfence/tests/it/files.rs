@@ -2,6 +2,8 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::{World, have};
 
 #[test]
@@ -88,13 +90,14 @@ fn names_that_are_not_text_are_fine() {
     let dir = world.root().join(name);
     std::fs::create_dir(&dir).unwrap();
     let mut command = world.command(&["run", "--json", "--cwd"]);
-    let output = command.arg(&dir).args(["--", "sh", "-c", "echo x > f; ls"]).output().unwrap();
+    let output =
+        command.arg(&dir).args(["--", "sh", "-c", "echo x > f; ls"]).bounded_output().unwrap();
     // A flag's value is text in this version; a working directory need not be.
     if !output.status.success() {
         let output = world
             .command(&["run", "--json", "--", "sh", "-c", "echo x > f; ls"])
             .current_dir(&dir)
-            .output()
+            .bounded_output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }

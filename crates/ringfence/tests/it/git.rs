@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::World;
 
 /// Runs git on the host, in the workspace.
@@ -11,7 +13,7 @@ fn host_git(world: &World, args: &[&str]) -> String {
         .args(args)
         .current_dir(world.work())
         .env("HOME", world.home())
-        .output()
+        .bounded_output()
         .unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()

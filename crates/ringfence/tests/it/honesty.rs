@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use ringfence_testing::{BoundedCommand as _, needs_root};
+
 use crate::living::{marker, n_alive};
 use crate::support::{Ran, World, binary, is_root};
 
@@ -56,7 +58,7 @@ fn wrapped(world: &World, wrapper: &[&str], args: &[&str]) -> Ran {
         .env("XDG_STATE_HOME", world.root().join("state"))
         .env_remove("TMPDIR")
         .stdin(Stdio::null())
-        .output()
+        .bounded_output()
         .unwrap();
     Ran::from(&output)
 }
@@ -65,16 +67,17 @@ fn wrapped(world: &World, wrapper: &[&str], args: &[&str]) -> Ran {
 fn as_somebody(world: &World) -> (Vec<&'static str>, std::path::PathBuf) {
     let copy = world.root().join("ringfence");
     if !copy.exists() {
-        assert!(Command::new("cp").arg(binary()).arg(&copy).status().unwrap().success());
+        assert!(Command::new("cp").arg(binary()).arg(&copy).bounded_status().unwrap().success());
     }
-    let given = Command::new("chown").args(["-R", "61234:61234"]).arg(world.root()).status();
+    let given =
+        Command::new("chown").args(["-R", "61234:61234"]).arg(world.root()).bounded_status();
     assert!(given.unwrap().success());
     (vec!["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups"], copy)
 }
 
 #[test]
 fn root_under_another_name_is_refused() {
-    if !is_root() {
+    if !needs_root("only root is root outside") {
         return;
     }
     let world = World::new();
@@ -85,7 +88,7 @@ fn root_under_another_name_is_refused() {
             .arg(binary())
             .args(["run", "--", "touch", "ran"])
             .current_dir(world.work())
-            .output()
+            .bounded_output()
             .unwrap();
         let ran = Ran::from(&output);
         assert_eq!(ran.code, 125, "{}", ran.stderr);

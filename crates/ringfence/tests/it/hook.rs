@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use ringfence_testing::BoundedCommand as _;
 use serde_json::{Value, json};
 
 use crate::support::{World, have};
@@ -17,7 +18,7 @@ fn asked(world: &World, stdout: impl Into<Stdio>) -> Option<i32> {
 }
 
 fn ends(command: &mut Command) -> Option<i32> {
-    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).bounded_spawn().unwrap();
     child.stdin.take().unwrap().write_all(QUESTION).unwrap();
     child.wait().unwrap().code()
 }
@@ -57,7 +58,7 @@ fn the_plugin_asks_no_path_that_leads_through_the_project() {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(&line).current_dir(world.work()).stdin(Stdio::null());
         shell.env("PATH", format!("{}:/usr/bin:/bin", planted.parent().unwrap().display()));
-        let output = shell.env("HOME", world.home()).output().unwrap();
+        let output = shell.env("HOME", world.home()).bounded_output().unwrap();
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(!stdout.contains("planted"), "{line}: {stdout}");
     }
@@ -76,7 +77,7 @@ fn the_hook_sends_a_command_through_the_fence() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(question.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -96,7 +97,7 @@ fn the_hook_sends_a_command_through_the_fence() {
             shell.env(name, value);
         }
     }
-    let output = shell.current_dir(world.work()).output().unwrap();
+    let output = shell.current_dir(world.work()).bounded_output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert_eq!(stdout, "it's\n", "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(ask("nonsense"), (Some(2), String::new()), "what is not understood does not run");

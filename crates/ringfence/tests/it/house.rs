@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::have;
 
 /// Which crates of ours each crate may depend on: edges point down.
@@ -43,6 +45,8 @@ const MAP: &[(&str, &[&str])] = &[
     ("ringfence-search", &["ringfence-spec"]),
     ("ringfence-spec", &[]),
     ("ringfence-sys", &[]),
+    // Of tests alone: as a normal dependency it would be an edge that is not here.
+    ("ringfence-testing", &[]),
 ];
 
 fn sources() -> Option<&'static Path> {
@@ -75,7 +79,7 @@ fn dependencies_point_down() {
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root)
-        .output()
+        .bounded_output()
         .unwrap();
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -130,4 +134,43 @@ fn the_plan_and_the_screen_do_no_io() {
             }
         }
     }
+}
+
+/// A wait without an end hangs the whole suite, and what `eprintln!` says in a test that passes is seen by nobody.
+#[test]
+fn tests_have_time_limits_and_loud_skips() {
+    // One process without threads, whose program has a limit of its own.
+    const ELSEWHERE: &[&str] = &["escapes/container.rs", "escapes/victims.rs"];
+    let Some(root) = sources() else { return };
+    let mut pending = vec![root.join("crates"), root.join("xtask")];
+    let mut n_files = 0;
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            let shown = path.display().to_string();
+            if path.is_dir() {
+                pending.push(path);
+                continue;
+            }
+            let is_rust = path.extension().is_some_and(|e| e == "rs");
+            if !is_rust
+                || shown.ends_with("it/house.rs")
+                || shown.contains("/ringfence-testing/")
+                || ELSEWHERE.iter().any(|file| shown.ends_with(file))
+            {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let tests = match text.split_once("#[cfg(test)]") {
+                _ if shown.contains("/tests/") => &text,
+                Some((_, tests)) => tests,
+                None => continue,
+            };
+            n_files += 1;
+            for words in [".output()", ".spawn()", "wait_with_output(&", "eprintln!(\"SKIPPED"] {
+                assert!(!tests.contains(words), "`{words}` in {shown}: see ringfence-testing");
+            }
+        }
+    }
+    assert!(n_files > 100, "{n_files}");
 }

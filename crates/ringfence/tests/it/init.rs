@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
+use ringfence_testing::needs_root;
+
 use crate::support::{World, binary};
 
 /// Client, its file, what is in it before, a text that the server's entry has.
@@ -108,7 +110,7 @@ fn lines_and_marks_stay_as_they_are() {
 
 #[test]
 fn root_leaves_the_files_of_others_alone() {
-    if !rustix::process::geteuid().is_root() {
+    if !needs_root("only root can give files away") {
         return;
     }
     let world = World::new();

@@ -1,11 +1,13 @@
 //! What is written down of commands, and the commands that read it.
 
+use ringfence_testing::BoundedCommand as _;
+
 use serde_json::Value;
 
 use crate::support::{Ran, World};
 
 fn ringfence(world: &World, args: &[&str]) -> Ran {
-    Ran::from(&world.command(args).output().unwrap())
+    Ran::from(&world.command(args).bounded_output().unwrap())
 }
 
 fn ledger(world: &World) -> std::path::PathBuf {
@@ -33,7 +35,7 @@ fn every_kind_of_run_is_written_down() {
     assert_eq!(ringfence(&world, &["batch", "items.jsonl"]).code, 0);
     world.write("work/cells", "x = 1\n\nx\n\n");
     let cells = std::fs::File::open(world.work().join("cells")).unwrap();
-    assert!(world.command(&["repl"]).stdin(cells).output().unwrap().status.success());
+    assert!(world.command(&["repl"]).stdin(cells).bounded_output().unwrap().status.success());
     let count = |filter: &[&str]| runs(&world, filter).len();
     assert_eq!(count(&["--tool", "run"]), 1);
     assert_eq!(count(&["--tool", "exec"]), 2);
@@ -82,7 +84,8 @@ fn an_older_copy_is_found_by_an_anchor() {
     let world = World::new();
     ringfence(&world, &["run", "--", "true"]);
     let copy = world.root().join("copy");
-    let copied = std::process::Command::new("cp").arg("-a").arg(ledger(&world)).arg(&copy).status();
+    let copied =
+        std::process::Command::new("cp").arg("-a").arg(ledger(&world)).arg(&copy).bounded_status();
     assert!(copied.unwrap().success());
     ringfence(&world, &["run", "--", "true"]);
     let anchor = world.root().join("anchor");
@@ -162,8 +165,10 @@ fn a_session_outlives_the_command_that_made_it() {
     let repl = |id: &str, cells: &str| {
         world.write("work/cells", cells);
         let cells = std::fs::File::open(world.work().join("cells")).unwrap();
-        let output =
-            world.command(&["repl", "--preset", "open", "--session", id]).stdin(cells).output();
+        let output = world
+            .command(&["repl", "--preset", "open", "--session", id])
+            .stdin(cells)
+            .bounded_output();
         Ran::from(&output.unwrap())
     };
     let ran = repl(&id, "open('note', 'w').write('kept')\n\nx = 1\n\n");

@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use ringfence_testing::{BoundedCommand as _, missing, needs_root};
 use serde_json::{Value, json};
 
-use crate::support::{Ran, World, binary, is_root};
+use crate::support::{Ran, World, binary};
 
 /// What Docker's default profile refuses and Ringfence would use.
 const DOCKER_REFUSES: &[&str] = &[
@@ -126,7 +127,7 @@ impl Container {
             .arg(&bundle)
             .arg(&name)
             .stdin(Stdio::null())
-            .output()
+            .bounded_output()
             .unwrap();
         Ran::from(&output)
     }
@@ -144,14 +145,13 @@ fn allowed() -> Vec<String> {
 
 /// crun needs root here; without crun a loud line, or a failure where it is required.
 fn available() -> bool {
-    if !is_root() {
+    if !needs_root("only root starts containers here") {
         return false;
     }
-    let found = Command::new("crun").arg("--version").output().is_ok_and(|o| o.status.success());
-    let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
+    let found =
+        Command::new("crun").arg("--version").bounded_output().is_ok_and(|o| o.status.success());
     if !found {
-        assert!(!required.split(',').any(|r| r == "crun"), "crun is required and missing here");
-        eprintln!("SKIPPED: crun is not installed");
+        missing("crun", "crun is not installed");
     }
     found
 }

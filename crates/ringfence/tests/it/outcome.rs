@@ -1,5 +1,9 @@
 //! The outcome is the contract's object: every field there, words from the list, one object on stdout.
 
+use std::process::Stdio;
+
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::{World, is_root};
 
 #[test]
@@ -145,14 +149,17 @@ fn an_answer_that_cannot_be_written_is_no_success() {
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     for args in [&["doctor", "--json"][..], &["policy", "presets"], &["check", "--json", "-c", "1"]]
     {
-        let output = world.command(args).stdout(full()).output().unwrap();
+        let mut command = world.command(args);
+        let running = command.stdout(full()).stderr(Stdio::piped()).bounded_spawn().unwrap();
+        let output = running.wait_with_output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{args:?}: {told}");
         assert!(told.contains("cannot write all of the answer"), "{args:?}: {told}");
     }
     // Nor does a stderr that takes nothing change what happened.
     let mut refused = world.command(&["exec", "-c", "import os"]);
-    assert_eq!(refused.stderr(full()).output().unwrap().status.code(), Some(126));
+    let status = refused.stdout(Stdio::null()).stderr(full()).bounded_status().unwrap();
+    assert_eq!(status.code(), Some(126));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Protected names hold: present, absent, and with two runs in one workspace.
 
+use ringfence_testing::BoundedCommand as _;
+
 use crate::support::World;
 
 const NAMES: [&str; 5] = [".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
@@ -13,7 +15,7 @@ fn a_protected_file_that_was_replaced_meanwhile_is_named() {
         .command(&["run", "--json", "--", "sh", "-c", script])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::null())
-        .spawn()
+        .bounded_spawn()
         .unwrap();
     crate::living::there(&world.work().join("up"));
     // As an editor saves. The kernel takes the mount away with the name.

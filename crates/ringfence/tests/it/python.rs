@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use ringfence_testing::{BoundedCommand as _, missing};
 use serde_json::{Value, json};
 
 use crate::support::{Ran, World};
@@ -23,7 +24,7 @@ fn fed(world: &World, args: &[&str], input: &str) -> Ran {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
+        .bounded_spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_owned();
@@ -269,7 +270,7 @@ fn a_file_that_cannot_be_copied_costs_no_outcome_and_no_disk() {
 fn a_pipe_that_nobody_writes_to_makes_nobody_wait() {
     let world = World::new();
     let fifo = world.work().join("fifo");
-    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).bounded_status().unwrap().success());
     let fifo = fifo.to_str().unwrap();
     assert_eq!(world.ringfence(&["exec", "--file", fifo, "-c", "1"]).code, 2);
     assert_eq!(world.ringfence(&["exec", fifo]).code, 0);
@@ -280,7 +281,7 @@ fn a_pipe_that_nobody_writes_to_makes_nobody_wait() {
         .command(&["exec", "--timeout", "500ms", "-c", "print(1)"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
+        .bounded_spawn()
         .unwrap();
     let stdin = child.stdin.take();
     assert!(child.wait().unwrap().success());
@@ -468,6 +469,9 @@ fn ordinary_programs_run() {
             able.entry(needs).or_insert_with(|| has(&world, needs));
         }
     }
+    for (needs, _) in able.iter().filter(|(_, able)| !**able) {
+        missing("libraries", &format!("this Python has no {needs}"));
+    }
     let runnable: Vec<&(String, String)> = programs
         .iter()
         .filter(|(_, text)| header(text, "needs: ").is_none_or(|needs| able[needs]))
@@ -519,7 +523,8 @@ fn attacks_are_stopped_with_screening_off() {
         let mut args = vec!["exec", "--json", "--timeout", "6s"];
         args.extend(flags);
         args.push(&file);
-        let output = world.command(&args).current_dir(world.work()).stdin(Stdio::null()).output();
+        let output =
+            world.command(&args).current_dir(world.work()).stdin(Stdio::null()).bounded_output();
         let outcome = serde_json::from_slice(&output.unwrap().stdout).unwrap();
         hole(&format!("{name}, alone"), text, &outcome)
     };
@@ -568,7 +573,8 @@ fn what_works_or_is_looked_for_by_the_interpreter_is_no_denial() {
     let items: Vec<Value> = programs.map(|(id, code)| json!({"id": id, "code": code})).to_vec();
     let mut outcomes = batch(&world, &["--preset", "open"], &items);
     for (id, code) in programs {
-        let output = world.command(&["exec", "--preset", "open", "--json", "-c", code]).output();
+        let output =
+            world.command(&["exec", "--preset", "open", "--json", "-c", code]).bounded_output();
         let alone = serde_json::from_slice(&output.unwrap().stdout).unwrap();
         for outcome in [outcomes.remove(id).unwrap(), alone] {
             assert_eq!(outcome["denials"], json!([]), "{id}: {outcome}");
@@ -600,7 +606,11 @@ fn no_two_runs_draw_the_same_numbers() {
     let data = "import random\nimport numpy as np\n\
                 print(random.random(), random.gauss(0, 1), *np.random.rand(2).tolist(), sep='\\n')";
     let mut presets = vec![("open", open)];
-    presets.extend(has(&world, "numpy").then_some(("data", data)));
+    if has(&world, "numpy") {
+        presets.push(("data", data));
+    } else {
+        missing("libraries", "this Python has no numpy");
+    }
     for (preset, draw) in presets {
         let items: Vec<Value> =
             (0..6).map(|id| json!({"id": id.to_string(), "code": draw})).collect();
@@ -675,7 +685,7 @@ fn nothing_of_python_is_left_when_its_caller_is_killed() {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         let mut below = Vec::new();
@@ -721,8 +731,10 @@ fn descendants(pid: u32) -> Vec<u32> {
 fn a_program_cannot_say_that_it_never_ran() {
     let world = World::new();
     let forge = "import os\nprint('did things', flush=True)\nos.write(3, b'E\\x1b[31mforged\\n')\nos._exit(7)";
-    let output =
-        world.command(&["exec", "--preset", "open", "--json", "-c", forge]).output().unwrap();
+    let output = world
+        .command(&["exec", "--preset", "open", "--json", "-c", forge])
+        .bounded_output()
+        .unwrap();
     let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
     let warm = batch(&world, &["--preset", "open"], &[json!({"id": "x", "code": forge})]);
     for outcome in [&alone, &warm["x"]] {
@@ -783,7 +795,7 @@ fn nothing_is_left_of_a_program_with_a_large_file_whose_caller_is_killed() {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         std::thread::sleep(std::time::Duration::from_millis(ms));
         let below = descendants(child.id());

@@ -4,6 +4,7 @@
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use ringfence_testing::BoundedCommand as _;
 use serde_json::Value;
 
 use crate::support::{World, binary, have};
@@ -65,8 +66,10 @@ fn every_command_of_the_readme_does_what_it_shows() {
                 "`{command}` is neither run nor listed with a reason why not"
             );
             if let Some(missing) = missing(typed) {
-                assert!(!is_required(), "`{missing}` is required and missing here");
-                eprintln!("SKIPPED: no `{missing}` here for `{command}`");
+                ringfence_testing::missing(
+                    "tools",
+                    &format!("no `{missing}` here for `{command}`"),
+                );
                 continue;
             }
             let (code, got) = type_in(&world, typed);
@@ -140,7 +143,7 @@ fn type_in(world: &World, line: &str) -> (i32, String) {
     shell.args(["-c", &format!("exec 2>&1; {line}")]);
     let path = std::env::var("PATH").unwrap_or_default();
     shell.env("PATH", format!("{}:{path}", world.root().join("bin").display()));
-    let output = shell.output().unwrap();
+    let output = shell.bounded_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     (output.status.code().unwrap_or(-1), said)
 }
@@ -148,13 +151,9 @@ fn type_in(world: &World, line: &str) -> (i32, String) {
 /// Tools besides ours that a line needs and this host lacks.
 fn missing(line: &str) -> Option<&'static str> {
     ["gcc", "jq", "unshare", "make"].into_iter().find(|tool| {
-        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
+        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).bounded_output();
         line.split([' ', '\'']).any(|word| word == *tool) && !found.unwrap().status.success()
     })
-}
-
-fn is_required() -> bool {
-    std::env::var("RINGFENCE_TEST_REQUIRE").is_ok_and(|list| list.split(',').any(|r| r == "tools"))
 }
 
 /// Whether a command said what is shown, as far as it can on another host.

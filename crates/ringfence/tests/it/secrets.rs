@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
+use ringfence_testing::{BoundedCommand as _, needs_root};
+
 use crate::support::{Ran, World, have, is_root, rules};
 
 const CANARY: &str = "canary-5f1d";
@@ -96,7 +98,7 @@ fn the_program_that_looks_for_canaries_finds_them_without_the_fence() {
         .stdin(std::process::Stdio::null())
         .current_dir(world.work())
         .env("HOME", world.home());
-    let output = command.env("API_TOKEN", CANARY).output().unwrap();
+    let output = command.env("API_TOKEN", CANARY).bounded_output().unwrap();
     let found = String::from_utf8_lossy(&output.stdout).into_owned();
     for what in [".ssh/id_ed25519", ".env.local", "environ", "tcp", "unix", ".netrc"] {
         assert!(found.contains(what), "{what}: {found}");
@@ -106,7 +108,7 @@ fn the_program_that_looks_for_canaries_finds_them_without_the_fence() {
 /// A copy of the workspace by its filesystem has no masks: on btrfs everybody may make one of what they own.
 #[test]
 fn a_snapshot_of_the_workspace_shows_no_secret() {
-    if !is_root() || !have("btrfs") {
+    if !needs_root("only root mounts a filesystem here") || !have("btrfs") {
         return;
     }
     let world = World::new();
@@ -134,7 +136,7 @@ chown -R 1000:1000 .
     let mut command = world.here(Command::new("unshare"));
     command.args(["-m", "--propagation", "private", "sh", "-c", script, "sh"]);
     command.arg(&image).arg(crate::support::binary());
-    let ran = Ran::from(&command.output().unwrap());
+    let ran = Ran::from(&command.bounded_output().unwrap());
     let outcome = ran.json();
     assert_eq!(outcome["stdout"], "EPERM\nhere\n", "{outcome}");
     assert_eq!(rules(&outcome), ["snapshots"], "{outcome}");
@@ -179,7 +181,7 @@ fn a_toolchains_variable_opens_no_more_than_a_directory_of_its_own() {
             beside.display()
         );
         let mut command = world.command(&["run", "--", "sh", "-c", &script]);
-        let output = command.env("CARGO_HOME", &value).output().unwrap();
+        let output = command.env("CARGO_HOME", &value).bounded_output().unwrap();
         let seen = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(seen, if shows_tool { "a tool" } else { "" }, "{}", value.display());
     }
@@ -313,7 +315,7 @@ for attack in (lambda: os.fchmod(0, 0o777), lambda: open('/proc/self/fd/0', 'w')
     except OSError: pass
 print(open(0).read())";
     let mut command = world.command(&["run", "--", "/usr/bin/python3", "-c", program]);
-    let output = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+    let output = command.stdin(std::fs::File::open(&file).unwrap()).bounded_output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(stdout.contains("original"), "{stdout}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "original");
@@ -339,7 +341,7 @@ except OSError: pass
 try: os.fchmod(1, 0o6777)
 except OSError: pass",
     ]);
-    assert!(command.stdout(file).status().unwrap().success());
+    assert!(command.stdout(file).bounded_status().unwrap().success());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "before bytes");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o6111, 0);
 }

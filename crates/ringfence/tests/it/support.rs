@@ -6,8 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
+use ringfence_testing::{BoundedCommand as _, Running, TimeLimit, limit, missing, say};
 use rustix::process::Pid;
 use serde_json::Value;
 
@@ -21,10 +22,12 @@ pub(crate) fn binary() -> PathBuf {
 pub(crate) struct World {
     dir: tempfile::TempDir,
     vars: Vec<(String, String)>,
+    /// For what waits on no process: a listener, a thread. Some tests start dozens of processes, each with a limit.
+    _limit: TimeLimit,
 }
 
 /// A run that is there and goes on; killed with the test if nobody waits for its end.
-pub(crate) struct Live(Child);
+pub(crate) struct Live(Running);
 
 impl Live {
     /// The supervisor.
@@ -44,13 +47,6 @@ impl Live {
         let mut rest = String::new();
         self.0.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
         (self.0.wait().unwrap().code(), rest)
-    }
-}
-
-impl Drop for Live {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -84,7 +80,7 @@ impl World {
         for name in ["home", "work", "state"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
-        Self { dir, vars: Vec::new() }
+        Self { dir, vars: Vec::new(), _limit: TimeLimit::of(10 * limit()) }
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -142,7 +138,7 @@ impl World {
 
     /// `ringfence ARGS`, to its end.
     pub(crate) fn ringfence(&self, args: &[&str]) -> Ran {
-        Ran::from(&self.command(args).output().unwrap())
+        Ran::from(&self.command(args).bounded_output().unwrap())
     }
 
     /// `ringfence run FLAGS -- sh -c SCRIPT`.
@@ -171,7 +167,7 @@ impl World {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         let mut pipe = child.stdin.take().unwrap();
         let bytes = stdin.to_vec();
@@ -188,7 +184,7 @@ impl World {
     pub(crate) fn sh_live(&self, script: &str) -> Live {
         let mut command = self.command(&["run", "--", "sh", "-c", script]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut live = Live(command.spawn().unwrap());
+        let mut live = Live(command.bounded_spawn().unwrap());
         let mut up = [0u8; 3];
         live.0.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
         assert_eq!(&up, b"up\n");
@@ -223,7 +219,7 @@ pub(crate) fn again_as_an_ordinary_user() {
         let to = dir.path().join(name);
         // By another process: a descriptor of ours, open for writing and inherited by a fork of another test's, would
         // make the copy "text file busy".
-        assert!(Command::new("cp").args([from, &to]).status().unwrap().success());
+        assert!(Command::new("cp").args([from, &to]).bounded_status().unwrap().success());
         std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
         to
     };
@@ -231,7 +227,9 @@ pub(crate) fn again_as_an_ordinary_user() {
     let ringfence = copy(&binary(), "ringfence");
     let corpus = dir.path().join("corpus");
     let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
-    assert!(Command::new("cp").arg("-r").args([&sources, &corpus]).status().unwrap().success());
+    assert!(
+        Command::new("cp").arg("-r").args([&sources, &corpus]).bounded_status().unwrap().success()
+    );
     let temp = dir.path().join("tmp");
     std::fs::create_dir(&temp).unwrap();
     std::os::unix::fs::chown(&temp, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
@@ -245,14 +243,20 @@ pub(crate) fn again_as_an_ordinary_user() {
         .current_dir(&temp)
         .gid(ORDINARY_ID)
         .uid(ORDINARY_ID)
-        .output()
+        // All tests, one more time.
+        .bounded_output_within(15 * limit())
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    for line in said.lines().filter(|line| line.starts_with("SKIPPED ")) {
+        say(&format!("{line}, as an ordinary user"));
+    }
+    assert!(output.status.success(), "{text}\n{said}");
     println!("{}", text.lines().last().unwrap_or_default());
 }
 
-/// A feature some tests need. Missing: a loud line, or a failure where `RINGFENCE_TEST_REQUIRE` names it.
+/// Whether a feature is there that some tests need. Missing: a loud line, or a failure where `RINGFENCE_TEST_REQUIRE` names
+/// it.
 pub(crate) fn have(feature: &str) -> bool {
     let world = World::new();
     let report = world.ringfence(&["doctor", "--json"]).json();
@@ -265,24 +269,19 @@ pub(crate) fn have(feature: &str) -> bool {
         "notify" => ok("observed denials"),
         "cgroup" => ok("cgroup limits") || !is_root(),
         "static" => {
-            let found = Command::new("cc").arg("-print-file-name=libc.a").output();
+            let found = Command::new("cc").arg("-print-file-name=libc.a").bounded_output();
             found.is_ok_and(|found| found.stdout.starts_with(b"/"))
         }
         // The kernel's part, and the program that makes one.
         "btrfs" => {
             let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
             known.contains("\tbtrfs\n")
-                && Command::new("mkfs.btrfs").arg("--version").output().is_ok()
+                && Command::new("mkfs.btrfs").arg("--version").bounded_output().is_ok()
         }
         other => panic!("unknown feature {other}"),
     };
-    let required = std::env::var("RINGFENCE_TEST_REQUIRE").unwrap_or_default();
     if !present {
-        assert!(
-            !required.split(',').any(|r| r == feature),
-            "{feature} is required and missing here"
-        );
-        eprintln!("SKIPPED: this host has no {feature}");
+        missing(feature, &format!("this host has no {feature}"));
     }
     present
 }

@@ -2,16 +2,17 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use ringfence_testing::{BoundedCommand as _, Running};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::support::World;
 
 struct Session {
     master: std::fs::File,
-    child: Child,
+    child: Running,
     seen: String,
     slave: OwnedFd,
 }
@@ -39,7 +40,7 @@ fn on_a_terminal(world: &World, args: &[&str]) -> Session {
         .stdin(dup())
         .stdout(dup())
         .stderr(dup())
-        .spawn()
+        .bounded_spawn()
         .unwrap();
     let flags = rustix::fs::fcntl_getfl(&master).unwrap();
     rustix::fs::fcntl_setfl(&master, flags | rustix::fs::OFlags::NONBLOCK).unwrap();

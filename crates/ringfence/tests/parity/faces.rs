@@ -1,8 +1,9 @@
 //! Five ways to ask the same.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
+use ringfence_testing::{BoundedCommand as _, Running, limit};
 use serde_json::{Value, json};
 
 use crate::support::World;
@@ -106,7 +107,7 @@ fn tool(asked: &Value) -> &'static str {
 
 /// This program again, as [`crate::library`].
 struct Library {
-    child: Child,
+    child: Running,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
@@ -115,7 +116,9 @@ impl Library {
     fn new(world: &World) -> Self {
         let mut command = world.here(Command::new(std::env::current_exe().unwrap()));
         command.arg("--library").arg(world.root().join("library"));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // It answers every row.
+        let mut child = command.bounded_spawn_within(10 * limit()).unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         Self { child, stdin, stdout }

@@ -3,9 +3,10 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use ringfence_testing::{BoundedCommand as _, Running};
 use serde_json::Value;
 
 use crate::support::World;
@@ -15,7 +16,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server, ended with the test.
 pub(super) struct Server {
-    child: Child,
+    child: Running,
     pub(super) address: SocketAddr,
     /// What it said when it began to listen.
     pub(super) hello: String,
@@ -36,7 +37,7 @@ impl Server {
             .command(&[&["serve"], listen, flags].concat())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -93,13 +94,6 @@ impl Server {
         let statm = std::fs::read_to_string(statm).unwrap();
         let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
         pages * rustix::param::page_size() as u64
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::process::{ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use ringfence_testing::{BoundedCommand as _, Running};
 use serde_json::{Value, json};
 
 use crate::support::World;
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One client and its server.
 pub(super) struct Client {
-    server: Child,
+    server: Running,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     n_sent: u64,
@@ -46,7 +47,7 @@ impl Client {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         let stdout = BufReader::new(server.stdout.take().unwrap());
         let (tell, lines) = channel();
@@ -141,6 +142,14 @@ impl Client {
         Called { data, text, content }
     }
 
+    /// Waits for the end of a run that goes on, as often as a busy machine needs it.
+    pub(super) fn finished(&mut self, mut called: Called) -> Called {
+        while called.status() == "running" {
+            called = self.call("wait", &json!({"run_id": called.data["run_id"]}));
+        }
+        called
+    }
+
     /// Closes stdin and waits for the end: how it ended, and how long that took.
     pub(super) fn leave(mut self) -> (ExitStatus, Duration) {
         self.close();
@@ -162,13 +171,6 @@ impl Client {
         let began = Instant::now();
         let status = self.server.wait().unwrap();
         (status, began.elapsed())
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
     }
 }
 

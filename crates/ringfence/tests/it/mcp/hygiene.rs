@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use ringfence_testing::{BoundedCommand as _, Running};
 use serde_json::json;
 
 use super::client::Client;
@@ -194,9 +195,9 @@ fn a_server_that_is_killed_leaves_no_run() {
 }
 
 /// A server that nobody has spoken with.
-fn bare(world: &World) -> std::process::Child {
+fn bare(world: &World) -> Running {
     let (stdin, stdout) = (std::process::Stdio::piped(), std::process::Stdio::piped());
-    world.command(&["mcp"]).stdin(stdin).stdout(stdout).spawn().unwrap()
+    world.command(&["mcp"]).stdin(stdin).stdout(stdout).bounded_spawn().unwrap()
 }
 
 #[test]

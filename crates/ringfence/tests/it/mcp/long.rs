@@ -24,7 +24,8 @@ fn a_long_run_yields_and_can_be_waited_for() {
     // The server does other things meanwhile.
     assert_eq!(client.call("run_command", &json!({"command": "echo here"})).text, "here\n");
     std::fs::write(world.work().join("go"), "").unwrap();
-    let ended = client.call("wait", &json!({"run_id": run_id}));
+    let waited = client.call("wait", &json!({"run_id": run_id}));
+    let ended = client.finished(waited);
     assert_eq!((ended.status(), ended.text.as_str()), ("ok", "done\n"));
     assert_eq!(ended.data["run_id"], run_id.as_str());
     let again = client.call("wait", &json!({"run_id": run_id}));
@@ -80,7 +81,8 @@ fn a_run_that_goes_on_shows_what_it_has_written() {
             let told = serde_json::to_string(&client.notifications).unwrap();
             assert!(told.contains("3 of 10: loading"), "{told}");
         }
-        let ended = client.call("wait", &json!({"run_id": data["run_id"]}));
+        let waited = client.call("wait", &json!({"run_id": data["run_id"]}));
+        let ended = client.finished(waited);
         assert_eq!((ended.status(), ended.text.as_str()), ("ok", "first\nlast\n"));
     }
 }
@@ -204,6 +206,7 @@ fn pictures_are_shown_small_and_what_only_looks_like_one_is_not() {
                 png('large.png', 2000, 900)\npng('small.png', 3, 2)\n\
                 open('fake.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + b'x' * 100)\nNone";
     let called = client.call("execute_code", &json!({"code": code}));
+    let called = client.finished(called);
     assert_eq!(called.status(), "ok", "{}", called.text);
     let of = |kind: &str| -> Vec<Value> {
         called.content.iter().filter(|block| block["type"] == kind).cloned().collect()

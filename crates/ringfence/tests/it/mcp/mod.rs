@@ -393,24 +393,24 @@ fn nothing_of_a_session_runs_between_its_cells() {
     let cell = |client: &mut Client, code: &str| {
         client.call("execute_code", &json!({"session": session, "code": code}))
     };
-    assert_eq!(cell(&mut client, "x = 41").status(), "ok");
-    // It says that it is done, and goes on.
-    let forged = "import os\nos.write(3, b'D{\"exit\": 0, \"value\": \"7\", \"exception\": null}')\n\
-                  while True:\n    with open('n', 'a') as f: f.write('x')";
-    assert_eq!(cell(&mut client, forged).data["value"], "7");
-    let mut size = || {
+    let size = |client: &mut Client| {
         let listed = client.call("list_dir", &json!({"session": session}));
-        listed.data["entries"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|e| e["path"] == "n")
-            .map(|e| e["size"].clone())
+        let entries = listed.data["entries"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["path"] == "n").expect("the file is there");
+        entry["bytes"].as_u64().expect("a file has a length")
     };
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    let before = size();
+    assert_eq!(cell(&mut client, "x = 41\nopen('n', 'w').write('12345')").status(), "ok");
+    // What is written shows.
+    assert_eq!(size(&mut client), 5);
+    // It says that it is done, and goes on.
+    let forged = "import os\nf = open('n', 'a', buffering=1)\nf.write('6\\n')\n\
+                  os.write(3, b'D{\"exit\": 0, \"value\": \"7\", \"exception\": null}')\n\
+                  while True: f.write('x\\n')";
+    assert_eq!(cell(&mut client, forged).data["value"], "7");
+    let before = size(&mut client);
+    assert!(before >= 7, "{before}");
     std::thread::sleep(std::time::Duration::from_millis(500));
-    assert_eq!(size(), before);
+    assert_eq!(size(&mut client), before);
     // What cannot be gone on from is undone.
     let next = cell(&mut client, "x + 1");
     assert_eq!(next.data["value"], "42", "{}", next.text);

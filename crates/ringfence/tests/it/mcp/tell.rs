@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
+use ringfence_testing::BoundedCommand as _;
 use serde_json::{Value, json};
 
 use super::client::Client;
@@ -164,7 +165,7 @@ fn the_log_has_a_line_for_each_call_and_goes_to_stderr() {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
+            .bounded_spawn()
             .unwrap();
         let code = json!({"name": "execute_code", "arguments": {"code": "print('said')"}});
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
