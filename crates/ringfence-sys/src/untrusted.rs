@@ -56,7 +56,8 @@ impl ReadError {
     }
 }
 
-/// Opens an absolute path as `O_PATH`; a link anywhere in it is refused.
+/// Opens an absolute path as `O_PATH`, never through a link. The last component may be a link: then the descriptor is
+/// the link itself.
 pub fn open_absolute(path: &Path) -> Result<OwnedFd, CallError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

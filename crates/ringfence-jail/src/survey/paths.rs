@@ -191,8 +191,10 @@ pub struct Resolved {
 /// Follows every link of an absolute path, as realpath(3) does, and opens the result without following one: a link that
 /// appears meanwhile is an error.
 pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
-    // Nearly every path has no link: then one call tells, and the words of the path alone say where it leads.
-    if let Ok(found) = found_at(git::lexical(path), path) {
+    // Nearly every path has no link: then one call tells, and the path as written says where it leads.
+    if let Ok(found) = found_at(git::lexical(path), path)
+        && found.kind != FileKind::Symlink
+    {
         return Ok(Resolved { found, links: Vec::new() });
     }
     let mut at = PathBuf::from("/");
@@ -223,6 +225,9 @@ pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
         }
     }
     let found = found_at(at.clone(), &at)?;
+    if found.kind == FileKind::Symlink {
+        return Err(CallError::new(format!("open({:?})", found.path), Errno::LOOP));
+    }
     Ok(Resolved { found, links })
 }
 
