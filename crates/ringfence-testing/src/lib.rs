@@ -2,6 +2,8 @@
 //!
 //! A dev-dependency only. Knows nothing of Ringfence.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 mod process;
 mod skip;
 mod time_limit;
