@@ -328,6 +328,7 @@ pub(super) fn is_switch(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringfence_testing::BoundedCommand as _;
     use std::process::Command;
 
     fn shown(text: &str) -> Vec<String> {
@@ -359,7 +360,7 @@ mod tests {
             let listed = Command::new("git")
                 .args(["config", "--list", "-z", "--file"])
                 .arg(&file)
-                .output()
+                .bounded_output()
                 .unwrap();
             assert!(
                 listed.status.success(),

@@ -1,6 +1,7 @@
 //! Git's executable surface, attacked: after hostile runs the host's git executes nothing of theirs. Every row is tried
 //! without the fence first, where it must succeed. The table in docs/git.md names these rows.
 
+use ringfence_testing::BoundedCommand as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -276,7 +277,7 @@ fn on_host(world: &World, cwd: &Path, script: &str) -> (bool, String) {
         .env("HOME", world.home())
         .env_remove("XDG_CONFIG_HOME")
         .env("GIT_CONFIG_NOSYSTEM", "1")
-        .output()
+        .bounded_output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())

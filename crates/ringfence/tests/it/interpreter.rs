@@ -1,6 +1,7 @@
 //! The interpreter is trusted code: where it may come from, what of its place is shown, and that looking for it cannot be
 //! held up.
 
+use ringfence_testing::BoundedCommand as _;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ fn activated(world: &World, args: &[&str], stdin: &str) -> Ran {
     let mut command = world.command(args);
     command.env("PATH", path).stdin(std::process::Stdio::piped());
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = command.bounded_spawn().unwrap();
     child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
     Ran::from(&child.wait_with_output().unwrap())
 }
@@ -43,7 +44,7 @@ fn an_environment_that_a_run_could_write_is_not_kept_warm() {
     // Neither does it help to start somewhere else.
     let python = world.work().join(".venv/bin/python3");
     let mut command = world.command(&["batch", "--python", python.to_str().unwrap()]);
-    let ran = Ran::from(&command.current_dir(world.home()).output().unwrap());
+    let ran = Ran::from(&command.current_dir(world.home()).bounded_output().unwrap());
     assert_eq!(ran.code, 126, "{}{}", ran.stdout, ran.stderr);
 }
 
@@ -72,7 +73,7 @@ fn an_environment_elsewhere_is_used_with_its_packages() {
     let made = std::process::Command::new("/usr/bin/python3")
         .args(["-m", "venv", "--without-pip"])
         .arg(&venv)
-        .status()
+        .bounded_status()
         .unwrap();
     assert!(made.success());
     let site = std::fs::read_dir(venv.join("lib")).unwrap().next().unwrap().unwrap().path();
@@ -85,7 +86,7 @@ fn an_environment_elsewhere_is_used_with_its_packages() {
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
-        .spawn()
+        .bounded_spawn()
         .unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), item.as_bytes()).unwrap();
     let ran = Ran::from(&child.wait_with_output().unwrap());
@@ -119,7 +120,7 @@ fn of_an_interpreters_place_only_python_is_shown() {
     let list = format!("import os; print(os.path.exists({:?}))", project.work().join(".env"));
     let mut command =
         project.command(&["exec", "--preset", "open", "--python", "./python3", "-c", &list]);
-    let ran = Ran::from(&command.current_dir(&lib).output().unwrap());
+    let ran = Ran::from(&command.current_dir(&lib).bounded_output().unwrap());
     assert_ne!(ran.stdout, "True\n", "{}", ran.stderr);
 }
 
@@ -147,7 +148,7 @@ fn nothing_where_pyenv_keeps_its_version_holds_a_run_up() {
         plant(&at);
         let began = Instant::now();
         let mut command = world.command(&["exec", "-c", "print(1)"]);
-        let ran = Ran::from(&command.env("PATH", &path).output().unwrap());
+        let ran = Ran::from(&command.env("PATH", &path).bounded_output().unwrap());
         assert_eq!((ran.code, ran.stdout.as_str()), (0, "1\n"), "{}", ran.stderr);
         assert!(began.elapsed() < Duration::from_mins(1));
     }

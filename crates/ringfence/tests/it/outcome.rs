@@ -176,20 +176,9 @@ fn a_reader_that_does_not_read_holds_no_deadline_up() {
     let script = "yes & yes >&2";
     let mut command = world.command(&["run", "--timeout", "1s", "--", "sh", "-c", script]);
     command.stdout(open()).stderr(open());
-    let began = std::time::Instant::now();
-    let mut child = command.spawn().unwrap();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break Some(status);
-        }
-        if began.elapsed() > std::time::Duration::from_secs(30) {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            break None;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    };
-    assert_eq!(status.expect("it ends by itself").code(), Some(124));
+    let within = std::time::Duration::from_secs(30);
+    let status = command.bounded_status_within(within).expect("it ends by itself");
+    assert_eq!(status.code(), Some(124));
     drop(keep);
 }
 
@@ -200,7 +189,8 @@ fn output_that_cannot_be_written_is_an_error_and_ends_the_program() {
     for script in ["echo lost", "yes; echo $? >&2"] {
         let mut command = world.command(&["run", "--timeout", "60s", "--", "sh", "-c", script]);
         let began = std::time::Instant::now();
-        let output = command.stdout(full()).output().unwrap();
+        command.stdout(full()).stderr(std::process::Stdio::piped());
+        let output = command.bounded_spawn().unwrap().wait_with_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(125), "{script}: {stderr}");
         assert!(stderr.contains("output could be written (stdout: ENOSPC)"), "{script}: {stderr}");
