@@ -173,13 +173,18 @@ impl Engine {
     /// A copy of a session's files as a new session.
     pub async fn session_fork(&self, owner: &str, id: &str) -> Result<SessionState, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.call("session", &owner.clone(), Some(id.clone()), move |inner| {
-            let state = inner.sessions.fork(&owner, &id)?;
+        let wanted = cancel::Flag::default();
+        let stop = wanted.seen();
+        let client = owner.clone();
+        let forked = self.call("session", &client, Some(id.clone()), move |inner| {
+            let state = inner.sessions.fork_unless(&owner, &id, &stop)?;
             let event = Entry::session_event(state.id.as_str(), "forked").client(&owner);
             inner.recorder.note(&event.arguments(format!("from {id}")))?;
             Ok(state)
-        })
-        .await
+        });
+        let forked = forked.await;
+        drop(wanted);
+        forked
     }
 
     /// Takes a session's variables back to what they were after a cell.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ringfence_jail::survey::Caller;
+use ringfence_jail::Registry;
+use ringfence_jail::survey::{Caller, without_planted_links};
 use ringfence_spec::Problem;
 
 /// A caller's surroundings.
@@ -22,11 +23,17 @@ pub struct Place {
 
 impl Place {
     /// This process's own, with state in `data`.
-    pub fn here(data: &std::path::Path) -> Result<Self, Problem> {
+    pub fn here(data: &Path) -> Result<Self, Problem> {
         let cwd = std::env::current_dir()
             .map_err(|e| Problem::usage("cwd", "there is no working directory").cause(e))?;
         let environment = std::env::vars_os().collect();
         Ok(Self { environment, cwd, state: data.to_owned(), config: None })
+    }
+
+    /// Where a path of the caller's leads. A link in a directory that runs have written may have been made by one: if it leads
+    /// out of that directory, the path is refused.
+    pub fn without_planted_links(&self, path: &Path, key: &str) -> Result<PathBuf, Problem> {
+        without_planted_links(&self.cwd.join(path), key, &Registry::new(&self.state))
     }
 
     pub(crate) fn caller(&self) -> Caller {

@@ -2,7 +2,7 @@
 //! Reads what the run left as hostile input: by descriptor, without links, under a budget. What could not be compared is
 //! named as a gap.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -10,7 +10,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use ringfence_plan::{BindSource, FileStamp, GitIndex, KnownLinks, Mount, Plan, Step, WritableDir};
+use ringfence_plan::{
+    BindSource, FileId, FileStamp, GitIndex, IndexBefore, KnownLinks, Mount, Plan, Step,
+    WritableDir, catalogue,
+};
 use ringfence_sys::untrusted::{self, open_beneath, open_file_beneath, stat_at};
 use ringfence_sys::{Budget, CallError};
 use rustix::fs::{FileType, RenameFlags, Stat};
@@ -18,13 +21,11 @@ use rustix::io::Errno;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
+use crate::gitfiles;
 use crate::gitindex::{self, HashBytes, NotJudged};
 use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
 use crate::survey::{BARE, executes_by_config, lexical};
-
-/// Directories at the top of a workspace in which a new repository is looked for.
-const TOP_DIRECTORIES_MAX: usize = 512;
 
 /// New worktrees that are looked at.
 const WORKTREES_MAX: usize = 32;
@@ -41,8 +42,17 @@ const CONFIG_BYTES_MAX: u64 = 256 << 10;
 /// A file that holds one path is not larger.
 const POINTER_BYTES_MAX: u64 = 4096;
 
+/// Files in which old versions of git kept addresses; a repository of today has none.
+const LEGACY_REMOTES: [&str; 2] = ["remotes", "branches"];
+
+/// An unfinished operation goes on with a strategy, which is a program that git looks for by this name.
+const STRATEGIES: [(&str, &str); 2] = [("sequencer", "opts"), ("rebase-merge", "strategy")];
+
 /// Names that are listed of those that appeared.
 const LISTED_MAX: usize = 32;
+
+/// What a name gets when it is set aside.
+const SET_ASIDE: &str = "-set-aside";
 
 /// Names tried for what is set aside.
 const ASIDE_NAMES_MAX: usize = 100;
@@ -85,9 +95,25 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct GitWatch {
     indexes: Vec<Before>,
+    /// Links and the like in each git directory.
+    odd_files: Vec<BTreeSet<PathBuf>>,
+    /// The `.git` of each nested repository that was protected.
+    nested: BTreeMap<PathBuf, FileId>,
     /// Protected files, which only the host can change.
     files: Vec<(PathBuf, FileStamp)>,
+    /// Names that other programs obey, which were absent.
+    absent: Vec<PathBuf>,
     began: Moment,
+}
+
+/// A bound of its own for each look, so that no look can be used up by what another finds.
+pub(crate) struct Budgets {
+    /// Reading of indexes.
+    pub(crate) indexes: Budget,
+    /// Listing of git directories.
+    pub(crate) files: Budget,
+    /// Repositories at the top.
+    pub(crate) repositories: Budget,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +129,31 @@ impl GitWatch {
     pub(crate) fn begin(plan: &Plan) -> Self {
         let began = file_clock();
         let indexes = plan.git_indexes.iter().map(Before::of).collect();
+        let odd_files = plan.git_dirs.iter().map(|dir| {
+            open_exact(&dir.path, dir.id)
+                .map_or_else(|_| BTreeSet::new(), |(dir, _)| gitfiles::before(&dir))
+        });
+        let odd_files = odd_files.collect();
+        let links = plan.git_indexes.iter().flat_map(|index| {
+            index.links.iter().map(|link| index.checkout.join(link).join(".git"))
+        });
+        let mounted = plan.mounts().filter_map(|mount| match mount {
+            Mount::Bind { source: BindSource::Beneath { .. }, at, .. } => {
+                at.ancestors().find(|dir| dir.file_name() == Some(OsStr::new(".git")))
+            }
+            _ => None,
+        });
+        let mounted: BTreeSet<&Path> = mounted.collect();
+        let nested = links.chain(mounted.into_iter().map(Path::to_owned)).filter_map(|path| {
+            let stat = rustix::fs::lstat(&path).ok()?;
+            Some((path, id_of(&stat)))
+        });
+        let nested = nested.collect();
+        let obeyed = plan
+            .disk_roots
+            .iter()
+            .flat_map(|dir| catalogue::REPORTED_WHEN_MADE.iter().map(|name| dir.path.join(name)));
+        let absent = obeyed.filter(|path| rustix::fs::lstat(path).is_err()).collect();
         let files = protected_files(plan)
             .filter_map(|path| {
                 let stat = rustix::fs::lstat(&path).ok()?;
@@ -110,24 +161,43 @@ impl GitWatch {
                 regular.then(|| (path, stamp(&stat)))
             })
             .collect();
-        Self { indexes, files, began }
+        Self { indexes, odd_files, nested, files, absent, began }
     }
 
     /// Compares. After the last process of the run is dead.
-    pub(crate) fn report(self, plan: &Plan, registry: &Registry, budget: &Budget) -> Report {
+    pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> Report {
         let mut report = Report::default();
         for root in &plan.watch_git {
-            if crate::registry::appeared(root, ".git") {
-                report.created.push(shown(&root.join(".git")));
+            let Ok(dir) = untrusted::open_absolute(root) else { continue };
+            if stat_at(&dir, ".git").is_some() {
+                judge_new(&dir, root, &budgets.repositories, &mut report);
+            } else {
+                // The directory itself may have become a repository.
+                self.bare(&dir, root, &budgets.repositories, &mut report);
             }
-            // The directory itself has become a repository.
-            if BARE.iter().all(|name| crate::registry::appeared(root, name)) {
-                report.created.push(shown(&root.join("config")));
+        }
+        for path in &self.absent {
+            if rustix::fs::lstat(path).is_ok() {
+                report.created.push(shown(path));
+            }
+        }
+        // First: what follows opens git's files by their names.
+        for (before, dir) in self.odd_files.iter().zip(&plan.git_dirs) {
+            if let Err(why) = self.odd_files(before, dir, &budgets.files, &mut report) {
+                let at = dir.path.display();
+                report.gaps.push(format!("not all of `{at}` was searched for links: {why}"));
             }
         }
         for (before, index) in self.indexes.iter().zip(&plan.git_indexes) {
-            let mut compare =
-                Compare { plan, index, before, began: self.began, budget, report: &mut report };
+            let mut compare = Compare {
+                plan,
+                index,
+                before,
+                nested: &self.nested,
+                began: self.began,
+                budget: &budgets.indexes,
+                report: &mut report,
+            };
             if let Err(why) = compare.index(registry) {
                 let at = index.git_dir.join("index");
                 report.gaps.push(format!(
@@ -136,7 +206,7 @@ impl GitWatch {
                 ));
             }
         }
-        if let Err(why) = new_repositories(plan, self.began, budget, &mut report) {
+        if let Err(why) = self.new_repositories(plan, &budgets.repositories, &mut report) {
             report.gaps.push(format!("new repositories were not looked for: {why}"));
         }
         for (path, before) in &self.files {
@@ -154,6 +224,154 @@ impl GitWatch {
         }
         report
     }
+
+    /// Sets aside links, pipes and devices that appeared among git's own files.
+    fn odd_files(
+        &self,
+        before: &BTreeSet<PathBuf>,
+        dir: &WritableDir,
+        budget: &Budget,
+        report: &mut Report,
+    ) -> Result<(), CallError> {
+        let (git_dir, _) = open_exact(&dir.path, dir.id)?;
+        for path in gitfiles::after(&git_dir, budget)? {
+            let Some(name) = path.file_name() else { continue };
+            let Ok(parent) = open_beneath(&git_dir, parent_of(&path)) else { continue };
+            let Some(stat) = stat_at(&parent, name) else { continue };
+            // One that people made before is another when it was made again.
+            if before.contains(&path) && changed_at(&stat) < self.began {
+                continue;
+            }
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
+                // A placeholder; and nothing can be read or written through one.
+                continue;
+            }
+            let reason = "the run made it something else than a file: git would write, read or delete through it";
+            // To the top: git goes through every name in some of its directories.
+            report.set_aside_to(&parent, name, &git_dir, dir, &path, reason);
+        }
+        Ok(())
+    }
+
+    /// A directory that the run made a repository by itself, without a `.git`.
+    fn bare(&self, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut Report) {
+        let Some(head) = stat_at(dir, "HEAD") else { return };
+        let config = stat_at(dir, "config");
+        let is_recent =
+            [Some(head), config].into_iter().flatten().any(|s| changed_at(&s) >= self.began);
+        if !is_recent || BARE.iter().any(|name| stat_at(dir, *name).is_none()) {
+            return;
+        }
+        if executes_in(dir, budget).unwrap_or(true) {
+            let reason =
+                "the run made this directory a repository whose configuration or hooks execute";
+            report.set_aside(dir, OsStr::new("HEAD"), at, reason);
+        } else {
+            report.created.push(shown(&at.join("HEAD")));
+        }
+    }
+
+    /// Repositories that appeared directly below a workspace, or behind a link there.
+    fn new_repositories(
+        &self,
+        plan: &Plan,
+        budget: &Budget,
+        report: &mut Report,
+    ) -> Result<(), CallError> {
+        for WritableDir { path: root, .. } in &plan.disk_roots {
+            let Ok(dir) = untrusted::open_absolute(root) else { continue };
+            let Ok(listed) = untrusted::open_directory_beneath(&dir, Path::new(".")) else {
+                continue;
+            };
+            let (mut names, mut links) = (Vec::new(), Vec::new());
+            untrusted::list(&listed, budget, |name, kind| {
+                match kind {
+                    FileType::Directory | FileType::Unknown => names.push(name.to_owned()),
+                    FileType::Symlink => links.push(name.to_owned()),
+                    _ => {}
+                }
+                ControlFlow::Continue(())
+            })?;
+            let is_ours =
+                |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
+            for name in names.iter().filter(|name| !is_ours(name)) {
+                budget.spend_entry()?;
+                self.new_repository(plan, &dir, root, Path::new(name), budget, report);
+            }
+            for name in links {
+                budget.spend_entry()?;
+                let is_recent = stat_at(&dir, &name).is_some_and(|s| changed_at(&s) >= self.began);
+                let Some(to) = linked_directory(&dir, root, Path::new(&name)).filter(|_| is_recent)
+                else {
+                    continue;
+                };
+                self.new_repository(plan, &dir, root, &to, budget, report);
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory `name` below a workspace.
+    fn new_repository(
+        &self,
+        plan: &Plan,
+        dir: &OwnedFd,
+        root: &Path,
+        name: &Path,
+        budget: &Budget,
+        report: &mut Report,
+    ) {
+        let at = root.join(name).join(".git");
+        let git = name.join(".git");
+        let Some(stat) = stat_at(dir, &git) else {
+            // A repository may also be its own git directory.
+            if stat_at(dir, name.join("HEAD")).is_some()
+                && let Ok(sub) = open_beneath(dir, name)
+            {
+                self.bare(&sub, &root.join(name), budget, report);
+            }
+            return;
+        };
+        let is_known =
+            mounts_below(plan, &at) && self.nested.get(&at).is_none_or(|id| *id == id_of(&stat));
+        let is_new = changed_at(&stat) >= self.began && !is_known;
+        // A worktree of the workspace's own repository was judged with that.
+        let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && points_into(dir, &git, &root.join(".git/worktrees"));
+        if !is_new || is_pointer {
+            return;
+        }
+        let Ok(parent) = open_beneath(dir, name) else { return };
+        judge_new(&parent, &root.join(name), budget, report);
+    }
+}
+
+/// Judges a `.git` that the run made in an open directory.
+fn judge_new(dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut Report) {
+    if executes(dir, budget).unwrap_or(true) {
+        let reason = "the run made a repository whose configuration or hooks execute";
+        report.set_aside(dir, OsStr::new(".git"), at, reason);
+    } else {
+        report.created.push(shown(&at.join(".git")));
+    }
+}
+
+/// The directory below `root` that a link in it leads to.
+fn linked_directory(dir: &OwnedFd, root: &Path, link: &Path) -> Option<PathBuf> {
+    use rustix::fs::{Mode, OFlags, ResolveFlags};
+    use std::os::fd::AsRawFd as _;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let fd = rustix::fs::openat2(dir, link, flags, Mode::empty(), resolve).ok()?;
+    let real =
+        rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).ok()?;
+    let real = PathBuf::from(OsStr::from_bytes(real.to_bytes()));
+    real.strip_prefix(root).ok().filter(|to| !to.as_os_str().is_empty()).map(Path::to_owned)
+}
+
+/// The directory that a name lies in, for opening.
+fn parent_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Files that a mount keeps from being changed. The run cannot; but a mount goes with the name it stands on when the host
@@ -190,6 +408,7 @@ struct Compare<'a> {
     plan: &'a Plan,
     index: &'a GitIndex,
     before: &'a Before,
+    nested: &'a BTreeMap<PathBuf, FileId>,
     began: Moment,
     budget: &'a Budget,
     report: &'a mut Report,
@@ -201,11 +420,20 @@ impl Compare<'_> {
         let opened = open_exact(&index.git_dir, index.git_dir_id);
         let (dir, _) = opened.map_err(|e| format!("its directory is gone: {e}"))?;
         self.rebase_steps(&dir);
+        self.strategies(&dir);
+        self.legacy_remotes(&dir);
         self.new_worktrees(&dir).map_err(|e| e.to_string())?;
-        let Some(stamp) = stamp_at(&dir, Path::new("index")) else { return Ok(()) };
+        let Some(stamp) = stamp_at(&dir, Path::new("index")) else {
+            // A link or a pipe was set aside with the others.
+            registry.forget_links(index.git_dir_id);
+            return Ok(());
+        };
         let unchanged = self.before.stamp == Some(stamp) && is_old(&stamp, self.began);
-        if unchanged && index.read_at == Some(stamp) {
-            if !index.is_on_record {
+        if let IndexBefore::Read { stamp: read, is_on_record } = index.before
+            && unchanged
+            && read == stamp
+        {
+            if !is_on_record {
                 let links = index.links.clone();
                 registry.remember_links(index.git_dir_id, &KnownLinks { stamp, links });
             }
@@ -224,17 +452,74 @@ impl Compare<'_> {
                 }
                 Ok(())
             }
-            // It could be judged before the run, and cannot now: the run made it so.
-            Err(why) if change == Change::ByTheRun && index.read_at.is_some() => {
-                self.set_aside(
-                    &dir,
-                    "index",
-                    &index.git_dir,
-                    &format!("it cannot be judged: {why}"),
-                );
+            // It could be judged before the run, or was not there, and cannot be judged now: the run made it so.
+            Err(why) if change == Change::ByTheRun && index.before != IndexBefore::Unjudged => {
+                let reason = format!("it cannot be judged: {why}");
+                self.set_aside(&dir, "index", &index.git_dir, &reason);
+                registry.forget_links(index.git_dir_id);
                 Ok(())
             }
             Err(why) => Err(why),
+        }
+    }
+
+    /// A strategy by which an unfinished operation goes on, if git would look for its program in the checkout.
+    fn strategies(&mut self, dir: &OwnedFd) {
+        for (operation, file) in STRATEGIES {
+            let Ok(operation_dir) = open_beneath(dir, Path::new(operation)) else { continue };
+            let is_recent = stat_at(&operation_dir, file).is_some_and(|stat| self.is_recent(&stat));
+            if !is_recent {
+                continue;
+            }
+            let text = untrusted::read_beneath(&operation_dir, Path::new(file), CONFIG_BYTES_MAX);
+            let names_a_path = text.map_or(true, |text| {
+                let mut lines = text.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
+                lines.any(|line| {
+                    let is_strategy = file == "strategy"
+                        || (line.starts_with(b"strategy") && !line.starts_with(b"strategy-option"));
+                    is_strategy && line.contains(&b'/')
+                })
+            });
+            if names_a_path {
+                let at = self.index.git_dir.join(operation);
+                let reason =
+                    "the run left an operation that goes on with a program of the checkout";
+                self.set_aside(&operation_dir, file, &at, reason);
+            }
+        }
+    }
+
+    /// Addresses that the run put where only old versions of git kept them.
+    fn legacy_remotes(&mut self, dir: &OwnedFd) {
+        for name in LEGACY_REMOTES {
+            let Ok(remotes) = untrusted::open_directory_beneath(dir, Path::new(name)) else {
+                continue;
+            };
+            let mut new = Vec::new();
+            let listed = untrusted::list(&remotes, self.budget, |file, _| {
+                if stat_at(&remotes, file).is_some_and(|stat| changed_at(&stat) >= self.began) {
+                    new.push(file.to_owned());
+                }
+                if new.len() > LISTED_MAX {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            let at = self.index.git_dir.join(name);
+            if listed.is_err() || new.len() > LISTED_MAX {
+                self.set_aside(
+                    dir,
+                    name,
+                    &self.index.git_dir.clone(),
+                    "the run filled it with addresses",
+                );
+                continue;
+            }
+            for file in new {
+                let reason = "the run gave git another address for a remote";
+                self.report.set_aside(&remotes, &file, &at, reason);
+            }
         }
     }
 
@@ -270,9 +555,15 @@ impl Compare<'_> {
             let Ok(dir) = open_beneath(&checkout, link) else { continue };
             let Some(git) = stat_at(&dir, ".git") else { continue };
             let is_new = change == Change::ByTheRun && !self.index.links.contains(link);
-            let protected = mounts_below(self.plan, &at.join(".git"));
+            let at_git = at.join(".git");
+            // What was mounted over goes with a directory that another run renames.
+            let same = self.nested.get(&at_git).is_some_and(|id| *id == id_of(&git));
+            let protected = same && mounts_below(self.plan, &at_git);
             if is_new {
                 self.set_aside(&dir, ".git", &at, "the run had git's index name this repository");
+            } else if !same && self.nested.contains_key(&at_git) {
+                let reason = "git's index names this repository, and another stood here before";
+                self.set_aside(&dir, ".git", &at, reason);
             } else if !protected && self.changed(&dir, &git).unwrap_or(true) {
                 self.set_aside(
                     &dir,
@@ -389,18 +680,33 @@ impl Compare<'_> {
     }
 
     fn set_aside(&mut self, dir: &OwnedFd, name: &str, at: &Path, reason: &str) {
-        self.report.set_aside(dir, name, at, reason);
+        self.report.set_aside(dir, OsStr::new(name), at, reason);
     }
 }
 
 impl Report {
-    /// Renames `name` in the open directory `dir`, which is at `at`, so that git no longer finds it.
-    fn set_aside(&mut self, dir: &OwnedFd, name: &str, at: &Path, reason: &str) {
-        let path = shown(&at.join(name));
-        match rename_aside(dir, name) {
+    /// Moves `name` of the open directory `parent`, which is `path` below a git directory, to the top of that.
+    fn set_aside_to(
+        &mut self,
+        parent: &OwnedFd,
+        name: &OsStr,
+        git_dir: &OwnedFd,
+        at: &WritableDir,
+        path: &Path,
+        reason: &str,
+    ) {
+        let flat: Vec<_> = path.iter().collect();
+        let flat = flat.join(OsStr::new("-"));
+        let moved = rename_aside(parent, name, git_dir, &flat);
+        self.note(moved.map(|to| at.path.join(to)), &at.path.join(path), reason);
+    }
+
+    fn note(&mut self, moved: Result<PathBuf, Errno>, from: &Path, reason: &str) {
+        let path = shown(from);
+        match moved {
             Ok(to) => self.set_aside.push(SetAside {
                 path: path.clone(),
-                moved_to: shown(&at.join(to)),
+                moved_to: shown(&to),
                 reason: reason.to_owned(),
             }),
             Err(Errno::NOENT) => return,
@@ -410,6 +716,12 @@ impl Report {
             }
         }
         self.created.push(path);
+    }
+
+    /// Renames `name` in the open directory `dir`, which is at `at`, so that git no longer finds it.
+    fn set_aside(&mut self, dir: &OwnedFd, name: &OsStr, at: &Path, reason: &str) {
+        let moved = rename_aside(dir, name, dir, name);
+        self.note(moved.map(|to| at.join(to)), &at.join(name), reason);
     }
 }
 
@@ -425,58 +737,31 @@ struct After {
     is_split: bool,
 }
 
-/// Repositories that appeared directly below a workspace.
-fn new_repositories(
-    plan: &Plan,
-    began: Moment,
-    budget: &Budget,
-    report: &mut Report,
-) -> Result<(), CallError> {
-    for WritableDir { path: root, .. } in &plan.disk_roots {
-        let Ok(dir) = untrusted::open_absolute(root) else { continue };
-        let Ok(listed) = untrusted::open_directory_beneath(&dir, Path::new(".")) else { continue };
-        let names = untrusted::list_directories(&listed, budget, TOP_DIRECTORIES_MAX)?;
-        for name in names.iter().take(TOP_DIRECTORIES_MAX) {
-            budget.spend_entry()?;
-            let at = root.join(name).join(".git");
-            let git = Path::new(name).join(".git");
-            let Some(stat) = stat_at(&dir, &git) else { continue };
-            let is_new = changed_at(&stat) >= began && !mounts_below(plan, &at);
-            // A worktree of the workspace's own repository was judged with that.
-            let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-                && points_into(&dir, &git, &root.join(".git/worktrees"));
-            if !is_new || is_pointer {
-                continue;
-            }
-            let Ok(parent) = open_beneath(&dir, Path::new(name)) else { continue };
-            if executes(&parent, budget)? {
-                let reason = "the run made a repository whose configuration or hooks execute";
-                report.set_aside(&parent, ".git", &root.join(name), reason);
-            } else {
-                report.created.push(shown(&at));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Whether git would execute something of the repository in `dir`: one that was only cloned has neither hooks nor a
 /// configuration that names a program.
 fn executes(dir: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
     let Ok(git) = open_beneath(dir, Path::new(".git")) else { return Ok(true) };
     let is_directory = rustix::fs::fstat(&git)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-    let redirects = ["commondir", "config.worktree", "modules", "worktrees"];
-    if !is_directory || redirects.iter().any(|name| stat_at(&git, *name).is_some()) {
+    if !is_directory {
         return Ok(true);
     }
-    match untrusted::read_beneath(&git, Path::new("config"), CONFIG_BYTES_MAX) {
+    executes_in(&git, budget)
+}
+
+/// The same of a git directory.
+fn executes_in(git: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
+    let redirects = ["commondir", "config.worktree", "modules", "worktrees"];
+    if redirects.iter().any(|name| stat_at(git, *name).is_some()) {
+        return Ok(true);
+    }
+    match untrusted::read_beneath(git, Path::new("config"), CONFIG_BYTES_MAX) {
         Ok(bytes) if executes_by_config(&bytes) => return Ok(true),
         Err(error) if !error.is_missing() => return Ok(true),
         _ => {}
     }
-    let Ok(hooks) = untrusted::open_directory_beneath(&git, Path::new("hooks")) else {
-        return Ok(stat_at(&git, "hooks").is_some());
+    let Ok(hooks) = untrusted::open_directory_beneath(git, Path::new("hooks")) else {
+        return Ok(stat_at(git, "hooks").is_some());
     };
     let mut active = false;
     untrusted::list(&hooks, budget, |name, _| {
@@ -511,12 +796,21 @@ fn worktrees(dir: &OwnedFd, budget: &Budget) -> Result<Vec<OsString>, CallError>
 
 /// Gives an entry another name in its directory; makes that directory writable first if its owner, who is the caller, took
 /// that away.
-fn rename_aside(dir: &OwnedFd, name: &str) -> Result<String, Errno> {
+fn rename_aside(
+    dir: &OwnedFd,
+    name: &OsStr,
+    to_dir: &OwnedFd,
+    to_name: &OsStr,
+) -> Result<OsString, Errno> {
     let mut opened_up = false;
     let mut n = 0;
     loop {
-        let to = if n == 0 { format!("{name}-set-aside") } else { format!("{name}-set-aside-{n}") };
-        match rustix::fs::renameat_with(dir, name, dir, &to, RenameFlags::NOREPLACE) {
+        let mut to = to_name.to_owned();
+        to.push(SET_ASIDE);
+        if n > 0 {
+            to.push(format!("-{n}"));
+        }
+        match rustix::fs::renameat_with(dir, name, to_dir, &to, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(to),
             Err(Errno::EXIST) if n < ASIDE_NAMES_MAX => n += 1,
             Err(Errno::ACCESS) if !opened_up => {

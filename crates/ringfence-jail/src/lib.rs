@@ -7,6 +7,7 @@
 mod cgroup;
 mod channel;
 mod child;
+mod gitfiles;
 mod gitindex;
 mod gitwatch;
 mod handover;

@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_plan::FileId;
 use ringfence_sys::untrusted::open_absolute;
 use ringfence_sys::{CallError, Named};
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 /// Opens a canonical absolute path without following any link and checks that it is still the file `id`; and says what
@@ -28,11 +28,6 @@ pub(crate) fn file_id(fd: impl AsFd) -> Result<FileId, CallError> {
 
 pub(crate) fn id_of(stat: &Stat) -> FileId {
     FileId { dev: stat.st_dev, ino: stat.st_ino }
-}
-
-/// Whether `name` exists below `dir`, as a link or otherwise.
-pub(crate) fn exists_at(dir: impl AsFd, name: &Path) -> bool {
-    rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
 #[cfg(test)]

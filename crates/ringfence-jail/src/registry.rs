@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::open::{exists_at, open_exact};
+use crate::open::open_exact;
 
 /// A record is never written larger than this, and a larger one is not ours.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
@@ -146,6 +146,11 @@ impl Registry {
         if !written || fs::rename(&next, &path).is_err() {
             let _ = fs::remove_file(&next);
         }
+    }
+
+    /// Forgets them: the index is gone.
+    pub(crate) fn forget_links(&self, id: FileId) {
+        let _ = fs::remove_file(self.links_file(id));
     }
 
     /// Takes away what dead runs left in any workspace, some time after the last sweep. Returns what a person should know.
@@ -584,12 +589,6 @@ pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
     }
     // What is left now belongs to another user.
     fs::remove_dir_all(dir)
-}
-
-/// Whether `name` exists in `root`, for reports after a run.
-pub(crate) fn appeared(root: &Path, name: &str) -> bool {
-    rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-        .is_ok_and(|dir| exists_at(dir.as_fd(), Path::new(name)))
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Counts, Leaf};
 use crate::channel::{self, Failure, Message};
-use crate::gitwatch::{GitWatch, SetAside};
+use crate::gitfiles;
+use crate::gitwatch::{Budgets, GitWatch, SetAside};
 use crate::janitor::{Estate, Janitor};
 use crate::notify::Listener;
 use crate::registry::Registry;
@@ -554,7 +555,7 @@ impl Supervisor<'_> {
         let root = self.watchdog.take_scratch();
         let memory_found = self.watchdog.memory_found();
         let Running { plan, registry, git, estate, .. } = self.run;
-        let report = git.report(plan, registry, &report_budget(plan));
+        let report = git.report(plan, registry, &report_budgets(plan));
         let finished = Finished {
             ending,
             stopped: self.stopped,
@@ -622,9 +623,14 @@ fn setup_max(timeout: Option<Span>) -> Duration {
 }
 
 /// Work that the host does after a run, whatever the run left: at most a second, or the run's own time if that is less.
-fn report_budget(plan: &Plan) -> Budget {
+fn report_budgets(plan: &Plan) -> Budgets {
     let time = plan.limits.timeout.map_or(REPORT_MAX, |t| t.duration().min(REPORT_MAX));
-    Budget::new(REPORT_ENTRIES_MAX, REPORT_BYTES_MAX, time)
+    let budget = |entries| Budget::new(entries, REPORT_BYTES_MAX, time);
+    Budgets {
+        indexes: budget(REPORT_ENTRIES_MAX),
+        files: budget(gitfiles::ENTRIES_MAX),
+        repositories: budget(REPORT_ENTRIES_MAX),
+    }
 }
 
 fn readable(fd: impl AsFd) -> bool {

@@ -97,6 +97,7 @@ pub fn plan_alone(
         disk_roots: Vec::new(),
         watch_git: Vec::new(),
         git_indexes: Vec::new(),
+        git_dirs: Vec::new(),
         sockets: Vec::new(),
         enforcement: code::enforcement(request, facts, resources),
         unobserved: ["mounts", "permissions", "landlock"].map(str::to_owned).to_vec(),

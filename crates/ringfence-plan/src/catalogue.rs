@@ -215,7 +215,12 @@ pub const PROTECTED: &[&str] = &[".claude", ".cursor", ".envrc", ".mcp.json", ".
 
 /// At the top of a writable directory: read-only when present. Deleting our own file would loosen the next run; changing
 /// `.gitmodules` has the host's next `git submodule update` fetch from elsewhere.
-pub const PROTECTED_WHEN_PRESENT: &[&str] = &[".gitmodules", "ringfence.toml"];
+pub const PROTECTED_WHEN_PRESENT: &[&str] =
+    &[".codex", ".gemini", ".gitmodules", ".zed", "ringfence.toml"];
+
+/// At the top of a writable directory: settings of programs that ask before they obey a project's. Reported when a run
+/// makes them.
+pub const REPORTED_WHEN_MADE: &[&str] = &[".codex", ".gemini", ".zed"];
 
 /// Below a git directory: what git writes as it works.
 pub const GIT_WRITTEN: &[&str] =

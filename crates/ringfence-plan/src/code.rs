@@ -275,6 +275,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         disk_roots: Vec::new(),
         watch_git: Vec::new(),
         git_indexes: Vec::new(),
+        git_dirs: Vec::new(),
         sockets: Vec::new(),
         enforcement: enforcement(request, facts, resources),
         unobserved: unobserved(false),

@@ -313,6 +313,7 @@ fn namespaces(
         disk_roots: disk_roots(request),
         watch_git: watch_git(request),
         git_indexes: git_indexes(request),
+        git_dirs: git_dirs(request),
         sockets: request.sockets.iter().map(|s| s.id).collect(),
         enforcement: Enforcement {
             tier: Tier::Namespaces,
@@ -448,6 +449,7 @@ fn landlock(
         disk_roots: disk_roots(request),
         watch_git: watch_git(request),
         git_indexes: git_indexes(request),
+        git_dirs: git_dirs(request),
         sockets: Vec::new(),
         unobserved,
     })
@@ -743,6 +745,29 @@ fn disk_roots(request: &Request) -> Vec<WritableDir> {
 /// Every index that the run may write, or whose nested repositories it may.
 fn git_indexes(request: &Request) -> Vec<GitIndex> {
     request.writable.iter().flat_map(|w| w.git.indexes.clone()).collect()
+}
+
+/// Every git directory that the run may write.
+fn git_dirs(request: &Request) -> Vec<WritableDir> {
+    let mut dirs: Vec<WritableDir> = Vec::new();
+    for writable in &request.writable {
+        let linked = writable.git.linked.as_deref().map(|linked| &linked.root);
+        let roots = [Some(&writable.root), linked];
+        let indexes = writable.git.indexes.iter();
+        let inside = indexes.filter(|index| {
+            roots.iter().flatten().any(|root| index.git_dir.starts_with(&root.path))
+        });
+        let own =
+            inside.map(|index| WritableDir { path: index.git_dir.clone(), id: index.git_dir_id });
+        let common = linked.map(|root| WritableDir { path: root.path.clone(), id: root.id });
+        for dir in own.chain(common) {
+            // An administrative directory of a worktree is looked at with its repository.
+            if !dirs.iter().any(|known| dir.path.starts_with(&known.path)) {
+                dirs.push(dir);
+            }
+        }
+    }
+    dirs
 }
 
 fn watch_git(request: &Request) -> Vec<PathBuf> {

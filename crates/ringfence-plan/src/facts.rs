@@ -141,12 +141,26 @@ pub struct GitIndex {
     pub hash_bytes: usize,
     /// Nested repositories whose `.git` the run cannot change, in a directory that no run ever could.
     pub settled: Vec<PathBuf>,
-    /// Nested repositories that it named when it was last read before the run.
+    /// Nested repositories that it named before the run.
     pub links: Vec<PathBuf>,
-    /// What it looked like then; `None` where that was another content than it has now.
-    pub read_at: Option<FileStamp>,
-    /// Whether that is on record already.
-    pub is_on_record: bool,
+    /// What was known of it then.
+    pub before: IndexBefore,
+}
+
+/// An index before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexBefore {
+    /// There was none, so it named nothing.
+    Absent,
+    /// It looked like this when it was read.
+    Read {
+        /// The file then.
+        stamp: FileStamp,
+        /// Whether that is on record already.
+        is_on_record: bool,
+    },
+    /// It could not be judged, and a gap says why.
+    Unjudged,
 }
 
 /// Nested repositories that an index named when it looked like this.

@@ -24,7 +24,7 @@ pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_c
 pub use command::{is_too_broad, plan_command};
 pub use facts::{
     CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
-    GitIndex, HomeEntry, HostFacts, HostWorkspace, KnownLinks, OwnEffect, OwnRule,
+    GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, KnownLinks, OwnEffect, OwnRule,
     PlaceholderShape, Protected, ProtectedState, PythonFacts, Request, RootEntry, UserNamespaces,
     WritableDir, WritableRoot,
 };

@@ -50,6 +50,8 @@ pub struct Plan {
     pub watch_git: Vec<PathBuf>,
     /// Git indexes that are compared after the run.
     pub git_indexes: Vec<GitIndex>,
+    /// Git directories that the run may write: none of its files may become a link.
+    pub git_dirs: Vec<WritableDir>,
     /// Host sockets that may be connected to.
     pub sockets: Vec<FileId>,
     /// The receipt, if every step succeeds.

@@ -1,8 +1,9 @@
 //! A plan as text a person can review: what will be visible, what will be refused, in what order.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use ringfence_spec::Limits;
+use ringfence_spec::{Limits, escape_name};
 
 use crate::calls::Arg;
 use crate::code::{CodePlan, WorkerPlan};
@@ -20,15 +21,20 @@ pub fn render(plan: &Plan) -> String {
 pub fn render_code(plan: &CodePlan) -> String {
     let mut out = String::from("python, which no run may write\n");
     let python = &plan.python;
-    let _ = writeln!(out, "  {} in {}", python.version, python.prefix.display());
+    let _ = writeln!(out, "  {} in {}", python.version, shown(&python.prefix));
     for packages in &python.packages {
-        let _ = writeln!(out, "  packages in {}", packages.display());
+        let _ = writeln!(out, "  packages in {}", shown(packages));
     }
     out.push_str("\nthe zygote, from which workers are forked\n\n");
     let _ = write_plan(&mut out, &plan.zygote);
     let worker = &plan.worker;
     let _ = write_worker(&mut out, worker);
     out
+}
+
+/// A name that a run may have chosen: it moves no cursor and begins no line.
+fn shown(path: &Path) -> String {
+    escape_name(&path.to_string_lossy()).into_owned()
 }
 
 /// One line; `pids` is what they count.
@@ -77,14 +83,14 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
         writeln!(out, "            files it writes belong to uid {uid} gid {gid} on disk")?;
     }
     write_limits(out, &plan.limits, "pids")?;
-    writeln!(out, "cwd         {}", plan.cwd.display())?;
-    for gap in &e.gaps {
+    writeln!(out, "cwd         {}", shown(&plan.cwd))?;
+    for gap in e.gaps.iter().map(|gap| escape_name(gap)) {
         writeln!(out, "gap         {gap}")?;
     }
     if !plan.placeholders.is_empty() {
         writeln!(out, "\nheld on the host while the run lasts")?;
         for p in &plan.placeholders {
-            writeln!(out, "  {}", p.root.join(&p.path).display())?;
+            writeln!(out, "  {}", shown(&p.root.join(&p.path)))?;
         }
     }
     if !plan.birth.is_empty() {
@@ -105,7 +111,7 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
                 RuleAccess::Write => "write",
                 RuleAccess::Device => "device",
             };
-            writeln!(out, "  {access:<7} {}", rule.path.display())?;
+            writeln!(out, "  {access:<7} {}", shown(&rule.path))?;
         }
     }
     if let Some(filter) = &plan.seccomp {
@@ -156,7 +162,7 @@ fn line(step: &Step) -> String {
             format!("room on the root: {} MiB, {inodes_max} inodes", bytes_max >> 20)
         }
         Step::Mount(mount) => mount_line(mount),
-        Step::NoExecute { at } => format!("nothing executable in {}", at.display()),
+        Step::NoExecute { at } => format!("nothing executable in {}", shown(at)),
         Step::SealRoot => "make the root itself read-only".into(),
         Step::PivotRoot => "pivot_root, detach the old root".into(),
         Step::DieWithParent => "die with the supervisor".into(),
@@ -181,7 +187,7 @@ fn line(step: &Step) -> String {
 
 fn mount_line(mount: &Mount) -> String {
     match mount {
-        Mount::Scratch { at, mode } => format!("private  {} ({mode:o})", at.display()),
+        Mount::Scratch { at, mode } => format!("private  {} ({mode:o})", shown(at)),
         Mount::Bind { source, at, access } => {
             let word = match access {
                 Access::ReadOnly => "read",
@@ -189,21 +195,21 @@ fn mount_line(mount: &Mount) -> String {
             };
             match source {
                 BindSource::Host { path, .. } if path != at => {
-                    format!("{word:<8} {} (from {})", at.display(), path.display())
+                    format!("{word:<8} {} (from {})", shown(at), shown(path))
                 }
-                BindSource::Host { .. } => format!("{word:<8} {}", at.display()),
-                BindSource::Beneath { .. } => format!("{word:<8} {} (pinned)", at.display()),
+                BindSource::Host { .. } => format!("{word:<8} {}", shown(at)),
+                BindSource::Beneath { .. } => format!("{word:<8} {} (pinned)", shown(at)),
             }
         }
-        Mount::Directory { at, .. } => format!("empty    {}", at.display()),
+        Mount::Directory { at, .. } => format!("empty    {}", shown(at)),
         Mount::Symlink { at, target } => {
-            format!("link     {} -> {}", at.display(), target.display())
+            format!("link     {} -> {}", shown(at), shown(target))
         }
-        Mount::Text { at, .. } => format!("ours     {}", at.display()),
-        Mount::Device { at } => format!("device   {}", at.display()),
-        Mount::Devpts { at } => format!("devpts   {}", at.display()),
-        Mount::Proc { at } => format!("proc     {}", at.display()),
-        Mount::ProcOfPids { at } => format!("proc     {} (processes only)", at.display()),
-        Mount::Mask { at, .. } => format!("mask     {}", at.display()),
+        Mount::Text { at, .. } => format!("ours     {}", shown(at)),
+        Mount::Device { at } => format!("device   {}", shown(at)),
+        Mount::Devpts { at } => format!("devpts   {}", shown(at)),
+        Mount::Proc { at } => format!("proc     {}", shown(at)),
+        Mount::ProcOfPids { at } => format!("proc     {} (processes only)", shown(at)),
+        Mount::Mask { at, .. } => format!("mask     {}", shown(at)),
     }
 }

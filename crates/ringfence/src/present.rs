@@ -12,7 +12,15 @@ use serde::Serialize;
 pub(crate) fn problem(problem: &Problem) -> ExitCode {
     let mut err = std::io::stderr().lock();
     // A closed stderr leaves nobody to tell.
-    let _ = writeln!(err, "error: {}", plain(&problem.to_string(), Lines::Many));
+    let _ = writeln!(err, "error: {}", plain(&problem.message, Lines::One));
+    if let Some(cause) = &problem.cause {
+        // Some causes are drawn on several lines. None of them begins where ours do.
+        let cause = plain(cause, Lines::Many).replace('\n', "\n    ");
+        let _ = writeln!(err, "  cause: {cause}");
+    }
+    if let Some(hint) = &problem.hint {
+        let _ = writeln!(err, "  hint: {}", plain(hint, Lines::One));
+    }
     ExitCode::from(problem.kind.exit_code())
 }
 
@@ -45,7 +53,14 @@ fn note(written: io::Result<()>) {
 /// Says something on stderr.
 pub(crate) fn say(text: &str) {
     // A closed stderr leaves nobody to tell.
-    let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::Many));
+    let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::One));
+}
+
+/// Says after a run what could not be made sure of.
+pub(crate) fn gaps(gaps: &[String]) {
+    for gap in gaps.iter().take(TOLD_MAX) {
+        say(&format!("not made sure of: {gap}"));
+    }
 }
 
 /// Lines of one kind on stderr.
@@ -58,9 +73,9 @@ pub(crate) fn talk(outcome: &Outcome) {
     }
     let mut err = std::io::stderr().lock();
     if let Some(error) = &outcome.error {
-        let _ = writeln!(err, "ringfence: {}", plain(&error.message, Lines::Many));
+        let _ = writeln!(err, "ringfence: {}", plain(&error.message, Lines::One));
         if let Some(hint) = &error.hint {
-            let _ = writeln!(err, "ringfence:   hint: {}", plain(hint, Lines::Many));
+            let _ = writeln!(err, "ringfence:   hint: {}", plain(hint, Lines::One));
         }
     }
     for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(TOLD_MAX) {
@@ -122,6 +137,11 @@ fn takes_text(fd: std::os::fd::BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
     let second = Timespec { tv_sec: 1, tv_nsec: 0 };
     rustix::event::poll(&mut fds, Some(&second)).is_ok_and(|n| n > 0)
+}
+
+/// Prints bytes on stdout.
+pub(crate) fn bytes(bytes: &[u8]) {
+    note(io::stdout().lock().write_all(bytes));
 }
 
 /// Prints text on stdout.

@@ -1,87 +1,215 @@
-//! A copy of a tree, by handle: directories and plain files, links as links. Nothing is followed.
+//! A copy of a tree, by handle: directories and plain files, links as links, holes as holes. Nothing is followed.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use ringfence_jail::Budget;
 use ringfence_spec::Problem;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 /// Directories below each other.
-const DEPTH_MAX: usize = 64;
+const DEPTH_MAX: usize = 128;
+
+/// Files and directories that are copied.
+const ENTRIES_MAX: u32 = 250_000;
+
+/// Longest time that a copy takes.
+const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes copied at once.
-const CHUNK: usize = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 
-/// Copies everything in `from` into the empty directory `to`, no more than so many bytes.
-pub(super) fn tree(from: &Path, to: &Path, bytes_max: u64) -> Result<(), Problem> {
+/// Bounds of one copy.
+struct Copying<'a> {
+    bytes_left: u64,
+    budget: Budget,
+    stop: &'a AtomicBool,
+}
+
+/// Why a copy was given up.
+enum GivenUp {
+    TooMuch,
+    TooDeep,
+    TooLong,
+    Stopped,
+    Call(Errno),
+}
+
+impl From<Errno> for GivenUp {
+    fn from(errno: Errno) -> Self {
+        Self::Call(errno)
+    }
+}
+
+/// Copies everything in `from` into the empty directory `to`, no more than so many bytes, until `stop` is set.
+pub(super) fn tree(
+    from: &Path,
+    to: &Path,
+    bytes_max: u64,
+    stop: &AtomicBool,
+) -> Result<(), Problem> {
     let directory = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |path: &Path| rustix::fs::openat(CWD, path, directory, Mode::empty());
-    let mut left = bytes_max;
-    open(from).and_then(|from| open(to).and_then(|to| copy(&from, &to, 0, &mut left))).map_err(
-        |e| match e {
-            Errno::DQUOT => {
-                Problem::refused("quota_exceeded", "the files do not fit the new session's quota")
-            }
-            e => Problem::internal("session_copy", "cannot copy the session's files").cause(e),
-        },
-    )
+    let budget = Budget::new(ENTRIES_MAX, u64::MAX, TIME_MAX);
+    let mut copying = Copying { bytes_left: bytes_max, budget, stop };
+    let copied = open(from).and_then(|from| Ok((from, open(to)?))).map_err(GivenUp::from);
+    copied.and_then(|(from, to)| copying.directory(&from, &to, 0)).map_err(|why| match why {
+        GivenUp::TooMuch => {
+            Problem::refused("quota_exceeded", "the files do not fit the new session's quota")
+        }
+        GivenUp::TooDeep => Problem::refused(
+            "session_too_deep",
+            format!("the session has more than {DEPTH_MAX} directories below each other"),
+        ),
+        GivenUp::TooLong => Problem::refused(
+            "session_too_large",
+            format!(
+                "the session has more than {ENTRIES_MAX} files, or takes more than {} s to copy",
+                TIME_MAX.as_secs()
+            ),
+        ),
+        GivenUp::Stopped => Problem::refused("cancelled", "the copy was cancelled"),
+        GivenUp::Call(e) => {
+            Problem::internal("session_copy", "cannot copy the session's files").cause(e)
+        }
+    })
 }
 
-fn copy(from: &OwnedFd, to: &OwnedFd, depth: usize, left: &mut u64) -> Result<(), Errno> {
-    let mut entries = rustix::fs::Dir::read_from(from)?;
-    while let Some(entry) = entries.read() {
-        let entry = entry?;
-        let name: CString = entry.file_name().to_owned();
-        if name.as_bytes() == b"." || name.as_bytes() == b".." {
-            continue;
+impl Copying<'_> {
+    fn spend(&self) -> Result<(), GivenUp> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(GivenUp::Stopped);
         }
-        let stat = match rustix::fs::statat(from, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            // It went away meanwhile.
-            Err(Errno::NOENT) => continue,
-            other => other?,
-        };
-        let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory if depth < DEPTH_MAX => {
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let inner = rustix::fs::openat(from, &name, flags, Mode::empty())?;
-                rustix::fs::mkdirat(to, &name, Mode::from_raw_mode(0o700))?;
-                let target = rustix::fs::openat(to, &name, flags, Mode::empty())?;
-                copy(&inner, &target, depth + 1, left)?;
-                rustix::fs::fchmod(&target, mode)?;
-            }
-            FileType::RegularFile => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                let source = rustix::fs::openat(from, &name, flags, Mode::empty())?;
-                // What is behind the name now may be something else than was looked at.
-                let now = rustix::fs::fstat(&source)?;
-                if FileType::from_raw_mode(now.st_mode) != FileType::RegularFile {
-                    continue;
-                }
-                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-                let target = rustix::fs::openat(to, &name, flags, Mode::from_raw_mode(0o600))?;
-                content(&source, &target, left)?;
-                rustix::fs::fchmod(&target, mode)?;
-            }
-            FileType::Symlink => {
-                let target = rustix::fs::readlinkat(from, &name, Vec::new())?;
-                rustix::fs::symlinkat(&target, to, &name)?;
-            }
-            // Pipes, sockets and devices hold nothing to copy.
-            _ => {}
-        }
+        self.budget.spend_entry().map_err(|_| GivenUp::TooLong)
     }
-    Ok(())
+
+    fn directory(&mut self, from: &OwnedFd, to: &OwnedFd, depth: usize) -> Result<(), GivenUp> {
+        let mut entries = rustix::fs::Dir::read_from(from)?;
+        while let Some(entry) = entries.read() {
+            let entry = entry?;
+            let name: CString = entry.file_name().to_owned();
+            if name.as_bytes() == b"." || name.as_bytes() == b".." {
+                continue;
+            }
+            self.spend()?;
+            let stat = match rustix::fs::statat(from, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                // It went away meanwhile.
+                Err(Errno::NOENT) => continue,
+                other => other?,
+            };
+            let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory if depth == DEPTH_MAX => return Err(GivenUp::TooDeep),
+                FileType::Directory => {
+                    let flags =
+                        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    let inner = rustix::fs::openat(from, &name, flags, Mode::empty())?;
+                    rustix::fs::mkdirat(to, &name, Mode::from_raw_mode(0o700))?;
+                    let target = rustix::fs::openat(to, &name, flags, Mode::empty())?;
+                    self.directory(&inner, &target, depth + 1)?;
+                    rustix::fs::fchmod(&target, mode)?;
+                }
+                FileType::RegularFile => {
+                    let flags =
+                        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                    let source = rustix::fs::openat(from, &name, flags, Mode::empty())?;
+                    // What is behind the name now may be something else than was looked at.
+                    let now = rustix::fs::fstat(&source)?;
+                    if FileType::from_raw_mode(now.st_mode) != FileType::RegularFile {
+                        continue;
+                    }
+                    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                    let target = rustix::fs::openat(to, &name, flags, Mode::from_raw_mode(0o600))?;
+                    self.content(&source, &target, u64::try_from(now.st_size).unwrap_or(0))?;
+                    rustix::fs::fchmod(&target, mode)?;
+                }
+                FileType::Symlink => {
+                    let target = rustix::fs::readlinkat(from, &name, Vec::new())?;
+                    rustix::fs::symlinkat(&target, to, &name)?;
+                }
+                // Pipes, sockets and devices hold nothing to copy.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the parts of a file that hold data: of a file full of holes only the length.
+    fn content(&mut self, from: &OwnedFd, to: &OwnedFd, length: u64) -> Result<(), GivenUp> {
+        rustix::fs::ftruncate(to, length)?;
+        let mut at = 0;
+        while at < length {
+            let begin = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+                // lseek(2): no data behind this place.
+                Err(Errno::NXIO) => return Ok(()),
+                other => other?,
+            };
+            let end = rustix::fs::seek(from, SeekFrom::Hole(begin))?.min(length);
+            let (mut read, mut write) = (begin, begin);
+            while read < end {
+                self.spend()?;
+                let chunk = usize::try_from((end - read).min(CHUNK)).unwrap_or(1);
+                let n = rustix::fs::copy_file_range(
+                    from,
+                    Some(&mut read),
+                    to,
+                    Some(&mut write),
+                    chunk,
+                )?;
+                if n == 0 {
+                    break;
+                }
+                self.bytes_left = self.bytes_left.checked_sub(n as u64).ok_or(GivenUp::TooMuch)?;
+            }
+            // The file may have become shorter meanwhile.
+            at = end.max(begin + 1);
+        }
+        Ok(())
+    }
 }
 
-fn content(from: &OwnedFd, to: &OwnedFd, left: &mut u64) -> Result<(), Errno> {
-    loop {
-        let n = rustix::fs::copy_file_range(from, None, to, None, CHUNK)?;
-        if n == 0 {
-            return Ok(());
-        }
-        *left = left.checked_sub(n as u64).ok_or(Errno::DQUOT)?;
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    fn copied(from: &Path, bytes_max: u64) -> (tempfile::TempDir, Result<(), &'static str>) {
+        let to = tempfile::tempdir().unwrap();
+        let done = tree(from, to.path(), bytes_max, &AtomicBool::new(false));
+        (to, done.map_err(|problem| problem.code))
+    }
+
+    #[test]
+    fn holes_stay_holes_and_data_counts() {
+        let from = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(from.path().join("sparse")).unwrap();
+        file.set_len(40 << 30).unwrap();
+        std::os::unix::fs::FileExt::write_at(&file, b"middle", 20 << 30).unwrap();
+        std::fs::write(from.path().join("plain"), vec![7; 3 << 20]).unwrap();
+        let (to, done) = copied(from.path(), 8 << 20);
+        assert_eq!(done, Ok(()));
+        let meta = std::fs::metadata(to.path().join("sparse")).unwrap();
+        assert!(meta.len() == 40 << 30 && meta.blocks() < 100, "{meta:?}");
+        let mut middle = [0; 6];
+        let sparse = std::fs::File::open(to.path().join("sparse")).unwrap();
+        std::os::unix::fs::FileExt::read_exact_at(&sparse, &mut middle, 20 << 30).unwrap();
+        assert_eq!(&middle, b"middle");
+        assert_eq!(std::fs::read(to.path().join("plain")).unwrap(), vec![7; 3 << 20]);
+        assert_eq!(copied(from.path(), 2 << 20).1, Err("quota_exceeded"));
+    }
+
+    #[test]
+    fn a_tree_too_deep_or_unwanted_is_not_copied_in_part_without_a_word() {
+        let from = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(from.path().join("d/".repeat(DEPTH_MAX + 1))).unwrap();
+        assert_eq!(copied(from.path(), 1 << 20).1, Err("session_too_deep"));
+        let to = tempfile::tempdir().unwrap();
+        let stopped = tree(from.path(), to.path(), 1 << 20, &AtomicBool::new(true));
+        assert_eq!(stopped.map_err(|problem| problem.code), Err("cancelled"));
     }
 }

@@ -188,6 +188,16 @@ impl Sessions {
 
     /// A copy of a session's files as a new session. Variables do not go with them.
     pub fn fork(&self, owner: &str, id: &str) -> Result<SessionState, Problem> {
+        self.fork_unless(owner, id, &AtomicBool::new(false))
+    }
+
+    /// The same until `stop` is set.
+    pub(crate) fn fork_unless(
+        &self,
+        owner: &str,
+        id: &str,
+        stop: &AtomicBool,
+    ) -> Result<SessionState, Problem> {
         let from = self.find(owner, id)?;
         let (read_only, parent) = {
             let state = from.state();
@@ -195,7 +205,7 @@ impl Sessions {
         };
         let quota = self.settings.quota_bytes;
         self.create_from(owner, read_only, Some(parent), |to| {
-            copy::tree(&from.workspace, to, quota)
+            copy::tree(&from.workspace, to, quota, stop)
         })
     }
 

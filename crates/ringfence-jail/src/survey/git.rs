@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use ringfence_plan::{
-    FileKind, Found, GitFacts, GitIndex, KnownLinks, PlaceholderShape, Protected, ProtectedState,
-    WritableRoot, catalogue,
+    FileId, FileKind, Found, GitFacts, GitIndex, IndexBefore, PlaceholderShape, Protected,
+    ProtectedState, WritableRoot, catalogue,
 };
 use ringfence_sys::CallError;
 use ringfence_sys::untrusted::{self, read_trusted};
@@ -49,9 +49,6 @@ const INCLUDES_MAX: usize = 16;
 
 /// A `.git` file, or another that holds one path, is not larger.
 const POINTER_BYTES_MAX: u64 = 4096;
-
-/// An index of this size is read before a run when it has changed; a larger one only if it was never read.
-const INDEX_BYTES_READ_FIRST: u64 = 2 << 20;
 
 /// Directories above a workspace in which its repository is looked for.
 const ABOVE_MAX: usize = 32;
@@ -205,6 +202,9 @@ impl<'a, 'b> Survey<'a, 'b> {
             self.pin(&module.at);
             let config = Config::new(module.config);
             self.executable_surface(&module.at, &config)?;
+            if let (Some(dir), Some(checkout)) = (self.root.sub(&module.at)?, module.checkout) {
+                self.index(&dir, checkout, &config, Vec::new())?;
+            }
         }
         Ok(())
     }
@@ -403,7 +403,9 @@ impl<'a, 'b> Survey<'a, 'b> {
                 self.n_nested_directories += 1;
                 self.pin(&git);
                 let config = self.config(&git, at)?;
-                self.executable_surface(&git, &config)
+                self.executable_surface(&git, &config)?;
+                let Some(git_dir) = self.root.sub(&git)? else { return Ok(()) };
+                self.index(&git_dir, self.root.path().join(at), &config, Vec::new())
             }
             Some(seen) => {
                 self.protect(present(git, seen.kind));
@@ -435,23 +437,7 @@ impl<'a, 'b> Survey<'a, 'b> {
     ) -> Result<(), CallError> {
         let id = git_dir.itself()?.id;
         let hash_bytes = config.hash_bytes;
-        let stamp = stamp_at(git_dir, Path::new("index"));
-        let recorded = self.around.registry.known_links(id);
-        let mut known = recorded.clone().filter(|known| Some(known.stamp) == stamp);
-        let is_on_record = known.is_some();
-        if let Some(stamp) = stamp.filter(|stamp| {
-            known.is_none() && (recorded.is_none() || stamp.bytes <= INDEX_BYTES_READ_FIRST)
-        }) {
-            match self.read_index(git_dir, hash_bytes) {
-                Ok(links) => known = Some(KnownLinks { stamp, links }),
-                Err(why) => self.facts.gaps.push(format!(
-                    "nested repositories that `{}/index` names are not compared: {why}",
-                    git_dir.path().display()
-                )),
-            }
-        }
-        let read_at = known.as_ref().map(|known| known.stamp);
-        let links = known.or(recorded).map(|known| known.links).unwrap_or_default();
+        let (before, links) = self.index_before(git_dir, id, hash_bytes)?;
         for link in &links {
             let at = checkout.join(link);
             let below = at.strip_prefix(self.root.path()).map(Path::to_owned);
@@ -475,10 +461,41 @@ impl<'a, 'b> Survey<'a, 'b> {
             hash_bytes,
             settled,
             links,
-            read_at,
-            is_on_record,
+            before,
         });
         Ok(())
+    }
+
+    /// What an index names now: by the record, if the file is as it was when it was read, else by reading it.
+    fn index_before(
+        &mut self,
+        git_dir: &Tree<'_>,
+        id: FileId,
+        hash_bytes: usize,
+    ) -> Result<(IndexBefore, Vec<PathBuf>), CallError> {
+        if git_dir.look("index")?.is_none() {
+            return Ok((IndexBefore::Absent, Vec::new()));
+        }
+        let stamp = stamp_at(git_dir, Path::new("index"));
+        let recorded = self.around.registry.known_links(id);
+        if let Some(known) = recorded.filter(|known| Some(known.stamp) == stamp) {
+            let before = IndexBefore::Read { stamp: known.stamp, is_on_record: true };
+            return Ok((before, known.links));
+        }
+        let read = match stamp {
+            Some(stamp) => self.read_index(git_dir, hash_bytes).map(|links| (stamp, links)),
+            None => Err("it is not a regular file".to_owned()),
+        };
+        match read {
+            Ok((stamp, links)) => Ok((IndexBefore::Read { stamp, is_on_record: false }, links)),
+            Err(why) => {
+                self.facts.gaps.push(format!(
+                    "nested repositories that `{}/index` names are not compared: {why}",
+                    git_dir.path().display()
+                ));
+                Ok((IndexBefore::Unjudged, Vec::new()))
+            }
+        }
     }
 
     fn read_index(&self, git_dir: &Tree<'_>, hash_bytes: usize) -> Result<Vec<PathBuf>, String> {
@@ -594,6 +611,8 @@ impl<'a, 'b> Survey<'a, 'b> {
                 }
             }
             inner.protect_in(&own, &ADMIN_NAMES)?;
+            // The main checkout's: nothing in a linked worktree needs to write them.
+            inner.protect_in(Path::new(""), &MAIN_CHECKOUT_NAMES)?;
         }
         let inner = inner.finish()?;
         // Checkouts of submodules, and what the configuration names, lie in the workspace.
@@ -830,6 +849,10 @@ impl<'a, 'b> Survey<'a, 'b> {
 /// Below the administrative directory of a worktree: what may be absent and is held then.
 const ADMIN_NAMES: [(&str, PlaceholderShape); 2] =
     [("config.worktree", PlaceholderShape::EmptyFile), ("modules", PlaceholderShape::Inert)];
+
+/// In the repository of a linked worktree: the state of the main checkout.
+const MAIN_CHECKOUT_NAMES: [(&str, PlaceholderShape); 2] =
+    [("index", PlaceholderShape::Inert), ("HEAD", PlaceholderShape::Inert)];
 
 /// What becomes of a named path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

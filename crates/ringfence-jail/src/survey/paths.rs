@@ -167,16 +167,48 @@ fn find(path: &Path, key: &str, written: &[Found]) -> Result<Found, Problem> {
     for root in written {
         let link = resolved.links.iter().find(|(link, _)| link.starts_with(&root.path));
         if let Some((link, _)) = link.filter(|_| !resolved.found.path.starts_with(&root.path)) {
-            let target = resolved.found.path.display();
-            return Err(Problem::refused(
-                "link_out_of_workspace",
-                format!("`{key}`: `{}` is a link that leads out of the workspace", link.display()),
-            )
-            .cause(format!("it leads to `{target}`, and a run could have made it"))
-            .hint(format!("name `{target}` itself if that is meant")));
+            return Err(led_out(key, link, &resolved.found.path));
         }
     }
     Ok(resolved.found)
+}
+
+/// Refuses a path of the caller's that a link in a directory which runs have written leads out of. What does not exist
+/// yet is judged by the directory it would be in. Returns where it leads.
+pub fn without_planted_links(
+    path: &Path,
+    key: &str,
+    registry: &Registry,
+) -> Result<PathBuf, Problem> {
+    let mut existing = path;
+    let resolved = loop {
+        match (resolve(existing), existing.parent()) {
+            (Ok(resolved), _) => break resolved,
+            // Its own error names it better.
+            (Err(error), _) if error.errno != Errno::NOENT => return Ok(path.to_owned()),
+            (Err(_), Some(parent)) => existing = parent,
+            (Err(_), None) => return Ok(path.to_owned()),
+        }
+    };
+    let rest = path.strip_prefix(existing).unwrap_or(Path::new(""));
+    let target = resolved.found.path.join(rest);
+    for (link, _) in &resolved.links {
+        let Some(root) = registry.written_by_runs(link) else { continue };
+        if !resolved.found.path.starts_with(&root) {
+            return Err(led_out(key, link, &target));
+        }
+    }
+    Ok(if rest.as_os_str().is_empty() { resolved.found.path } else { target })
+}
+
+fn led_out(key: &str, link: &Path, target: &Path) -> Problem {
+    let target = target.display();
+    Problem::refused(
+        "link_out_of_workspace",
+        format!("`{key}`: `{}` is a link that leads out of the workspace", link.display()),
+    )
+    .cause(format!("it leads to `{target}`, and a run could have made it"))
+    .hint(format!("name `{target}` itself if that is meant"))
 }
 
 /// A path without links, and the links that were on the way.
@@ -290,7 +322,7 @@ fn survey(
     let mut protected = protect(&tree, &held, &names)?;
     for name in catalogue::PROTECTED_WHEN_PRESENT {
         if let Some(seen) = tree.look(name)?
-            && matches!(seen.kind, FileKind::File | FileKind::Symlink)
+            && matches!(seen.kind, FileKind::File | FileKind::Symlink | FileKind::Directory)
         {
             let state = ProtectedState::Present(seen.kind);
             protected.push(Protected { path: name.into(), state });

@@ -43,7 +43,7 @@ fn attempt(args: CheckArgs) -> Result<Answer, Problem> {
     let CheckArgs { preset, allow_import, policy, json: _, source } = args;
     let flags = PolicyFlags { preset, policy, allow_import, ..PolicyFlags::default() };
     let rules = code_rules(&flags, &Surroundings::real(false)?)?;
-    let verdict = screen(&super::exec::read(&source)?, rules.preset, &rules.extra_imports);
+    let verdict = screen(&super::exec::read(&source, None)?, rules.preset, &rules.extra_imports);
     Ok(Answer { preset: rules.preset, verdict })
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
 use ringfence_audit::Entry;
-use ringfence_engine::{self as engine, AloneFence, Book, HeadStart, LOCAL};
+use ringfence_engine::{self as engine, AloneFence, Book, HeadStart, LOCAL, Place};
 use ringfence_jail::Permit;
 
 use crate::present;
@@ -48,10 +48,14 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
     effective.place.state = ready(&effective.place.state, &effective.place.cwd)?;
-    let code = read(&args.source)?;
+    let place = &effective.place;
+    let code = read(&args.source, Some(place))?;
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
     }
+    let artifacts = args.artifacts.as_deref();
+    let artifacts =
+        artifacts.map(|dir| place.without_planted_links(dir, "--artifacts")).transpose()?;
     let fence = AloneFence::new(&effective.policy, &effective.place)?;
     let run_id = engine::fresh_id()?;
     let entry = Entry::run_start(run_id).client(LOCAL).tool("exec").code(&code);
@@ -63,7 +67,7 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
         return Ok(outcome);
     }
     let job = Job {
-        files: args.files.iter().map(|spec| host_file(spec)).collect::<Result<_, _>>()?,
+        files: args.files.iter().map(|spec| host_file(spec, place)).collect::<Result<_, _>>()?,
         argv: args.args.clone(),
         value: true,
         ..fence.ground().job(code)
@@ -75,7 +79,7 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
             return Err(problem);
         }
     };
-    if let (Some(dir), Some(files)) = (&args.artifacts, files) {
+    if let (Some(dir), Some(files)) = (&artifacts, files) {
         engine::copy_out(&mut outcome, &files, dir, fence.ground().disk_bytes_max());
     }
     book.end(&mut outcome);
@@ -83,7 +87,7 @@ fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
 }
 
 /// The program's text.
-pub(crate) fn read(source: &Source) -> Result<Vec<u8>, Problem> {
+pub(crate) fn read(source: &Source, place: Option<&Place>) -> Result<Vec<u8>, Problem> {
     if let Some(code) = &source.code {
         return Ok(code.as_bytes().to_vec());
     }
@@ -99,14 +103,15 @@ pub(crate) fn read(source: &Source) -> Result<Vec<u8>, Problem> {
     if file == Path::new("-") {
         std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
     } else {
-        let opened = open_without_waiting(file).map_err(cannot)?;
+        let real = place.map(|place| place.without_planted_links(file, "FILE")).transpose()?;
+        let opened = open_without_waiting(real.as_deref().unwrap_or(file)).map_err(cannot)?;
         opened.take(most).read_to_end(&mut code).map_err(cannot)?;
     }
     Ok(code)
 }
 
 /// `HOSTPATH[:NAME]`, read.
-fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
+fn host_file(spec: &str, place: &Place) -> Result<(String, Vec<u8>), Problem> {
     let whole = PathBuf::from(spec);
     let (path, name) = match spec.rsplit_once(':') {
         Some((path, name)) if !exists(&whole) => (PathBuf::from(path), name.to_owned()),
@@ -125,7 +130,8 @@ fn host_file(spec: &str) -> Result<(String, Vec<u8>), Problem> {
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
     };
-    let file = open_without_waiting(&path).map_err(|e| cannot(&e))?;
+    let real = place.without_planted_links(&path, "--file")?;
+    let file = open_without_waiting(&real).map_err(|e| cannot(&e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX) {
         return Err(cannot(&"it is no plain file of a sensible size"));
     }
@@ -167,7 +173,7 @@ fn show(outcome: &Outcome) {
             base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default()
         }
     };
-    let _ = std::io::stdout().lock().write_all(&bytes(&outcome.stdout));
+    present::bytes(&bytes(&outcome.stdout));
     let _ = std::io::stderr().lock().write_all(&bytes(&outcome.stderr));
     if outcome.status == Status::Blocked {
         for denial in outcome.denials.iter().take(20) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ringfence_spec::{CodePreset, CommandPreset, Network, Policy, Problem};
+use ringfence_spec::{CodePreset, CommandPreset, Network, Policy, Problem, escape_name};
 use serde_json::{Value, json};
 
 use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
@@ -46,7 +46,13 @@ fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
             Value::Array(items) if items.is_empty() => "none".to_owned(),
             other => other.to_string(),
         };
-        let _ = writeln!(out, "{:<15} {:<40} {}", key.name(), shown, effective.origins[&key]);
+        let _ = writeln!(
+            out,
+            "{:<15} {:<40} {}",
+            key.name(),
+            escape_name(&shown),
+            escape_name(&effective.origins[&key].to_string())
+        );
     }
     present::text(&out);
     Ok(())

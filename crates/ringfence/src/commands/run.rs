@@ -45,6 +45,10 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
     let around = Surroundings::real(terminal).map_err(unnamed)?;
     let mut effective = effective(&args.policy, &around).map_err(unnamed)?;
     effective.place.state = ready(&effective.place.state, &effective.place.cwd).map_err(unnamed)?;
+    if args.policy.cwd.is_some() {
+        let cwd = effective.place.without_planted_links(&effective.place.cwd, "--cwd");
+        effective.place.cwd = cwd.map_err(unnamed)?;
+    }
     let ledger = ledger(&effective.place, effective.audit);
     let summary = summary(&args.argv);
     let fence = Fence::new(&effective.policy, &effective.place, args.argv, io).map_err(unnamed)?;
@@ -53,7 +57,12 @@ fn attempt(args: RunArgs, io: Io, head_start: HeadStart) -> Result<Outcome, (Run
         Book::new(ledger, Entry::run_start(run_id).client(LOCAL).tool("run").arguments(summary));
     let mut outcome = match fence.run(head_start, Permit(&|| book.begin())) {
         // Commands see the host's own paths, so there is none to hide.
-        Ok((plan, finished)) => engine::outcome(run_id, &plan, finished, &Scrub::default()),
+        Ok((plan, finished)) => {
+            if io != Io::Capture {
+                present::gaps(&finished.gaps);
+            }
+            engine::outcome(run_id, &plan, finished, &Scrub::default())
+        }
         Err(problem) => {
             book.abandon(run_id, &problem);
             return Err((run_id, problem));

@@ -232,7 +232,7 @@ fn a_workspace_that_becomes_a_repository_itself_is_reported() {
     let script = "mkdir objects refs; echo 'ref: refs/heads/x' > HEAD; echo '[core]' > config";
     let (_, outcome) = World::new().sh_json(&[], script);
     let created = outcome["workspace"]["protected_created"].to_string();
-    assert!(created.contains("work/config"), "{created}");
+    assert!(created.contains("work/HEAD"), "{created}");
 }
 
 #[test]

@@ -42,7 +42,107 @@ const UNABSORBED: &str = "git init -q . && git commit -q --allow-empty -m w
     mkdir -p deep/er && git init -q deep/er/q && git -C deep/er/q commit -q --allow-empty -m q
     git add deep 2>/dev/null && git commit -qm q";
 
+/// A hostile repository at `deep/ev`, and a call that has an index name it.
+macro_rules! evil {
+    ($rest:literal) => {
+        concat!(
+            "mkdir -p deep; git init -q deep/ev; git -C deep/ev commit -q --allow-empty -m x
+             git -C deep/ev config core.fsmonitor 'touch MARK;'
+             add() { git update-index --add --cacheinfo 160000,$(git -C $1 rev-parse HEAD),$1; }
+             index() { python3 - \"$@\" <<'E'
+import sys, hashlib, struct
+out, oid, *names = sys.argv[1:]
+data = b'DIRC' + struct.pack('>II', 2, len(names))
+for name in sorted(n.encode() for n in names):
+    entry = struct.pack('>10I', 0, 0, 0, 0, 0, 0, 0o160000, 0, 0, 0) + bytes.fromhex(oid)
+    entry += struct.pack('>H', len(name)) + name
+    data += entry + bytes(8 - len(entry) % 8)
+open(out, 'wb').write(data + hashlib.sha1(data).digest())
+E
+             }
+             ",
+            $rest
+        )
+    };
+}
+
+/// A repository with another one in it that its index names.
+const WITH_NESTED: &str =
+    "git init -q . && git init -q sub && git -C sub commit -q --allow-empty -m s
+    git add sub 2>/dev/null && git commit -qm sub";
+
 const ROWS: &[Row] = &[
+    row("an index that is a link", REPOSITORY, &[evil!("add deep/ev; mv .git/index idx; ln -s ../idx .git/index")]),
+    row(
+        "a worktree's index that is a link",
+        "git init -q . && git commit -q --allow-empty -m w && git worktree add -q wt",
+        &[evil!("mv deep wt; cd wt; add deep/ev; mv ../.git/worktrees/wt/index idx; ln -s ../../../wt/idx ../.git/worktrees/wt/index")],
+    )
+    .then("git -C wt status"),
+    row("the index of a nested repository", WITH_NESTED, &[evil!("mv deep sub; cd sub; add deep/ev")]),
+    row(
+        "the index of a repository below the workspace",
+        "git init -q project && git -C project commit -q --allow-empty -m p",
+        &[evil!("mv deep project; cd project; add deep/ev")],
+    )
+    .then("git -C project status"),
+    row(
+        "the index of the main checkout",
+        "git init -q ../main && git -C ../main commit -q --allow-empty -m m && git -C ../main worktree add -q ../linked",
+        &[evil!("index ../main/.git/index $(git -C deep/ev rev-parse HEAD) ../linked/deep/ev")],
+    )
+    .in_directory("../linked")
+    .then("git -C ../main status"),
+    row(
+        "an index that was recorded and removed",
+        REPOSITORY,
+        &["git update-index --add --cacheinfo 160000,1234567890123456789012345678901234567890,deep/ev; sleep 0.1",
+          "sleep 0.1",
+          evil!("rm .git/index"),
+          "git update-index --add --cacheinfo 160000,$(git -C deep/ev rev-parse HEAD),deep/ev"],
+    ),
+    row(
+        "an index that names too many",
+        "git init -q . && git commit -q --allow-empty -m w && rm -f .git/index",
+        &[evil!("index .git/index $(git -C deep/ev rev-parse HEAD) deep/ev $(seq -f a/%g 300)")],
+    ),
+    row(
+        "a directory that becomes a repository itself",
+        "mkdir src && echo a > src/a",
+        &["cd src; mkdir -p objects refs; echo 'ref: refs/heads/m' > HEAD
+           printf '[core]\\nrepositoryformatversion = 0\\nbare = false\\nworktree = '$PWD'\\nfsmonitor = touch MARK;\\n' > config"],
+    )
+    .then("cd src; git status"),
+    row(
+        "a repository beside an index that takes long to read",
+        REPOSITORY,
+        &["git init -q zz; git -C zz commit -q --allow-empty -m x; git -C zz config core.fsmonitor 'touch MARK;'; truncate -s 15G .git/index"],
+    )
+    .then("rm .git/index; git -C zz status"),
+    row("a link to a repository", REPOSITORY, &[evil!("ln -s deep/ev proj")]).then("cd proj; git status"),
+    row(
+        "a workspace that becomes a repository",
+        "true",
+        &["git init -q .; git config core.fsmonitor 'touch MARK;'"],
+    ),
+    row(
+        "the strategy of an unfinished operation",
+        "git init -q . && echo a > a && git add a && git commit -qm one
+         git checkout -q -b o && echo 1 > b && git add b && git commit -qm b && echo 2 > c && git add c && git commit -qm c && git checkout -q main
+         echo 3 > d && git add d && git commit -qm d && echo git-merge-a >> .git/info/exclude",
+        &["mkdir .git/sequencer; git rev-parse HEAD > .git/sequencer/head
+           printf \"pick $(git rev-parse o~) b\\npick $(git rev-parse o) c\\n\" > .git/sequencer/todo
+           printf '[options]\\n\\tstrategy = a/x\\n' > .git/sequencer/opts
+           mkdir git-merge-a; printf '#!/bin/sh\\ntouch MARK\\n' > git-merge-a/x; chmod +x git-merge-a/x"],
+    )
+    .then("git cherry-pick --continue"),
+    row(
+        "an address that only old versions of git read",
+        "git init -q . && git commit -q --allow-empty -m w",
+        &["mkdir deep; git init -q --bare deep/r; printf '#!/bin/sh\\ntouch MARK\\n' > deep/r/hooks/pre-receive; chmod +x deep/r/hooks/pre-receive
+           mkdir -p .git/remotes; echo \"URL: $PWD/deep/r\" > .git/remotes/origin"],
+    )
+    .then("git push -q origin main"),
     row(
         "a submodule's pointer",
         SUBMODULES,
@@ -320,6 +420,66 @@ fn the_hosts_git_executes_nothing_of_a_hostile_run() {
         }
     }
     assert!(executed.is_empty(), "executed on the host:\n{}", executed.join("\n"));
+}
+
+/// Links among git's own files, and what the host does that would follow them.
+const LINKS: &[(&str, &str, &str)] = &[
+    ("COMMIT_EDITMSG", "rc", "git commit -q --allow-empty -m x"),
+    ("logs/HEAD", "rc", "git commit -q --allow-empty -m x"),
+    ("FETCH_HEAD", "rc", "git fetch -q . main"),
+    ("worktrees", "docs", "git worktree prune"),
+    ("worktrees/x", "docs", "git worktree prune"),
+];
+
+#[test]
+fn no_link_among_gits_files_leads_the_host_out() {
+    for (name, target, then) in LINKS {
+        for fenced in [false, true] {
+            let world = World::new();
+            world.write("home/rc", "mine\n");
+            world.write("home/docs/p/f", "mine\n");
+            world.write(
+                "home/.gitconfig",
+                "[user]\nname = n\nemail = e@x\n[init]\ndefaultBranch = main\n[gc]\nworktreePruneExpire = now\n",
+            );
+            let (ok, text) = on_host(&world, &world.work(), REPOSITORY);
+            assert!(ok, "{text}");
+            let to = world.home().join(target);
+            let script = format!(
+                "mkdir -p .git/worktrees; [ {name} != worktrees ] || rmdir .git/worktrees; rm -f .git/{name}; ln -s {} .git/{name}",
+                to.display()
+            );
+            let told = if fenced {
+                world.sh_json(&[], &script).1.to_string()
+            } else {
+                on_host(&world, &world.work(), &script).1
+            };
+            let text = on_host(&world, &world.work(), &format!("set +e; {then}")).1;
+            let rc = std::fs::read_to_string(world.home().join("rc")).unwrap();
+            let kept = rc == "mine\n" && world.home().join("docs/p/f").exists();
+            assert_eq!(kept, fenced, "{name}: {then}\n{text}\n{told}");
+        }
+    }
+}
+
+#[test]
+fn a_repository_that_another_run_set_aside_cannot_be_put_back() {
+    let row = row("two runs", REPOSITORY, &[evil!("add deep/ev; touch ready; sleep 1.5")]);
+    let (world, mark) = prepared(&row);
+    let first = row.runs[0].replace("MARK", &mark.display().to_string());
+    std::thread::scope(|scope| {
+        scope.spawn(|| world.sh_json(&[], &first));
+        let began = std::time::Instant::now();
+        while !world.work().join("ready").exists() {
+            assert!(began.elapsed() < ringfence_testing::limit());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let second = "n=0; while [ ! -e deep/ev/.git-set-aside ] && [ $n -lt 300 ]; do sleep 0.1; n=$((n+1)); done
+                      cp -r deep/ev/.git-set-aside deep/ev/.git";
+        world.sh_json(&["--timeout", "60s"], second);
+    });
+    let text = use_git(&world, &row);
+    assert!(!mark.exists(), "{text}");
 }
 
 #[test]

@@ -197,3 +197,42 @@ fn a_grant_does_not_follow_a_link_that_a_run_may_have_made() {
     let ran = world.sh(&["--ro", private.to_str().unwrap()], "cat ../private/secret");
     assert_eq!(ran.stdout, "TOPSECRET", "{}", ran.stderr);
 }
+
+#[test]
+fn no_link_that_a_run_made_leads_a_callers_path_out() {
+    let world = World::new();
+    world.write("home/.ssh/id_rsa", "KEY");
+    world.write("home/rc", "mine");
+    let made = format!(
+        "ln -s {0} out; ln -s {0}/.ssh/id_rsa data.csv; ln -s {0}/.ssh/id_rsa k.py; echo 'print(1)' > ok.py; ln -s ok.py own.py",
+        world.home().display()
+    );
+    assert_eq!(world.sh(&[], &made).code, 0);
+    let write = "open('rc', 'w').write('evil')";
+    let rows: [&[&str]; 4] = [
+        &["exec", "--preset", "open", "--artifacts", "out", "-c", write],
+        &["exec", "--preset", "open", "--file", "data.csv", "-c", "print(open('data.csv').read())"],
+        &["exec", "--preset", "open", "k.py"],
+        &["run", "--cwd", "out", "--", "sh", "-c", "echo evil > rc; cat .ssh/id_rsa"],
+    ];
+    for args in rows {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 126, "{args:?}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("leads out of the workspace"), "{args:?}: {}", ran.stderr);
+        assert!(!ran.stdout.contains("KEY") && !ran.stderr.contains("KEY"), "{args:?}");
+    }
+    assert_eq!(std::fs::read_to_string(world.home().join("rc")).unwrap(), "mine");
+    // Following the hint helps, and a link that stays inside is followed.
+    let real = world.home().join("rc");
+    let named = [
+        "exec",
+        "--preset",
+        "open",
+        "--file",
+        real.to_str().unwrap(),
+        "-c",
+        "print(open('rc').read())",
+    ];
+    assert_eq!(world.ringfence(&named).stdout, "mine\n");
+    assert_eq!(world.ringfence(&["exec", "own.py"]).stdout, "1\n");
+}
