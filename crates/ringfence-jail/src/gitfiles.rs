@@ -1,7 +1,7 @@
 //! Links, pipes and devices among git's own files. Git opens, overwrites and prunes its files by name: a link there has
 //! `git commit` write, or `git gc` delete, whatever it leads to.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,15 +10,30 @@ use std::path::{Path, PathBuf};
 use ringfence_sys::untrusted::{self, stat_at};
 use ringfence_sys::{Budget, CallError};
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 /// Files and directories of one git directory that are looked at.
 pub(crate) const ENTRIES_MAX: u32 = 50_000;
 
-/// Deeper than any name of a branch that people use.
-const DEPTH_MAX: usize = 24;
+/// Directories of them that are listed; a repository with so many has names of branches with many slashes.
+const DIRECTORIES_MAX: usize = 256;
 
-/// Directories that are not entered: runs cannot write the first two, and the others hold content by its hash.
-const NOT_ENTERED: [&str; 4] = ["hooks", "modules", "annex", "lfs/objects"];
+/// Directories that git writes or deletes in, and how deep: gitrepository-layout(5). Objects are found by their content, so
+/// of them only the directories of packs; what is not named here git does not enter. No run can write `hooks` and `modules`.
+const ENTERED: [(&str, usize); 12] = [
+    ("logs", 32),
+    ("refs", 32),
+    ("worktrees", 4),
+    ("rr-cache", 2),
+    ("objects", 2),
+    ("info", 1),
+    ("lfs", 2),
+    ("rebase-merge", 2),
+    ("rebase-apply", 2),
+    ("sequencer", 1),
+    ("remotes", 8),
+    ("branches", 8),
+];
 
 /// Directories in which people make links of their own; tools that share parts of a repository link its top entries.
 const WITH_LINKS: [&str; 2] = ["", "info"];
@@ -38,20 +53,28 @@ pub(crate) fn before(git_dir: &OwnedFd) -> BTreeSet<PathBuf> {
 }
 
 /// All such entries, at any depth.
-pub(crate) fn after(git_dir: &OwnedFd, budget: &Budget) -> Result<Vec<PathBuf>, CallError> {
-    let mut odd = Vec::new();
-    let mut pending = vec![PathBuf::new()];
-    while let Some(dir) = pending.pop() {
+pub(crate) fn after(
+    git_dir: &OwnedFd,
+    budget: &Budget,
+    odd: &mut Vec<PathBuf>,
+) -> Result<(), CallError> {
+    // Level by level: what is at the top is found whatever is below.
+    let mut pending = VecDeque::from([PathBuf::new()]);
+    let mut n_listed = 0;
+    while let Some(dir) = pending.pop_front() {
+        n_listed += 1;
+        if n_listed > DIRECTORIES_MAX {
+            return Err(CallError::new("it has more directories than are searched", Errno::DQUOT));
+        }
         list(git_dir, &dir, budget, |path, kind| {
             if is_odd(kind) {
                 odd.push(path);
             } else if kind == FileType::Directory && is_entered(&path) {
-                pending.push(path);
+                pending.push_back(path);
             }
         })?;
     }
-    odd.sort();
-    Ok(odd)
+    Ok(())
 }
 
 fn is_odd(kind: FileType) -> bool {
@@ -59,13 +82,11 @@ fn is_odd(kind: FileType) -> bool {
 }
 
 fn is_entered(path: &Path) -> bool {
-    if NOT_ENTERED.iter().any(|name| path == Path::new(name)) {
-        return false;
-    }
-    // Loose objects, of which there may be very many, are found by their content.
-    let is_loose = path.parent() == Some(Path::new("objects"))
-        && path.file_name().is_some_and(|name| name.len() == 2);
-    !is_loose && path.components().count() <= DEPTH_MAX
+    let mut names = path.iter();
+    let first = names.next().and_then(OsStr::to_str).unwrap_or_default();
+    let depth = 1 + names.clone().count();
+    let is_loose = first == "objects" && names.next().is_some_and(|name| name.len() == 2);
+    !is_loose && ENTERED.iter().any(|(name, depth_max)| *name == first && depth <= *depth_max)
 }
 
 fn list(

@@ -234,7 +234,9 @@ impl GitWatch {
         report: &mut Report,
     ) -> Result<(), CallError> {
         let (git_dir, _) = open_exact(&dir.path, dir.id)?;
-        for path in gitfiles::after(&git_dir, budget)? {
+        let mut odd = Vec::new();
+        let searched = gitfiles::after(&git_dir, budget, &mut odd);
+        for path in odd {
             let Some(name) = path.file_name() else { continue };
             let Ok(parent) = open_beneath(&git_dir, parent_of(&path)) else { continue };
             let Some(stat) = stat_at(&parent, name) else { continue };
@@ -250,7 +252,7 @@ impl GitWatch {
             // To the top: git goes through every name in some of its directories.
             report.set_aside_to(&parent, name, &git_dir, dir, &path, reason);
         }
-        Ok(())
+        searched
     }
 
     /// A directory that the run made a repository by itself, without a `.git`.
@@ -435,25 +437,34 @@ impl Compare<'_> {
         {
             if !is_on_record {
                 let links = index.links.clone();
-                registry.remember_links(index.git_dir_id, &KnownLinks { stamp, links });
+                let known = KnownLinks { stamp, links, unjudged: None };
+                registry.remember_links(index.git_dir_id, &known);
             }
             return self.links(&index.links, Change::None);
         }
         let change = if unchanged { Change::None } else { Change::ByTheRun };
+        if let IndexBefore::Unjudged { stamp: before } = index.before
+            && unchanged
+            && before == Some(stamp)
+        {
+            // A gap says so already.
+            return Ok(());
+        }
         match self.read(&dir) {
             Ok(after) => {
                 self.links(&after.links, change)?;
                 let still = stamp_at(&dir, Path::new("index")) == Some(stamp);
                 if !after.is_split && still && is_old(&stamp, file_clock()) {
-                    registry.remember_links(
-                        index.git_dir_id,
-                        &KnownLinks { stamp, links: after.links },
-                    );
+                    let known = KnownLinks { stamp, links: after.links, unjudged: None };
+                    registry.remember_links(index.git_dir_id, &known);
                 }
                 Ok(())
             }
             // It could be judged before the run, or was not there, and cannot be judged now: the run made it so.
-            Err(why) if change == Change::ByTheRun && index.before != IndexBefore::Unjudged => {
+            Err(why)
+                if change == Change::ByTheRun
+                    && !matches!(index.before, IndexBefore::Unjudged { .. }) =>
+            {
                 let reason = format!("it cannot be judged: {why}");
                 self.set_aside(&dir, "index", &index.git_dir, &reason);
                 registry.forget_links(index.git_dir_id);
@@ -825,7 +836,7 @@ fn rename_aside(
 }
 
 /// Whether a change after `now` is sure to be seen in a file's time stamp.
-fn is_old(stamp: &FileStamp, now: Moment) -> bool {
+pub(crate) fn is_old(stamp: &FileStamp, now: Moment) -> bool {
     let nanos = |(seconds, nanos): Moment| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     nanos(now) - nanos(stamp.changed) > RACY_NANOS
 }

@@ -160,7 +160,10 @@ pub enum IndexBefore {
         is_on_record: bool,
     },
     /// It could not be judged, and a gap says why.
-    Unjudged,
+    Unjudged {
+        /// The file then, if it was a regular one.
+        stamp: Option<FileStamp>,
+    },
 }
 
 /// Nested repositories that an index named when it looked like this.
@@ -170,6 +173,9 @@ pub struct KnownLinks {
     pub stamp: FileStamp,
     /// Paths in the checkout.
     pub links: Vec<PathBuf>,
+    /// Why it could not be judged, if so: it is not read again before it changes.
+    #[serde(default)]
+    pub unjudged: Option<String>,
 }
 
 /// What changes when a file does.

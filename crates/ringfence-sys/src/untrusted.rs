@@ -6,7 +6,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
@@ -125,6 +124,9 @@ pub fn stat_at(dir: impl AsFd, name: impl rustix::path::Arg) -> Option<Stat> {
     rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()
 }
 
+/// Bytes of entries that the kernel hands over at once.
+const LIST_BYTES: usize = 32 << 10;
+
 /// Calls `each` with the name and type of every entry of an open directory, until it says stop or the budget is spent.
 /// Straight from the kernel's buffer: a directory may have very many entries.
 pub fn list(
@@ -132,8 +134,8 @@ pub fn list(
     budget: &Budget,
     mut each: impl FnMut(&OsStr, FileType) -> std::ops::ControlFlow<()>,
 ) -> Result<(), CallError> {
-    let mut buffer = vec![MaybeUninit::uninit(); 32 << 10];
-    let mut entries = RawDir::new(dir, &mut buffer);
+    let mut buffer: Vec<u8> = Vec::with_capacity(LIST_BYTES);
+    let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let entry = entry.named(|| "getdents64")?;
         let name = entry.file_name().to_bytes();

@@ -27,7 +27,7 @@ const GONE: Duration = Duration::from_secs(1);
 const TIDY_MAX: Duration = Duration::from_mins(1);
 
 /// What a data directory has when no run and no session is there.
-const AT_REST: [&str; 4] = ["ledger", "placeholders.json", "sessions", "sessions.key"];
+const AT_REST: [&str; 5] = ["git", "ledger", "sessions", "sessions.key", "workspaces"];
 
 /// A first start makes keys and directories within this time.
 const FIRST_US_MAX: u64 = 30_000;

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use ringfence_plan::{
-    FileId, FileKind, Found, GitFacts, GitIndex, IndexBefore, PlaceholderShape, Protected,
-    ProtectedState, WritableRoot, catalogue,
+    FileId, FileKind, Found, GitFacts, GitIndex, IndexBefore, KnownLinks, PlaceholderShape,
+    Protected, ProtectedState, WritableRoot, catalogue,
 };
 use ringfence_sys::CallError;
 use ringfence_sys::untrusted::{self, read_trusted};
@@ -20,7 +20,7 @@ use super::gitconfig::{self, Role, Variable};
 use super::paths::{follow_links, protect};
 use super::tree::{Content, Tree};
 use crate::gitindex::{self, HashBytes};
-use crate::gitwatch::stamp_at;
+use crate::gitwatch::{file_clock, is_old, stamp_at};
 use crate::registry::Registry;
 
 /// Nested repositories whose `.git` is protected: submodules and others together.
@@ -478,24 +478,33 @@ impl<'a, 'b> Survey<'a, 'b> {
         }
         let stamp = stamp_at(git_dir, Path::new("index"));
         let recorded = self.around.registry.known_links(id);
-        if let Some(known) = recorded.filter(|known| Some(known.stamp) == stamp) {
-            let before = IndexBefore::Read { stamp: known.stamp, is_on_record: true };
-            return Ok((before, known.links));
-        }
-        let read = match stamp {
-            Some(stamp) => self.read_index(git_dir, hash_bytes).map(|links| (stamp, links)),
-            None => Err("it is not a regular file".to_owned()),
-        };
-        match read {
-            Ok((stamp, links)) => Ok((IndexBefore::Read { stamp, is_on_record: false }, links)),
-            Err(why) => {
-                self.facts.gaps.push(format!(
-                    "nested repositories that `{}/index` names are not compared: {why}",
-                    git_dir.path().display()
-                ));
-                Ok((IndexBefore::Unjudged, Vec::new()))
+        let recorded = recorded.filter(|known| Some(known.stamp) == stamp);
+        let why = match (recorded, stamp) {
+            (Some(KnownLinks { stamp, links, unjudged: None }), _) => {
+                return Ok((IndexBefore::Read { stamp, is_on_record: true }, links));
             }
-        }
+            (Some(KnownLinks { unjudged: Some(why), .. }), _) => why,
+            (None, None) => "it is not a regular file".to_owned(),
+            (None, Some(stamp)) => match self.read_index(git_dir, hash_bytes) {
+                Ok(links) => {
+                    return Ok((IndexBefore::Read { stamp, is_on_record: false }, links));
+                }
+                Err(why) => {
+                    // What takes long to find out is not found out again.
+                    if is_old(&stamp, file_clock()) {
+                        let (links, unjudged) = (Vec::new(), Some(why.clone()));
+                        let known = KnownLinks { stamp, links, unjudged };
+                        self.around.registry.remember_links(id, &known);
+                    }
+                    why
+                }
+            },
+        };
+        self.facts.gaps.push(format!(
+            "nested repositories that `{}/index` names are not compared: {why}",
+            git_dir.path().display()
+        ));
+        Ok((IndexBefore::Unjudged { stamp }, Vec::new()))
     }
 
     fn read_index(&self, git_dir: &Tree<'_>, hash_bytes: usize) -> Result<Vec<PathBuf>, String> {
