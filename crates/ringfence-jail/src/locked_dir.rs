@@ -69,7 +69,8 @@ pub(crate) fn lock_abandoned(dir: &Path, older_than: Duration) -> Option<OwnedFd
         return None;
     }
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-    Some(lock.into())
+    // Another sweep may have removed it since it was opened, and its maker made it again: that one is not locked here.
+    is_at(&lock, dir).ok()?.then(|| lock.into())
 }
 
 fn open(dir: &Path) -> Result<OwnedFd, Errno> {

@@ -86,7 +86,7 @@ pub(super) fn fuzz(args: &FuzzArgs, seed: u64) -> Result<Verdict, CannotTry> {
         );
     }
     let report = json!({
-        "workspaces": n_workspaces, "refused": n_refused, "reasons": reasons, "worst_ratio": worst, "failures": failures,
+        "ok": failures.is_empty(), "workspaces": n_workspaces, "refused": n_refused, "reasons": reasons, "worst_ratio": worst, "failures": failures,
     });
     if args.json {
         println!("{report}");
