@@ -99,14 +99,14 @@ fn engine(launcher: Launcher, state: &Path, recorder: Recorder) -> Result<Engine
         state: state.to_owned(),
         config: None,
     };
-    Engine::builder(launcher).place(place).recorder(recorder).parallel(CLIENTS).build()
+    Engine::builder().launcher(launcher).place(place).recorder(recorder).parallel(CLIENTS).build()
 }
 
 /// One after the other; how long each took.
 async fn alone(engine: &Engine, n: usize) -> Vec<Duration> {
     let mut took = Vec::with_capacity(n);
     for _ in 0..n {
-        let call = CodeCall { code: "print(1)".to_owned(), ..CodeCall::default() };
+        let call = CodeCall { code: "print(1)".into(), ..CodeCall::default() };
         let began = Instant::now();
         let ran = engine.execute("bench", call).await;
         took.push(began.elapsed());

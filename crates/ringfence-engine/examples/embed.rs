@@ -8,12 +8,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // First: runs are launched by a process that is forked before there are threads.
     let launcher = Launcher::start()?;
     let data = std::env::temp_dir().join(format!("ringfence-embed-{}", std::process::id()));
-    let engine = Engine::builder(launcher).place(Place::here(&data)?).build()?;
+    let engine = Engine::builder().launcher(launcher).place(Place::here(&data)?).build()?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let session = engine.session_create("me", false).await?.id.to_string();
         for code in ["x = 20", "x * 2 + 2"] {
-            let (code, session) = (code.to_owned(), Some(session.clone()));
+            let (code, session) = (code.into(), Some(session.clone()));
             let ran = engine.execute("me", CodeCall { code, session, ..CodeCall::default() }).await;
             println!("{:?} {:?}", ran.outcome.status, ran.outcome.value);
         }

@@ -48,7 +48,8 @@ fn main() -> Result<(), Problem> {
     code.rules.preset = CodePreset::Open;
     let settings =
         AdmissionSettings { rate_per_minute: Some(RATE), ..AdmissionSettings::service() };
-    let engine = Engine::builder(launcher)
+    let engine = Engine::builder()
+        .launcher(launcher)
         .place(Place::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
@@ -82,7 +83,7 @@ fn main() -> Result<(), Problem> {
 
 /// An honest run: a little work, as an agent asks for.
 fn honest() -> CodeCall {
-    CodeCall { code: "print(sum(range(1000)))".to_owned(), ..CodeCall::default() }
+    CodeCall { code: "print(sum(range(1000)))".into(), ..CodeCall::default() }
 }
 
 /// Runs a second, of ten callers that are nobody's clients.
@@ -228,8 +229,10 @@ async fn hostile(engine: Engine, n: u32, stop: Arc<AtomicBool>) -> Hostilities {
         for _ in 0..n_now {
             let code = HOSTILE[seen.asked as usize % HOSTILE.len()].to_owned();
             let timeout = Some(Duration::from_millis(400));
-            let (engine, call) =
-                (engine.clone(), CodeCall { code, timeout, ..CodeCall::default() });
+            let (engine, call) = (
+                engine.clone(),
+                CodeCall { code: code.into_bytes(), timeout, ..CodeCall::default() },
+            );
             seen.asked += 1;
             let name = format!("hostile {n}");
             calls.spawn(async move { engine.execute(&name, call).await.outcome.status });

@@ -32,7 +32,8 @@ fn main() -> Result<(), Problem> {
     let tidy = args.next().is_some();
     let mut code = CodePolicy { limits: Limits::for_code(CodePreset::Open), ..Default::default() };
     code.rules.preset = CodePreset::Open;
-    let engine = Engine::builder(launcher)
+    let engine = Engine::builder()
+        .launcher(launcher)
         .place(Place::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
@@ -151,7 +152,7 @@ async fn close_all(engine: &Engine) -> Result<(), Problem> {
 }
 
 fn code(code: &str) -> CodeCall {
-    CodeCall { code: code.to_owned(), ..CodeCall::default() }
+    CodeCall { code: code.into(), ..CodeCall::default() }
 }
 
 fn cell(session: &str, text: &str) -> CodeCall {

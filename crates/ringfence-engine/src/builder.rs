@@ -1,27 +1,26 @@
 //! How an engine is made.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use ringfence_jail::Launcher;
 use ringfence_screen::decide::Rules;
 use ringfence_spec::{CommandPreset, Policy, Problem};
 
 use crate::admission::{Admission, AdmissionSettings};
+use crate::call::{EngineState, Parts, PlanHook, Redaction};
 use crate::clock::{Clock, HostClock};
 use crate::code::CodePolicy;
 use crate::engine::Engine;
 use crate::intercept::{AlertSink, Interceptor};
-use crate::metrics::Metrics;
 use crate::place::Place;
 use crate::record::Recorder;
-use crate::road::Inner;
-use crate::sessions::{SessionSettings, Sessions};
+use crate::sessions::SessionSettings;
 use crate::trace::TraceSink;
 
 /// How an engine is made.
 pub struct Builder {
-    launcher: Launcher,
+    launcher: Option<Launcher>,
     place: Place,
     code: CodePolicy,
     command: Policy,
@@ -34,7 +33,8 @@ pub struct Builder {
     watch: crate::watch::Settings,
     sinks: Vec<AlertSink>,
     traces: Vec<TraceSink>,
-    redact_output: bool,
+    redaction: Redaction,
+    plan_hook: Option<PlanHook>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -44,14 +44,14 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    pub(crate) fn new(launcher: Launcher) -> Self {
+    pub(crate) fn new() -> Self {
         let place = Place {
             environment: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             ..Place::default()
         };
         Self {
-            launcher,
+            launcher: None,
             place,
             code: CodePolicy::default(),
             command: Policy::of_preset(CommandPreset::default(), memory_total_bytes()),
@@ -64,7 +64,8 @@ impl Builder {
             watch: crate::watch::Settings::default(),
             sinks: Vec::new(),
             traces: Vec::new(),
-            redact_output: false,
+            redaction: Redaction::default(),
+            plan_hook: None,
         }
     }
 
@@ -145,10 +146,29 @@ impl Builder {
         self
     }
 
-    /// Takes secrets out of answers too; out of the ledger they are always taken.
+    /// Whether secrets are taken out of answers too; out of the ledger they are always taken.
     #[must_use]
-    pub fn redact_output(mut self, redact: bool) -> Self {
-        self.redact_output = redact;
+    pub fn redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = redaction;
+        self
+    }
+
+    /// Launches runs by this process, which was started before there were threads. Without one it is started with the first
+    /// run that needs it.
+    #[must_use]
+    pub fn launcher(mut self, launcher: Launcher) -> Self {
+        self.launcher = Some(launcher);
+        self
+    }
+
+    /// Changes the plan of every single run before it is launched: how tests take one layer away.
+    #[cfg(feature = "test-hooks")]
+    #[must_use]
+    pub fn edit_plan(
+        mut self,
+        edit: impl Fn(&mut ringfence_plan::Plan) -> Result<(), Problem> + Send + Sync + 'static,
+    ) -> Self {
+        self.plan_hook = Some(PlanHook(Arc::new(edit)));
         self
     }
 
@@ -159,30 +179,24 @@ impl Builder {
         self
     }
 
-    /// Makes it. Workers are started with the first program that needs one.
+    /// Makes it. Whatever a call needs is opened and started by the first call that needs it.
     pub fn build(self) -> Result<Engine, Problem> {
-        let sessions = Sessions::open(&self.place.state, self.sessions, Arc::clone(&self.clock))?;
-        if let Some(ledger) = self.recorder.ledger() {
-            // Runs of a service that was killed are shown as interrupted from here on, not as running.
-            ledger.recover()?;
-        }
-        Ok(Engine {
-            inner: Arc::new(Inner {
-                sessions,
-                warm: Mutex::default(),
-                recorder: self.recorder,
-                metrics: Metrics::default(),
-                interceptor: Interceptor::new(self.rules, self.watch, self.sinks, self.traces),
-                redact_output: self.redact_output,
-                clock: Arc::clone(&self.clock),
-                admission: Admission::new(self.admission, self.clock),
-                code: self.code,
-                command: self.command,
-                place: self.place,
-                n_parallel: self.n_parallel,
-                launcher: Arc::new(self.launcher),
-            }),
-        })
+        // Runs of a service that was killed are shown as interrupted from here on, not as running.
+        self.recorder.recover()?;
+        Ok(Engine::new(EngineState::new(Parts {
+            launcher: self.launcher,
+            session_settings: self.sessions,
+            recorder: self.recorder,
+            interceptor: Interceptor::new(self.rules, self.watch, self.sinks, self.traces),
+            redaction: self.redaction,
+            admission: Admission::new(self.admission, Arc::clone(&self.clock)),
+            clock: self.clock,
+            code: self.code,
+            command: self.command,
+            place: self.place,
+            n_parallel: self.n_parallel,
+            plan_hook: self.plan_hook,
+        })))
     }
 }
 

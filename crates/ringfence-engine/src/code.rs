@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use std::sync::{Arc, OnceLock};
 
-use ringfence_audit::Entry;
 use ringfence_jail::survey::{host_facts, resolve};
 use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
@@ -18,20 +17,21 @@ use ringfence_python::{
     Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Listing, Output, Pool, Preload,
     Raised, Repl, Said, Tried, discover, run_alone,
 };
-use ringfence_screen::Verdict;
+use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
-    CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, ErrorInfo, Exception, Layer, Limits,
-    Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkspaceChanges,
-    escape_name,
+    CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, Exception, Layer, Limits, Outcome,
+    Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkspaceChanges, escape_name,
 };
 
-use crate::command::{self, HeadStart};
+use crate::call::PlanHook;
+use crate::command::{self, Prefork};
+use crate::engine::Ran as RunResult;
 use crate::files::check_copy;
 use crate::ids::{fresh_id, some_id};
 use crate::place::Place;
-use crate::record::Recorder;
-use crate::text::{encode, info, millis, raise, truncated};
+use crate::text::{encode, info, millis, truncated};
+use crate::verdict::{self, End, Kind, Verdict};
 
 /// Modules that a zygote has loaded before the first run: what programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
@@ -94,9 +94,16 @@ impl Default for CodePolicy {
     }
 }
 
+impl CodePolicy {
+    /// Bytes that a run may leave.
+    pub(crate) fn disk_bytes_max(&self) -> u64 {
+        self.limits.disk.map_or(u64::MAX, ringfence_spec::ByteSize::bytes)
+    }
+}
+
 /// What every Python run under one policy has in common, however it is started.
 #[derive(Debug)]
-pub struct Ground {
+pub(crate) struct PythonContext {
     rules: CodeRules,
     limits: Limits,
     interpreter: Interpreter,
@@ -108,8 +115,8 @@ pub struct Ground {
 
 /// Python runs in warm workers.
 #[derive(Debug)]
-pub struct CodeFence {
-    ground: Ground,
+pub(crate) struct PooledRunner {
+    context: PythonContext,
     plan: CodePlan,
     /// The plan's, which every outcome tells.
     policy_sha256: String,
@@ -117,21 +124,21 @@ pub struct CodeFence {
 
 /// One Python run, in an interpreter of its own.
 #[derive(Debug)]
-pub struct AloneFence {
-    ground: Ground,
+pub(crate) struct OneShotRunner {
+    context: PythonContext,
     plan: Plan,
 }
 
 /// The interpreter that Python runs under this policy would use.
 pub fn python_facts(policy: &CodePolicy, place: &Place) -> Result<PythonFacts, Problem> {
-    Ground::new(policy, place).map(|ground| ground.interpreter.facts)
+    PythonContext::new(policy, place).map(|context| context.interpreter.facts)
 }
 
 /// What workers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub(crate) enum Mode {
     /// Single runs, this many at once.
-    Often {
+    Pool {
         /// Runs at once.
         n_parallel: usize,
     },
@@ -139,7 +146,7 @@ pub enum Use {
     Session,
 }
 
-impl Ground {
+impl PythonContext {
     /// Finds the interpreter and looks around.
     fn new(policy: &CodePolicy, place: &Place) -> Result<Self, Problem> {
         let variable = |name: &str| place.environment.get(std::ffi::OsStr::new(name)).cloned();
@@ -181,24 +188,20 @@ impl Ground {
         })
     }
 
-    /// Bytes a run may leave.
-    pub fn disk_bytes_max(&self) -> u64 {
-        self.limits.disk.map_or(u64::MAX, ringfence_spec::ByteSize::bytes)
-    }
-
-    /// Layer 1.
-    pub fn screen(&self, code: &[u8]) -> Verdict {
-        ringfence_screen::screen(code, self.rules.preset, &self.rules.extra_imports)
-    }
-
     /// A run of this code with the policy's limits.
-    pub fn job(&self, code: Vec<u8>) -> Job {
+    pub(crate) fn job(&self, code: Vec<u8>) -> Job {
         Job {
             code,
             timeout: self.limits.timeout.map(|t| Duration::from_millis(t.millis())),
             output_bytes_max: self.limits.output.bytes(),
             ..Job::default()
         }
+    }
+
+    /// Judges the end of a run that was given this much time.
+    fn judge(&self, end: End, kind: Kind, timeout: Option<Duration>) -> Verdict {
+        let timeout = timeout.and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
+        verdict::judge(end, kind, &self.limits, timeout)
     }
 
     /// What layer 7 does to everything that came from inside.
@@ -233,138 +236,137 @@ impl Ground {
     }
 }
 
-impl AloneFence {
+impl OneShotRunner {
     /// Finds the interpreter and makes the plan.
-    pub fn new(policy: &CodePolicy, place: &Place) -> Result<Self, Problem> {
-        let ground = Ground::new(policy, place)?;
-        let mut plan = plan_alone(&ground.limits, &ground.request, &ground.facts)?;
-        plan.argv = ringfence_python::argv(&ground.interpreter);
-        Ok(Self { ground, plan })
-    }
-
-    /// What it stands on.
-    pub fn ground(&self) -> &Ground {
-        &self.ground
-    }
-
-    /// The plan that runs.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    pub(crate) fn new(
+        policy: &CodePolicy,
+        place: &Place,
+        hook: Option<&PlanHook>,
+    ) -> Result<Self, Problem> {
+        let context = PythonContext::new(policy, place)?;
+        let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
+        plan.argv = ringfence_python::argv(&context.interpreter);
+        if let Some(PlanHook(edit)) = hook {
+            edit(&mut plan)?;
+        }
+        Ok(Self { context, plan })
     }
 
     /// The outcome of code that screening refused.
-    pub fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
+    pub(crate) fn blocked(&self, run_id: RunId, verdict: &ScreenVerdict) -> Outcome {
         blocked(run_id, &self.plan.enforcement, verdict)
     }
 
     /// Runs a program that was screened. The calling process must have one thread.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         run_id: RunId,
         job: &Job,
-        head_start: HeadStart,
+        prefork: Prefork,
         permit: Permit<'_>,
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
-        let early = head_start.into_early()?;
+        let child = prefork.into_child()?;
         let name = run_id.short();
-        let registry = Registry::new(&self.ground.state);
-        let alone = run_alone(&self.plan, job, &registry, &name, early, permit)?;
+        let registry = Registry::new(&self.context.state);
+        let alone = run_alone(&self.plan, job, &registry, &name, child, permit)?;
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }
-        let mut outcome = command::outcome(run_id, &self.plan, alone.finished, self.ground.scrub());
+        let scrub = self.context.scrub();
+        let mut outcome =
+            command::outcome(run_id, &self.plan, alone.finished, Kind::Program, scrub);
         if let Some(said) = alone.said {
             outcome.value = said.value;
             outcome.exception = said.exception.as_ref().map(exception);
             outcome.denials.extend(said.denials.iter().map(denial));
         }
         let raised = outcome.exception.as_ref().map(|e| e.kind.as_str());
-        if outcome.status == Status::Error && raised == Some("MemoryError") {
-            outcome.status = Status::Memory;
-            outcome.error = Some(memory_refused(&self.ground.limits));
-            outcome.denials.extend(command::limit_denial(outcome.status, outcome.error.as_ref()));
-        }
-        if let (Some(signal), Some(error)) = (outcome.signal, &mut outcome.error)
-            && error.code == "signal"
-        {
-            *error = info("crash", crashed(signal), None);
+        if outcome.status == Status::Error && raised == Some(MEMORY_ERROR) {
+            let end = End::MemoryRefused(outcome.exit_code.unwrap_or(1));
+            let verdict = verdict::judge(end, Kind::Program, &self.context.limits, None);
+            outcome.denials.extend(verdict.denial());
+            (outcome.status, outcome.error) = (verdict.status, verdict.error);
         }
         let files = alone.artifacts;
         if let Some(files) = &files {
             add_artifacts(&mut outcome, files.list());
         }
-        Ok((self.ground.scrubbed(outcome), files))
+        Ok((self.context.scrubbed(outcome), files))
     }
 }
 
-impl CodeFence {
+impl PooledRunner {
     /// Finds the interpreter and makes the plan.
-    pub fn new(policy: &CodePolicy, place: &Place, how: Use) -> Result<Self, Problem> {
-        Self::with_workspace(policy, place, how, None)
+    pub(crate) fn new(policy: &CodePolicy, place: &Place, mode: Mode) -> Result<Self, Problem> {
+        Self::with_workspace(policy, place, mode, None)
     }
 
     /// The same, in a directory of the host's.
-    pub fn with_workspace(
+    pub(crate) fn with_workspace(
         policy: &CodePolicy,
         place: &Place,
-        how: Use,
+        mode: Mode,
         workspace: Option<HostWorkspace>,
     ) -> Result<Self, Problem> {
-        let mut ground = Ground::new(policy, place)?;
-        (ground.request.n_workers_max, ground.request.checkpoints) = match how {
-            Use::Often { n_parallel } => {
+        let mut context = PythonContext::new(policy, place)?;
+        (context.request.n_workers_max, context.request.checkpoints) = match mode {
+            Mode::Pool { n_parallel } => {
                 (u32::try_from(3 * n_parallel).unwrap_or(u32::MAX), Checkpoints::None)
             }
-            Use::Session => (16, Checkpoints::ByTheHost),
+            Mode::Session => (16, Checkpoints::ByTheHost),
         };
-        ground.request.workspace = workspace;
-        let plan = plan_code(&ground.limits, &ground.request, &ground.facts)?;
+        context.request.workspace = workspace;
+        let plan = plan_code(&context.limits, &context.request, &context.facts)?;
         let policy_sha256 = plan.zygote.sha256();
-        Ok(Self { ground, plan, policy_sha256 })
+        Ok(Self { context, plan, policy_sha256 })
     }
 
-    /// What it stands on.
-    pub fn ground(&self) -> &Ground {
-        &self.ground
+    /// What every run of it has in common.
+    pub(crate) fn context(&self) -> &PythonContext {
+        &self.context
     }
 
     /// The outcome of code that screening refused.
-    pub fn blocked(&self, run_id: RunId, verdict: &Verdict) -> Outcome {
+    pub(crate) fn blocked(&self, run_id: RunId, verdict: &ScreenVerdict) -> Outcome {
         blocked(run_id, &self.plan.worker.enforcement, verdict)
     }
 
     /// The plan that runs.
-    pub fn plan(&self) -> &CodePlan {
+    pub(crate) fn plan(&self) -> &CodePlan {
         &self.plan
     }
 
     /// What workers come from.
-    pub fn keeper(&self, launcher: &Arc<Launcher>) -> Result<Keeper, Problem> {
+    pub(crate) fn keeper(&self, launcher: &Arc<Launcher>) -> Result<Keeper, Problem> {
         Ok(Keeper::new(
             Arc::clone(launcher),
             &self.plan,
-            &self.ground.interpreter,
+            &self.context.interpreter,
             &self.preload(),
-            self.ground.state.clone(),
+            self.context.state.clone(),
             fresh_id()?.short(),
         ))
     }
 
     /// Starts workers, so many that this many runs at once find one.
-    pub fn pool(&self, launcher: &Arc<Launcher>, n_parallel: usize) -> Result<Pool, Problem> {
+    pub(crate) fn pool(
+        &self,
+        launcher: &Arc<Launcher>,
+        n_parallel: usize,
+    ) -> Result<Pool, Problem> {
         let n_waiting = NonZero::new(2 * n_parallel).unwrap_or(NonZero::<usize>::MIN);
         Pool::start(self.keeper(launcher)?, &self.plan, n_waiting)
     }
 
     /// Starts a session.
-    pub fn repl(&self, launcher: &Arc<Launcher>) -> Result<Repl, Problem> {
+    pub(crate) fn repl(&self, launcher: &Arc<Launcher>) -> Result<Repl, Problem> {
         Repl::start(self.keeper(launcher)?, &self.plan)
     }
 
     fn preload(&self) -> Preload {
         let mut modules = PRELOAD_STANDARD.to_vec();
         let mut practice = PRACTICE_STANDARD.to_owned();
-        if self.ground.rules.preset == CodePreset::Data {
+        if self.context.rules.preset == CodePreset::Data {
             modules.extend(PRELOAD_DATA);
             practice.push_str(PRACTICE_DATA);
         }
@@ -375,55 +377,33 @@ impl CodeFence {
         Preload { modules: modules.into_iter().map(str::to_owned).collect(), practice }
     }
 
-    /// Screens and runs one program, written down.
-    pub fn run_recorded(
-        &self,
-        pool: &Pool,
-        job: &Job,
-        recorder: &Recorder,
-        entry: impl FnOnce(RunId) -> Entry,
-    ) -> (Outcome, Option<Artifacts>) {
-        let run_id = some_id();
-        let begun = match recorder.begin(entry(run_id).code(&job.code)) {
-            Ok(begun) => begun,
-            Err(problem) => return (Outcome::not_started(run_id, Status::Failed, &problem), None),
-        };
-        let verdict = self.ground.screen(&job.code);
-        let (mut outcome, files) = if verdict.safe {
-            self.run_screened(run_id, pool, job, None, None)
-        } else {
-            (self.blocked(run_id, &verdict), None)
-        };
-        begun.end(&mut outcome);
-        (outcome, files)
-    }
-
     /// Runs one program that was screened, once `permit` says so, until `cancel` has something to read or is closed.
-    pub fn run_screened(
+    pub(crate) fn run(
         &self,
         run_id: RunId,
         pool: &Pool,
         job: &Job,
         cancel: Option<BorrowedFd<'_>>,
         permit: Option<Permit<'_>>,
-    ) -> (Outcome, Option<Artifacts>) {
+    ) -> RunResult {
         match pool.run_permitted(job, cancel, permit) {
             Ok((finished, _)) if finished.ended == Ended::Refused => {
                 let problem = not_given(&finished.refused.unwrap_or_default());
-                (Outcome::not_started(run_id, Status::Error, &problem), None)
+                RunResult::of(Outcome::not_started(run_id, Status::Error, &problem))
             }
             Ok((finished, start)) => {
                 let listing = finished.artifacts.list();
+                let first_byte = finished.first_byte;
                 let (mut outcome, files) = self.outcome(run_id, job, finished, start);
                 add_artifacts(&mut outcome, listing);
-                (outcome, Some(files))
+                RunResult { files: Some(files), first_byte, ..RunResult::of(outcome) }
             }
             Err(problem) => {
                 let status = match problem.kind {
                     ProblemKind::Usage | ProblemKind::NotFound => Status::Error,
                     _ => Status::Failed,
                 };
-                (Outcome::not_started(run_id, status, &problem), None)
+                RunResult::of(Outcome::not_started(run_id, status, &problem))
             }
         }
     }
@@ -435,8 +415,8 @@ impl CodeFence {
         finished: Finished,
         start: Start,
     ) -> (Outcome, Artifacts) {
-        let timeout = job.timeout.unwrap_or_default();
-        let judged = judge(&self.ground.limits, timeout, finished.ended, finished.said.as_ref());
+        let end = end_of(&self.context.limits, finished.ended, finished.said.as_ref());
+        let verdict = self.context.judge(end, Kind::Program, job.timeout);
         let exit = match finished.ended {
             Ended::Silently(exit) => exit,
             _ => None,
@@ -444,7 +424,7 @@ impl CodeFence {
         let said = finished.said.unwrap_or_default();
         let memory = exit.map_or(said.memory_peak_bytes(), |exit| exit.memory_peak_bytes);
         let cpu = exit.map_or(finished.cpu, |exit| exit.cpu);
-        let mut outcome = self.base(run_id, judged, finished.stdout, finished.stderr);
+        let mut outcome = self.base(run_id, verdict, finished.stdout, finished.stderr);
         outcome.value.clone_from(&said.value);
         outcome.exception = said.exception.as_ref().map(exception);
         outcome.denials.extend(said.denials.iter().map(denial));
@@ -452,41 +432,42 @@ impl CodeFence {
         outcome.usage.cpu_ms = millis(cpu);
         outcome.usage.memory_peak_bytes = Some(memory).filter(|bytes| *bytes > 0);
         outcome.start = Some(start);
-        (self.ground.scrubbed(outcome), finished.artifacts)
+        (self.context.scrubbed(outcome), finished.artifacts)
     }
 
     /// The outcome of one cell of a session.
-    pub fn cell_outcome(&self, cell: ringfence_python::Cell, timeout: Duration) -> Outcome {
+    pub(crate) fn cell_outcome(
+        &self,
+        cell: ringfence_python::Cell,
+        timeout: Option<Duration>,
+    ) -> Outcome {
         use ringfence_python::CellEnd;
         let run_id = some_id();
         let undone = "the cell was undone; the session keeps the variables it had before";
-        let mut judged = match cell.ended {
-            CellEnd::Memory if cell.said.is_none() => memory_passed(&self.ground.limits),
+        let end = match cell.ended {
+            CellEnd::Memory if cell.said.is_none() => End::MemoryKilled,
             CellEnd::Kept | CellEnd::Memory => {
-                judge(&self.ground.limits, timeout, Ended::Done, cell.said.as_ref())
+                end_of(&self.context.limits, Ended::Done, cell.said.as_ref())
             }
-            CellEnd::Deadline => judge(&self.ground.limits, timeout, Ended::Deadline, None),
-            CellEnd::Cancelled => Judged::killed("cancelled", "the cell was cancelled", None),
-            CellEnd::Died => Judged::killed(
-                "interpreter_died",
-                "the interpreter ended in the middle of the cell",
-                None,
-            ),
+            CellEnd::Deadline => End::Wall,
+            CellEnd::Cancelled => End::Cancelled,
+            CellEnd::Died => End::Silent,
         };
+        let mut verdict = self.context.judge(end, Kind::Cell, timeout);
         if cell.ended != CellEnd::Kept
-            && let Some(error) = &mut judged.error
+            && let Some(error) = &mut verdict.error
         {
             error.hint = Some(undone.to_owned());
         }
-        if cell.lost > 0 && judged.error.is_none() {
+        if cell.lost > 0 && verdict.error.is_none() {
             let message = format!(
                 "the state after the last {} cells could not be gone on from; this cell began before them",
                 cell.lost
             );
-            judged.error = Some(info("checkpoint_lost", message, None));
+            verdict.error = Some(info("checkpoint_lost", message, None));
         }
         let said = cell.said.unwrap_or_default();
-        let mut outcome = self.base(run_id, judged, cell.stdout, cell.stderr);
+        let mut outcome = self.base(run_id, verdict, cell.stdout, cell.stderr);
         outcome.value.clone_from(&said.value);
         outcome.exception = said.exception.as_ref().map(exception);
         outcome.denials.extend(cell.denials);
@@ -495,27 +476,27 @@ impl CodeFence {
         outcome.usage.cpu_ms = millis(cell.cpu);
         outcome.usage.memory_peak_bytes = Some(said.memory_peak_bytes()).filter(|b| *b > 0);
         outcome.start = Some(Start::Warm);
-        self.ground.scrubbed(outcome)
+        self.context.scrubbed(outcome)
     }
 
-    fn base(&self, run_id: RunId, judged: Judged, stdout: Output, stderr: Output) -> Outcome {
+    fn base(&self, run_id: RunId, verdict: Verdict, stdout: Output, stderr: Output) -> Outcome {
         let truncated = truncated(&stdout, &stderr);
         let usage = Usage {
             stdout_bytes: Some(stdout.total_bytes),
             stderr_bytes: Some(stderr.total_bytes),
             ..Usage::default()
         };
-        let (stdout, stderr, encoding) = encode(stdout, stderr, self.ground.scrub());
-        let denials = command::limit_denial(judged.status, judged.error.as_ref());
+        let (stdout, stderr, encoding) = encode(stdout, stderr, self.context.scrub());
+        let denials = verdict.denial();
         let mut enforcement = self.plan.worker.enforcement.clone();
         enforcement.policy_sha256 = Some(self.policy_sha256.clone());
         Outcome {
             run_id,
             session_id: None,
-            status: judged.status,
+            status: verdict.status,
             ran: Ran::Yes,
-            exit_code: judged.exit_code,
-            signal: judged.signal,
+            exit_code: verdict.exit_code,
+            signal: verdict.signal,
             stdout,
             stderr,
             value: None,
@@ -529,7 +510,7 @@ impl CodeFence {
             enforcement: Some(enforcement),
             usage,
             start: None,
-            error: judged.error,
+            error: verdict.error,
         }
     }
 }
@@ -542,129 +523,49 @@ fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
     }
 }
 
-/// How a run ended, in the contract's words.
-struct Judged {
-    status: Status,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    error: Option<ErrorInfo>,
-}
+/// The exception by which Python tells that it was refused memory.
+const MEMORY_ERROR: &str = "MemoryError";
 
-impl Judged {
-    fn killed(code: &str, message: &str, signal: Option<i32>) -> Self {
-        Self {
-            status: Status::Killed,
-            exit_code: None,
-            signal: Some(signal.unwrap_or(9)),
-            error: Some(info(code, message.to_owned(), None)),
-        }
-    }
-}
-
-fn judge(limits: &Limits, timeout: Duration, ended: Ended, said: Option<&Said>) -> Judged {
+/// How a program ended, by what its worker, the zygote and the guest say of it.
+fn end_of(limits: &Limits, ended: Ended, said: Option<&Said>) -> End {
     match ended {
-        Ended::Deadline => {
-            let given = u64::try_from(timeout.as_millis()).ok().and_then(Span::from_millis);
-            let given = given.map(|span| span.to_string()).unwrap_or_default();
-            let message = format!("the run was still going after {given} and was killed");
-            Judged {
-                status: Status::Timeout,
-                exit_code: None,
-                signal: Some(9),
-                error: Some(info("wall_deadline", message, Some(raise("timeout")))),
-            }
-        }
+        Ended::Deadline => End::Wall,
+        Ended::Cancelled => End::Cancelled,
+        Ended::Memory => End::MemoryKilled,
+        Ended::Silently(exit) => exit.map_or(End::Silent, |exit| end_of_exit(limits, exit)),
         Ended::Done => {
             let code = said.map_or(0, |said| said.exit);
             let code = i32::try_from(code & 0xff).unwrap_or(1);
             let raised = said.and_then(|said| said.exception.as_ref());
-            if raised.is_some_and(|raised| raised.kind == "MemoryError") {
-                return Judged {
-                    status: Status::Memory,
-                    exit_code: Some(code),
-                    signal: None,
-                    error: Some(memory_refused(limits)),
-                };
+            match raised {
+                Some(raised) if raised.kind == MEMORY_ERROR => End::MemoryRefused(code),
+                _ => End::Exited(code),
             }
-            let status = if code == 0 { Status::Ok } else { Status::Error };
-            Judged { status, exit_code: Some(code), signal: None, error: None }
         }
-        Ended::Cancelled => Judged::killed("cancelled", "the run was cancelled", None),
-        Ended::Memory => memory_passed(limits),
-        Ended::Silently(exit) => judge_exit(limits, exit),
-        Ended::Refused => Judged::killed("not_given", "the run did not begin", None),
+        // Refused before it began: told as a problem, never judged.
+        Ended::Refused => End::Silent,
     }
 }
 
-/// A program that asked for memory it may not have, and was told.
-fn memory_refused(limits: &Limits) -> ErrorInfo {
-    let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
-    let message = format!("the program asked for more than {limit} of memory");
-    let hint = Some(raise("memory"));
-    info("memory_limit", message, hint)
-}
-
-/// A program that had more memory than it may have, and was ended.
-fn memory_passed(limits: &Limits) -> Judged {
-    let limit = limits.memory.map(|m| m.to_string()).unwrap_or_default();
-    let message = format!("the run used more than {limit} of memory and was killed");
-    let hint = Some(raise("memory"));
-    Judged {
-        status: Status::Memory,
-        exit_code: None,
-        signal: Some(9),
-        error: Some(info("memory_limit", message, hint)),
-    }
-}
-
-fn crashed(signal: i32) -> String {
-    format!("the interpreter crashed with signal {signal}")
-}
-
-fn not_given(why: &str) -> Problem {
-    Problem::usage("not_given", "the run could not be given its files").cause(why)
-}
-
-fn judge_exit(limits: &Limits, exit: Option<Exit>) -> Judged {
-    let Some(exit) = exit else {
-        return Judged::killed("interpreter_died", "the interpreter ended without a word", None);
-    };
+fn end_of_exit(limits: &Limits, exit: Exit) -> End {
     if let Some(code) = exit.code() {
-        let status = if code == 0 { Status::Ok } else { Status::Error };
-        return Judged { status, exit_code: Some(code), signal: None, error: None };
+        return End::Exited(code);
     }
-    let signal = exit.signal();
     let cpu_limit = limits.cpu.map(|cpu| Duration::from_millis(cpu.millis()));
     // What the kernel limits it counts in ticks, and what it reports it scales; on a busy virtual machine they differ by a
     // fifth. Nothing else kills a run that has used so much.
     let near = |limit: Duration| exit.cpu.mul_f64(1.5) >= limit;
-    if signal == Some(9) && cpu_limit.is_some_and(near) {
-        let limit = limits.cpu.map(|cpu| cpu.to_string()).unwrap_or_default();
-        let message = format!("the run used more than {limit} of CPU time and was killed");
-        let hint = Some(raise("cpu"));
-        return Judged {
-            status: Status::Timeout,
-            exit_code: None,
-            signal,
-            error: Some(info("cpu_limit", message, hint)),
-        };
-    }
     let full = limits.memory.is_some_and(|m| exit.memory_peak_bytes >= m.bytes() / 10 * 8);
-    match signal {
-        Some(9) if !full => Judged::killed("sigkill", "the run was killed from outside", signal),
-        Some(9) => Judged {
-            status: Status::Memory,
-            exit_code: None,
-            signal,
-            error: Some(info(
-                "oom_kill",
-                "the kernel killed the run, as it does when memory runs out".to_owned(),
-                None,
-            )),
-        },
-        Some(command::SIGSYS) => Judged::killed("syscall_entry", command::SYSCALL_ENTRY, signal),
-        signal => Judged::killed("crash", &crashed(signal.unwrap_or(0)), signal),
+    match exit.signal() {
+        Some(9) if cpu_limit.is_some_and(near) => End::Cpu,
+        Some(9) if full => End::OutOfMemory,
+        Some(9) => End::KilledFromOutside,
+        signal => End::Signaled(signal.unwrap_or(0)),
     }
+}
+
+fn not_given(why: &str) -> Problem {
+    Problem::usage("not_given", "the run could not be given its files").cause(why)
 }
 
 fn exception(raised: &Raised) -> Exception {
@@ -723,7 +624,7 @@ fn denial(tried: &Tried) -> Denial {
 }
 
 /// The outcome of code that screening refused.
-fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &Verdict) -> Outcome {
+fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) -> Outcome {
     let first = verdict.violations.first();
     let message = first.map_or_else(
         || "screening refused the program".to_owned(),
@@ -740,7 +641,7 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &Verdict) -> Outco
 }
 
 /// Copies what a run left to a directory of the host's. What could not be copied is told in the outcome, which stands.
-pub fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
+pub(crate) fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
     let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
     let copied =
         made.and_then(|()| files.copy_to(to, bytes_max, check_copy).map_err(|e| e.to_string()));

@@ -1,26 +1,26 @@
-//! One command run from settings to outcome: survey, plan, jail, and what the numbers mean.
+//! One command run from policy to outcome: survey, plan, launch, and the contract's words for its end.
 
-use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ringfence_jail::survey::{Asked, Caller, found, host_facts, request};
 use ringfence_jail::{
-    Budget, Early, Ending, Fault, Finished, Launcher, Permit, Registry, SoFar, StdioMode,
+    Budget, Ending, Fault, Finished, Launcher, Permit, PreforkedChild, Registry, StdioMode,
     StopReason, Task, Who,
 };
 use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
-    Denial, DeniedBy, Encoding, ErrorInfo, Fallback, Layer, Outcome, Policy, Problem, Ran, RunId,
-    SetAside, Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
+    Denial, Encoding, Fallback, Outcome, Policy, Problem, Ran, RunId, SetAside, Start, Status,
+    Tier, Truncated, Usage, WorkspaceChanges,
 };
 
-use crate::ids::fresh_id;
-use crate::launched;
+use crate::call::PlanHook;
+use crate::launched::{self, Given};
 use crate::place::Place;
-use crate::text::{self, encode, millis, raise};
+use crate::text::{self, encode, millis};
+use crate::verdict::{self, End, Kind, Verdict};
 
 /// Bounds of the look at a workspace before a run. A checkout of the largest public repositories takes some hundreds of
 /// entries and a few megabytes.
@@ -28,73 +28,95 @@ const SURVEY_MAX: Duration = Duration::from_secs(10);
 const SURVEY_ENTRIES_MAX: u32 = 120_000;
 const SURVEY_BYTES_MAX: u64 = 64 << 20;
 
-/// What the kernel ends a program with that enters it by a door that the filter knows no calls of.
-pub(crate) const SIGSYS: i32 = 31;
-
-/// What that means.
-pub(crate) const SYSCALL_ENTRY: &str =
-    "the program used a system call entry that the fence refuses";
-
 /// How a run's input and output are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
-    /// Straight through.
-    Passthrough {
-        /// With a terminal of its own.
-        terminal: bool,
-    },
+    /// Byte for byte to this process's own stdin, stdout and stderr.
+    Passthrough,
+    /// The same, on a terminal of the run's own.
+    Terminal,
     /// Into the outcome.
     Capture,
 }
 
-/// A child that makes its namespaces while we read the command line and look around; or why there is none.
-pub struct HeadStart(Result<Option<Early>, Fault>);
+/// A child that makes its namespaces while the command line is read and the host looked at; or why there is none.
+pub struct Prefork(Result<Option<PreforkedChild>, Fault>);
 
-impl HeadStart {
-    /// Begins. The calling process must have one thread.
-    pub fn new(who: Who) -> Self {
-        Self(Early::start(who))
+impl Prefork {
+    /// Forks a child for a command. The calling process must have one thread.
+    pub fn for_command() -> Self {
+        Self(PreforkedChild::start(Who::Command))
     }
 
-    /// The child, if there is one; none where the host has no namespaces, which the run will find out again.
-    pub fn into_early(self) -> Result<Option<Early>, Problem> {
+    /// Forks a child for Python code. The calling process must have one thread.
+    pub fn for_code() -> Self {
+        Self(PreforkedChild::start(Who::Code))
+    }
+
+    /// No child: one is forked when the plan is made.
+    pub fn none() -> Self {
+        Self(Ok(None))
+    }
+
+    /// The child; `None` where the host has no namespaces, which the run will find out again.
+    pub(crate) fn into_child(self) -> Result<Option<PreforkedChild>, Problem> {
         match self.0 {
-            Ok(early) => Ok(early),
+            Ok(child) => Ok(child),
             Err(Fault::NoNamespaces(_)) => Ok(None),
             Err(fault) => Err(problem_of(fault)),
         }
     }
 }
 
+impl std::fmt::Debug for Prefork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prefork").finish_non_exhaustive()
+    }
+}
+
+/// How a command is started: the only thing that differs between faces.
+pub(crate) enum CommandLaunch<'a> {
+    /// As a child of this process, which has one thread.
+    Foreground {
+        prefork: Prefork,
+        permit: Permit<'a>,
+        /// Told what a weaker tier cannot promise, before the program starts.
+        warn: &'a dyn Fn(&str),
+    },
+    /// By the launcher, from any thread.
+    Launcher { launcher: &'a Launcher, given: Given<'a> },
+}
+
 /// A command about to be run.
-pub struct Fence<'a> {
+pub(crate) struct CommandRunner<'a> {
     policy: &'a Policy,
     caller: Caller,
     asked: Asked,
     registry: Registry,
     run_id: RunId,
     io: Io,
+    hook: Option<&'a PlanHook>,
 }
 
-impl<'a> Fence<'a> {
+impl<'a> CommandRunner<'a> {
     /// Gathers what a run needs; looks at nothing yet.
-    pub fn new(
+    pub(crate) fn new(
         policy: &'a Policy,
         place: &Place,
+        run_id: RunId,
         argv: Vec<OsString>,
         io: Io,
-    ) -> Result<Self, Problem> {
-        let run_id = fresh_id()?;
-        let temp = place.environment.get(std::ffi::OsStr::new("TMPDIR")).map(PathBuf::from);
+    ) -> Self {
+        let temp = place.environment.get(OsStr::new("TMPDIR")).map(PathBuf::from);
         let is_directory = |t: &PathBuf| found(t).is_some_and(|f| f.kind == FileKind::Directory);
         let temp = temp.filter(is_directory).unwrap_or_else(|| "/tmp".into());
-        Ok(Self {
+        Self {
             policy,
             caller: place.caller(),
             asked: Asked {
                 argv,
                 cwd: place.cwd.clone(),
-                terminal: io == Io::Passthrough { terminal: true },
+                terminal: io == Io::Terminal,
                 capture: io == Io::Capture,
                 host_scratch: temp.join(format!("ringfence-{}", run_id.short())),
                 session: None,
@@ -104,24 +126,27 @@ impl<'a> Fence<'a> {
             registry: Registry::new(&place.state),
             run_id,
             io,
-        })
+            hook: None,
+        }
+    }
+
+    /// Has the plan changed before it is launched.
+    #[must_use]
+    pub(crate) fn with_hook(mut self, hook: Option<&'a PlanHook>) -> Self {
+        self.hook = hook;
+        self
     }
 
     /// Works in a session's directory, and sees nothing of the caller's.
     #[must_use]
-    pub fn in_session(mut self, session: HostWorkspace) -> Self {
+    pub(crate) fn in_session(mut self, session: HostWorkspace) -> Self {
         self.asked.cwd = "/".into();
         self.asked.session = Some(session);
         self
     }
 
-    /// This run's name.
-    pub fn run_id(&self) -> RunId {
-        self.run_id
-    }
-
     /// The plan that would run. Namespaces are probed first, because nothing else will tell.
-    pub fn explain(&self) -> Result<Plan, Problem> {
+    pub(crate) fn explain(&self) -> Result<Plan, Problem> {
         let mut facts = self.survey()?;
         if let Err(refused) = ringfence_jail::probe::namespaces() {
             facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
@@ -130,69 +155,83 @@ impl<'a> Fence<'a> {
     }
 
     /// Runs it to its end.
-    pub fn run(
-        &self,
-        head_start: HeadStart,
-        permit: Permit<'_>,
-    ) -> Result<(Plan, Finished), Problem> {
-        for notice in self.registry.sweep() {
-            eprintln!("ringfence: {notice}");
-        }
-        let mut facts = self.survey()?;
-        let early = match head_start.0 {
-            Ok(early) => early,
-            // The child's birth is also the probe for namespaces.
-            Err(Fault::NoNamespaces(error)) => {
-                facts.user_namespaces = UserNamespaces::Refused(error.to_string());
-                None
+    pub(crate) fn run(&self, launch: CommandLaunch<'_>) -> Result<(Plan, Finished), Problem> {
+        match launch {
+            CommandLaunch::Foreground { prefork, permit, warn } => {
+                for notice in self.registry.sweep() {
+                    warn(&notice);
+                }
+                let mut facts = self.survey()?;
+                let mut child = match prefork.0 {
+                    Ok(child) => child,
+                    // The child's birth is also the probe for namespaces.
+                    Err(Fault::NoNamespaces(error)) => {
+                        facts.user_namespaces = UserNamespaces::Refused(error.to_string());
+                        None
+                    }
+                    Err(fault) => return Err(problem_of(fault)),
+                };
+                self.run_planned(facts, |plan| {
+                    self.warn(plan, warn);
+                    self.foreground(plan, child.take(), permit)
+                })
             }
-            Err(fault) => return Err(problem_of(fault)),
-        };
+            CommandLaunch::Launcher { launcher, given } => {
+                let (state, name) = (&self.caller.state, self.run_id.short());
+                self.run_planned(self.survey()?, |plan| {
+                    launched::run(launcher, plan, state, &name, given)
+                })
+            }
+        }
+    }
+
+    /// Plans and launches; where the host refuses the namespaces that were planned, plans again with what is left. The
+    /// policy says whether that may do.
+    fn run_planned(
+        &self,
+        mut facts: HostFacts,
+        mut launch: impl FnMut(&Plan) -> Result<Finished, Fault>,
+    ) -> Result<(Plan, Finished), Problem> {
         let plan = self.plan(&facts)?;
-        self.warn(&plan);
-        let result = match early {
-            Some(early) => match self.task(&plan, permit, |task| early.run(task)) {
-                Err(Fault::NotSendable) => self.launch(&plan, permit),
-                other => other,
-            },
-            None => self.launch(&plan, permit),
-        };
-        match result {
+        match launch(&plan) {
             Ok(finished) => Ok((plan, finished)),
             Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
-                // What is left may do, if the policy accepts it; the plan says.
                 facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
                 let plan = self.plan(&facts)?;
-                self.warn(&plan);
-                self.launch(&plan, permit).map(|finished| (plan, finished)).map_err(problem_of)
+                launch(&plan).map(|finished| (plan, finished)).map_err(problem_of)
             }
             Err(fault) => Err(problem_of(fault)),
         }
     }
 
-    /// Runs it to its end by the launcher. From any thread.
-    pub fn run_by(
+    fn foreground(
         &self,
-        launcher: &Launcher,
-        stdin: &[u8],
-        cancel: BorrowedFd<'_>,
-        so_far: Option<&SoFar>,
-    ) -> Result<(Plan, Finished), Problem> {
-        let mut facts = self.survey()?;
-        let (state, name) = (&self.caller.state, self.run_id.short());
-        let output_bytes_max = self.policy.limits.output.bytes();
-        let given = launched::Given { stdin, output_bytes_max, cancel, so_far };
-        let plan = self.plan(&facts)?;
-        match launched::run(launcher, &plan, state, &name, given) {
-            Ok(finished) => Ok((plan, finished)),
-            Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
-                // What is left may do, if the policy accepts it; the plan says.
-                facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
-                let plan = self.plan(&facts)?;
-                let finished = launched::run(launcher, &plan, state, &name, given);
-                finished.map(|finished| (plan, finished)).map_err(problem_of)
+        plan: &Plan,
+        child: Option<PreforkedChild>,
+        permit: Permit<'_>,
+    ) -> Result<Finished, Fault> {
+        let (mode, terminal) = match self.io {
+            Io::Passthrough => (StdioMode::Passthrough, false),
+            Io::Terminal => (StdioMode::Passthrough, true),
+            Io::Capture => {
+                (StdioMode::Capture { bytes_max: self.policy.limits.output.bytes() }, false)
             }
-            Err(fault) => Err(problem_of(fault)),
+        };
+        let name = self.run_id.short();
+        let task = Task {
+            plan,
+            registry: &self.registry,
+            name: &name,
+            mode,
+            terminal,
+            channel: None,
+            cancel: None,
+            permit,
+        };
+        match child.map(|child| child.run(&task)) {
+            // A plan that cannot be sent goes to a child that has it by birth.
+            None | Some(Err(Fault::NotSendable)) => ringfence_jail::run(&task),
+            Some(done) => done,
         }
     }
 
@@ -203,39 +242,15 @@ impl<'a> Fence<'a> {
     fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
         let budget = survey_budget(self.policy);
         let request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
-        plan_command(self.policy, &request, facts)
-    }
-
-    fn stdio(&self) -> (StdioMode, bool) {
-        match self.io {
-            Io::Passthrough { terminal } => (StdioMode::Passthrough, terminal),
-            Io::Capture => {
-                (StdioMode::Capture { bytes_max: self.policy.limits.output.bytes() }, false)
-            }
+        let mut plan = plan_command(self.policy, &request, facts)?;
+        if let Some(PlanHook(edit)) = self.hook {
+            edit(&mut plan)?;
         }
-    }
-
-    fn launch(&self, plan: &Plan, permit: Permit<'_>) -> Result<Finished, Fault> {
-        self.task(plan, permit, ringfence_jail::run)
-    }
-
-    fn task<T>(&self, plan: &Plan, permit: Permit<'_>, work: impl FnOnce(&Task<'_>) -> T) -> T {
-        let (mode, terminal) = self.stdio();
-        let name = self.run_id.short();
-        work(&Task {
-            plan,
-            registry: &self.registry,
-            name: &name,
-            mode,
-            terminal,
-            channel: None,
-            cancel: None,
-            permit,
-        })
+        Ok(plan)
     }
 
     /// Never silently weaker: less than the full tier is said before the program starts.
-    fn warn(&self, plan: &Plan) {
+    fn warn(&self, plan: &Plan, warn: &dyn Fn(&str)) {
         if plan.tier == Tier::Namespaces || self.io == Io::Capture {
             return;
         }
@@ -244,9 +259,9 @@ impl<'a> Fence<'a> {
         } else {
             ""
         };
-        eprintln!("ringfence: {loud}running in the `{}` tier; this run cannot promise:", plan.tier);
+        warn(&format!("{loud}running in the `{}` tier; this run cannot promise:", plan.tier));
         for gap in &plan.enforcement.gaps {
-            eprintln!("ringfence:   - {gap}");
+            warn(&format!("  - {gap}"));
         }
     }
 }
@@ -259,14 +274,13 @@ fn survey_budget(policy: &Policy) -> Budget {
 }
 
 fn home(place: &Place) -> Option<PathBuf> {
-    let home = place.environment.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
+    let home = place.environment.get(OsStr::new("HOME")).map(PathBuf::from);
     home.filter(|home| home.is_absolute())
 }
 
 /// Where git reads the user's and the system's configuration: git-config(1), FILES.
 fn git_config_files(place: &Place) -> Vec<PathBuf> {
-    let variable =
-        |name: &str| place.environment.get(std::ffi::OsStr::new(name)).map(PathBuf::from);
+    let variable = |name: &str| place.environment.get(OsStr::new(name)).map(PathBuf::from);
     if let Some(file) = variable("GIT_CONFIG_GLOBAL") {
         return vec!["/etc/gitconfig".into(), file];
     }
@@ -279,7 +293,7 @@ fn git_config_files(place: &Place) -> Vec<PathBuf> {
     files
 }
 
-/// What a fault is for people.
+/// A fault of the launch as a problem for people.
 fn problem_of(fault: Fault) -> Problem {
     let cannot = || Problem::internal("launch", "cannot launch the run");
     match fault {
@@ -289,16 +303,19 @@ fn problem_of(fault: Fault) -> Problem {
     }
 }
 
-/// What a finished run means, as the contract's outcome.
-pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) -> Outcome {
-    let (status, error) = judge(plan, &finished);
+/// A finished run as the contract's outcome.
+pub(crate) fn outcome(
+    run_id: RunId,
+    plan: &Plan,
+    finished: Finished,
+    kind: Kind,
+    scrub: &Scrub,
+) -> Outcome {
+    let Verdict { status, exit_code, signal, error } = judge(plan, &finished, kind);
+    let verdict = Verdict { status, exit_code, signal, error };
     let mut denials = finished.denials;
-    denials.extend(limit_denials(plan, status, error.as_ref(), finished.forks_refused));
-    let (exit_code, signal) = match finished.ending {
-        Ending::Exited(code) => (Some(code), None),
-        Ending::Signaled(number) => (None, Some(number)),
-        Ending::Swept => (None, Some(9)),
-    };
+    denials.extend(refused_forks(plan, finished.forks_refused));
+    denials.extend(verdict.denial());
     let mut usage = Usage {
         wall_ms: millis(finished.wall),
         cpu_ms: millis(finished.cpu),
@@ -317,15 +334,16 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
     }
     let mut enforcement = plan.enforcement.clone();
     enforcement.gaps.extend(finished.gaps);
-    // Nobody sees the hash of a passthrough run.
+    // The hash of a passthrough run is shown nowhere.
     enforcement.policy_sha256 = captured.then(|| plan.sha256());
+    let set_aside = finished.set_aside.into_iter().map(set_aside).collect();
     Outcome {
         run_id,
         session_id: None,
-        status,
+        status: verdict.status,
         ran: Ran::Yes,
-        exit_code,
-        signal,
+        exit_code: verdict.exit_code,
+        signal: verdict.signal,
         stdout,
         stderr,
         value: None,
@@ -333,16 +351,13 @@ pub fn outcome(run_id: RunId, plan: &Plan, finished: Finished, scrub: &Scrub) ->
         truncated,
         encoding,
         artifacts: Vec::new(),
-        workspace: WorkspaceChanges {
-            protected_created: finished.protected_created,
-            set_aside: finished.set_aside.into_iter().map(set_aside).collect(),
-        },
+        workspace: WorkspaceChanges { protected_created: finished.protected_created, set_aside },
         denials,
         unobserved: plan.unobserved.clone(),
         enforcement: Some(enforcement),
         usage,
         start: Some(Start::Cold),
-        error,
+        error: verdict.error,
     }
 }
 
@@ -350,126 +365,44 @@ fn set_aside(aside: ringfence_jail::SetAside) -> SetAside {
     SetAside { path: aside.path, moved_to: aside.moved_to, reason: aside.reason }
 }
 
-fn judge(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
-    let (status, error) = judge_ending(plan, finished);
-    let Some(lost) = &finished.output_lost else { return (status, error) };
-    let message = format!("not all of the program's output could be written ({lost})");
-    let hint = Some("make room where the output goes, or have it read".to_owned());
-    let lost = text::info("output_lost", message, hint);
-    // A program that ended well did not fail; what it said is lost all the same.
-    let status = if status == Status::Ok { Status::Failed } else { status };
-    (status, error.or(Some(lost)))
+fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
+    let by_memory = finished.oom_kills > 0 && !matches!(finished.ending, Ending::Exited(0));
+    let end = match (finished.stopped, finished.ending) {
+        (Some(StopReason::Wall), _) => End::Wall,
+        (Some(StopReason::Cpu), _) => End::Cpu,
+        (Some(StopReason::Disk), _) => End::Disk,
+        (Some(StopReason::Memory), _) => End::MemoryKilled,
+        (Some(StopReason::Cancelled), _) => End::Cancelled,
+        _ if by_memory => End::MemoryKilled,
+        (_, Ending::Exited(code)) => End::Exited(code),
+        (_, Ending::Signaled(signal)) => End::Signaled(signal),
+        (_, Ending::Swept) => End::Swept,
+    };
+    let mut verdict = verdict::judge(end, kind, &plan.limits, None);
+    // The kernel's word, also where a limit decided: a shell reports the death of its child as an exit code of its own.
+    (verdict.exit_code, verdict.signal) = match finished.ending {
+        Ending::Exited(code) => (Some(code), None),
+        Ending::Signaled(signal) => (None, Some(signal)),
+        Ending::Swept => (None, Some(9)),
+    };
+    if let Some(lost) = &finished.output_lost {
+        let message = format!("not all of the program's output could be written ({lost})");
+        let hint = Some("make room where the output goes, or have it read".to_owned());
+        let lost = text::info("output_lost", message, hint);
+        // A program that ended well did not fail; what it said is lost all the same.
+        verdict.status = if verdict.status == Status::Ok { Status::Failed } else { verdict.status };
+        verdict.error = verdict.error.or(Some(lost));
+    }
+    verdict
 }
 
-fn judge_ending(plan: &Plan, finished: &Finished) -> (Status, Option<ErrorInfo>) {
-    let limits = &plan.limits;
-    let info = |code: &str, message: String, hint| Some(text::info(code, message, hint));
-    let shown = |value: Option<String>| value.unwrap_or_default();
-    match finished.stopped {
-        Some(StopReason::Wall) => {
-            let limit = shown(limits.timeout.map(|v| v.to_string()));
-            let message = format!("the run was still going after {limit} and was killed");
-            return (Status::Timeout, info("wall_deadline", message, Some(raise("timeout"))));
-        }
-        Some(StopReason::Cpu) => {
-            let limit = shown(limits.cpu.map(|v| v.to_string()));
-            let message = format!("the run used more than {limit} of CPU time and was killed");
-            return (Status::Timeout, info("cpu_limit", message, Some(raise("cpu"))));
-        }
-        Some(StopReason::Disk) => {
-            let limit = shown(limits.disk.map(|v| v.to_string()));
-            let message =
-                format!("the run added more than {limit} to the workspace and was killed");
-            return (Status::Killed, info("disk_limit", message, Some(raise("disk"))));
-        }
-        Some(StopReason::Memory) => return (Status::Memory, Some(memory_error(plan))),
-        Some(StopReason::Caller(_)) | None => {}
-    }
-    if finished.oom_kills > 0 && !matches!(finished.ending, Ending::Exited(0)) {
-        return (Status::Memory, Some(memory_error(plan)));
-    }
-    match finished.ending {
-        Ending::Exited(0) => (Status::Ok, None),
-        Ending::Exited(_) => (Status::Error, None),
-        // SIGXCPU: the per-process limit stands one second above the tree's.
-        Ending::Signaled(24) if limits.cpu.is_some() => {
-            let message = "the program used up its CPU time".to_owned();
-            (Status::Timeout, info("cpu_limit", message, Some(raise("cpu"))))
-        }
-        Ending::Signaled(25) => {
-            let limit = shown(limits.disk.map(|v| v.to_string()));
-            let message = format!("the program wrote a file larger than {limit}");
-            (Status::Killed, info("file_size_limit", message, Some(raise("disk"))))
-        }
-        Ending::Signaled(SIGSYS) => {
-            (Status::Killed, info("syscall_entry", SYSCALL_ENTRY.to_owned(), None))
-        }
-        Ending::Signaled(number) => {
-            let message = format!("the program was ended by signal {number}");
-            (Status::Killed, info("signal", message, None))
-        }
-        Ending::Swept => {
-            let message = "the run was ended from outside".to_owned();
-            (Status::Killed, info("ended_from_outside", message, None))
-        }
-    }
-}
-
-fn memory_error(plan: &Plan) -> ErrorInfo {
-    let limit = plan.limits.memory.map(|v| v.to_string()).unwrap_or_default();
-    ErrorInfo {
-        code: "memory_limit".to_owned(),
-        message: format!("the run used more than {limit} of memory and was killed"),
-        hint: Some(
-            "use less memory, or raise it with `--memory`, within the operator's ceiling"
-                .to_owned(),
-        ),
-        retry_after_ms: None,
-    }
-}
-
-/// Limits that were hit, as denials: what the kernel or the watch counted, nothing guessed.
-fn limit_denials(
-    plan: &Plan,
-    status: Status,
-    error: Option<&ErrorInfo>,
-    forks_refused: u64,
-) -> Vec<Denial> {
-    let mut list = Vec::new();
-    if let Some(pids) = plan.limits.pids.filter(|_| forks_refused > 0) {
-        list.push(resource_denial(
-            "pids_limit",
-            format!("more than {pids} processes and threads at once"),
-            "start fewer processes at once, or raise `--pids`".to_owned(),
-            forks_refused,
-        ));
-    }
-    list.extend(limit_denial(status, error));
-    list
-}
-
-/// The limit that ended a run, as a denial.
-pub(crate) fn limit_denial(status: Status, error: Option<&ErrorInfo>) -> Option<Denial> {
-    let limit = matches!(status, Status::Timeout | Status::Memory | Status::Killed);
-    let error =
-        error.filter(|e| limit && e.code.ends_with("limit") || e.code == "wall_deadline")?;
-    let hint = error.hint.clone().unwrap_or_default();
-    Some(resource_denial(&error.code, error.message.clone(), hint, 1))
-}
-
-fn resource_denial(rule: &str, subject: String, hint: String, count: u64) -> Denial {
-    Denial {
-        layer: Layer::Resources,
-        rule: rule.to_owned(),
-        subject,
-        line: None,
-        column: None,
-        hint,
-        by: DeniedBy::Host,
-        syscall: None,
-        argument: None,
-        pid: None,
-        program: None,
-        count,
-    }
+/// Forks that the kernel refused, counted by it.
+fn refused_forks(plan: &Plan, forks_refused: u64) -> Option<Denial> {
+    let pids = plan.limits.pids.filter(|_| forks_refused > 0)?;
+    Some(verdict::limit_denial(
+        "pids_limit",
+        format!("more than {pids} processes and threads at once"),
+        "start fewer processes at once, or raise `--pids`".to_owned(),
+        forks_refused,
+    ))
 }

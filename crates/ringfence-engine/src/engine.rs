@@ -1,18 +1,20 @@
-//! The façade: one engine, many clients. Each call is admitted, looked at, recorded, run and recorded again, in this file
-//! and nowhere else, whatever face it came from; how a run is done is the road's.
+//! The public face of the engine. Each method wraps the one way of a call: for runs in `call.rs`, for sessions and files
+//! below.
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_audit::{Entry, RunStatus};
-use ringfence_jail::Launcher;
 use ringfence_python::Artifacts;
-use ringfence_spec::{Outcome, Problem, ProblemKind, RunId, Status};
+use ringfence_spec::{Outcome, Problem, ProblemKind, RunId};
 
-use crate::admission::{Admission, Permit, Rejection, Verdict};
+use crate::admission::{Admission, Verdict};
 use crate::builder::Builder;
-use crate::cancel;
+use crate::call::{Admitted, CallRecord, EngineState, Launch, RunCall, in_session};
+use crate::cancel::{self, Cancel};
+use crate::command::{Io, Prefork};
 use crate::files::{
     Contents, Deleted, Depth, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict, Parents,
     Workspace, WriteOptions, Written,
@@ -21,7 +23,6 @@ use crate::ids::fresh_id;
 use crate::intercept::{self, About};
 use crate::metrics::Now;
 use crate::record::{self, Recorder};
-use crate::road::{Called, Inner, On};
 use crate::sessions::{SessionInfo, SessionState, Swept};
 use crate::so_far::SoFar;
 use crate::trace::Stopwatch;
@@ -30,8 +31,8 @@ use crate::watch::Seen;
 /// A program of a client's.
 #[derive(Clone, Debug, Default)]
 pub struct CodeCall {
-    /// The source.
-    pub code: String,
+    /// The source. Bytes, because a file may declare another encoding than UTF-8.
+    pub code: Vec<u8>,
     /// The session it is a cell of; without one it runs alone, in a directory of its own.
     pub session: Option<String>,
     /// What it reads.
@@ -46,6 +47,8 @@ pub struct CodeCall {
     pub run_id: Option<RunId>,
     /// For callers who look at what it writes before it ends.
     pub so_far: Option<SoFar>,
+    /// A directory of the host's that its files are copied to.
+    pub artifacts_to: Option<PathBuf>,
 }
 
 /// A command of a client's.
@@ -65,77 +68,201 @@ pub struct CommandCall {
     pub so_far: Option<SoFar>,
 }
 
-/// What came of a program.
+/// A run of a client's.
+#[derive(Clone, Debug)]
+pub enum Call {
+    /// A program.
+    Code(CodeCall),
+    /// A command.
+    Command(CommandCall),
+}
+
+impl Call {
+    fn as_run(&self) -> RunCall<'_> {
+        match self {
+            Self::Code(call) => RunCall::Code(call),
+            Self::Command(call) => RunCall::Command(call),
+        }
+    }
+}
+
+impl From<CodeCall> for Call {
+    fn from(call: CodeCall) -> Self {
+        Self::Code(call)
+    }
+}
+
+impl From<CommandCall> for Call {
+    fn from(call: CommandCall) -> Self {
+        Self::Command(call)
+    }
+}
+
+/// The result of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// The answer.
     pub outcome: Outcome,
     /// Files it left, where it had a directory of its own.
     pub files: Option<Artifacts>,
+    /// Why it did not start, in full; the outcome has the short form.
+    pub problem: Option<Problem>,
+    /// Time until the first byte of a program's output, where a warm worker ran it.
+    pub first_byte: Option<Duration>,
+    /// What could not be made sure of after its end; the receipt has it too.
+    pub gaps_after: Vec<String>,
 }
 
-/// Runs what clients ask for. Cheap to clone; the last clone ends everything.
+impl Ran {
+    pub(crate) fn of(outcome: Outcome) -> Self {
+        Self { outcome, files: None, problem: None, first_byte: None, gaps_after: Vec::new() }
+    }
+
+    /// A call that was refused before it had an id.
+    pub fn refused(problem: Problem) -> Self {
+        Self::not_started(crate::ids::some_id(), problem)
+    }
+
+    pub(crate) fn not_started(run_id: RunId, problem: Problem) -> Self {
+        let outcome = Outcome::not_started(run_id, problem.kind.into(), &problem);
+        Self { problem: Some(problem), ..Self::of(outcome) }
+    }
+}
+
+impl From<Outcome> for Ran {
+    fn from(outcome: Outcome) -> Self {
+        Self::of(outcome)
+    }
+}
+
+/// How a command or program is started as a child of the calling process.
+#[derive(Debug)]
+pub struct Foreground {
+    /// A child that was forked before the command line was read.
+    pub prefork: Prefork,
+    /// How its input and output are connected.
+    pub io: Io,
+}
+
+/// Runs what clients ask for. Cheap to clone; dropping the last clone ends every run, thread and process of it.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pub(crate) inner: Arc<Inner>,
+    // First, so that runs end before what they run in.
+    _ends_runs: Arc<EndRuns>,
+    pub(crate) state: Arc<EngineState>,
+}
+
+/// Ends every run when the last handle of an engine is dropped. The tasks of runs hold the state and not this.
+#[derive(Debug)]
+struct EndRuns(Arc<EngineState>);
+
+impl Drop for EndRuns {
+    fn drop(&mut self) {
+        self.0.runs.end(|_| false);
+    }
+}
+
+impl EngineState {
+    /// Runs a call for a client, on a thread that may block. Dropping the future ends the run.
+    pub(crate) async fn serve(state: Arc<Self>, client: &str, call: Call) -> Ran {
+        let tool = call.as_run().tool();
+        let (run_id, entry, mut watch) = match Self::begin_admission(client, tool, call.as_run()) {
+            Ok(begun) => begun,
+            Err(outcome) => return Ran::of(*outcome),
+        };
+        let permit = match state.admission.admit(client).await {
+            Ok(permit) => permit,
+            Err(rejection) => {
+                let rejected = move || state.reject(run_id, &entry, &rejection);
+                return match tokio::task::spawn_blocking(rejected).await {
+                    Ok(outcome) => Ran::of(*outcome),
+                    Err(e) => panicked(run_id, &e),
+                };
+            }
+        };
+        watch.part("admit");
+        let (wanted, cancel) = match cancel::pair() {
+            Ok(pair) => pair,
+            Err(problem) => return Ran::not_started(run_id, problem),
+        };
+        let client = client.to_owned();
+        let admitted = Admitted { run_id, entry, permit, watch };
+        let ran = tokio::task::spawn_blocking(move || {
+            state.run(admitted, &client, call.as_run(), Launch::Service { cancel: &cancel })
+        })
+        .await;
+        drop(wanted);
+        ran.unwrap_or_else(|e| panicked(run_id, &e))
+    }
 }
 
 impl Engine {
-    /// An engine whose runs are launched by `launcher`, which must be started before the process has threads.
-    pub fn builder(launcher: Launcher) -> Builder {
-        Builder::new(launcher)
+    pub(crate) fn new(state: Arc<EngineState>) -> Self {
+        Self { _ends_runs: Arc::new(EndRuns(Arc::clone(&state))), state }
     }
 
-    /// Runs a program. Dropping the future ends it, and that is written down too.
+    /// Starts with the settings of the command line's defaults.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Runs a program. Dropping the future ends it, and that is recorded too.
     pub async fn execute(&self, client: &str, call: CodeCall) -> Ran {
-        let entry = |run_id| {
-            let entry = Entry::run_start(run_id).client(client).tool("execute_code");
-            let entry = entry.code(call.code.as_bytes());
-            match &call.session {
-                Some(session) => entry.session(session),
-                None => entry,
-            }
-        };
-        let begun = match self.admit(client, call.run_id, entry).await {
-            Ok(begun) => begun,
-            Err(outcome) => return Ran { outcome: *outcome, files: None },
-        };
-        let client = client.to_owned();
-        let look = |inner: &Inner, call: &CodeCall| {
-            let rules = &inner.code.rules;
-            let code = call.code.as_bytes();
-            About::Code(ringfence_screen::screen(code, rules.preset, &rules.extra_imports))
-        };
-        self.on_thread("execute_code", begun, call, look, move |inner, call, about, on| {
-            inner.code(&client, call, about, on)
-        })
-        .await
+        EngineState::serve(Arc::clone(&self.state), client, call.into()).await
     }
 
-    /// Runs a command. Dropping the future ends it, and that is written down too.
+    /// Runs a command. Dropping the future ends it, and that is recorded too.
     pub async fn command(&self, client: &str, call: CommandCall) -> Ran {
-        let entry = |run_id| {
-            let words: Vec<_> = call.argv.iter().map(|word| word.to_string_lossy()).collect();
-            let entry = Entry::run_start(run_id).client(client).tool("run_command");
-            let entry = entry.arguments(words.join(" "));
-            match &call.session {
-                Some(session) => entry.session(session),
-                None => entry,
-            }
-        };
-        let begun = match self.admit(client, call.run_id, entry).await {
-            Ok(begun) => begun,
-            Err(outcome) => return Ran { outcome: *outcome, files: None },
-        };
-        let client = client.to_owned();
-        let look = |_: &Inner, call: &CommandCall| {
-            About::Command(call.argv.iter().map(|w| w.to_string_lossy().into_owned()).collect())
-        };
-        self.on_thread("run_command", begun, call, look, move |inner, call, _, on| {
-            let outcome = inner.command(&client, call, on)?;
-            Ok(Ran { outcome, files: None })
-        })
-        .await
+        EngineState::serve(Arc::clone(&self.state), client, call.into()).await
+    }
+
+    /// Runs a call to its end on the calling thread, as [`Engine::execute`] and [`Engine::command`] do. `tool` names it in
+    /// the ledger.
+    pub fn run_blocking(
+        &self,
+        client: &str,
+        tool: &'static str,
+        call: &Call,
+        cancel: &Cancel,
+    ) -> Ran {
+        self.run_launched(client, tool, call, Launch::Service { cancel })
+    }
+
+    /// Runs a call as a child of this process, which must have one thread and waits for it. `warn` is told what a weaker
+    /// tier cannot promise, before the program starts.
+    pub fn run_in_foreground(
+        &self,
+        client: &str,
+        tool: &'static str,
+        call: &Call,
+        foreground: Foreground,
+        warn: &dyn Fn(&str),
+    ) -> Ran {
+        let Foreground { prefork, io } = foreground;
+        self.run_launched(client, tool, call, Launch::Foreground { prefork, io, warn })
+    }
+
+    fn run_launched(
+        &self,
+        client: &str,
+        tool: &'static str,
+        call: &Call,
+        launch: Launch<'_>,
+    ) -> Ran {
+        match self.state.admit_now(client, tool, call.as_run()) {
+            Ok(admitted) => self.state.run(admitted, client, call.as_run(), launch),
+            Err(outcome) => Ran::of(*outcome),
+        }
+    }
+
+    /// The plan of a command, without running it.
+    pub fn explain_command(&self, argv: Vec<OsString>) -> Result<ringfence_plan::Plan, Problem> {
+        self.state.explain_command(argv)
+    }
+
+    /// The plans of Python runs, without running anything.
+    pub fn explain_code(&self) -> Result<ringfence_plan::CodePlan, Problem> {
+        self.state.explain_code()
     }
 
     /// Makes a session.
@@ -145,11 +272,11 @@ impl Engine {
         read_only: bool,
     ) -> Result<SessionState, Problem> {
         let owner = owner.to_owned();
-        self.call("session", &owner.clone(), None, move |inner| {
-            let state = inner.sessions.create(&owner, read_only)?;
-            let event = Entry::session_event(state.id.as_str(), "created").client(&owner);
-            inner.recorder.note(&event)?;
-            Ok(state)
+        self.call("session", &owner.clone(), None, move |state| {
+            let made = state.sessions()?.create(&owner, read_only)?;
+            let event = Entry::session_event(made.id.as_str(), "created").client(&owner);
+            state.recorder.note(&event)?;
+            Ok(made)
         })
         .await
     }
@@ -157,8 +284,8 @@ impl Engine {
     /// What is known of a session.
     pub async fn session_info(&self, owner: &str, id: &str) -> Result<SessionInfo, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.call("session", &owner.clone(), Some(id.clone()), move |inner| {
-            inner.sessions.info(&owner, &id)
+        self.call("session", &owner.clone(), Some(id.clone()), move |state| {
+            state.sessions()?.info(&owner, &id)
         })
         .await
     }
@@ -166,7 +293,7 @@ impl Engine {
     /// An owner's sessions.
     pub async fn session_list(&self, owner: &str) -> Result<Vec<SessionState>, Problem> {
         let owner = owner.to_owned();
-        self.call("session", &owner.clone(), None, move |inner| Ok(inner.sessions.list(&owner)))
+        self.call("session", &owner.clone(), None, move |state| Ok(state.sessions()?.list(&owner)))
             .await
     }
 
@@ -176,11 +303,11 @@ impl Engine {
         let wanted = cancel::Flag::default();
         let stop = wanted.seen();
         let client = owner.clone();
-        let forked = self.call("session", &client, Some(id.clone()), move |inner| {
-            let state = inner.sessions.fork_unless(&owner, &id, &stop)?;
-            let event = Entry::session_event(state.id.as_str(), "forked").client(&owner);
-            inner.recorder.note(&event.arguments(format!("from {id}")))?;
-            Ok(state)
+        let forked = self.call("session", &client, Some(id.clone()), move |state| {
+            let made = state.sessions()?.fork_unless(&owner, &id, &stop)?;
+            let event = Entry::session_event(made.id.as_str(), "forked").client(&owner);
+            state.recorder.note(&event.arguments(format!("from {id}")))?;
+            Ok(made)
         });
         let forked = forked.await;
         drop(wanted);
@@ -195,8 +322,8 @@ impl Engine {
         cell: u64,
     ) -> Result<SessionInfo, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.call("session", &owner.clone(), Some(id.clone()), move |inner| {
-            let session = inner.sessions.find(&owner, &id)?;
+        self.call("session", &owner.clone(), Some(id.clone()), move |state| {
+            let session = state.sessions()?.find(&owner, &id)?;
             let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
             match &mut *live {
                 Some(live) => live.rollback(cell)?,
@@ -208,7 +335,7 @@ impl Engine {
                 }
             }
             drop(live);
-            inner.sessions.info(&owner, &id)
+            state.sessions()?.info(&owner, &id)
         })
         .await
     }
@@ -216,9 +343,9 @@ impl Engine {
     /// Ends a session: its files, its processes; its rows in the ledger are archived.
     pub async fn session_close(&self, owner: &str, id: &str) -> Result<(), Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        self.call("session", &owner.clone(), Some(id.clone()), move |inner| {
-            let id = inner.sessions.close(&owner, &id)?;
-            inner.forget(id.as_str(), "closed", &owner)
+        self.call("session", &owner.clone(), Some(id.clone()), move |state| {
+            let id = state.sessions()?.close(&owner, &id)?;
+            state.forget(id.as_str(), "closed", &owner)
         })
         .await
     }
@@ -342,8 +469,8 @@ impl Engine {
     ) -> Result<T, Problem> {
         let (name, session) = (owner.to_owned(), id.to_owned());
         let summary = path.to_string_lossy().into_owned();
-        self.call_with(tool, owner, Some(id.to_owned()), Some(summary), move |inner, begun| {
-            let session = inner.sessions.find(&name, &session)?;
+        self.call_with(tool, owner, Some(id.to_owned()), Some(summary), move |state, begun| {
+            let session = state.sessions()?.find(&name, &session)?;
             work(session.files()?, &path, begun)
         })
         .await
@@ -351,136 +478,53 @@ impl Engine {
 
     /// Starts the workers that the first program would start, so that it does not wait for them.
     pub async fn warm_up(&self) -> Result<(), Problem> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || inner.warm().map(drop)).await
+        let state = Arc::clone(&self.state);
+        blocking(move || state.warm().map(drop)).await
+    }
+
+    /// The same on the calling thread.
+    pub fn start_workers(&self) -> Result<(), Problem> {
+        self.state.warm().map(drop)
+    }
+
+    /// Waits until this many workers wait for a program.
+    pub fn wait_for_workers(&self, n: usize) -> Result<(), Problem> {
+        self.state.warm()?.pool.wait_until_full(n)
+    }
+
+    /// Memory that a waiting worker has to itself.
+    pub fn waiting_worker_bytes(&self) -> Option<u64> {
+        self.state.warm().ok()?.pool.waiting_bytes()
     }
 
     /// Ends sessions that have expired, puts idle ones to rest.
     pub async fn sweep(&self) -> Result<Swept, Problem> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            let swept = inner.sessions.sweep();
-            for id in &swept.expired {
-                inner.forget(id.as_str(), "expired", "")?;
-            }
-            for id in &swept.dormant {
-                inner.recorder.note(&Entry::session_event(id.as_str(), "dormant"))?;
-            }
-            Ok(swept)
-        })
-        .await
+        let state = Arc::clone(&self.state);
+        blocking(move || state.sweep()).await
     }
 
     /// What happened so far, as Prometheus reads it.
     pub fn metrics(&self) -> String {
         let pool = {
-            let warm = self.inner.warm.lock().unwrap_or_else(PoisonError::into_inner);
+            let warm = self.state.warm.lock().unwrap_or_else(PoisonError::into_inner);
             warm.as_ref().map(|warm| warm.pool.counts()).unwrap_or_default()
         };
-        self.inner.metrics.text(&Now {
-            gate: self.inner.admission.counts(),
-            own_breaker: Some(self.inner.admission.own_breaker()),
+        self.state.metrics.text(&Now {
+            gate: self.state.admission.counts(),
+            own_breaker: Some(self.state.admission.own_breaker()),
             pool,
-            sessions_open: self.inner.sessions.n_open(),
+            sessions_open: self.state.n_sessions_open(),
         })
     }
 
     /// What happened at the gate.
     pub fn admission(&self) -> &Admission {
-        &self.inner.admission
+        &self.state.admission
     }
 
     /// Where calls are written down.
     pub fn recorder(&self) -> &Recorder {
-        &self.inner.recorder
-    }
-
-    /// Lets a run in and writes its beginning down. Who is turned away is written down too.
-    async fn admit(
-        &self,
-        client: &str,
-        run_id: Option<RunId>,
-        entry: impl Fn(RunId) -> Entry,
-    ) -> Result<Begun, Box<Outcome>> {
-        let mut watch = Stopwatch::start();
-        let run_id = run_id
-            .map_or_else(fresh_id, Ok)
-            .map_err(|problem| failed(crate::ids::some_id(), &problem))?;
-        let entry = entry(run_id);
-        let permit = match self.inner.admission.admit(client).await {
-            Ok(permit) => permit,
-            Err(rejection) => {
-                let outcome = rejected(run_id, &rejection);
-                let inner = Arc::clone(&self.inner);
-                let end = entry.ended(&outcome);
-                let noted = blocking(move || inner.recorder.note(&end)).await;
-                return Err(match noted {
-                    Ok(()) => Box::new(outcome),
-                    Err(problem) => failed(run_id, &problem),
-                });
-            }
-        };
-        watch.part("admit");
-        Ok(Begun { run_id, entry, permit, watch })
-    }
-
-    /// Takes the road on a thread that may wait; the future's end is the run's.
-    async fn on_thread<C: Send + 'static>(
-        &self,
-        tool: &'static str,
-        begun: Begun,
-        call: C,
-        look: impl FnOnce(&Inner, &C) -> About + Send + 'static,
-        work: impl FnOnce(&Inner, &C, &About, On<'_>) -> Result<Ran, Problem> + Send + 'static,
-    ) -> Ran {
-        let Begun { run_id, entry, mut permit, mut watch } = begun;
-        let inner = Arc::clone(&self.inner);
-        let (wish, cancel) = match cancel::pair() {
-            Ok(pair) => pair,
-            Err(problem) => return Ran { outcome: *failed(run_id, &problem), files: None },
-        };
-        let road = move || {
-            let began = Instant::now();
-            let about = look(&inner, &call);
-            let judged = inner.interceptor.judge(tool, &about);
-            let mut entry = entry.risk(judged.risk);
-            if !judged.words.is_empty() {
-                entry = entry.verdict(&judged.words);
-            }
-            let seen = intercept::seen(tool, &entry, &judged);
-            watch.part("screen");
-            let begun = inner.recorder.prepare(entry);
-            let ran = match judged.refusal {
-                Some(problem) => Err(problem),
-                None => work(&inner, &call, &about, On { run_id, record: &begun, cancel: &cancel }),
-            };
-            let mut ran = ran
-                .unwrap_or_else(|problem| Ran { outcome: *failed(run_id, &problem), files: None });
-            if inner.redact_output {
-                record::redact_outcome(&mut ran.outcome);
-            }
-            watch.part("run");
-            begun.end(&mut ran.outcome);
-            watch.part("record");
-            let took = began.elapsed();
-            permit.judge(ran.outcome.status.into());
-            let word = ran.outcome.status.name();
-            inner.tell(
-                Called { run_id, tool, word, verb: "ran", took, watch },
-                Seen {
-                    status: ran.outcome.status,
-                    n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
-                    ..seen
-                },
-            );
-            ran
-        };
-        let ran = tokio::task::spawn_blocking(road).await;
-        drop(wish);
-        ran.unwrap_or_else(|e| {
-            let problem = Problem::internal("panic", "the run's thread ended").cause(e);
-            Ran { outcome: *failed(run_id, &problem), files: None }
-        })
+        &self.state.recorder
     }
 
     /// A call that is not a run: recorded, done on a thread that may wait, recorded.
@@ -489,9 +533,9 @@ impl Engine {
         tool: &'static str,
         client: &str,
         session: Option<String>,
-        work: impl FnOnce(&Inner) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&EngineState) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        self.call_with(tool, client, session, None, move |inner, _| work(inner)).await
+        self.call_with(tool, client, session, None, move |state, _| work(state)).await
     }
 
     async fn call_with<T: Send + 'static>(
@@ -500,31 +544,29 @@ impl Engine {
         client: &str,
         session: Option<String>,
         summary: Option<String>,
-        work: impl FnOnce(&Inner, &mut record::Begun<'_>) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&EngineState, &mut record::Begun<'_>) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let mut watch = Stopwatch::start();
-        let mut permit = self.inner.admission.admit(client).await.map_err(|r| r.problem())?;
+        let mut permit = self.state.admission.admit(client).await.map_err(|r| r.problem())?;
         watch.part("admit");
-        let inner = Arc::clone(&self.inner);
+        let state = Arc::clone(&self.state);
         let client = client.to_owned();
         blocking(move || {
             let run_id = fresh_id()?;
             let mut entry = Entry::call_start(run_id).client(client).tool(tool);
-            if let Some(session) = session {
-                entry = entry.session(session);
-            }
+            entry = in_session(entry, session.as_deref());
             let about = summary.clone().map_or(About::Nothing, |path| About::Paths(vec![path]));
-            let judged = inner.interceptor.judge(tool, &about);
+            let judged = state.interceptor.judge(tool, &about);
             entry = entry.risk(judged.risk);
             if let Some(summary) = summary {
                 entry = entry.arguments(summary);
             }
             let seen = intercept::seen(tool, &entry, &judged);
             let began = Instant::now();
-            let mut begun = inner.recorder.begin(entry)?;
+            let mut begun = state.recorder.begin(entry)?;
             let done = match judged.refusal {
                 Some(problem) => Err(problem),
-                None => work(&inner, &mut begun),
+                None => work(&state, &mut begun),
             };
             let status = match &done {
                 Ok(_) => RunStatus::Ok,
@@ -537,8 +579,8 @@ impl Engine {
             let took = began.elapsed();
             permit.judge(Verdict::Fine);
             let word = status.word();
-            inner.tell(
-                Called { run_id, tool, word, verb: "called", took, watch },
+            state.observe(
+                CallRecord { run_id, tool, status: word, verb: "called", took, watch },
                 Seen {
                     status: intercept::status_of(done.as_ref().map(|_| ())),
                     traversal: seen.traversal
@@ -552,14 +594,6 @@ impl Engine {
     }
 }
 
-/// A run that was let in.
-struct Begun {
-    run_id: RunId,
-    entry: Entry,
-    permit: Permit,
-    watch: Stopwatch,
-}
-
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -568,10 +602,6 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|e| Err(Problem::internal("panic", "the call's thread ended").cause(e)))
 }
 
-fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
-    Box::new(Outcome::not_started(run_id, problem.kind.into(), problem))
-}
-
-fn rejected(run_id: RunId, rejection: &Rejection) -> Outcome {
-    Outcome::not_started(run_id, Status::Rejected, &rejection.problem())
+fn panicked(run_id: RunId, error: &tokio::task::JoinError) -> Ran {
+    Ran::not_started(run_id, Problem::internal("panic", "the run's thread ended").cause(error))
 }

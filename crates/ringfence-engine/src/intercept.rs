@@ -34,8 +34,8 @@ impl std::fmt::Debug for Interceptor {
 pub(crate) enum About {
     /// Code, and what screening said of it.
     Code(CodeVerdict),
-    /// A command.
-    Command(Vec<String>),
+    /// A command, and the directory that its relative paths begin in.
+    Command { argv: Vec<String>, cwd: String },
     /// Paths.
     Paths(Vec<String>),
     /// Nothing that rules look at.
@@ -64,23 +64,26 @@ impl Interceptor {
         Self { rules, watch: Mutex::new(Watch::new(watch)), sinks, traces }
     }
 
+    /// Whether every call is allowed, whatever it is.
+    pub(crate) fn has_no_rules(&self) -> bool {
+        self.rules == Rules::default()
+    }
+
     /// Decides a call.
     pub(crate) fn judge(&self, tool: &str, about: &About) -> Judged {
         let shape = match about {
-            About::Command(argv) => Some(shell::shape_of_argv(argv)),
+            About::Command { argv, .. } => Some(shell::shape_of_argv(argv)),
             _ => None,
         };
         let paths: Vec<&str> = match about {
             About::Paths(paths) => paths.iter().map(String::as_str).collect(),
             _ => Vec::new(),
         };
-        let call = Call {
-            tool,
-            paths: &paths,
-            shape: shape.as_ref(),
-            cwd: "/workspace",
-            ..Call::default()
+        let cwd = match about {
+            About::Command { cwd, .. } => cwd,
+            _ => ringfence_plan::WORKSPACE,
         };
+        let call = Call { tool, paths: &paths, shape: shape.as_ref(), cwd, ..Call::default() };
         let code = match about {
             About::Code(verdict) => Some(verdict),
             _ => None,
@@ -126,6 +129,14 @@ impl Interceptor {
                 sink(alert);
             }
         }
+    }
+}
+
+impl Judged {
+    /// Adds risk and verdict to a row.
+    pub(crate) fn noted(&self, entry: Entry) -> Entry {
+        let entry = entry.risk(self.risk);
+        if self.words.is_empty() { entry } else { entry.verdict(&self.words) }
     }
 }
 

@@ -6,9 +6,9 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // First: runs are launched by a process that is forked before there are threads.
 //! let launcher = Launcher::start()?;
-//! let engine = Engine::builder(launcher).place(Place::here("data".as_ref())?).build()?;
+//! let engine = Engine::builder().launcher(launcher).place(Place::here("data".as_ref())?).build()?;
 //! tokio::runtime::Runtime::new()?.block_on(async {
-//!     let code = "print('hello')\n6 * 7".to_owned();
+//!     let code = b"print('hello')\n6 * 7".to_vec();
 //!     let ran = engine.execute("me", CodeCall { code, ..CodeCall::default() }).await;
 //!     assert_eq!(ran.outcome.value.as_deref(), Some("42"));
 //! });
@@ -20,8 +20,8 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod admission;
-mod book;
 mod builder;
+mod call;
 pub mod cancel;
 pub mod clock;
 mod code;
@@ -34,28 +34,39 @@ mod launched;
 mod metrics;
 mod place;
 mod record;
-mod road;
+mod repl;
+mod runs;
 mod sessions;
 mod so_far;
+mod sweeper;
 mod text;
 mod trace;
+mod verdict;
 pub mod watch;
+
+/// Facts of this host that settings and `doctor` ask for.
+pub mod host {
+    pub use ringfence_jail::probe;
+    pub use ringfence_jail::survey::{found, resolve};
+}
 
 /// Who asks where nobody is asked who they are: on the command line, over stdio, at a service without tokens.
 pub const LOCAL: &str = "local";
 
-pub use book::Book;
 pub use builder::Builder;
-pub use code::{AloneFence, CodeFence, CodePolicy, CodeRules, Ground, Use, copy_out, python_facts};
-pub use command::{Fence, HeadStart, Io, outcome};
-pub use engine::{CodeCall, CommandCall, Engine, Ran};
+pub use call::Redaction;
+pub use code::{CodePolicy, CodeRules, python_facts};
+pub use command::{Io, Prefork};
+pub use engine::{Call, CodeCall, CommandCall, Engine, Foreground, Ran};
 pub use ids::{fresh_id, some_id};
 pub use intercept::AlertSink;
 pub use place::Place;
 pub use record::{Begun, Recorder, redact};
+pub use repl::Repl;
 pub use ringfence_jail::Launcher;
 pub use ringfence_python::Artifacts;
 pub use ringfence_screen::decide::Rules;
+pub use runs::{Ended, KeepFiles, Run};
 pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions,
     Swept, Today,

@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use ringfence_audit::{Entry, Ledger, RunStatus, Settings};
@@ -13,28 +14,50 @@ use ringfence_spec::{AuditState, ErrorInfo, Outcome, Problem, Status};
 /// The ledger, or the operator's decision to have none.
 #[derive(Debug)]
 pub struct Recorder {
-    ledger: Option<Ledger>,
+    /// Where it is; `None` where nothing is recorded.
+    dir: Option<PathBuf>,
+    ledger: OnceLock<Ledger>,
 }
 
 impl Recorder {
-    /// Writes to the ledger in this directory, which is made if it is not there.
+    /// Records in the ledger in this directory, which is made if it is not there.
     pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
-        Ok(Self { ledger: Some(Ledger::open(dir, settings)?) })
+        let ledger = Ledger::open(dir, settings)?;
+        Ok(Self { dir: Some(dir.to_owned()), ledger: ledger.into() })
     }
 
-    /// Writes nothing, and every outcome says so.
+    /// Opens the ledger in this directory when the first row is written: while the fence of a single run goes up.
+    pub const fn lazy(dir: PathBuf) -> Self {
+        Self { dir: Some(dir), ledger: OnceLock::new() }
+    }
+
+    /// Records nothing, and every outcome says so.
     pub const fn off() -> Self {
-        Self { ledger: None }
+        Self { dir: None, ledger: OnceLock::new() }
     }
 
     /// For the receipt.
     pub fn state(&self) -> AuditState {
-        if self.ledger.is_some() { AuditState::On } else { AuditState::Off }
+        if self.dir.is_some() { AuditState::On } else { AuditState::Off }
     }
 
-    /// The ledger itself.
-    pub fn ledger(&self) -> Option<&Ledger> {
-        self.ledger.as_ref()
+    /// The ledger itself, if there is to be one.
+    pub fn ledger(&self) -> Result<Option<&Ledger>, Problem> {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        if self.ledger.get().is_none() {
+            let opened = Ledger::open(dir, Settings::new(redact))?;
+            // Of two threads that come at once the second uses the first one's.
+            let _ = self.ledger.set(opened);
+        }
+        Ok(self.ledger.get())
+    }
+
+    /// Marks runs of a process that was killed as interrupted, in a ledger that is open.
+    pub(crate) fn recover(&self) -> Result<(), Problem> {
+        match self.ledger.get() {
+            Some(ledger) => ledger.recover().map(drop),
+            None => Ok(()),
+        }
     }
 
     /// Writes that a call begins.
@@ -64,7 +87,7 @@ impl Recorder {
 
     /// Writes one row.
     pub fn note(&self, entry: &Entry) -> Result<(), Problem> {
-        match &self.ledger {
+        match self.ledger()? {
             Some(ledger) => ledger.append(entry).map(|_| ()),
             None => Ok(()),
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ringfence_jail::{SoFar as Raw, Tail};
 use ringfence_screen::scrub::Scrub;
 
+use crate::call::Redaction;
 use crate::record::redact;
 use crate::text::cut_character;
 
@@ -42,7 +43,8 @@ pub struct Partial {
 
 impl SoFar {
     /// Says how it is shown, before anything is written.
-    pub(crate) fn begin(&self, scrub: Scrub, redact: bool) -> Raw {
+    pub(crate) fn begin(&self, scrub: Scrub, redaction: Redaction) -> Raw {
+        let redact = redaction == Redaction::Answers;
         let _ = self.manner.set(Manner { scrub, redact });
         self.raw.clone()
     }
@@ -96,7 +98,7 @@ mod tests {
     fn what_is_shown_is_whole_characters_and_whole_lines() {
         let so_far = SoFar::default();
         assert_eq!(so_far.read(), Partial::default());
-        let raw = so_far.begin(Scrub::default(), true);
+        let raw = so_far.begin(Scrub::default(), Redaction::Answers);
         raw.add_stdout("one\nä".as_bytes());
         raw.add_stdout(&"ö".as_bytes()[..1]);
         raw.add_stderr(b"\x1b[31mred");

@@ -51,13 +51,13 @@ pub enum Who {
 
 /// A child that was born before its plan was known, and meanwhile does what every run begins with.
 /// Dropping it ends it.
-pub struct Early {
+pub struct PreforkedChild {
     born: Born,
     identity: Identity,
     before: Option<Signals>,
 }
 
-impl Early {
+impl PreforkedChild {
     /// Starts a child, if this host is one where that can be done before the plan: not where a child must be born
     /// into its cgroup. The calling process must have one thread.
     pub fn start(who: Who) -> Result<Option<Self>, Fault> {

@@ -31,7 +31,7 @@ mod terminal;
 mod watchdog;
 
 pub use gitwatch::SetAside;
-pub use launch::{Early, Fault, Permit, Task, Who, run};
+pub use launch::{Fault, Permit, PreforkedChild, Task, Who, run};
 pub use launcher::{Errand, Launched, Launcher};
 pub use registry::{Registry, remove_tree};
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, time_until};

@@ -65,6 +65,8 @@ pub enum StopReason {
     Disk,
     /// The caller asked, by this signal.
     Caller(i32),
+    /// The caller wants it no more.
+    Cancelled,
 }
 
 /// How the program ended, where it was seen.
@@ -238,7 +240,7 @@ impl Supervisor<'_> {
                     Source::Signals => self.hear_signals()?,
                     Source::Cancel => {
                         self.run.cancel = None;
-                        self.stop(StopReason::Caller(Signal::KILL.as_raw()));
+                        self.stop(StopReason::Cancelled);
                     }
                     Source::Oom => self.stop(StopReason::Memory),
                     Source::Listener => self.answer(flags),
@@ -518,8 +520,14 @@ impl Supervisor<'_> {
             kill_orphans(self.janitor.as_ref().map(Janitor::pid));
         }
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
-        if let (Some(StopReason::Caller(number)), None) = (self.stopped, self.started) {
-            return Err(NotStarted::Interrupted(number));
+        match (self.stopped, self.started) {
+            (Some(StopReason::Caller(number)), None) => {
+                return Err(NotStarted::Interrupted(number));
+            }
+            (Some(StopReason::Cancelled), None) => {
+                return Err(NotStarted::Interrupted(Signal::KILL.as_raw()));
+            }
+            _ => {}
         }
         if let Some(failure) = self.failure.take() {
             return Err(NotStarted::Step(failure));

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_jail::{Early, Fault, Permit, Registry, StdioMode, Task};
+use ringfence_jail::{Fault, Permit, PreforkedChild, Registry, StdioMode, Task};
 use ringfence_plan::{Plan, WORKSPACE};
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Forked, Named as _};
@@ -51,7 +51,7 @@ pub fn run_alone(
     job: &Job,
     registry: &Registry,
     name: &str,
-    early: Option<Early>,
+    early: Option<PreforkedChild>,
     permit: Permit<'_>,
 ) -> Result<Alone, Problem> {
     let cannot = |e: CallError| Problem::internal("guest", "cannot talk to the guest").cause(e);

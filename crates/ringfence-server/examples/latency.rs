@@ -42,7 +42,8 @@ fn main() -> Result<(), Problem> {
     let data = tempfile::tempdir()
         .map_err(|e| Problem::internal("tempdir", "cannot make a directory").cause(e))?;
     let ledger = data.path().join("ledger");
-    let engine = Engine::builder(launcher)
+    let engine = Engine::builder()
+        .launcher(launcher)
         .place(Place::here(data.path())?)
         .recorder(Recorder::open(&ledger, LedgerSettings::new(KeepAll))?)
         .build()?;

@@ -7,7 +7,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod fixtures;
-mod going;
 pub mod http;
 pub mod mcp;
 mod request;

@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Send an agent's own commands through the fence; for its hooks
     #[command(hide = true)]
     Hook(HookArgs),
+    /// Deliver alerts that are read from stdin; started by runs themselves
+    #[command(hide = true)]
+    Notify,
     /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
     Bench(BenchArgs),
 }
@@ -630,6 +633,9 @@ pub(crate) struct PolicyFlags {
     /// Whether the call is written to the ledger: on or off
     #[arg(long, value_name = "SWITCH")]
     pub(crate) audit: Option<String>,
+    /// Whether secrets are taken out of captured output too: on or off
+    #[arg(long, value_name = "SWITCH")]
+    pub(crate) redact: Option<String>,
 }
 
 /// Parses the command line. Help and version go to stdout with exit 0, errors to stderr with exit 2.

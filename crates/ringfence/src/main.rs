@@ -13,9 +13,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // A run's child makes its namespaces while its command line is read.
-    let head_start = commands::head_start(std::env::args_os().nth(1).as_deref());
+    let prefork = commands::prefork(std::env::args_os().nth(1).as_deref());
     match cli::parse() {
-        Ok(command) => present::all_printed(commands::dispatch(command, head_start)),
+        Ok(command) => present::all_printed(commands::dispatch(command, prefork)),
         Err(code) => code,
     }
 }

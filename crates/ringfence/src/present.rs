@@ -1,11 +1,14 @@
 //! Text for people on stderr, data on stdout.
 
 use std::io::{self, Write as _};
+use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ringfence_spec::{Outcome, Problem, Status, escape_json};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::FileType;
 use serde::Serialize;
 
 /// Prints a problem and returns its exit code.
@@ -133,15 +136,45 @@ fn plain(text: &str, lines: Lines) -> String {
 }
 
 /// Whether somebody makes room on a pipe or terminal; a full one that nobody reads would keep us for ever.
-fn takes_text(fd: std::os::fd::BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-    let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&second)).is_ok_and(|n| n > 0)
+fn takes_text(fd: BorrowedFd<'_>) -> bool {
+    takes_within(fd, Duration::from_secs(1))
 }
 
-/// Prints bytes on stdout.
-pub(crate) fn bytes(bytes: &[u8]) {
-    note(io::stdout().lock().write_all(bytes));
+fn takes_within(fd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+    let time = Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|n| n > 0)
+}
+
+/// Writes a program's output to stdout. A reader that takes nothing for `patience` is given up, and that is an error.
+pub(crate) fn output(bytes: &[u8], patience: Duration) {
+    let _ = io::stdout().flush();
+    note(write_within(rustix::stdio::stdout(), bytes, patience));
+}
+
+/// The same to stderr, whose loss is not an error.
+pub(crate) fn errors(bytes: &[u8], patience: Duration) {
+    let _ = write_within(rustix::stdio::stderr(), bytes, patience);
+}
+
+/// Bytes that a pipe takes without waiting once poll(2) says that it takes some: `PIPE_BUF`.
+const PIPE_BUF: usize = 4096;
+
+fn write_within(fd: BorrowedFd<'_>, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
+    let is_file = rustix::fs::fstat(fd)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
+    while !bytes.is_empty() {
+        if !is_file && !takes_within(fd, patience) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let most = if is_file { bytes.len() } else { PIPE_BUF.min(bytes.len()) };
+        match rustix::io::write(fd, &bytes[..most]) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Prints text on stdout.

@@ -111,6 +111,22 @@ impl Admission {
         }
     }
 
+    /// Admits this client at once, or says why not: for callers that do not wait in a queue.
+    pub(crate) fn admit_now(&self, client: &str) -> Result<Permit, Rejection> {
+        match self.shared.ask(client)? {
+            None => Ok(self.shared.permit(client)),
+            Some((ticket, answer)) => {
+                // Gives the place in the queue back.
+                drop(Place { shared: &self.shared, client, ticket, answer, open: true });
+                Err(Rejection {
+                    code: "queue_full",
+                    message: "as many runs as may run at once are running".to_owned(),
+                    retry_after_ms: self.shared.queue_ms(&self.shared.lock()),
+                })
+            }
+        }
+    }
+
     /// What happened so far.
     pub fn counts(&self) -> Counts {
         let now = self.shared.clock.now_ms();

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use ringfence_jail::Launcher;
 use ringfence_plan::HostWorkspace;
-use ringfence_python::{Job, Repl};
-use ringfence_spec::{ErrorInfo, Outcome, Problem, Status};
+use ringfence_python::{Artifacts, Job, Repl};
+use ringfence_spec::{ByteSize, Outcome, Problem, Status};
 
 use crate::cancel;
-use crate::code::{CodeFence, CodePolicy, Ground, Use};
+use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext};
 use crate::files::Workspace;
 use crate::place::Place;
 
@@ -21,26 +21,36 @@ const QUOTA_INTERVAL: Duration = Duration::from_millis(100);
 /// The process and what it was made with.
 #[derive(Debug)]
 pub(crate) struct Live {
-    fence: CodeFence,
+    runner: Arc<PooledRunner>,
     repl: Repl,
 }
 
 impl Live {
-    /// Starts one in this workspace.
+    /// Starts one in this workspace; without one, in a directory that ends with it.
     pub(crate) fn start(
         launcher: &Arc<Launcher>,
         policy: &CodePolicy,
         place: &Place,
-        workspace: HostWorkspace,
+        workspace: Option<HostWorkspace>,
     ) -> Result<Self, Problem> {
-        let fence = CodeFence::with_workspace(policy, place, Use::Session, Some(workspace))?;
-        let repl = fence.repl(launcher)?;
-        Ok(Self { fence, repl })
+        let runner = PooledRunner::with_workspace(policy, place, Mode::Session, workspace)?;
+        let repl = runner.repl(launcher)?;
+        Ok(Self { runner: Arc::new(runner), repl })
+    }
+
+    /// A copy that goes on from the same state.
+    pub(crate) fn branch(&mut self) -> Result<Self, Problem> {
+        Ok(Self { runner: Arc::clone(&self.runner), repl: self.repl.branch()? })
     }
 
     /// What its cells have in common.
-    pub(crate) fn ground(&self) -> &Ground {
-        self.fence.ground()
+    pub(crate) fn runner(&self) -> &PooledRunner {
+        &self.runner
+    }
+
+    /// What its cells have in common with every Python run.
+    pub(crate) fn context(&self) -> &PythonContext {
+        self.runner.context()
     }
 
     /// Cells one can roll back to.
@@ -53,46 +63,87 @@ impl Live {
         self.repl.rollback(cell)
     }
 
+    /// The files in its directory.
+    pub(crate) fn artifacts(&self) -> Result<Artifacts, Problem> {
+        self.repl.artifacts()
+    }
+
+    /// Standard output of a program that leaves no trace in the session.
+    pub(crate) fn ask(&mut self, job: &Job) -> Result<Vec<u8>, Problem> {
+        let cell = self.repl.ask(job)?;
+        Ok(cell.stdout.parts().0)
+    }
+
     /// Runs a cell that was screened. Ended by `cancel`, by its deadline, or when the session's files pass the quota.
     pub(crate) fn cell(
         &mut self,
         job: &Job,
         cancel: BorrowedFd<'_>,
-        quota: &Quota<'_>,
+        quota: Option<&Quota<'_>>,
     ) -> Result<Outcome, Problem> {
-        let timeout = job.timeout.unwrap_or_default();
+        let Some(quota) = quota else {
+            let cell = self.repl.cell(job, Some(cancel))?;
+            return Ok(self.runner.cell_outcome(cell, job.timeout));
+        };
         let (cell, passed) = quota.watch(Some(cancel), |over| self.repl.cell(job, Some(over)))?;
-        let mut outcome = self.fence.cell_outcome(cell, timeout);
+        let mut outcome = self.runner.cell_outcome(cell, job.timeout);
         if passed {
             quota.tell(&mut outcome);
         }
         Ok(outcome)
     }
 }
-/// What a session's files may take.
-#[derive(Debug)]
+
+/// How much disk a session's files may use, and how much of it one run may add.
+#[derive(Clone, Debug)]
 pub struct Quota<'a> {
     pub(crate) files: &'a Workspace,
-    pub(crate) bytes_max: u64,
+    bytes_max: u64,
+    /// Where a run's own limit ends before the quota does: that sum, and the limit.
+    run_max: Option<(u64, ByteSize)>,
     /// Whether it is a session no more.
-    pub(crate) closed: Option<&'a AtomicBool>,
+    closed: Option<&'a AtomicBool>,
 }
 
 impl<'a> Quota<'a> {
     /// Of these files, so much.
     pub fn new(files: &'a Workspace, bytes_max: u64) -> Self {
-        Self { files, bytes_max, closed: None }
+        Self { files, bytes_max, run_max: None, closed: None }
+    }
+
+    /// For a run that may add `disk` to what is used now.
+    pub(crate) fn for_a_run(mut self, used: u64, disk: Option<ByteSize>) -> Self {
+        let sum = disk.map(|disk| (used.saturating_add(disk.bytes()), disk));
+        self.run_max = sum.filter(|(sum, _)| *sum < self.bytes_max);
+        self
+    }
+
+    /// The same, counted now; nothing runs in a session that is full.
+    pub(crate) fn for_the_next_run(&self, disk: Option<ByteSize>) -> Result<Self, Problem> {
+        let usage = self.files.usage()?;
+        if usage.bytes > self.bytes_max {
+            return Err(Problem::refused("quota_exceeded", "the session is full")
+                .hint("delete what is not needed"));
+        }
+        Ok(self.clone().for_a_run(usage.bytes, disk))
+    }
+
+    /// Until the session is closed.
+    pub(crate) fn while_open(mut self, closed: &'a AtomicBool) -> Self {
+        self.closed = Some(closed);
+        self
     }
 
     /// Whether they take more.
-    pub fn is_passed(&self) -> bool {
+    fn is_passed(&self) -> bool {
         // What cannot be counted does not pass for little.
-        self.files.usage().map_or(true, |usage| usage.bytes > self.bytes_max)
+        let bytes_max = self.run_max.map_or(self.bytes_max, |(sum, _)| sum);
+        self.files.usage().map_or(true, |usage| usage.bytes > bytes_max)
     }
 
     /// Does some work that ends when what it is given becomes readable: when `cancel` does, or when the quota is passed,
     /// which is the second answer.
-    pub fn watch<T>(
+    pub(crate) fn watch<T>(
         &self,
         cancel: Option<BorrowedFd<'_>>,
         work: impl FnOnce(BorrowedFd<'_>) -> Result<T, Problem>,
@@ -127,14 +178,21 @@ impl<'a> Quota<'a> {
     }
 
     /// Says in an outcome that it was passed.
-    pub fn tell(&self, outcome: &mut Outcome) {
+    pub(crate) fn tell(&self, outcome: &mut Outcome) {
         outcome.status = Status::Killed;
-        outcome.error = Some(ErrorInfo {
-            code: "quota_exceeded".to_owned(),
-            message: format!("the session's files passed their quota of {} bytes", self.bytes_max),
-            hint: Some("delete what is not needed; what was stored is still there".to_owned()),
-            retry_after_ms: None,
-        });
+        let (code, message, hint) = match self.run_max {
+            Some((_, disk)) => (
+                "disk_limit",
+                format!("the run added more than {disk} to the session's files and was ended"),
+                crate::text::raise("disk"),
+            ),
+            None => (
+                "quota_exceeded",
+                format!("the session's files passed their quota of {} bytes", self.bytes_max),
+                "delete what is not needed; what was stored is still there".to_owned(),
+            ),
+        };
+        outcome.error = Some(crate::text::info(code, message, Some(hint)));
     }
 }
 

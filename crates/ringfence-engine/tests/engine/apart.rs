@@ -320,10 +320,7 @@ impl Session {
 }
 
 async fn cell(engine: &Engine, owner: &str, session: &str, code: &str) -> Outcome {
-    let call = CodeCall {
-        code: code.to_owned(),
-        session: Some(session.to_owned()),
-        ..CodeCall::default()
-    };
+    let call =
+        CodeCall { code: code.into(), session: Some(session.to_owned()), ..CodeCall::default() };
     engine.execute(owner, call).await.outcome
 }

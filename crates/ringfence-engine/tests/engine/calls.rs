@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::Expectations;
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_engine::{CodeCall, CommandCall};
+use ringfence_engine::{CodeCall, CommandCall, KeepFiles, Redaction};
 use ringfence_jail::Launcher;
 use ringfence_spec::{AuditState, CodePreset, Ran, Start, Status};
 
 use crate::world::{World, on_runtime, policy};
 
 fn code(code: &str) -> CodeCall {
-    CodeCall { code: code.to_owned(), ..CodeCall::default() }
+    CodeCall { code: code.into(), ..CodeCall::default() }
 }
 
 fn shell(script: &str) -> CommandCall {
@@ -210,7 +210,7 @@ pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {
 
 pub(crate) fn secrets_are_not_written_down(world: &World) {
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
-    let engine = world.builder().redact_output(true).build().unwrap();
+    let engine = world.builder().redaction(Redaction::Answers).build().unwrap();
     let ran = on_runtime(engine.command("ann", shell(&format!("echo token {secret}"))));
     assert_eq!(ran.outcome.status, Status::Ok);
     assert!(!ran.outcome.stdout.contains(&secret), "{}", ran.outcome.stdout);
@@ -226,5 +226,57 @@ pub(crate) fn secrets_are_not_written_down(world: &World) {
             let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
             assert!(!found, "{path:?} holds the secret");
         }
+    }
+}
+
+/// Entries of a directory of the kernel's about this process.
+fn count(dir: &str) -> usize {
+    std::fs::read_dir(dir).unwrap().count()
+}
+
+/// Processes that are children of this one, or of its children.
+fn descendants(of: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let children =
+        std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    for child in children.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+        found.push(child);
+        found.extend(descendants(child));
+    }
+    found
+}
+
+pub(crate) fn the_last_handle_ends_everything(world: &World) {
+    let engine = world.engine();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (run, kept) = runtime.block_on(async {
+        let session = engine.session_create("me", false).await.unwrap().id.to_string();
+        let cell = CodeCall { session: Some(session), ..code("x = 1") };
+        assert_eq!(engine.execute("me", cell).await.outcome.status, Status::Ok);
+        assert_eq!(engine.execute("me", code("1")).await.outcome.status, Status::Ok);
+        let call = CommandCall {
+            argv: ["sh", "-c", "echo up; sleep 600"].map(Into::into).to_vec(),
+            ..CommandCall::default()
+        };
+        let run = engine.start("me", "me", call, KeepFiles::No).unwrap();
+        while run.partial().stdout.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(engine.find_run("me", &run.id().to_string()).is_some());
+        assert!(engine.find_run("other", &run.id().to_string()).is_none());
+        assert_eq!(engine.n_running(), 1);
+        (run, engine.clone())
+    });
+    let own = std::process::id();
+    assert!(count("/proc/self/task") > 1 && descendants(own).len() > 3);
+    drop(engine);
+    assert!(run.is_running(), "another handle holds it");
+    drop(kept);
+    runtime.block_on(async { assert!(run.ended().await.is_none()) });
+    drop(runtime);
+    let began = std::time::Instant::now();
+    while count("/proc/self/task") > 1 || !descendants(own).is_empty() {
+        assert!(began.elapsed() < ringfence_testing::limit(), "{:?}", descendants(own));
+        std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

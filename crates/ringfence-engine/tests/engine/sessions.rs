@@ -8,11 +8,8 @@ use ringfence_spec::{Outcome, Status};
 use crate::world::{World, on_runtime};
 
 async fn cell(engine: &Engine, owner: &str, session: &str, code: &str) -> Outcome {
-    let call = CodeCall {
-        code: code.to_owned(),
-        session: Some(session.to_owned()),
-        ..CodeCall::default()
-    };
+    let call =
+        CodeCall { code: code.into(), session: Some(session.to_owned()), ..CodeCall::default() };
     engine.execute(owner, call).await.outcome
 }
 
@@ -201,10 +198,10 @@ pub(crate) fn what_a_killed_maker_left_is_no_session_and_goes(world: &World) {
     std::fs::write(half.join("session.json.next"), "{").unwrap();
     std::fs::write(world.data().join("sessions.key.next"), "short").unwrap();
     let engine = world.engine();
-    assert!(!half.exists());
-    assert!(!world.data().join("sessions.key.next").exists());
     on_runtime(async {
         let whole = engine.session_create("ann", false).await.unwrap();
+        assert!(!half.exists());
+        assert!(!world.data().join("sessions.key.next").exists());
         engine.sweep().await.unwrap();
         assert_eq!(engine.session_list("ann").await.unwrap(), [whole]);
     });

@@ -54,7 +54,8 @@ impl World {
             state: self.data(),
             config: None,
         };
-        Engine::builder(launcher)
+        Engine::builder()
+            .launcher(launcher)
             .place(place)
             .code_policy(policy(CodePreset::Open))
             .recorder(

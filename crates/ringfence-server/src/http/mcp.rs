@@ -152,7 +152,7 @@ impl Mcp {
         let mut clients = self.lock();
         clients
             .entry(client.clone())
-            .or_insert_with(|| Server::new(&self.offered, &client.name, self.end.child_token()))
+            .or_insert_with(|| Server::new(&self.offered, client, self.end.child_token()))
             .clone()
     }
 
@@ -179,7 +179,7 @@ impl Mcp {
 }
 
 impl Server {
-    fn new(offered: &Offered, client: &str, end: CancellationToken) -> Self {
+    fn new(offered: &Offered, caller: &Caller, end: CancellationToken) -> Self {
         let handshakes = Arc::new(LocalSessionManager::default());
         let config = StreamableHttpServerConfig::default()
             // One answer is one JSON object, unless something is to be said before it.
@@ -192,7 +192,7 @@ impl Server {
         let remembered = Arc::clone(&handshakes);
         let handler = match offered {
             Offered::Tools(engine) => {
-                let tools = McpServer::new(engine.clone(), client);
+                let tools = McpServer::new(engine.clone(), &caller.owner(), &caller.name);
                 let server = tools.clone();
                 let make = move || Ok(server.clone());
                 Handler::Tools(tools, StreamableHttpService::new(make, remembered, config))

@@ -46,7 +46,6 @@ use crate::fixtures::Fixtures;
 use fault::Fault;
 use hosts::Hosts;
 use oauth::WELL_KNOWN;
-use runs::Runs;
 
 /// Connections that may wait to be taken in.
 const BACKLOG: u32 = 1024;
@@ -231,7 +230,6 @@ impl Service {
             engine,
             hosts,
             tokens,
-            runs: Runs::default(),
             places: door::Places::default(),
             counts: counts::Counts::default(),
             limits: settings.limits,
@@ -293,7 +291,6 @@ struct House {
     engine: Engine,
     hosts: Hosts,
     tokens: Tokens,
-    runs: Runs,
     mcp: mcp::Mcp,
     places: door::Places,
     counts: counts::Counts,

@@ -83,6 +83,13 @@ impl Caller {
         Self { name: LOCAL.into(), scopes: Scope::ALL.into(), token: None }
     }
 
+    /// The key that its runs are registered by: no other caller has the same.
+    pub(super) fn owner(&self) -> String {
+        let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();
+        let token = self.token.map(|token| token.to_string()).unwrap_or_default();
+        format!("{} {} {token}", self.name, scopes.join(","))
+    }
+
     /// Whether its token has this scope.
     pub(super) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)

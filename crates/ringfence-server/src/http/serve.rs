@@ -23,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::floor::{Busy, Floor, Guest};
 use super::patience::Patient;
+use super::scope::Caller;
 use super::{House, say};
 
 /// A head that is not here after so long never will be; also how long a connection may be idle.
@@ -42,9 +43,6 @@ const HEADERS_MAX: usize = 64;
 
 /// After the last answer, connections have so long to take it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// How often what has expired is looked for.
-const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// How often clients whose tokens were revoked or replaced are looked for. Their requests are refused at once; this ends what they
 /// have begun.
@@ -88,7 +86,7 @@ pub(super) async fn serve(
         never = sweeping => match never {},
         never = revoking => match never {},
     }
-    house.runs.keep_only(&HashSet::new());
+    house.engine.end_runs(|_| false);
     house.mcp.end();
     // Whoever has not taken its answer by then has lost it.
     let _ = timeout(LAST_WORDS, floor.close()).await;
@@ -99,7 +97,7 @@ pub(super) async fn serve(
 async fn idle(house: &House) {
     loop {
         let gate = house.engine.admission().counts();
-        if house.places.n_taken() + house.runs.n_going() + gate.running + gate.queued == 0 {
+        if house.places.n_taken() + house.engine.n_running() + gate.running + gate.queued == 0 {
             return;
         }
         sleep(DRAIN_LOOK).await;
@@ -107,12 +105,11 @@ async fn idle(house: &House) {
 }
 
 async fn sweep(house: &House) -> std::convert::Infallible {
-    loop {
-        sleep(SWEEP_EVERY).await;
-        if let Err(problem) = house.engine.sweep().await {
-            say(&problem);
-        }
+    // From then on the engine does it.
+    if let Err(problem) = house.engine.sweep().await {
+        say(&problem);
     }
+    std::future::pending().await
 }
 
 async fn end_revoked(house: &House) -> std::convert::Infallible {
@@ -120,7 +117,8 @@ async fn end_revoked(house: &House) -> std::convert::Infallible {
         sleep(REVOKED_EVERY).await;
         // A file that cannot be read lets nobody in, and is told of by the door.
         if let Ok(callers) = house.tokens.callers() {
-            house.runs.keep_only(&callers);
+            let owners: HashSet<String> = callers.iter().map(Caller::owner).collect();
+            house.engine.end_runs(|owner| owners.contains(owner));
             house.mcp.keep_only(&callers);
         }
     }

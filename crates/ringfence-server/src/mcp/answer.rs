@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ringfence_engine::{Ran, some_id};
+use ringfence_engine::{Artifacts, Run, some_id};
 use ringfence_spec::{
-    Artifact, Encoding, ErrorInfo, Outcome, Problem, ProblemKind, RunId, Status, escape_name,
+    Artifact, Encoding, ErrorInfo, Outcome, Problem, ProblemKind, Status, escape_name,
 };
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::shelf::Shelf;
 use super::{fit, picture};
-use crate::going::Going;
 
 /// Images shown of one run.
 const IMAGES_MAX: usize = 4;
@@ -22,8 +21,11 @@ const IMAGES_MAX: usize = 4;
 const TOLD_MAX: usize = 10;
 
 /// The result of a run that ended, with links to what it has no room for.
-pub(super) fn of_run(ran: Ran, shelf: &Shelf) -> CallToolResult {
-    let Ran { mut outcome, files } = ran;
+pub(super) fn of_run(
+    mut outcome: Outcome,
+    files: Option<Artifacts>,
+    shelf: &Shelf,
+) -> CallToolResult {
     let mut images = Vec::new();
     for artifact in &outcome.artifacts {
         if images.len() == IMAGES_MAX || artifact.bytes > picture::SOURCE_BYTES_MAX {
@@ -51,8 +53,8 @@ pub(super) fn is_picture(artifact: &Artifact) -> bool {
 }
 
 /// The result of a run that goes on, with what it has written so far.
-pub(super) fn running(going: &Going) -> CallToolResult {
-    let partial = going.so_far.read();
+pub(super) fn running(run: &Run) -> CallToolResult {
+    let partial = run.partial();
     let mut text = String::new();
     for (name, stream) in [("stdout", &partial.stdout), ("stderr", &partial.stderr)] {
         if !stream.is_empty() {
@@ -60,10 +62,10 @@ pub(super) fn running(going: &Going) -> CallToolResult {
         }
     }
     let note = partial.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
-    let seconds = going.began.elapsed().as_secs_f64();
+    let seconds = run.began().elapsed().as_secs_f64();
     line(&mut text, &format!("still running after {seconds:.0} s{note}"));
-    line(&mut text, &format!("hint: call wait with run_id `{}`", going.id));
-    result(Status::Ok, text, &going.outcome(&partial))
+    line(&mut text, &format!("hint: call wait with run_id `{}`", run.id()));
+    result(Status::Ok, text, &run.running(&partial))
 }
 
 /// The result of a run that did not begin.
@@ -80,16 +82,9 @@ pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
     result(Status::Error, twin(&outcome), &shaped)
 }
 
-/// The result of a run that was ended before it could answer.
-pub(super) fn ended(run_id: RunId) -> CallToolResult {
-    let problem = Problem::usage("cancelled", "the run was cancelled");
-    let mut outcome = Outcome::not_started(run_id, Status::Killed, &problem);
-    outcome.ran = ringfence_spec::Ran::Unknown;
-    of_outcome(outcome)
-}
-
-fn of_outcome(outcome: Outcome) -> CallToolResult {
-    of_run(Ran { outcome, files: None }, &Shelf::default())
+/// The result of a run that left no files.
+pub(super) fn of_outcome(outcome: Outcome) -> CallToolResult {
+    of_run(outcome, None, &Shelf::default())
 }
 
 /// The result of a call that is no run. `own` is an object with the tool's own fields.

@@ -7,7 +7,7 @@ use ringfence_engine::files::{
     ContentKind, Cut, EntryKind, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
     WriteOptions,
 };
-use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState, fresh_id};
+use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState};
 use ringfence_spec::{Problem, escape_name};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject};
@@ -20,7 +20,6 @@ use super::arguments::{
 };
 use super::runs::Cancelled;
 use super::{McpServer, answer, fit, picture};
-use crate::going::Going;
 use crate::request;
 
 /// Bytes of a file in one answer, unless asked otherwise.
@@ -98,19 +97,9 @@ impl McpServer {
         context: &RequestContext<RoleServer>,
     ) -> Begun {
         let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
-        let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
-        let going = Going::new(run_id, session.clone());
-        let call = CodeCall {
-            code,
-            session: session.clone(),
-            timeout,
-            run_id: Some(run_id),
-            so_far: Some(going.so_far.clone()),
-            ..CodeCall::default()
-        };
-        let (engine, client) = (self.engine.clone(), self.client.clone());
-        let work = async move { engine.execute(&client, call).await };
-        Ok(self.runs.start(going, &self.client, context, work).await?)
+        let timeout = request::seconds(timeout_s)?;
+        let call = CodeCall { code: code.into_bytes(), session, timeout, ..CodeCall::default() };
+        Ok(self.runs.start(call.into(), context).await?)
     }
 
     async fn run_command(
@@ -120,24 +109,20 @@ impl McpServer {
     ) -> Begun {
         let RunCommand { command, session, cwd, stdin, timeout_s } =
             arguments::read("run_command", arguments)?;
-        let (run_id, timeout) = (fresh_id()?, request::seconds(timeout_s)?);
-        let going = Going::new(run_id, session.clone());
+        let timeout = request::seconds(timeout_s)?;
         let call = CommandCall {
             argv: request::shell(command, cwd)?,
-            session: session.clone(),
+            session,
             stdin: stdin.unwrap_or_default().into_bytes(),
             timeout,
-            run_id: Some(run_id),
-            so_far: Some(going.so_far.clone()),
+            ..CommandCall::default()
         };
-        let (engine, client) = (self.engine.clone(), self.client.clone());
-        let work = async move { engine.command(&client, call).await };
-        Ok(self.runs.start(going, &self.client, context, work).await?)
+        Ok(self.runs.start(call.into(), context).await?)
     }
 
     async fn wait(&self, arguments: JsonObject, context: &RequestContext<RoleServer>) -> Answered {
         let Wait { run_id } = arguments::read("wait", arguments)?;
-        Ok(self.runs.wait(&run_id, &self.client, context).await?)
+        Ok(self.runs.wait(&run_id, context).await?)
     }
 
     async fn read_file(&self, arguments: JsonObject) -> Answered {

@@ -65,8 +65,10 @@ pub struct McpServer {
 
 impl McpServer {
     /// Offers the engine to a client. Whoever calls this has made sure who the client is.
-    pub fn new(engine: Engine, client: &str) -> Self {
-        Self { engine, client: client.into(), runs: Arc::default(), warm: Arc::new(Once::new()) }
+    /// `owner` is whose runs can be asked for by their ids.
+    pub fn new(engine: Engine, owner: &str, client: &str) -> Self {
+        let runs = Arc::new(Runs::new(engine.clone(), owner, client));
+        Self { engine, client: client.into(), runs, warm: Arc::new(Once::new()) }
     }
 
     /// Ends every run of this client's, and every one that is yet to come.
@@ -182,7 +184,7 @@ impl ServerHandler for McpServer {
         request: GetTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.runs.task(&request.task_id, &self.client).map(GetTaskResult::new)
+        self.runs.task(&request.task_id).await.map(GetTaskResult::new)
     }
 
     async fn update_task(
@@ -190,7 +192,7 @@ impl ServerHandler for McpServer {
         request: UpdateTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.runs.update_task(&request.task_id, &self.client)
+        self.runs.update_task(&request.task_id)
     }
 
     async fn cancel_task(
@@ -198,7 +200,7 @@ impl ServerHandler for McpServer {
         request: CancelTaskParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.runs.cancel_task(&request.task_id, &self.client)
+        self.runs.cancel_task(&request.task_id)
     }
 }
 

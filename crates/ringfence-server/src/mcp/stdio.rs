@@ -19,7 +19,6 @@ const LAST_STEPS: Duration = Duration::from_millis(400);
 
 /// Expired sessions are swept shortly after the start, when nobody waits for the first answer any more, and then so often.
 const FIRST_SWEEP: Duration = Duration::from_secs(2);
-const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// Why the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
         .enable_all()
         .build()
         .map_err(|e| Problem::internal("runtime", "cannot start the server").cause(e))?;
-    let server = McpServer::new(engine, client);
+    let server = McpServer::new(engine, client, client);
     let end = runtime.block_on(serve(server));
     // Drops every future, and with it every run.
     runtime.shutdown_timeout(LAST_STEPS);
@@ -45,13 +44,12 @@ pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
 }
 
 /// Ends sessions that have expired, of this client and of those before it: no other process may be there to do it.
+/// From then on the engine does it.
 async fn sweep(engine: Engine) -> std::convert::Infallible {
     tokio::time::sleep(FIRST_SWEEP).await;
-    loop {
-        // What cannot be swept now is swept later; the call that needs it says what is the matter.
-        let _ = engine.sweep().await;
-        tokio::time::sleep(SWEEP_EVERY).await;
-    }
+    // What cannot be swept now is swept later; the call that needs it says what is the matter.
+    let _ = engine.sweep().await;
+    std::future::pending().await
 }
 
 async fn serve(server: McpServer) -> Result<End, Problem> {

@@ -11,7 +11,10 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
-use super::runs::{Run, Runs};
+use ringfence_engine::Run;
+
+use super::progress;
+use super::runs::Runs;
 
 /// How often it is worth asking.
 const POLL_EVERY_MS: u64 = 1_000;
@@ -31,13 +34,15 @@ pub(super) fn created(run: &Run) -> CallToolResponse {
 
 impl Runs {
     /// How a run stands.
-    pub(super) fn task(&self, id: &str, client: &str) -> Result<DetailedTask, ErrorData> {
-        let run = self.find(id, client).ok_or_else(unknown)?;
-        let (payload, updated_ms) = if let Some(answer) = run.answer_so_far() {
-            (TaskPayload::Completed { result: object(json!(*answer.result)) }, answer.at_ms)
+    pub(super) async fn task(&self, id: &str) -> Result<DetailedTask, ErrorData> {
+        let run = self.find(id).ok_or_else(unknown)?;
+        let (payload, updated_ms) = if let Some(ended) = run.result() {
+            let at_ms = ended.at_ms;
+            let result = self.result(&run, ended).await;
+            (TaskPayload::Completed { result: object(json!(*result)) }, at_ms)
         } else if let Some(at_ms) = run.cancelled_ms() {
             (TaskPayload::Cancelled, at_ms)
-        } else if run.has_ended() {
+        } else if !run.is_running() {
             let error = ErrorData::internal_error("the run was ended with its client", None);
             (TaskPayload::Failed { error: object(json!(error)) }, now_ms())
         } else {
@@ -47,14 +52,14 @@ impl Runs {
     }
 
     /// Ends a run. One that has ended already is left as it is.
-    pub(super) fn cancel_task(&self, id: &str, client: &str) -> Result<(), ErrorData> {
-        self.find(id, client).ok_or_else(unknown)?.cancel();
+    pub(super) fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
+        self.find(id).ok_or_else(unknown)?.cancel();
         Ok(())
     }
 
     /// No run of ours ever asks for anything, so there is nothing that could be answered.
-    pub(super) fn update_task(&self, id: &str, client: &str) -> Result<(), ErrorData> {
-        self.find(id, client).map(drop).ok_or_else(unknown)
+    pub(super) fn update_task(&self, id: &str) -> Result<(), ErrorData> {
+        self.find(id).map(drop).ok_or_else(unknown)
     }
 }
 
@@ -62,7 +67,11 @@ fn task(run: &Run, status: TaskStatus, updated_ms: i64) -> Task {
     let task = Task::new(run.id().to_string(), status, utc(run.began_ms()), utc(updated_ms))
         .with_ttl_ms(KEPT_MS)
         .with_poll_interval_ms(POLL_EVERY_MS);
-    if status == TaskStatus::Working { task.with_status_message(run.in_words()) } else { task }
+    if status == TaskStatus::Working {
+        task.with_status_message(progress::in_words(run))
+    } else {
+        task
+    }
 }
 
 fn unknown() -> ErrorData {

@@ -16,6 +16,7 @@ use ringfence_audit::{CommandSink, FileSink, Sink};
 use ringfence_engine::watch::Alert;
 use ringfence_engine::{AlertSink, Engine, Trace, TraceSink};
 use ringfence_spec::Problem;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use post::Post;
@@ -46,7 +47,8 @@ pub struct Settings {
 }
 
 /// Who takes a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ear {
     /// A file, to which it is appended.
     File(PathBuf),
@@ -202,7 +204,7 @@ impl Telling {
 
     /// Tells everybody where the ledger stands.
     fn anchor(&self) {
-        let Some(ledger) = self.engine.recorder().ledger() else { return };
+        let Ok(Some(ledger)) = self.engine.recorder().ledger() else { return };
         let anchor = match ledger.anchor() {
             Ok(anchor) => json!(anchor).to_string(),
             Err(problem) => {
@@ -227,16 +229,16 @@ impl Telling {
     }
 
     fn tell(&self, what: &str, ear: &Ear, line: &str) {
-        let mut wait = Duration::from_millis(200);
-        for n_left in (0..TRIES).rev() {
-            match ear.take(&self.post, line) {
-                Ok(()) => return,
-                Err(error) if n_left == 0 => {
-                    tracing::warn!("{what} could not be told to {ear}: {error}");
-                }
-                Err(_) => std::thread::sleep(wait),
-            }
-            wait *= 4;
+        ear.insist(&self.post, what, line);
+    }
+}
+
+/// Delivers lines and returns when each is delivered or given up: for a process that does nothing else.
+pub fn deliver(to: &[Ear], lines: &[String]) {
+    let post = Post::new();
+    for ear in to {
+        for line in lines {
+            ear.insist(&post, "an alert", line);
         }
     }
 }
@@ -245,6 +247,21 @@ impl Ear {
     /// Tells it one line.
     pub fn tell(&self, line: &str) -> std::io::Result<()> {
         self.take(&Post::new(), line)
+    }
+
+    /// Tries a few times.
+    fn insist(&self, post: &Post, what: &str, line: &str) {
+        let mut wait = Duration::from_millis(200);
+        for n_left in (0..TRIES).rev() {
+            match self.take(post, line) {
+                Ok(()) => return,
+                Err(error) if n_left == 0 => {
+                    tracing::warn!("{what} could not be told to {self}: {error}");
+                }
+                Err(_) => std::thread::sleep(wait),
+            }
+            wait *= 4;
+        }
     }
 
     fn take(&self, post: &Post, line: &str) -> std::io::Result<()> {
@@ -300,7 +317,7 @@ fn origin(url: &str) -> String {
 }
 
 /// An alert as others read it.
-fn line(alert: &Alert) -> String {
+pub fn line(alert: &Alert) -> String {
     let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
     json!({

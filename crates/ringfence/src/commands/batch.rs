@@ -3,29 +3,23 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ringfence_audit::Entry;
-use ringfence_engine::Recorder;
-use ringfence_jail::Launcher;
-use ringfence_python::{Artifacts, Job, Pool};
-use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{Outcome, Problem, Span, Status};
+use ringfence_engine::cancel::{self, Cancel};
+use ringfence_engine::{Artifacts, Call, CodeCall, CommandCall, Engine, LOCAL, Launcher, some_id};
+use ringfence_spec::{Outcome, Problem, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cli::BatchArgs;
-use crate::commands::run::recorder;
-use crate::commands::run::summary;
+use crate::cli::{BatchArgs, PolicyFlags};
+use crate::commands::local::{self, Alerts};
+use crate::commands::notify;
 use crate::present;
-use crate::settings::{Effective, Surroundings, effective, effective_code, ready};
-use ringfence_engine as engine;
-use ringfence_engine::{CodeFence, Fence, Io, LOCAL, Use};
+use crate::settings::{Surroundings, effective, effective_code};
 
 /// A line longer than this is refused.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -89,35 +83,43 @@ impl std::fmt::Display for Tally {
 fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let around = Surroundings::real(false)?;
     let mut code = effective_code(&args.policy, &around)?;
-    code.place.state = ready(&code.place.state, &code.place.cwd)?;
+    local::make_ready(&mut code.place)?;
     let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
     let input = open(args.file.as_deref())?;
     let n_parallel = args.jobs.map_or_else(
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         |n| n as usize,
     );
-    let how = Use::Often { n_parallel };
-    let fence = CodeFence::new(&code.policy, &code.place, how)?;
-    // Before any thread: the launcher is a fork of this process.
-    let launcher = Arc::new(Launcher::start()?);
-    let pool = fence.pool(&launcher, n_parallel)?;
+    // A preset is meant for code. Most batches have no command, and need no policy for one.
+    let flags = PolicyFlags { preset: None, ..args.policy.clone() };
+    let (commands, refused) = match effective(&flags, &around) {
+        Ok(commands) => (Some(commands.policy), None),
+        Err(problem) => (None, Some(problem)),
+    };
+    let alerts = Alerts::default();
+    let mut engine = local::for_code(code, &args.policy, &around, &alerts)?
+        // Before any thread: the launcher is a fork of this process.
+        .launcher(Launcher::start()?)
+        .parallel(n_parallel);
+    if let Some(policy) = commands {
+        engine = engine.command_policy(policy);
+    }
+    let engine = engine.build()?;
+    engine.start_workers()?;
     let shared = Shared {
         input: Mutex::new(Input { lines: input, n: 0 }),
         output: Mutex::new(Tally::default()),
         bar: progress(),
         done,
     };
-    let recorder = recorder(&code.place, code.audit)?;
+    // Nobody cancels an item.
+    let (_wanted, cancel) = cancel::pair()?;
     let station = Station {
-        fence: &fence,
-        pool: &pool,
-        recorder: &recorder,
-        launcher: &launcher,
+        engine: &engine,
+        cancel: &cancel,
+        no_commands: refused,
+        alerts: &alerts,
         flags: &args.policy,
-        around: &around,
-        commands: OnceLock::new(),
-        never: rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-            .map_err(|e| Problem::internal("pipes", "cannot make a pipe").cause(e))?,
     };
     std::thread::scope(|scope| {
         for _ in 0..n_parallel {
@@ -204,55 +206,42 @@ impl Shared {
 
 /// Where items are run.
 struct Station<'a> {
-    fence: &'a CodeFence,
-    pool: &'a Pool,
-    recorder: &'a Recorder,
-    launcher: &'a Launcher,
-    flags: &'a crate::cli::PolicyFlags,
-    around: &'a Surroundings,
-    /// What holds commands, decided when the first comes: most batches have none.
-    commands: OnceLock<Result<Effective, Problem>>,
-    /// Nobody cancels an item: nothing is ever written here.
-    never: (OwnedFd, OwnedFd),
+    engine: &'a Engine,
+    cancel: &'a Cancel,
+    /// Why commands cannot be run, if they cannot.
+    no_commands: Option<Problem>,
+    alerts: &'a Alerts,
+    flags: &'a PolicyFlags,
 }
 
 impl Station<'_> {
     fn answer(&self, item: &Item) -> Value {
-        let Self { fence, pool, .. } = *self;
         if item.timeout_ms == Some(0) {
             return problem(&item.id, "`timeout_ms` is 0");
         }
-        match (&item.code, &item.command) {
-            (Some(code), None) => {
-                if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name))
-                {
-                    return problem(
-                        &item.id,
-                        &format!("`{name}` is no name for a file of the run"),
-                    );
-                }
-                let mut job = Job {
-                    stdin: item.stdin.clone().into_bytes(),
-                    files: item
-                        .files
-                        .iter()
-                        .map(|(name, text)| (name.clone(), text.clone().into_bytes()))
-                        .collect(),
-                    value: true,
-                    ..fence.ground().job(code.clone().into_bytes())
-                };
-                if let Some(ms) = item.timeout_ms {
-                    // An item can ask for less, never for more.
-                    let asked = Duration::from_millis(ms);
-                    job.timeout = Some(job.timeout.map_or(asked, |most| most.min(asked)));
-                }
-                let entry = |run_id| Entry::run_start(run_id).client(LOCAL).tool("batch");
-                let (outcome, files) = fence.run_recorded(pool, &job, self.recorder, entry);
-                with_id(&item.id, &outcome, files.filter(|_| item.collect).as_ref())
-            }
+        let answer = match (&item.code, &item.command) {
+            (Some(code), None) => self.code(item, code),
             (None, Some(command)) => self.command(item, command),
             _ => problem(&item.id, "an item has either `code` or `command`"),
+        };
+        notify::later(&self.alerts.take(), self.flags);
+        answer
+    }
+
+    fn code(&self, item: &Item, code: &str) -> Value {
+        if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name)) {
+            return problem(&item.id, &format!("`{name}` is no name for a file of the run"));
         }
+        let files = item.files.iter();
+        let call = Call::Code(CodeCall {
+            code: code.as_bytes().to_vec(),
+            stdin: item.stdin.clone().into_bytes(),
+            files: files.map(|(name, text)| (name.clone(), text.clone().into_bytes())).collect(),
+            timeout: item.timeout_ms.map(Duration::from_millis),
+            ..CodeCall::default()
+        });
+        let ran = self.engine.run_blocking(LOCAL, "batch", &call, self.cancel);
+        with_id(&item.id, &ran.outcome, ran.files.filter(|_| item.collect).as_ref())
     }
 
     fn command(&self, item: &Item, command: &Value) -> Value {
@@ -270,40 +259,18 @@ impl Station<'_> {
                 "`files` and `collect` are for `code`; a command has the working directory",
             );
         }
-        let outcome = self.run_command(item, argv).unwrap_or_else(|problem| {
-            Outcome::not_started(engine::some_id(), problem.kind.into(), &problem)
-        });
-        with_id(&item.id, &outcome, None)
-    }
-
-    fn run_command(&self, item: &Item, argv: Vec<OsString>) -> Result<Outcome, Problem> {
-        let commands = self.commands.get_or_init(|| {
-            // A preset is meant for code.
-            let flags = crate::cli::PolicyFlags { preset: None, ..self.flags.clone() };
-            let mut commands = effective(&flags, self.around)?;
-            commands.place.state = ready(&commands.place.state, &commands.place.cwd)?;
-            Ok(commands)
-        });
-        let commands = commands.as_ref().map_err(Clone::clone)?;
-        let mut policy = commands.policy.clone();
-        if let Some(asked) = item.timeout_ms.and_then(Span::from_millis) {
-            // An item can ask for less, never for more.
-            policy.limits.timeout =
-                Some(policy.limits.timeout.map_or(asked, |most| most.min(asked)));
+        if let Some(problem) = &self.no_commands {
+            let outcome = Outcome::not_started(some_id(), problem.kind.into(), problem);
+            return with_id(&item.id, &outcome, None);
         }
-        let summary = summary(&argv);
-        let fence = Fence::new(&policy, &commands.place, argv, Io::Capture)?;
-        let run_id = fence.run_id();
-        let entry = Entry::run_start(run_id).client(LOCAL).tool("batch").arguments(summary);
-        let begun = self.recorder.begin(entry)?;
-        let cancel = self.never.0.as_fd();
-        let ran = fence.run_by(self.launcher, item.stdin.as_bytes(), cancel, None);
-        let mut outcome = match ran {
-            Ok((plan, finished)) => engine::outcome(run_id, &plan, finished, &Scrub::default()),
-            Err(problem) => Outcome::not_started(run_id, problem.kind.into(), &problem),
-        };
-        begun.end(&mut outcome);
-        Ok(outcome)
+        let call = Call::Command(CommandCall {
+            argv,
+            stdin: item.stdin.clone().into_bytes(),
+            timeout: item.timeout_ms.map(Duration::from_millis),
+            ..CommandCall::default()
+        });
+        let ran = self.engine.run_blocking(LOCAL, "batch", &call, self.cancel);
+        with_id(&item.id, &ran.outcome, None)
     }
 }
 
@@ -336,7 +303,7 @@ fn refused(line: &[u8], number: u64, why: &str) -> Value {
 
 fn problem(id: &Value, why: &str) -> Value {
     let problem = Problem::usage("bad_item", why);
-    with_id(id, &Outcome::not_started(engine::some_id(), Status::Error, &problem), None)
+    with_id(id, &Outcome::not_started(some_id(), Status::Error, &problem), None)
 }
 
 /// The ids an earlier output has outcomes for; ours that failed are tried again.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use ringfence_jail::probe;
+use ringfence_engine::host::probe;
 use ringfence_plan::{CoreDumps, CoreHandler};
 use ringfence_spec::{Problem, Tier};
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
 
 /// Tries everything. Forks, so it is for processes that have no threads yet.
 pub(super) fn examine() -> Report {
-    let filter = ringfence_jail::probe::filter();
+    let filter = probe::filter();
     let namespaces = probe::namespaces();
     let abi = probe::landlock_abi();
     let tier = match () {

@@ -1,89 +1,83 @@
 //! `ringfence exec`: one Python program behind the fence.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use ringfence_python::Job;
+use ringfence_engine::{Call, CodeCall, Foreground, Io, LOCAL, Place, Prefork, Ran};
 use ringfence_spec::{Encoding, Outcome, Problem, Status, escape_name};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
-use ringfence_audit::Entry;
-use ringfence_engine::{self as engine, AloneFence, Book, HeadStart, LOCAL, Place};
-use ringfence_jail::Permit;
-
+use crate::commands::local::{self, Alerts};
+use crate::commands::notify;
 use crate::present;
-use crate::settings::{Surroundings, effective_code, ledger, ready};
+use crate::settings::{Surroundings, effective_code};
 
 /// A file that is copied in is at most this large: the run's own disk is 100 MB by default.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// Shortest time that a reader of the output may take nothing; else it is the run's own timeout.
+const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Arguments of a program go to it in one frame.
 const ARGS_BYTES_MAX: usize = 32 << 10;
 
 /// Runs it; the exit code is the program's own unless the fence ended it.
-pub(crate) fn exec(args: &ExecArgs, head_start: HeadStart) -> ExitCode {
-    let json = args.json;
-    match attempt(args, head_start) {
-        Ok(outcome) => {
-            if json {
-                present::json(&outcome);
-            } else {
-                show(&outcome);
-            }
-            ExitCode::from(present::exit_code(&outcome))
-        }
-        Err(problem) if json => {
-            let run_id = engine::some_id();
-            present::json(&Outcome::not_started(run_id, problem.kind.into(), &problem));
-            ExitCode::from(problem.kind.exit_code())
-        }
-        Err(problem) => present::problem(&problem),
-    }
+pub(crate) fn exec(args: &ExecArgs, prefork: Prefork) -> ExitCode {
+    let alerts = Alerts::default();
+    let mut patience = PATIENCE_MIN;
+    let ran = attempt(args, prefork, &alerts, &mut patience);
+    let code = show_all(ran, args.json, patience);
+    notify::later(&alerts.take(), &args.policy);
+    code
 }
 
-fn attempt(args: &ExecArgs, head_start: HeadStart) -> Result<Outcome, Problem> {
+fn show_all(ran: Result<Ran, Problem>, json: bool, patience: Duration) -> ExitCode {
+    let Ran { outcome, problem, .. } = ran.unwrap_or_else(Ran::refused);
+    let code = problem
+        .as_ref()
+        .map_or_else(|| present::exit_code(&outcome), |problem| problem.kind.exit_code());
+    match problem {
+        _ if json => present::json(&outcome),
+        Some(problem) => return present::problem(&problem),
+        None => show(&outcome, patience),
+    }
+    ExitCode::from(code)
+}
+
+fn attempt(
+    args: &ExecArgs,
+    prefork: Prefork,
+    alerts: &Alerts,
+    patience: &mut Duration,
+) -> Result<Ran, Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
-    effective.place.state = ready(&effective.place.state, &effective.place.cwd)?;
-    let place = &effective.place;
-    let code = read(&args.source, Some(place))?;
+    if let Some(timeout) = effective.policy.limits.timeout {
+        *patience = timeout.duration().max(PATIENCE_MIN);
+    }
+    local::make_ready(&mut effective.place)?;
+    let place = effective.place.clone();
+    let engine = local::for_code(effective, &args.policy, &around, alerts)?.build()?;
+    let code = read(&args.source, Some(&place))?;
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
     }
     let artifacts = args.artifacts.as_deref();
     let artifacts =
         artifacts.map(|dir| place.without_planted_links(dir, "--artifacts")).transpose()?;
-    let fence = AloneFence::new(&effective.policy, &effective.place)?;
-    let run_id = engine::fresh_id()?;
-    let entry = Entry::run_start(run_id).client(LOCAL).tool("exec").code(&code);
-    let book = Book::new(ledger(&effective.place, effective.audit), entry);
-    let verdict = fence.ground().screen(&code);
-    if !verdict.safe {
-        let mut outcome = fence.blocked(run_id, &verdict);
-        book.end(&mut outcome);
-        return Ok(outcome);
-    }
-    let job = Job {
-        files: args.files.iter().map(|spec| host_file(spec, place)).collect::<Result<_, _>>()?,
+    let call = Call::Code(CodeCall {
+        code,
+        files: args.files.iter().map(|spec| host_file(spec, &place)).collect::<Result<_, _>>()?,
         argv: args.args.clone(),
-        value: true,
-        ..fence.ground().job(code)
-    };
-    let (mut outcome, files) = match fence.run(run_id, &job, head_start, Permit(&|| book.begin())) {
-        Ok(ran) => ran,
-        Err(problem) => {
-            book.abandon(run_id, &problem);
-            return Err(problem);
-        }
-    };
-    if let (Some(dir), Some(files)) = (&artifacts, files) {
-        engine::copy_out(&mut outcome, &files, dir, fence.ground().disk_bytes_max());
-    }
-    book.end(&mut outcome);
-    Ok(outcome)
+        artifacts_to: artifacts,
+        ..CodeCall::default()
+    });
+    let foreground = Foreground { prefork, io: Io::Capture };
+    Ok(engine.run_in_foreground(LOCAL, "exec", &call, foreground, &present::say))
 }
 
 /// The program's text.
@@ -165,7 +159,7 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
 }
 
 /// Output as the program would have shown it, then why it was stopped.
-fn show(outcome: &Outcome) {
+fn show(outcome: &Outcome, patience: Duration) {
     use base64::Engine as _;
     let bytes = |text: &str| match outcome.encoding {
         Encoding::Utf8 => text.as_bytes().to_vec(),
@@ -173,8 +167,8 @@ fn show(outcome: &Outcome) {
             base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default()
         }
     };
-    present::bytes(&bytes(&outcome.stdout));
-    let _ = std::io::stderr().lock().write_all(&bytes(&outcome.stderr));
+    present::output(&bytes(&outcome.stdout), patience);
+    present::errors(&bytes(&outcome.stderr), patience);
     if outcome.status == Status::Blocked {
         for denial in outcome.denials.iter().take(20) {
             let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));

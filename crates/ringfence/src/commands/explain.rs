@@ -7,8 +7,7 @@ use ringfence_spec::Problem;
 use crate::cli::RunArgs;
 use crate::present;
 use crate::settings::{Surroundings, effective, effective_code};
-use ringfence_engine::{CodeFence, Use};
-use ringfence_engine::{Fence, Io};
+use ringfence_engine::Engine;
 
 /// Prints the plan.
 pub(crate) fn explain(args: RunArgs) -> ExitCode {
@@ -22,23 +21,18 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     if args.argv.is_empty() {
         let effective = effective_code(&args.policy, &around)?;
-        let fence =
-            CodeFence::new(&effective.policy, &effective.place, Use::Often { n_parallel: 1 })?;
+        let engine = Engine::builder().place(effective.place).code_policy(effective.policy);
+        let plan = engine.parallel(1).build()?.explain_code()?;
         if args.json {
-            present::json(fence.plan());
+            present::json(&plan);
         } else {
-            present::text(&ringfence_plan::render_code(fence.plan()));
+            present::text(&ringfence_plan::render_code(&plan));
         }
         return Ok(());
     }
     let effective = effective(&args.policy, &around)?;
-    let fence = Fence::new(
-        &effective.policy,
-        &effective.place,
-        args.argv,
-        Io::Passthrough { terminal: false },
-    )?;
-    let plan = fence.explain()?;
+    let engine = Engine::builder().place(effective.place).command_policy(effective.policy);
+    let plan = engine.build()?.explain_command(args.argv)?;
     if args.json {
         present::json(&plan);
     } else {

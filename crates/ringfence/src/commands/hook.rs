@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence_jail::survey::resolve;
+use ringfence_engine::host::resolve;
 use ringfence_spec::Problem;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

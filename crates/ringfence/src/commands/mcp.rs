@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringfence_engine::{Builder, Engine, LOCAL, Launcher};
+use ringfence_audit::Settings;
+use ringfence_engine::{Builder, Engine, LOCAL, Launcher, Recorder};
 use ringfence_server::mcp::{End, serve_stdio};
 use ringfence_server::tell::Teller;
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
-use crate::commands::run::recorder;
 use crate::commands::serve::raise_descriptors;
 use crate::present;
 use crate::settings::{
-    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ready, rules,
-    tell,
+    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ledger, ready,
+    rules, tell,
 };
 
 /// A command of an agent's, unless the operator says otherwise (R4.1).
@@ -80,8 +80,14 @@ pub(super) fn builder(
     code: EffectiveCode,
     command: Effective,
 ) -> Result<Builder, Problem> {
-    Ok(Engine::builder(launcher)
-        .recorder(recorder(&command.place, command.audit)?)
+    let recorder = match ledger(&command.place, command.audit) {
+        Some(dir) => Recorder::open(&dir, Settings::new(ringfence_engine::redact))?,
+        None => Recorder::off(),
+    };
+    Ok(Engine::builder()
+        .launcher(launcher)
+        .recorder(recorder)
+        .redaction(command.redaction)
         .place(command.place)
         .code_policy(code.policy)
         .command_policy(command.policy))

@@ -10,7 +10,9 @@ mod explain;
 mod grep;
 mod hook;
 mod init;
+mod local;
 mod mcp;
+mod notify;
 mod policy;
 mod repl;
 mod run;
@@ -22,29 +24,23 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use crate::cli::Command;
-use ringfence_engine::HeadStart;
-use ringfence_jail::Who;
+use ringfence_engine::Prefork;
 
-/// Begins a run before its command line is read, if there will be one. It ends with its value, run or not.
-pub(crate) fn head_start(first_argument: Option<&OsStr>) -> Option<HeadStart> {
-    let who = match first_argument?.to_str()? {
-        "run" => Who::Command,
-        "exec" => Who::Code,
-        _ => return None,
-    };
-    Some(HeadStart::new(who))
+/// Forks a run's child before its command line is read, if there will be a run. The child ends with its value, run or not.
+pub(crate) fn prefork(first_argument: Option<&OsStr>) -> Option<Prefork> {
+    match first_argument?.to_str()? {
+        "run" => Some(Prefork::for_command()),
+        "exec" => Some(Prefork::for_code()),
+        _ => None,
+    }
 }
 
 /// Runs a subcommand and returns the process's exit code.
-pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitCode {
+pub(crate) fn dispatch(command: Command, prefork: Option<Prefork>) -> ExitCode {
     match command {
-        Command::Run(args) => {
-            run::run(args, head_start.unwrap_or_else(|| HeadStart::new(Who::Command)))
-        }
+        Command::Run(args) => run::run(args, prefork.unwrap_or_else(Prefork::for_command)),
         Command::Check(args) => check::check(args),
-        Command::Exec(args) => {
-            exec::exec(&args, head_start.unwrap_or_else(|| HeadStart::new(Who::Code)))
-        }
+        Command::Exec(args) => exec::exec(&args, prefork.unwrap_or_else(Prefork::for_code)),
         Command::Batch(args) => batch::batch(&args),
         Command::Repl(args) => repl::repl(&args),
         Command::Explain(args) => explain::explain(args),
@@ -59,5 +55,6 @@ pub(crate) fn dispatch(command: Command, head_start: Option<HeadStart>) -> ExitC
         Command::Init(args) => init::init(&args),
         Command::Hook(args) => hook::hook(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Notify => notify::deliver(),
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ringfence_engine::Redaction;
 use ringfence_spec::{CodePreset, CommandPreset, Network, Policy, Problem, escape_name};
 use serde_json::{Value, json};
 
@@ -107,6 +108,10 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Proc => json!(proc),
         Key::DataDir => json!(effective.place.state),
         Key::Audit => json!(effective.audit.to_string()),
+        Key::Redact => json!(match effective.redaction {
+            Redaction::Answers => "on",
+            Redaction::LedgerOnly => "off",
+        }),
         Key::CodePreset => json!(effective.code.preset.name()),
         Key::AllowImport => json!(effective.code.extra_imports),
         Key::Python => return None,

@@ -5,33 +5,20 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
-use ringfence_jail::{CallError, SignalFd, Signals};
-use ringfence_python::{Job, Repl};
+use ringfence_engine::{LOCAL, Launcher, Repl, fresh_id};
 use ringfence_spec::{Outcome, Problem, Status};
+use ringfence_sys::{CallError, SignalFd, Signals};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Helper, Highlighter, Hinter};
 
 use crate::cli::ReplArgs;
-use crate::commands::run::recorder;
+use crate::commands::local::{self, Alerts};
+use crate::commands::notify;
 use crate::present;
-use crate::settings::{Surroundings, effective_code, ready};
-use ringfence_audit::Entry;
-use ringfence_engine as engine;
-use ringfence_engine::clock::HostClock;
-use ringfence_engine::files::Workspace;
-use ringfence_engine::{CodeFence, LOCAL, Quota, Recorder, SessionSettings, Sessions, Use};
-use ringfence_jail::Launcher;
-
-/// Completions that are offered.
-const COMPLETIONS_MAX: usize = 200;
-
-/// A property that takes longer to look at is not worth waiting for.
-const COMPLETION_PATIENCE: Duration = Duration::from_millis(500);
+use crate::settings::{Surroundings, effective_code};
 
 const HELP: &str = "\
   :help              this
@@ -53,59 +40,41 @@ pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
 fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
-    effective.place.state = ready(&effective.place.state, &effective.place.cwd)?;
-    let session = args.session.as_deref().map(|id| {
-        let settings = SessionSettings::default();
-        let sessions = Sessions::open(&effective.place.state, settings, Arc::new(HostClock))?;
-        Ok::<_, Problem>((sessions.host_workspace(LOCAL, id)?, sessions.files(LOCAL, id)?))
-    });
-    let (workspace, files) = session.transpose()?.unzip();
-    let (policy, place) = (&effective.policy, &effective.place);
-    let fence = CodeFence::with_workspace(policy, place, Use::Session, workspace)?;
-    let recorder = recorder(place, effective.audit)?;
+    local::make_ready(&mut effective.place)?;
+    let state = effective.place.state.clone();
+    let alerts = Alerts::default();
+    let engine = local::for_code(effective, &args.policy, &around, &alerts)?;
     // Before any thread: a signal goes to whichever thread takes it, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
-    let launcher = Arc::new(Launcher::start()?);
-    let repl = fence.repl(&launcher)?;
-    let session = Session {
-        fence,
-        branches: vec![repl],
-        current: 0,
-        json: args.json,
-        interrupt,
-        recorder,
-        id: args.session.clone(),
-        files,
-    };
+    let engine = engine.launcher(Launcher::start()?).build()?;
+    let repl = engine.repl(LOCAL, args.session.as_deref())?;
+    let session =
+        Session { branches: vec![repl], current: 0, json: args.json, interrupt, alerts, args };
     if std::io::stdin().is_terminal() && !args.json {
-        converse(&Rc::new(RefCell::new(session)), &effective.place.state)
+        converse(&Rc::new(RefCell::new(session)), &state)
     } else {
         session.read_cells()
     }
 }
 
-struct Session {
-    fence: CodeFence,
+struct Session<'a> {
     branches: Vec<Repl>,
     current: usize,
     json: bool,
     interrupt: Interrupt,
-    recorder: Recorder,
-    /// The session whose files it works on.
-    id: Option<String>,
-    /// Those files, and what they may take.
-    files: Option<(Workspace, u64)>,
+    alerts: Alerts,
+    args: &'a ReplArgs,
 }
 
 /// With a person: editing, completion, history, several lines.
-fn converse(session: &Rc<RefCell<Session>>, state: &std::path::Path) -> Result<(), Problem> {
+fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<(), Problem> {
     let broken =
         |e: ReadlineError| Problem::internal("terminal", "cannot read the terminal").cause(e);
     let config = rustyline::Config::builder()
         .completion_type(rustyline::CompletionType::List)
         .auto_add_history(true)
         .build();
-    let mut editor = rustyline::Editor::<Editing, _>::with_config(config).map_err(broken)?;
+    let mut editor = rustyline::Editor::<Editing<'_>, _>::with_config(config).map_err(broken)?;
     editor.set_helper(Some(Editing { session: Rc::clone(session) }));
     let history = state.join("repl-history");
     let _ = editor.load_history(&history);
@@ -135,7 +104,7 @@ enum Next {
     Quit,
 }
 
-impl Session {
+impl Session<'_> {
     fn prompt(&self) -> String {
         match self.branches.len() {
             1 => ">>> ".to_owned(),
@@ -143,19 +112,8 @@ impl Session {
         }
     }
 
-    /// What the session itself would complete `text` to. It is asked in a cell that is undone.
     fn completions(&mut self, text: &str) -> Vec<String> {
-        let code = format!(
-            "import json, rlcompleter\ncompleter = rlcompleter.Completer(globals())\nfound = []\n\
-             for i in range({COMPLETIONS_MAX}):\n    one = completer.complete({}, i)\n    if one is None: break\n    \
-             found.append(one)\nprint(json.dumps(found))",
-            serde_json::json!(text)
-        );
-        let mut job = self.fence.ground().job(code.into_bytes());
-        job.timeout = Some(COMPLETION_PATIENCE);
-        let Ok(cell) = self.branches[self.current].ask(&job) else { return Vec::new() };
-        let (head, _) = cell.stdout.parts();
-        serde_json::from_slice(&head).unwrap_or_default()
+        self.branches[self.current].completions(text)
     }
 
     /// From a pipe: cells are separated by empty lines; with `--json` each line is one cell as a JSON string.
@@ -172,8 +130,7 @@ impl Session {
                         let problem =
                             Problem::usage("bad_cell", "a cell is one JSON string on a line")
                                 .cause(error);
-                        let outcome =
-                            Outcome::not_started(engine::fresh_id()?, Status::Error, &problem);
+                        let outcome = Outcome::not_started(fresh_id()?, Status::Error, &problem);
                         self.show(&outcome);
                     }
                 }
@@ -248,48 +205,11 @@ impl Session {
     }
 
     fn cell(&mut self, code: &str) -> Result<(), Problem> {
-        let run_id = engine::fresh_id()?;
-        let mut entry = Entry::run_start(run_id).client(LOCAL).tool("repl").code(code.as_bytes());
-        if let Some(id) = &self.id {
-            entry = entry.session(id);
-        }
-        let begun = self.recorder.begin(entry)?;
-        let verdict = self.fence.ground().screen(code.as_bytes());
-        if !verdict.safe {
-            let mut outcome = self.fence.blocked(run_id, &verdict);
-            begun.end(&mut outcome);
-            self.show(&outcome);
-            return Ok(());
-        }
-        let job = Job { value: true, ..self.fence.ground().job(code.as_bytes().to_vec()) };
-        let timeout = job.timeout.unwrap_or_default();
         self.interrupt.forget()?;
         let cancel = self.interrupt.signals.as_fd();
-        let repl = &mut self.branches[self.current];
-        let mut outcome = match &self.files {
-            None => self.fence.cell_outcome(repl.cell(&job, Some(cancel))?, timeout),
-            Some((files, bytes_max)) => {
-                let quota = Quota::new(files, *bytes_max);
-                if quota.is_passed() {
-                    let problem = Problem::refused("quota_exceeded", "the session is full");
-                    let mut outcome = Outcome::not_started(run_id, Status::Blocked, &problem);
-                    begun.end(&mut outcome);
-                    self.show(&outcome);
-                    return Ok(());
-                }
-                let (cell, passed) =
-                    quota.watch(Some(cancel), |over| repl.cell(&job, Some(over)))?;
-                let mut outcome = self.fence.cell_outcome(cell, timeout);
-                if passed {
-                    quota.tell(&mut outcome);
-                }
-                outcome
-            }
-        };
-        outcome.run_id = run_id;
-        outcome.session_id.clone_from(&self.id);
-        begun.end(&mut outcome);
+        let outcome = self.branches[self.current].cell(code, cancel);
         self.show(&outcome);
+        notify::later(&self.alerts.take(), &self.args.policy);
         Ok(())
     }
 
@@ -342,11 +262,11 @@ fn cannot_listen(error: CallError) -> Problem {
 
 /// Completes by asking the session; asks for more lines where Python would: an open bracket, a colon at the end, an indented block.
 #[derive(Helper, Highlighter, Hinter)]
-struct Editing {
-    session: Rc<RefCell<Session>>,
+struct Editing<'a> {
+    session: Rc<RefCell<Session<'a>>>,
 }
 
-impl Completer for Editing {
+impl Completer for Editing<'_> {
     type Candidate = String;
 
     fn complete(
@@ -367,7 +287,7 @@ impl Completer for Editing {
     }
 }
 
-impl Validator for Editing {
+impl Validator for Editing<'_> {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input();
         Ok(if is_complete(text) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_engine::Launcher;
-use ringfence_jail::survey::resolve;
+use ringfence_engine::host::resolve;
 use ringfence_server::http::{Offer, Service, Settings};
 use ringfence_server::tell::Teller;
 use ringfence_spec::Problem;

@@ -28,11 +28,12 @@ pub(crate) enum Key {
     Proc,
     DataDir,
     Audit,
+    Redact,
 }
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::Timeout,
@@ -56,6 +57,7 @@ impl Key {
         Self::Proc,
         Self::DataDir,
         Self::Audit,
+        Self::Redact,
     ];
 
     /// The name in files; upper-cased after `RINGFENCE_` it is the variable, with dashes the flag.
@@ -84,6 +86,7 @@ impl Key {
             Self::Proc => "proc",
             Self::DataDir => "data_dir",
             Self::Audit => "audit",
+            Self::Redact => "redact",
         }
     }
 
@@ -103,7 +106,11 @@ impl Key {
 
     /// What the system's file may set.
     pub(crate) const fn is_ceiling(self) -> bool {
-        self.is_limit() || matches!(self, Self::Require | Self::Fallback | Self::Hide | Self::Audit)
+        self.is_limit()
+            || matches!(
+                self,
+                Self::Require | Self::Fallback | Self::Hide | Self::Audit | Self::Redact
+            )
     }
 
     /// What a workspace's own file may set: only what makes the run smaller.

@@ -69,7 +69,7 @@ pub(super) enum Value {
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
-    Audit(Switch),
+    Switch(Switch),
     Modules(Vec<String>),
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Value {
             Self::Size(v) => v.fmt(f),
             Self::Count(v) => v.fmt(f),
             Self::Tier(v) => v.fmt(f),
-            Self::Audit(v) => v.fmt(f),
+            Self::Switch(v) => v.fmt(f),
             Self::Fallback(Fallback::Error) => f.write_str("error"),
             Self::Fallback(Fallback::Warn) => f.write_str("warn"),
             other => write!(f, "{other:?}"),
@@ -133,6 +133,7 @@ impl Layer {
             (Key::Proc, &flags.proc),
             (Key::DataDir, &flags.data_dir),
             (Key::Audit, &flags.audit),
+            (Key::Redact, &flags.redact),
         ];
         let lists = [
             (Key::Rw, &flags.rw),
@@ -330,7 +331,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Require => one(texts, Value::Tier),
         Key::Fallback => one(texts, Value::Fallback),
         Key::Proc => one(texts, Value::Proc),
-        Key::Audit => one(texts, Value::Audit),
+        Key::Audit | Key::Redact => one(texts, Value::Switch),
         Key::Cwd | Key::DataDir => match texts {
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ringfence_engine::{CodePolicy, CodeRules, Place};
-use ringfence_jail::survey::resolve;
+use ringfence_engine::host::resolve;
+use ringfence_engine::{CodePolicy, CodeRules, Place, Redaction};
 use ringfence_spec::{
     CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
 };
@@ -84,6 +84,8 @@ pub(crate) struct Effective {
     pub(crate) place: Place,
     /// Whether calls are written down.
     pub(crate) audit: Switch,
+    /// Whether secrets are taken out of captured output.
+    pub(crate) redaction: Redaction,
     /// Where each key's value came from.
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
@@ -97,6 +99,8 @@ pub(crate) struct EffectiveCode {
     pub(crate) place: Place,
     /// Whether calls are written down.
     pub(crate) audit: Switch,
+    /// Whether secrets are taken out of captured output.
+    pub(crate) redaction: Redaction,
 }
 
 /// Where the ledger of a data directory is; nowhere if there is to be none.
@@ -217,7 +221,8 @@ pub(crate) fn effective_code(
             cwd: sources.cwd.clone(),
             config: sources.config.clone(),
         },
-        audit: pick!(chosen, Audit, Audit).unwrap_or_default(),
+        audit: pick!(chosen, Audit, Switch).unwrap_or_default(),
+        redaction: sources.redaction(),
     })
 }
 
@@ -270,6 +275,15 @@ impl Sources {
         };
         let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
         Ok(Self { chosen, ceilings, workspace, cwd, config })
+    }
+
+    /// Whether secrets are taken out of answers, as somebody chose or the ceilings say.
+    fn redaction(&self) -> Redaction {
+        let ceiling = self.ceilings.as_ref().and_then(|layer| pick!(layer, Redact, Switch));
+        match pick!(self.chosen, Redact, Switch).or(ceiling) {
+            Some(Switch::On) => Redaction::Answers,
+            Some(Switch::Off) | None => Redaction::LedgerOnly,
+        }
     }
 
     /// Where each key's value came from.
@@ -412,7 +426,8 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             state: state_dir(chosen, around),
             config: config.clone(),
         },
-        audit: pick!(chosen, Audit, Audit).unwrap_or_default(),
+        audit: pick!(chosen, Audit, Switch).unwrap_or_default(),
+        redaction: sources.redaction(),
         origins,
     })
 }
@@ -496,7 +511,7 @@ fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
             (Value::Size(v), Value::Size(max)) => v > max,
             (Value::Count(v), Value::Count(max)) => v > max,
             (Value::Fallback(Fallback::Warn), Value::Fallback(Fallback::Error))
-            | (Value::Audit(Switch::Off), Value::Audit(Switch::On)) => true,
+            | (Value::Switch(Switch::Off), Value::Switch(Switch::On)) => true,
             (Value::Tier(v), Value::Tier(min)) => !v.satisfies(*min),
             _ => false,
         };

@@ -7,15 +7,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use ringfence_jail::{Fault, Permit, Registry, StdioMode, Task};
+use ringfence_engine::{
+    Builder, Call, CodeCall, CommandCall, Engine, Foreground, Io, LOCAL, Prefork,
+};
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
-use ringfence_python::{Job, run_alone};
-use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{Outcome, Problem, Status};
+use ringfence_spec::{Outcome, Problem};
 
 use crate::cli::{Cli, Command, ExecArgs, RunArgs};
 use crate::settings::{Surroundings, effective, effective_code};
-use ringfence_engine::{self as engine, AloneFence, Fence, Io};
 
 /// What can be taken out. `escapes/README.md` says what each of them means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,51 +171,34 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
 fn command(layers: &str, args: RunArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective(&args.policy, &around)?;
-    let fence = Fence::new(&effective.policy, &effective.place, args.argv, Io::Capture)?;
-    let plan = without(layers, fence.explain()?)?;
-    let registry = Registry::new(&effective.place.state);
-    let mode = StdioMode::Capture { bytes_max: effective.policy.limits.output.bytes() };
-    let run_id = fence.run_id();
-    let name = run_id.short();
-    let task = Task {
-        plan: &plan,
-        registry: &registry,
-        name: &name,
-        mode,
-        terminal: false,
-        channel: None,
-        cancel: None,
-        permit: Permit::GIVEN,
-    };
-    match ringfence_jail::run(&task) {
-        Ok(finished) => Ok(engine::outcome(run_id, &plan, finished, &Scrub::default())),
-        Err(Fault::Problem(problem)) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
-        Err(Fault::NoNamespaces(error)) => Err(broken(error.to_string())),
-        Err(Fault::NotSendable) => Err(broken("the plan cannot be sent")),
-    }
+    let engine = Engine::builder().place(effective.place).command_policy(effective.policy);
+    let call = CommandCall { argv: args.argv, ..CommandCall::default() };
+    run(layers, engine, &call.into())
 }
 
 fn program(layers: &str, args: ExecArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
-    let fence = AloneFence::new(&effective.policy, &effective.place)?;
-    let plan = without(layers, fence.plan().clone())?;
     let code = args.source.code.ok_or_else(|| broken("no code"))?.into_encoded_bytes();
-    let job = Job { value: true, ..fence.ground().job(code) };
-    let registry = Registry::new(&effective.place.state);
-    let run_id = engine::fresh_id()?;
-    match run_alone(&plan, &job, &registry, &run_id.short(), None, Permit::GIVEN) {
-        Ok(alone) => Ok(engine::outcome(run_id, &plan, alone.finished, &Scrub::default())),
-        Err(problem) => Ok(Outcome::not_started(run_id, Status::Failed, &problem)),
-    }
+    let engine = Engine::builder().place(effective.place).code_policy(effective.policy);
+    run(layers, engine, &CodeCall { code, ..CodeCall::default() }.into())
 }
 
-fn without(layers: &str, mut plan: Plan) -> Result<Plan, Problem> {
+fn run(layers: &str, engine: Builder, call: &Call) -> Result<Outcome, Problem> {
+    let layers = layers.to_owned();
+    let engine = engine.edit_plan(move |plan| without(&layers, plan)).build()?;
+    let foreground = Foreground { prefork: Prefork::none(), io: Io::Capture };
+    Ok(engine
+        .run_in_foreground(LOCAL, "run", call, foreground, &|text| eprintln!("{text}"))
+        .outcome)
+}
+
+fn without(layers: &str, plan: &mut Plan) -> Result<(), Problem> {
     for name in layers.split('+') {
         let layer = Layer::by_name(name).ok_or_else(|| broken(format!("no layer `{name}`")))?;
-        layer.take_out(&mut plan).map_err(|e| broken(e.to_string()))?;
+        layer.take_out(plan).map_err(|e| broken(e.to_string()))?;
     }
-    Ok(plan)
+    Ok(())
 }
 
 fn broken(what: impl Into<String>) -> Problem {

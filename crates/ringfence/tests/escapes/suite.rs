@@ -248,11 +248,11 @@ impl Suite {
             slowness: slowness()?,
             no_container: [None, None],
             kernel: Kernel {
-                landlock_abi: ringfence_jail::probe::landlock_abi(),
+                landlock_abi: ringfence_engine::host::probe::landlock_abi(),
                 holds_whiteouts: false,
             },
             // Only the host's root can have cgroups in a container: see `tree`.
-            no_cgroup: [!root || ringfence_jail::probe::cgroup().is_err(), true],
+            no_cgroup: [!root || ringfence_engine::host::probe::cgroup().is_err(), true],
         };
         if !Path::new(program::PYTHON).exists() {
             return Err(format!("the attacks need {}", program::PYTHON));

@@ -15,9 +15,7 @@ const MAP: &[(&str, &[&str])] = &[
         &[
             "ringfence-audit",
             "ringfence-engine",
-            "ringfence-jail",
             "ringfence-plan",
-            "ringfence-python",
             "ringfence-screen",
             "ringfence-server",
             "ringfence-spec",

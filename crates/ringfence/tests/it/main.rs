@@ -23,6 +23,7 @@ mod ledger;
 mod living;
 mod mcp;
 mod nested;
+mod operator;
 mod outcome;
 mod protected;
 mod python;

@@ -1,4 +1,4 @@
-//! Five ways to ask the same.
+//! Every way to ask the same.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -14,6 +14,10 @@ pub(crate) trait Face {
     fn name(&self) -> &'static str;
     /// Asks, and returns the outcome.
     fn ask(&mut self, asked: &Value) -> Value;
+    /// Whether it can be asked that.
+    fn takes(&self, _asked: &Value) -> bool {
+        true
+    }
     /// What else than REST's its outcome may have, by JSON pointer.
     fn own(&self, _asked: &Value) -> &'static [&'static str] {
         &[]
@@ -30,12 +34,14 @@ const ALONE: &[&str] = &["/enforcement/policy_sha256", "/enforcement/resources",
 const COMMAND_TIMEOUT: &str = "300s";
 
 /// Every face, in one workspace.
-pub(crate) fn all(world: &World) -> Vec<Box<dyn Face + '_>> {
+pub(crate) fn all<'a>(world: &'a World, operator: &str) -> Vec<Box<dyn Face + 'a>> {
     vec![
         Box::new(Rest(http::Server::new(world))),
         Box::new(McpHttp(http::Server::new(world))),
         Box::new(McpStdio(mcp::Client::new(world, &[]))),
-        Box::new(Library::new(world)),
+        Box::new(Lines::library(world, operator)),
+        Box::new(Lines::batch(world)),
+        Box::new(Lines::repl(world)),
         Box::new(CommandLine(world)),
     ]
 }
@@ -105,41 +111,112 @@ fn tool(asked: &Value) -> &'static str {
     if asked["code"].is_string() { "execute_code" } else { "run_command" }
 }
 
-/// This program again, as [`crate::library`].
-struct Library {
+/// A process that answers a line with a line.
+struct Lines {
+    kind: Kind,
     child: Running,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Library {
-    fn new(world: &World) -> Self {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// This program again, as [`crate::library`].
+    Library,
+    /// `ringfence batch`.
+    Batch,
+    /// `ringfence repl --json`.
+    Repl,
+}
+
+/// A REPL has one worker instead of a pool, and so another plan; a cell that went wrong is undone, which its hint says.
+const REPL: &[&str] = &[
+    "/enforcement/policy_sha256",
+    "/enforcement/resources",
+    "/unobserved",
+    "/error/hint",
+    "/denials",
+];
+
+/// In a batch a command has the command line's time.
+const BATCH: &[&str] = &["/enforcement/policy_sha256"];
+
+impl Lines {
+    fn library(world: &World, operator: &str) -> Self {
         let mut command = world.here(Command::new(std::env::current_exe().unwrap()));
         command.arg("--library").arg(world.root().join("library"));
+        command.env("RINGFENCE_TEST_OPERATOR", operator);
+        Self::new(Kind::Library, command)
+    }
+
+    fn batch(world: &World) -> Self {
+        Self::new(Kind::Batch, world.command(&["batch"]))
+    }
+
+    fn repl(world: &World) -> Self {
+        Self::new(Kind::Repl, world.command(&["repl", "--json"]))
+    }
+
+    fn new(kind: Kind, mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // It answers every row.
         let mut child = command.bounded_spawn_within(10 * limit()).unwrap();
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdin, stdout }
+        Self { kind, child, stdin, stdout }
     }
 }
 
-impl Face for Library {
+impl Face for Lines {
     fn name(&self) -> &'static str {
-        "library"
+        match self.kind {
+            Kind::Library => "library",
+            Kind::Batch => "batch",
+            Kind::Repl => "repl",
+        }
+    }
+
+    fn takes(&self, asked: &Value) -> bool {
+        self.kind != Kind::Repl || (asked["code"].is_string() && asked["timeout_s"].is_null())
     }
 
     fn ask(&mut self, asked: &Value) -> Value {
-        writeln!(self.stdin.as_mut().unwrap(), "{asked}").unwrap();
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line)
-            .unwrap_or_else(|e| panic!("the library gave no outcome ({e}): {line}"))
+        let line = match self.kind {
+            Kind::Library => asked.clone(),
+            Kind::Repl => asked["code"].clone(),
+            Kind::Batch => {
+                let mut item = json!({"id": 1});
+                for name in ["code", "command"] {
+                    if asked[name].is_string() {
+                        item[name] = asked[name].clone();
+                    }
+                }
+                if let Some(seconds) = asked["timeout_s"].as_f64() {
+                    let time = std::time::Duration::from_secs_f64(seconds);
+                    item["timeout_ms"] = json!(u64::try_from(time.as_millis()).unwrap());
+                }
+                item
+            }
+        };
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer).unwrap();
+        let mut answer: Value = serde_json::from_str(&answer)
+            .unwrap_or_else(|e| panic!("{} gave no outcome ({e}): {answer}", self.name()));
+        answer.as_object_mut().unwrap().remove("id");
+        answer
+    }
+
+    fn own(&self, asked: &Value) -> &'static [&'static str] {
+        match self.kind {
+            Kind::Batch if asked["command"].is_string() => BATCH,
+            Kind::Library | Kind::Batch => &[],
+            Kind::Repl => REPL,
+        }
     }
 }
 
-impl Drop for Library {
+impl Drop for Lines {
     fn drop(&mut self) {
         // It ends with its stdin.
         drop(self.stdin.take());

@@ -6,12 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use ringfence_audit::{KeepAll, Settings};
-use ringfence_engine::{CodeCall, CommandCall, Engine, LOCAL, Launcher, Place, Recorder};
+use ringfence_engine::{
+    CodeCall, CommandCall, Engine, LOCAL, Launcher, Place, Recorder, Redaction, Rules,
+};
 use ringfence_spec::{CommandPreset, Policy, Span};
 use serde_json::Value;
 
 /// Serves until stdin ends.
-pub(crate) fn serve(data: &Path) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::error::Error>> {
     let launcher = Launcher::start()?;
     std::fs::create_dir_all(data)?;
     // What the binary sets besides: a ledger, and less time for commands of an agent's.
@@ -19,10 +21,20 @@ pub(crate) fn serve(data: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let memory_bytes = u64::from(host.mem_unit).saturating_mul(host.totalram);
     let mut commands = Policy::of_preset(CommandPreset::default(), memory_bytes);
     commands.limits.timeout = Some(Span::secs(300));
-    let engine = Engine::builder(launcher)
+    // What an embedding program takes from wherever its operator decides.
+    let mut operator: toml::Table = operator.parse()?;
+    let redaction = match operator.get("redact").and_then(toml::Value::as_str) {
+        Some("on") => Redaction::Answers,
+        _ => Redaction::LedgerOnly,
+    };
+    let rules = operator.remove("rules").map(toml::Value::try_into::<Rules>);
+    let engine = Engine::builder()
+        .launcher(launcher)
         .place(Place::here(data)?)
         .command_policy(commands)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
+        .rules(rules.transpose()?.unwrap_or_default())
+        .redaction(redaction)
         .build()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for line in std::io::stdin().lock().lines() {
@@ -30,7 +42,7 @@ pub(crate) fn serve(data: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let timeout = asked["timeout_s"].as_f64().map(Duration::from_secs_f64);
         let outcome = match (asked["code"].as_str(), asked["command"].as_str()) {
             (Some(code), _) => {
-                let call = CodeCall { code: code.to_owned(), timeout, ..CodeCall::default() };
+                let call = CodeCall { code: code.into(), timeout, ..CodeCall::default() };
                 runtime.block_on(engine.execute(LOCAL, call)).outcome
             }
             (_, Some(command)) => {

@@ -15,6 +15,33 @@ pub(crate) struct Row {
 /// A file of the workspace that no run may read.
 pub(crate) const SECRET: &str = ".env";
 
+/// What the operator decided: a rule about commands, and that secrets are taken out of answers.
+pub(crate) const OPERATOR: &str = r#"
+redact = "on"
+
+[[rules.deny]]
+name = "no-push"
+commands = [{ program = "git", arguments = ["push"] }]
+reason = "pushing is for people"
+"#;
+
+/// An operator who lets nobody run Python.
+pub(crate) const NO_PYTHON: &str = r#"
+[[rules.deny]]
+name = "no-python"
+tools = ["execute_code"]
+reason = "commands only"
+"#;
+
+/// What comes of a program then.
+pub(crate) fn without_python() -> Vec<Row> {
+    vec![code("a program that a rule refuses", "6 * 7", "blocked", refused())]
+}
+
+fn refused() -> [(&'static str, Value); 2] {
+    [("/error/code", json!("rule")), ("/ran", json!("no"))]
+}
+
 /// Every row.
 pub(crate) fn rows() -> Vec<Row> {
     let long = "print('x' * 11_000_000)";
@@ -100,6 +127,19 @@ pub(crate) fn rows() -> Vec<Row> {
             "cat .env",
             "error",
             [("/exit_code", json!(1)), ("/stdout", json!(""))],
+        ),
+        line("a command that a rule refuses", "true; git push origin main", "blocked", refused()),
+        code(
+            "a secret in a program's output",
+            "print('ghp_' + 'x7Kq9LmZ2vRt4WbN8yHd3FsJ6pGc1TeUaQ5o')",
+            "ok",
+            [("/stdout", json!("[redacted:github-token]\n"))],
+        ),
+        line(
+            "a secret in a command's output",
+            "echo ghp_x7Kq9LmZ2vRt4WbN8yHd3FsJ6pGc1TeUaQ5o",
+            "ok",
+            [("/stdout", json!("[redacted:github-token]\n"))],
         ),
         line("a directory of the host's", "echo x > /etc/x", "error", []),
         line("a system call", "unshare -r true", "error", [(import, json!("namespaces"))]),

@@ -6,18 +6,18 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use ringfence_engine::{CodeCall, CommandCall, fresh_id};
+use ringfence_engine::{Call, CodeCall, CommandCall, KeepFiles};
 use ringfence_spec::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::schema::Outcome;
-use crate::going::Going;
 use crate::http::House;
 use crate::http::body::Asked;
 use crate::http::fault::Fault;
 use crate::http::params::Path;
+use crate::http::runs;
 use crate::http::scope::{May, Run};
 use crate::request;
 
@@ -69,27 +69,13 @@ pub(super) async fn create(
     let RunRequest { code, command, session, timeout_s, stdin, cwd, background } = asked;
     let timeout = request::seconds(timeout_s)?;
     let stdin = stdin.unwrap_or_default().into_bytes();
-    let run_id = fresh_id()?;
-    let client = Arc::clone(&may.caller.name);
-    let engine = house.engine.clone();
-    let going = Going::new(run_id, session.clone());
-    let so_far = Some(going.so_far.clone());
-    let run = match (code, command) {
+    let call: Call = match (code, command) {
         (Some(code), None) => {
             if cwd.is_some() {
                 return Err(bad("`cwd` is for commands; Python starts in `/workspace`"));
             }
-            let call = CodeCall {
-                code,
-                session,
-                stdin,
-                timeout,
-                run_id: Some(run_id),
-                so_far,
-                ..CodeCall::default()
-            };
-            let work = async move { engine.execute(&client, call).await };
-            house.runs.start(&may.caller, going, work)?
+            CodeCall { code: code.into_bytes(), session, stdin, timeout, ..CodeCall::default() }
+                .into()
         }
         (None, Some(command)) => {
             let argv = match command {
@@ -99,17 +85,16 @@ pub(super) async fn create(
                 }
                 Command::Words(words) => request::words(words, cwd)?,
             };
-            let call = CommandCall { argv, session, stdin, timeout, run_id: Some(run_id), so_far };
-            let work = async move { engine.command(&client, call).await };
-            house.runs.start(&may.caller, going, work)?
+            CommandCall { argv, session, stdin, timeout, ..CommandCall::default() }.into()
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };
+    let run = house.engine.start(&may.caller.owner(), may.name(), call, KeepFiles::No)?;
     if background == Some(true) {
         let place = [(header::LOCATION, format!("{}/runs/{}", super::BASE, run.id()))];
-        return Ok((StatusCode::ACCEPTED, place, Json(run.running())).into_response());
+        return Ok((StatusCode::ACCEPTED, place, Json(run.running(&run.partial()))).into_response());
     }
-    Ok(run.attend().await.into_response())
+    Ok(runs::attend(&run).await)
 }
 
 /// List your runs
@@ -117,7 +102,12 @@ pub(super) async fn create(
 /// Those that go on, and the last that ended; the newest first.
 #[utoipa::path(get, path = "/runs", tag = "runs", responses((status = 200, description = "The runs", body = Value)))]
 pub(super) async fn list(State(house): State<Arc<House>>, may: May<Run>) -> Json<Value> {
-    Json(json!({"runs": house.runs.list(&may.caller)}))
+    let runs = house.engine.list_runs(&may.caller.owner());
+    let runs = runs.iter().map(|run| {
+        let status = if run.is_running() { "running" } else { "ended" };
+        json!({"run_id": run.id(), "session_id": run.session(), "status": status})
+    });
+    Json(json!({"runs": runs.collect::<Vec<_>>()}))
 }
 
 /// Ask how a run stands
@@ -132,7 +122,8 @@ pub(super) async fn show(
     may: May<Run>,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    Ok(house.runs.find(&may.caller, &id)?.now())
+    let run = house.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
+    Ok(runs::now(&run))
 }
 
 /// Cancel a run
@@ -147,8 +138,8 @@ pub(super) async fn cancel(
     may: May<Run>,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    let run = house.runs.find(&may.caller, &id)?;
-    Ok(run.cancel().await.into_response())
+    let run = house.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
+    Ok(runs::cancel(&run).await)
 }
 
 fn bad(message: &str) -> Fault {

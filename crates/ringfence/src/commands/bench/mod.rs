@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_jail::survey::found;
+use ringfence_engine::host::found;
 use ringfence_spec::{CodePreset, Problem};
 use serde::Serialize;
 

@@ -1,18 +1,18 @@
 //! The numbers of Python runs: a warm worker beside bubblewrap and a fresh interpreter, cold starts, sessions, throughput.
 
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ringfence_python::{Job, Pool, Repl};
-use ringfence_spec::{CodePreset, Problem};
+use ringfence_engine::cancel::{self, Cancel};
+use ringfence_engine::host::found;
+use ringfence_engine::{Call, CodeCall, Engine, LOCAL, Launcher, Ran, Repl};
+use ringfence_spec::{CodePreset, Outcome, Problem};
 
 use super::{Comparison, Contender, Unit, summary};
 use crate::cli::PolicyFlags;
 use crate::settings::{Surroundings, effective_code};
-use ringfence_engine::{CodeFence, Use};
-use ringfence_jail::Launcher;
 
 /// Runs whose time does not count.
 const WARM_UP: u32 = 20;
@@ -35,52 +35,83 @@ pub(super) fn comparisons(
         return Ok(list);
     }
     let host = interpreter(python)?;
-    // First: it is a fork of this process, which gets threads with the first pool.
-    let launcher = Arc::new(Launcher::start()?);
-    let cells = wanted("python_cell").then(|| fence(python, CodePreset::Open, Use::Session));
-    let cells = cells.transpose()?;
-    let often = Use::Often { n_parallel: 2 };
+    // First: each is a fork of this process, which gets threads with the first pool.
+    let launchers = [Launcher::start()?, Launcher::start()?];
+    let [for_open, for_data] = launchers;
+    let open = Workers::new(python, CodePreset::Open, for_open)?;
     let with_pandas = wanted("python_pandas") && imports(&host, "pandas");
-    let data = with_pandas.then(|| fence(python, CodePreset::Data, often)).transpose()?;
-    let open = fence(python, CodePreset::Open, often)?;
-    let pool = open.pool(&launcher, 2)?;
-    let data_pool = data.as_ref().map(|fence| fence.pool(&launcher, 2)).transpose()?;
-    pool.wait_until_full(4)?;
+    let data = with_pandas.then(|| Workers::new(python, CodePreset::Data, for_data)).transpose()?;
+    open.engine.wait_for_workers(4)?;
 
     if wanted("python_warm") {
-        let job = open.ground().job(b"print(1)".to_vec());
-        let what = format!("print(1) in a waiting worker{}", private(&pool));
-        list.push(beside(&what, "python_warm", rounds, &pool, &job, &host)?);
+        let what = format!("print(1) in a waiting worker{}", open.private());
+        list.push(beside(&what, "python_warm", rounds, &open, "print(1)", &host)?);
     }
-    if let (Some(fence), Some(pool)) = (&data, &data_pool) {
-        pool.wait_until_full(4)?;
-        let what = format!("print(1) where pandas is loaded{}", private(pool));
-        let job = fence.ground().job(b"print(1)".to_vec());
-        list.push(beside(&what, "python_pandas_loaded", rounds, pool, &job, &host)?);
-        let code =
-            b"import pandas as pd\nprint(pd.DataFrame({'a': [1, 2, 3]})['a'].sum())".to_vec();
-        let job = fence.ground().job(code);
+    if let Some(data) = &data {
+        data.engine.wait_for_workers(4)?;
+        let what = format!("print(1) where pandas is loaded{}", data.private());
+        list.push(beside(&what, "python_pandas_loaded", rounds, data, "print(1)", &host)?);
+        let code = "import pandas as pd\nprint(pd.DataFrame({'a': [1, 2, 3]})['a'].sum())";
         let rounds = (rounds / 5).max(5);
         let what = "a sum with pandas in a waiting worker";
-        list.push(beside(what, "python_pandas", rounds, pool, &job, &host)?);
+        list.push(beside(what, "python_pandas", rounds, data, code, &host)?);
     }
-    if let Some(fence) = &cells {
-        let mut session = fence.repl(&launcher)?;
+    if wanted("python_cell") {
+        let mut session = open.engine.repl(LOCAL, None)?;
         let what = "one cell of a session, with its checkpoint";
-        list.push(cell("python_cell", what, rounds, &mut session, &open)?);
+        list.push(cell("python_cell", what, rounds, &mut session, &open.cancel)?);
         if imports(&host, "pandas") {
-            session.cell(&open.ground().job(b"import pandas".to_vec()), None)?;
+            session.cell("import pandas", open.cancel.as_fd());
             let what = "the same in a session that has loaded pandas";
-            list.push(cell("python_cell_pandas", what, rounds, &mut session, &open)?);
+            list.push(cell("python_cell_pandas", what, rounds, &mut session, &open.cancel)?);
         }
     }
     if wanted("python_batch") {
-        list.push(throughput(rounds, &pool, &open.ground().job(b"print(1)".to_vec()), &host));
+        list.push(throughput(rounds, &open, "print(1)", &host));
     }
     if wanted("python_cpu") {
-        list.push(cpu((rounds / 10).max(5), &pool, &open, &host)?);
+        list.push(cpu((rounds / 10).max(5), &open, &host));
     }
     Ok(list)
+}
+
+/// An engine without a ledger, whose runs are measured as every caller has them.
+struct Workers {
+    engine: Engine,
+    /// Held, so that nothing is cancelled.
+    _wanted: cancel::Wish,
+    cancel: Cancel,
+}
+
+impl Workers {
+    fn new(python: &str, preset: CodePreset, launcher: Launcher) -> Result<Self, Problem> {
+        let flags = PolicyFlags {
+            preset: Some(preset.name().to_owned()),
+            python: Some(python.to_owned()),
+            ..PolicyFlags::default()
+        };
+        let effective = effective_code(&flags, &Surroundings::real(false)?)?;
+        let engine = Engine::builder()
+            .launcher(launcher)
+            .place(effective.place)
+            .code_policy(effective.policy)
+            .parallel(2)
+            .build()?;
+        let (wanted, cancel) = cancel::pair()?;
+        Ok(Self { engine, _wanted: wanted, cancel })
+    }
+
+    fn run(&self, code: &str) -> Ran {
+        let call = CodeCall { code: code.into(), ..CodeCall::default() };
+        self.engine.run_blocking(LOCAL, "bench", &Call::Code(call), &self.cancel)
+    }
+
+    /// What a waiting worker has to itself, for people.
+    fn private(&self) -> String {
+        self.engine.waiting_worker_bytes().map_or_else(String::new, |bytes| {
+            format!(", {} KiB private to a waiting worker", bytes >> 10)
+        })
+    }
 }
 
 /// One cell after another in a session.
@@ -89,35 +120,26 @@ fn cell(
     what: &str,
     rounds: u32,
     session: &mut Repl,
-    fence: &CodeFence,
+    cancel: &Cancel,
 ) -> Result<Comparison, Problem> {
-    let job = Job { value: true, ..fence.ground().job(b"x = 1\nx + 1".to_vec()) };
     let mut times = Vec::new();
     for round in 0..rounds + WARM_UP {
-        let cell = session.cell(&job, None)?;
+        let outcome = session.cell("x = 1\nx + 1", cancel.as_fd());
+        succeeded(&outcome)?;
         if round >= WARM_UP {
-            times.push(cell.wall.as_secs_f64() * 1e3);
+            times.push(outcome.usage.wall_ms);
         }
     }
     Ok(summary(name, what, Unit::Run, vec!["ringfence".to_owned()], vec![times], 0))
 }
 
-/// What a waiting worker has to itself, for people.
-fn private(pool: &Pool) -> String {
-    pool.waiting_bytes().map_or_else(String::new, |bytes| {
-        format!(", {} KiB private to a waiting worker", bytes >> 10)
-    })
-}
-
-fn fence(python: &str, preset: CodePreset, how: Use) -> Result<CodeFence, Problem> {
-    let flags = PolicyFlags {
-        preset: Some(preset.name().to_owned()),
-        python: Some(python.to_owned()),
-        ..PolicyFlags::default()
-    };
-    let around = Surroundings::real(false)?;
-    let effective = effective_code(&flags, &around)?;
-    CodeFence::new(&effective.policy, &effective.place, how)
+fn succeeded(outcome: &Outcome) -> Result<(), Problem> {
+    match &outcome.error {
+        Some(error) => {
+            Err(Problem::internal("bench", "a measured run failed").cause(&error.message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The interpreter behind a name, so that no shim is timed.
@@ -125,7 +147,7 @@ fn interpreter(python: &str) -> Result<String, Problem> {
     let output =
         Command::new(python).args(["-I", "-c", "import sys; print(sys.executable)"]).output();
     let path = output.ok().map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
-    path.filter(|path| ringfence_jail::survey::found(Path::new(path)).is_some())
+    path.filter(|path| found(Path::new(path)).is_some())
         .ok_or_else(|| Problem::usage("python_not_found", format!("`{python}` does not run")))
 }
 
@@ -136,16 +158,15 @@ fn imports(python: &str, module: &str) -> bool {
 }
 
 /// bubblewrap with a fresh interpreter.
-fn bubblewrap(python: &str, code: &[u8]) -> Command {
-    let code = String::from_utf8_lossy(code).into_owned();
-    let argv = super::bubblewrap(&[python, "-I", "-c", &code]);
+fn bubblewrap(python: &str, code: &str) -> Command {
+    let argv = super::bubblewrap(&[python, "-I", "-c", code]);
     let mut command = Command::new(&argv[0]);
     command.args(&argv[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
 /// The same, if it works here.
-fn working_bubblewrap(python: &str, code: &[u8]) -> Option<Command> {
+fn working_bubblewrap(python: &str, code: &str) -> Option<Command> {
     let mut command = bubblewrap(python, code);
     command.status().is_ok_and(|status| status.success()).then_some(command)
 }
@@ -155,17 +176,18 @@ fn beside(
     what: &str,
     name: &'static str,
     rounds: u32,
-    pool: &Pool,
-    job: &Job,
+    workers: &Workers,
+    code: &str,
     python: &str,
 ) -> Result<Comparison, Problem> {
-    let mut peer = working_bubblewrap(python, &job.code);
+    let mut peer = working_bubblewrap(python, code);
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); if peer.is_some() { 3 } else { 2 }];
     for round in 0..rounds + WARM_UP {
         std::thread::sleep(PAUSE);
         let started = Instant::now();
-        let (finished, _) = pool.run(job, None)?;
+        let ran = workers.run(code);
         let whole = started.elapsed();
+        succeeded(&ran.outcome)?;
         let theirs = peer.as_mut().map(|peer| {
             let started = Instant::now();
             let _ = peer.status();
@@ -173,7 +195,7 @@ fn beside(
         });
         if round >= WARM_UP {
             times[0].push(whole.as_secs_f64() * 1e3);
-            times[1].push(finished.first_byte.unwrap_or(whole).as_secs_f64() * 1e3);
+            times[1].push(ran.first_byte.unwrap_or(whole).as_secs_f64() * 1e3);
             if let Some(theirs) = theirs {
                 times[2].push(theirs.as_secs_f64() * 1e3);
             }
@@ -186,7 +208,7 @@ fn beside(
 }
 
 /// Milliseconds for each of many, two at a time.
-fn throughput(rounds: u32, pool: &Pool, job: &Job, python: &str) -> Comparison {
+fn throughput(rounds: u32, workers: &Workers, code: &str, python: &str) -> Comparison {
     let n = rounds.max(50) * 10;
     let each = |n: u32, work: &(dyn Fn() + Sync)| {
         let started = Instant::now();
@@ -204,11 +226,11 @@ fn throughput(rounds: u32, pool: &Pool, job: &Job, python: &str) -> Comparison {
         ratio: ms / base,
     };
     let ours = each(n, &|| {
-        let _ = pool.run(job, None);
+        let _ = workers.run(code);
     });
-    let theirs = working_bubblewrap(python, &job.code).map(|_| {
+    let theirs = working_bubblewrap(python, code).map(|_| {
         each(n / 20, &|| {
-            let _ = bubblewrap(python, &job.code).status();
+            let _ = bubblewrap(python, code).status();
         })
     });
     let base = theirs.unwrap_or(ours);
@@ -219,20 +241,17 @@ fn throughput(rounds: u32, pool: &Pool, job: &Job, python: &str) -> Comparison {
 }
 
 /// A loop that only computes, timed by itself, here and outside.
-fn cpu(rounds: u32, pool: &Pool, fence: &CodeFence, python: &str) -> Result<Comparison, Problem> {
+fn cpu(rounds: u32, workers: &Workers, python: &str) -> Comparison {
     let code = "import time\nstart = time.perf_counter_ns()\nx = 0\nfor i in range(3_000_000):\n    x += i * i\n\
                 print(time.perf_counter_ns() - start)";
-    let job = fence.ground().job(code.as_bytes().to_vec());
     let nanos = |text: &str| text.trim().parse::<f64>().unwrap_or(f64::NAN);
     let mut times = vec![Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        let (finished, _) = pool.run(&job, None)?;
-        let (head, _) = finished.stdout.parts();
-        times[0].push(nanos(&String::from_utf8_lossy(&head)) / 1e6);
+        times[0].push(nanos(&workers.run(code).outcome.stdout) / 1e6);
         let output = Command::new(python).args(["-I", "-c", code]).output();
         let output = output.map(|o| o.stdout).unwrap_or_default();
         times[1].push(nanos(&String::from_utf8_lossy(&output)) / 1e6);
     }
     let names = vec!["ringfence".to_owned(), "plain".to_owned()];
-    Ok(summary("python_cpu", "a loop of 3,000,000 rounds", Unit::Run, names, times, 1))
+    summary("python_cpu", "a loop of 3,000,000 rounds", Unit::Run, names, times, 1)
 }

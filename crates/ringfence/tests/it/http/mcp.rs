@@ -259,3 +259,40 @@ fn what_is_no_message_is_refused() {
     client.begin("POST", "/mcp", &[BOTH, JSON, ("Content-Length", &length)], b"");
     assert_eq!(client.answer().status, 413);
 }
+
+#[test]
+fn a_run_is_the_same_over_mcp_and_rest() {
+    let world = World::new();
+    let server = Server::new(&world);
+    // Begun over REST, waited for over MCP.
+    let began = server.run(&json!({"command": "echo from rest", "background": true})).json();
+    let result = call(&mut server.client(), "wait", &json!({"run_id": began["run_id"]}));
+    assert_eq!(result["structuredContent"]["stdout"], "from rest\n", "{result}");
+    // Begun over MCP, seen and ended over REST.
+    let mut client = server.client();
+    begin_call(&mut client, "run_command", &json!({"command": "echo from mcp; sleep 600"}));
+    let listed = until(|| {
+        let runs = server.client().get("/api/v1/runs").json();
+        runs["runs"].as_array().unwrap().iter().find(|run| run["status"] == "running").cloned()
+    });
+    let path = format!("/api/v1/runs/{}", listed["run_id"].as_str().unwrap());
+    let shown = until(|| {
+        let run = server.client().get(&path).json();
+        (run["stdout"] == "from mcp\n").then_some(run)
+    });
+    assert_eq!(shown["status"], "running", "{shown}");
+    let ended = server.client().send("DELETE", &path, &[], b"").json();
+    assert_eq!(ended["error"]["code"], "cancelled", "{ended}");
+}
+
+/// What comes in time.
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let began = std::time::Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < ringfence_testing::limit(), "it did not come");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

@@ -116,7 +116,7 @@ fn a_wait_that_is_cancelled_ends_its_run_within_a_second() {
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": wait}}));
     gone(&marker);
     let called = client.call("wait", &json!({"run_id": run_id}));
-    assert_eq!(called.data["error"]["code"], "run_unknown", "{}", called.text);
+    assert_eq!(called.data["error"]["code"], "cancelled", "{}", called.text);
     recorded_as_killed(&world);
 }
 

@@ -1,0 +1,747 @@
+//! The one way of a run through the engine, on the calling thread: inspect, record the start, launch, redact, record the end,
+//! observe. What a face chooses is how the run is launched, and nothing else.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use ringfence_audit::Entry;
+use ringfence_jail::{Launcher, Permit};
+use ringfence_plan::Plan;
+use ringfence_python::{Job, Pool};
+use ringfence_screen::scrub::Scrub;
+use ringfence_spec::{CommandPreset, Outcome, Policy, Problem, RunId, Span, Status};
+
+use crate::admission::{self, Admission, Rejection};
+use crate::cancel::Cancel;
+use crate::clock::Clock;
+use crate::code::{CodePolicy, Mode, OneShotRunner, PooledRunner, PythonContext, copy_out};
+use crate::command::{self, CommandLaunch, CommandRunner, Io, Prefork};
+use crate::engine::{CodeCall, CommandCall, Ran};
+use crate::ids::fresh_id;
+use crate::intercept::{self, About, Interceptor};
+use crate::launched::Given;
+use crate::metrics::Metrics;
+use crate::place::Place;
+use crate::record::{self, Begun, Recorder};
+use crate::runs::Runs;
+use crate::sessions::{Live, Quota, Session, SessionId, SessionSettings, Sessions, Swept, unknown};
+use crate::so_far::SoFar;
+use crate::sweeper::Sweeper;
+use crate::text::info;
+use crate::trace::Stopwatch;
+use crate::verdict::Kind;
+use crate::watch::Seen;
+
+/// Attempts when our own side fails; never for a program's own failure.
+const TRIES_MAX: u32 = 3;
+
+/// Pause before the second attempt; each that follows is twice as long.
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// Shortest timeout: zero would be read as no limit.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Changes the plan of a run before it is launched: how tests take one layer away.
+#[derive(Clone)]
+pub(crate) struct PlanHook(pub(crate) Arc<EditPlan>);
+
+type EditPlan = dyn Fn(&mut Plan) -> Result<(), Problem> + Send + Sync;
+
+impl std::fmt::Debug for PlanHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PlanHook")
+    }
+}
+
+/// State shared by every clone of an engine.
+#[derive(Debug)]
+pub(crate) struct EngineState {
+    // In this order, so that workers end before the launcher that holds them.
+    sessions: OnceLock<Sessions>,
+    pub(crate) session_settings: SessionSettings,
+    pub(crate) warm: Mutex<Option<Arc<Warm>>>,
+    pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
+    pub(crate) interceptor: Interceptor,
+    pub(crate) redaction: Redaction,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) admission: Admission,
+    pub(crate) code: CodePolicy,
+    pub(crate) command: Policy,
+    pub(crate) place: Place,
+    pub(crate) n_parallel: usize,
+    plan_hook: Option<PlanHook>,
+    pub(crate) runs: Runs,
+    sweeper: OnceLock<Sweeper>,
+    /// Itself, for the thread that sweeps.
+    own: Weak<EngineState>,
+    launcher: OnceLock<Arc<Launcher>>,
+}
+
+/// Whether secrets are taken out of answers too; out of the ledger they are always taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Redaction {
+    /// Answers are as the program wrote them.
+    #[default]
+    LedgerOnly,
+    /// Answers are redacted as the ledger is. Cannot reach output that passes through to a terminal or a pipe.
+    Answers,
+}
+
+/// Parts of an [`EngineState`] that a builder decides.
+pub(crate) struct Parts {
+    pub(crate) launcher: Option<Launcher>,
+    pub(crate) session_settings: SessionSettings,
+    pub(crate) recorder: Recorder,
+    pub(crate) interceptor: Interceptor,
+    pub(crate) redaction: Redaction,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) admission: Admission,
+    pub(crate) code: CodePolicy,
+    pub(crate) command: Policy,
+    pub(crate) place: Place,
+    pub(crate) n_parallel: usize,
+    pub(crate) plan_hook: Option<PlanHook>,
+}
+
+/// Warm workers and what they were made with.
+#[derive(Debug)]
+pub(crate) struct Warm {
+    pub(crate) pool: Pool,
+    pub(crate) runner: PooledRunner,
+}
+
+/// A run that a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RunCall<'a> {
+    /// A Python program.
+    Code(&'a CodeCall),
+    /// A command.
+    Command(&'a CommandCall),
+}
+
+/// How a run is started.
+pub(crate) enum Launch<'a> {
+    /// In the service of many: a program in a warm worker or as a cell of its session, a command by the launcher. Ended when
+    /// `cancel` becomes readable.
+    Service { cancel: &'a Cancel },
+    /// As a child of this process, which has one thread and waits for it.
+    Foreground { prefork: Prefork, io: Io, warn: &'a dyn Fn(&str) },
+    /// As a cell of an interpreter that the caller holds.
+    Repl(ReplLaunch<'a>),
+}
+
+/// An interpreter that the caller holds, the quota of the files it works on, and what ends a cell.
+pub(crate) struct ReplLaunch<'a> {
+    pub(crate) live: &'a mut Live,
+    pub(crate) quota: Option<&'a Quota<'a>>,
+    pub(crate) cancel: BorrowedFd<'a>,
+}
+
+/// A call that was admitted.
+pub(crate) struct Admitted {
+    pub(crate) run_id: RunId,
+    pub(crate) entry: Entry,
+    pub(crate) permit: admission::Permit,
+    pub(crate) watch: Stopwatch,
+}
+
+/// One run on its way: its id, its client, and its rows in the ledger.
+#[derive(Clone, Copy)]
+struct CallContext<'a> {
+    run_id: RunId,
+    client: &'a str,
+    /// Nothing is started before its start is recorded.
+    record: &'a Begun<'a>,
+}
+
+/// A call that has ended, for metrics, the log and traces.
+pub(crate) struct CallRecord {
+    pub(crate) run_id: RunId,
+    pub(crate) tool: &'static str,
+    pub(crate) status: &'static str,
+    /// `ran` or `called`, for the log.
+    pub(crate) verb: &'static str,
+    pub(crate) took: Duration,
+    pub(crate) watch: Stopwatch,
+}
+
+impl RunCall<'_> {
+    /// The name that rules and the ledger know it by, where its caller gives it none.
+    pub(crate) fn tool(self) -> &'static str {
+        match self {
+            Self::Code(_) => "execute_code",
+            Self::Command(_) => "run_command",
+        }
+    }
+
+    fn session(&self) -> Option<&str> {
+        match self {
+            Self::Code(call) => call.session.as_deref(),
+            Self::Command(call) => call.session.as_deref(),
+        }
+    }
+
+    fn run_id(&self) -> Option<RunId> {
+        match self {
+            Self::Code(call) => call.run_id,
+            Self::Command(call) => call.run_id,
+        }
+    }
+
+    fn entry(&self, run_id: RunId, client: &str, tool: &'static str) -> Entry {
+        let entry = Entry::run_start(run_id).client(client).tool(tool);
+        let entry = match self {
+            Self::Code(call) => entry.code(&call.code),
+            Self::Command(call) => entry.arguments(words(call).join(" ")),
+        };
+        in_session(entry, self.session())
+    }
+}
+
+/// Adds the session that a call names. Anything else than an id is the client's own text, and no part of a row or an alert.
+pub(crate) fn in_session(entry: Entry, session: Option<&str>) -> Entry {
+    match session.and_then(SessionId::parse) {
+        Some(id) => entry.session(id.as_str()),
+        None => entry,
+    }
+}
+
+fn words(call: &CommandCall) -> Vec<String> {
+    call.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+impl EngineState {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new_cyclic(|own| Self {
+            sessions: OnceLock::new(),
+            session_settings: parts.session_settings,
+            warm: Mutex::default(),
+            recorder: parts.recorder,
+            metrics: Metrics::default(),
+            interceptor: parts.interceptor,
+            redaction: parts.redaction,
+            clock: parts.clock,
+            admission: parts.admission,
+            code: parts.code,
+            command: parts.command,
+            place: parts.place,
+            n_parallel: parts.n_parallel,
+            plan_hook: parts.plan_hook,
+            runs: Runs::default(),
+            sweeper: OnceLock::new(),
+            own: own.clone(),
+            launcher: parts.launcher.map(Arc::new).map_or_else(OnceLock::new, OnceLock::from),
+        })
+    }
+
+    /// The sessions of the data directory, opened when one is first asked for.
+    pub(crate) fn sessions(&self) -> Result<&Sessions, Problem> {
+        if self.sessions.get().is_none() {
+            let settings = self.session_settings;
+            let opened = Sessions::open(&self.place.state, settings, Arc::clone(&self.clock))?;
+            if self.sessions.set(opened).is_ok() {
+                let _ = self.sweeper.set(Sweeper::start(self.own.clone())?);
+            }
+        }
+        self.sessions.get().ok_or_else(|| Problem::internal("sessions", "there are no sessions"))
+    }
+
+    /// How many sessions are open in this process.
+    pub(crate) fn n_sessions_open(&self) -> usize {
+        self.sessions.get().map_or(0, Sessions::n_open)
+    }
+
+    /// The process that launches runs. Started when it is first needed, which must be before there are threads.
+    pub(crate) fn launcher(&self) -> Result<&Arc<Launcher>, Problem> {
+        if self.launcher.get().is_none() {
+            let _ = self.launcher.set(Arc::new(Launcher::start()?));
+        }
+        self.launcher.get().ok_or_else(|| Problem::internal("launcher", "there is no launcher"))
+    }
+
+    /// Admits a run at once or rejects it; a rejection is recorded.
+    pub(crate) fn admit_now(
+        &self,
+        client: &str,
+        tool: &'static str,
+        call: RunCall<'_>,
+    ) -> Result<Admitted, Box<Outcome>> {
+        let (run_id, entry, mut watch) = Self::begin_admission(client, tool, call)?;
+        match self.admission.admit_now(client) {
+            Ok(permit) => {
+                watch.part("admit");
+                Ok(Admitted { run_id, entry, permit, watch })
+            }
+            Err(rejection) => Err(self.reject(run_id, &entry, &rejection)),
+        }
+    }
+
+    /// A run's id and its first row.
+    pub(crate) fn begin_admission(
+        client: &str,
+        tool: &'static str,
+        call: RunCall<'_>,
+    ) -> Result<(RunId, Entry, Stopwatch), Box<Outcome>> {
+        let watch = Stopwatch::start();
+        let run_id = call
+            .run_id()
+            .map_or_else(fresh_id, Ok)
+            .map_err(|problem| failed(crate::ids::some_id(), &problem))?;
+        Ok((run_id, call.entry(run_id, client, tool), watch))
+    }
+
+    /// The outcome of a run that was not admitted, recorded.
+    pub(crate) fn reject(
+        &self,
+        run_id: RunId,
+        entry: &Entry,
+        rejection: &Rejection,
+    ) -> Box<Outcome> {
+        let outcome = Outcome::not_started(run_id, Status::Rejected, &rejection.problem());
+        match self.recorder.note(&entry.ended(&outcome)) {
+            Ok(()) => Box::new(outcome),
+            Err(problem) => failed(run_id, &problem),
+        }
+    }
+
+    /// Runs an admitted call to its end.
+    pub(crate) fn run(
+        &self,
+        admitted: Admitted,
+        client: &str,
+        call: RunCall<'_>,
+        launch: Launch<'_>,
+    ) -> Ran {
+        let Admitted { run_id, entry, mut permit, mut watch } = admitted;
+        let began = Instant::now();
+        let tool = call.tool();
+        let about = self.look(call);
+        // Where nobody made rules, a command that somebody waits for is rated after it ran: it is only for the record.
+        let rate_later =
+            matches!(launch, Launch::Foreground { .. }) && self.interceptor.has_no_rules();
+        let judged = (!rate_later).then(|| self.interceptor.judge(tool, &about));
+        let mut begun = self.recorder.prepare(match &judged {
+            Some(judged) => judged.noted(entry.clone()),
+            None => entry.clone(),
+        });
+        watch.part("screen");
+        let refusal = judged.as_ref().and_then(|judged| judged.refusal.clone());
+        let done = if let Some(problem) = refusal {
+            Err(problem)
+        } else {
+            let context = CallContext { run_id, client, record: &begun };
+            self.launch(context, call, &about, launch)
+        };
+        let mut ran = done.unwrap_or_else(|problem| Ran::not_started(run_id, problem));
+        if let (RunCall::Code(CodeCall { artifacts_to: Some(dir), .. }), Some(files)) =
+            (call, &ran.files)
+        {
+            copy_out(&mut ran.outcome, files, dir, self.code.disk_bytes_max());
+        }
+        if self.redaction == Redaction::Answers {
+            record::redact_outcome(&mut ran.outcome);
+        }
+        watch.part("run");
+        let judged = judged.unwrap_or_else(|| self.interceptor.judge(tool, &about));
+        begun.detail(|entry| judged.noted(entry));
+        begun.end(&mut ran.outcome);
+        watch.part("record");
+        permit.judge(ran.outcome.status.into());
+        let seen = intercept::seen(tool, &entry, &judged);
+        self.observe(
+            CallRecord {
+                run_id,
+                tool,
+                status: ran.outcome.status.name(),
+                verb: "ran",
+                took: began.elapsed(),
+                watch,
+            },
+            Seen {
+                status: ran.outcome.status,
+                n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
+                ..seen
+            },
+        );
+        ran
+    }
+
+    /// What rules and screening look at.
+    fn look(&self, call: RunCall<'_>) -> About {
+        match call {
+            RunCall::Code(call) => {
+                let rules = &self.code.rules;
+                let verdict =
+                    ringfence_screen::screen(&call.code, rules.preset, &rules.extra_imports);
+                About::Code(verdict)
+            }
+            RunCall::Command(call) => {
+                // A session's files are mounted there; other commands work where the caller is.
+                let cwd = match call.session {
+                    Some(_) => ringfence_plan::WORKSPACE.to_owned(),
+                    None => self.place.cwd.to_string_lossy().into_owned(),
+                };
+                About::Command { argv: words(call), cwd }
+            }
+        }
+    }
+
+    fn launch(
+        &self,
+        context: CallContext<'_>,
+        call: RunCall<'_>,
+        about: &About,
+        launch: Launch<'_>,
+    ) -> Result<Ran, Problem> {
+        match (call, launch) {
+            (RunCall::Code(call), launch) => self.code(context, call, about, launch),
+            (RunCall::Command(call), launch) => self.command(context, call, launch),
+        }
+    }
+
+    fn code(
+        &self,
+        context: CallContext<'_>,
+        call: &CodeCall,
+        about: &About,
+        launch: Launch<'_>,
+    ) -> Result<Ran, Problem> {
+        let CallContext { run_id, client, record } = context;
+        let policy = &self.code;
+        let About::Code(verdict) = about else {
+            return Err(Problem::internal("unscreened", "the program was not screened"));
+        };
+        let mut job = Job {
+            code: call.code.clone(),
+            stdin: call.stdin.clone(),
+            files: call.files.clone(),
+            argv: call.argv.clone(),
+            value: true,
+            timeout: narrowed(policy.limits.timeout, call.timeout),
+            output_bytes_max: policy.limits.output.bytes(),
+            ..Job::default()
+        };
+        let blocked = Ran::of;
+        match launch {
+            Launch::Foreground { prefork, .. } => {
+                let runner = OneShotRunner::new(policy, &self.place, self.plan_hook.as_ref())?;
+                if !verdict.safe {
+                    return Ok(blocked(runner.blocked(run_id, verdict)));
+                }
+                let permit = Permit(&|| record.begin());
+                let (outcome, files) = runner.run(run_id, &job, prefork, permit)?;
+                Ok(Ran { files, ..Ran::of(outcome) })
+            }
+            Launch::Repl(ReplLaunch { live, quota, cancel }) => {
+                if !verdict.safe {
+                    return Ok(blocked(live.runner().blocked(run_id, verdict)));
+                }
+                let quota = quota.map(|quota| quota.for_the_next_run(policy.limits.disk));
+                let quota = quota.transpose()?;
+                record.begin()?;
+                let mut outcome = live.cell(&job, cancel, quota.as_ref())?;
+                outcome.run_id = run_id;
+                outcome.session_id.clone_from(&call.session);
+                Ok(Ran::of(outcome))
+            }
+            Launch::Service { cancel } => {
+                if let Some(id) = &call.session {
+                    let session = self.sessions()?.find(client, id)?;
+                    if !job.files.is_empty() {
+                        return Err(Problem::usage(
+                            "files_with_session",
+                            "a session has files of its own",
+                        ));
+                    }
+                    let mut outcome = if verdict.safe {
+                        record.begin()?;
+                        self.cell(&session, &mut job, call.so_far.as_ref(), cancel)?
+                    } else {
+                        self.warm()?.runner.blocked(run_id, verdict)
+                    };
+                    outcome.run_id = run_id;
+                    outcome.session_id = Some(session.id.to_string());
+                    return Ok(Ran::of(outcome));
+                }
+                if !verdict.safe {
+                    return Ok(blocked(self.warm()?.runner.blocked(run_id, verdict)));
+                }
+                job.so_far = self.partial(call.so_far.as_ref(), self.warm()?.runner.context());
+                retried(
+                    || self.give_up_workers(),
+                    || {
+                        let warm = self.warm()?;
+                        // A worker makes the program ready while its start is recorded.
+                        let unwritten = std::cell::Cell::new(None);
+                        let begin =
+                            || record.begin().inspect_err(|e| unwritten.set(Some(e.clone())));
+                        let cancel = Some(cancel.as_fd());
+                        let permit = Some(Permit(&begin));
+                        let done = warm.runner.run(run_id, &warm.pool, &job, cancel, permit);
+                        // Not the workers' fault, and no better with others.
+                        unwritten.take().map_or(Ok(done), Err)
+                    },
+                )
+            }
+        }
+    }
+
+    /// Shows a program's output before its end as it is shown after.
+    fn partial(
+        &self,
+        so_far: Option<&SoFar>,
+        python: &PythonContext,
+    ) -> Option<ringfence_jail::SoFar> {
+        so_far.map(|so_far| so_far.begin(python.scrub().clone(), self.redaction))
+    }
+
+    /// Runs a cell of a session, whose REPL is started if it is not there.
+    fn cell(
+        &self,
+        session: &Session,
+        job: &mut Job,
+        so_far: Option<&SoFar>,
+        cancel: &Cancel,
+    ) -> Result<Outcome, Problem> {
+        let left = session.bytes_left()?;
+        let (n_cells, bytes_max) = {
+            let state = session.state();
+            (state.n_cells, state.quota_bytes)
+        };
+        let quota = Quota::new(session.files()?, bytes_max)
+            .for_a_run(bytes_max - left.bytes(), self.code.limits.disk)
+            .while_open(session.is_closed());
+        let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_closed().load(Ordering::SeqCst) {
+            // While this cell waited for its turn.
+            return Err(unknown());
+        }
+        let woke = live.is_none() && n_cells > 0;
+        if live.is_none() {
+            let workspace = session.host_workspace()?;
+            *live = Some(Live::start(self.launcher()?, &self.code, &self.place, Some(workspace))?);
+        }
+        let Some(repl) = &mut *live else {
+            return Err(Problem::internal("repl", "the session has no REPL"));
+        };
+        job.name = Some(format!("cell {}", n_cells + 1));
+        job.so_far = self.partial(so_far, repl.context());
+        let cell = repl.cell(job, cancel.as_fd(), Some(&quota));
+        if cell.is_err() {
+            // What cannot be talked to is given up; the next cell starts anew.
+            *live = None;
+        }
+        drop(live);
+        self.sessions()?.change(session, |state| state.n_cells += 1)?;
+        let mut outcome = cell?;
+        if woke && outcome.error.is_none() {
+            let message = "the session had been at rest: its files are there, the variables of earlier cells are gone";
+            let hint = "define again what this session's code needs".to_owned();
+            outcome.error = Some(info("session_woke", message, Some(hint)));
+        }
+        Ok(outcome)
+    }
+
+    fn command(
+        &self,
+        context: CallContext<'_>,
+        call: &CommandCall,
+        launch: Launch<'_>,
+    ) -> Result<Ran, Problem> {
+        let CallContext { run_id, client, record } = context;
+        if call.argv.is_empty() {
+            return Err(Problem::usage("no_command", "there is no command to run"));
+        }
+        let mut policy = self.command.clone();
+        policy.limits.timeout = narrowed(policy.limits.timeout, call.timeout)
+            .and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
+        let session = call.session.as_deref().map(|id| self.sessions()?.find(client, id));
+        let session = session.transpose()?;
+        if let Some(session) = &session {
+            // Host tools, the session's files, and nothing of the user that runs the engine.
+            policy.preset = CommandPreset::Readonly;
+            let left = session.bytes_left()?;
+            policy.limits.disk = Some(policy.limits.disk.map_or(left, |disk| disk.min(left)));
+        }
+        let io = match &launch {
+            Launch::Foreground { io, .. } => *io,
+            Launch::Service { .. } | Launch::Repl(_) => Io::Capture,
+        };
+        let mut runner = CommandRunner::new(&policy, &self.place, run_id, call.argv.clone(), io)
+            .with_hook(self.plan_hook.as_ref());
+        if let Some(session) = &session {
+            runner = runner.in_session(session.host_workspace()?);
+        }
+        let (plan, finished) = match launch {
+            Launch::Foreground { prefork, warn, .. } => {
+                let permit = Permit(&|| record.begin());
+                runner.run(CommandLaunch::Foreground { prefork, permit, warn })?
+            }
+            Launch::Service { cancel } => {
+                record.begin()?;
+                let so_far = call.so_far.as_ref();
+                let so_far = so_far.map(|so_far| so_far.begin(Scrub::default(), self.redaction));
+                let given = Given {
+                    stdin: &call.stdin,
+                    output_bytes_max: policy.limits.output.bytes(),
+                    cancel: cancel.as_fd(),
+                    so_far: so_far.as_ref(),
+                };
+                runner.run(CommandLaunch::Launcher { launcher: self.launcher()?, given })?
+            }
+            Launch::Repl(_) => {
+                return Err(Problem::internal("repl", "a REPL runs Python, not commands"));
+            }
+        };
+        let gaps_after = finished.gaps.clone();
+        // Commands see the host's own paths, so there is none to hide.
+        let mut outcome =
+            command::outcome(run_id, &plan, finished, Kind::Command, &Scrub::default());
+        outcome.session_id = session.map(|session| session.id.to_string());
+        Ok(Ran { gaps_after, ..Ran::of(outcome) })
+    }
+
+    /// Ends every call once it is recorded: counts it, logs it, traces it, and watches for what is out of the ordinary.
+    pub(crate) fn observe(&self, call: CallRecord, seen: Seen) {
+        let CallRecord { run_id, tool, status, verb, took, watch } = call;
+        self.metrics.count(tool, status, took);
+        tracing::info!(
+            %run_id, tool, client = seen.client, session = seen.session,
+            status, took_ms = crate::text::millis(took), "{verb}"
+        );
+        let who = || (seen.client.clone(), seen.session.clone());
+        self.interceptor.trace(|| watch.stop(run_id, tool, status, who()));
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let seen = Seen { at_ms: self.clock.now_ms(), duration_ms, ..seen };
+        self.interceptor.notice(&self.recorder, &seen);
+    }
+
+    /// An interpreter that a caller holds, on the files of a session if it names one.
+    pub(crate) fn start_repl(&self, client: &str, session: Option<&str>) -> Result<Live, Problem> {
+        let workspace =
+            session.map(|id| self.sessions()?.host_workspace(client, id)).transpose()?;
+        Live::start(self.launcher()?, &self.code, &self.place, workspace)
+    }
+
+    /// The plan of a command, without running it.
+    pub(crate) fn explain_command(
+        &self,
+        argv: Vec<std::ffi::OsString>,
+    ) -> Result<ringfence_plan::Plan, Problem> {
+        let io = Io::Passthrough;
+        CommandRunner::new(&self.command, &self.place, fresh_id()?, argv, io).explain()
+    }
+
+    /// The plans of Python runs, without running anything.
+    pub(crate) fn explain_code(&self) -> Result<ringfence_plan::CodePlan, Problem> {
+        let mode = Mode::Pool { n_parallel: self.n_parallel };
+        Ok(PooledRunner::new(&self.code, &self.place, mode)?.plan().clone())
+    }
+
+    /// The workers of the policy, started when they are first needed.
+    pub(crate) fn warm(&self) -> Result<Arc<Warm>, Problem> {
+        let mut slot = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(warm) = &*slot {
+            return Ok(Arc::clone(warm));
+        }
+        let mode = Mode::Pool { n_parallel: self.n_parallel };
+        let runner = PooledRunner::new(&self.code, &self.place, mode)?;
+        let pool = runner.pool(self.launcher()?, self.n_parallel)?;
+        let warm = Arc::new(Warm { pool, runner });
+        *slot = Some(Arc::clone(&warm));
+        Ok(warm)
+    }
+
+    /// Has the next run start workers anew.
+    fn give_up_workers(&self) {
+        *self.warm.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Ends sessions that have expired, puts idle ones to rest.
+    pub(crate) fn sweep(&self) -> Result<Swept, Problem> {
+        let swept = self.sessions()?.sweep();
+        for id in &swept.expired {
+            self.forget(id.as_str(), "expired", "")?;
+        }
+        for id in &swept.dormant {
+            self.recorder.note(&Entry::session_event(id.as_str(), "dormant"))?;
+        }
+        Ok(swept)
+    }
+
+    /// Records that a session ended, and archives its rows.
+    pub(crate) fn forget(&self, id: &str, event: &str, owner: &str) -> Result<(), Problem> {
+        self.recorder.note(&Entry::session_event(id, event).client(owner))?;
+        if let Some(ledger) = self.recorder.ledger()? {
+            ledger.archive_session(id)?;
+        }
+        Ok(())
+    }
+}
+
+/// The outcome of a call that failed before it started.
+pub(crate) fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
+    Box::new(Outcome::not_started(run_id, problem.kind.into(), problem))
+}
+
+/// A client may have less time than the policy gives, never more.
+fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
+    let policy = policy.map(|span| Duration::from_millis(span.millis()));
+    match (policy, asked) {
+        (Some(policy), Some(asked)) => Some(policy.min(asked).max(SHORTEST)),
+        (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
+    }
+}
+
+/// Tries again what failed on our side, after doing something about it.
+fn retried(
+    mend: impl Fn(),
+    mut work: impl FnMut() -> Result<Ran, Problem>,
+) -> Result<Ran, Problem> {
+    let mut wait = BACK_OFF;
+    for _ in 1..TRIES_MAX {
+        let done = work()?;
+        if done.outcome.status != Status::Failed {
+            return Ok(done);
+        }
+        mend();
+        std::thread::sleep(wait);
+        wait *= 2;
+    }
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// How often something with these statuses, one after the other, is tried and mended; and what comes of it.
+    fn tried(statuses: &[Status]) -> (usize, usize, Status) {
+        let (n_tried, n_mended) = (Cell::new(0), Cell::new(0));
+        let mend = || n_mended.set(n_mended.get() + 1);
+        let done = retried(mend, || {
+            let status = statuses[n_tried.get()];
+            n_tried.set(n_tried.get() + 1);
+            let problem = Problem::internal("x", "x");
+            Ok(Ran::of(Outcome::not_started(crate::ids::some_id(), status, &problem)))
+        });
+        (n_tried.get(), n_mended.get(), done.unwrap().outcome.status)
+    }
+
+    #[test]
+    fn our_own_failures_are_tried_again_and_nothing_else_is() {
+        use Status::{Blocked, Error, Failed, Killed, Memory, Ok, Timeout};
+        for status in [Ok, Error, Timeout, Memory, Killed, Blocked] {
+            assert_eq!(tried(&[status]), (1, 0, status));
+        }
+        assert_eq!(tried(&[Failed, Ok]), (2, 1, Ok));
+        assert_eq!(tried(&[Failed, Timeout]), (2, 1, Timeout));
+        assert_eq!(tried(&[Failed, Failed, Ok]), (3, 2, Ok));
+        assert_eq!(tried(&[Failed; 3]), (3, 2, Failed));
+    }
+}

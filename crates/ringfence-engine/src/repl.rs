@@ -1,0 +1,120 @@
+//! An interactive interpreter that its caller holds, on the calling thread. Each cell takes the same way as every run.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use ringfence_python::{Artifacts, Job};
+use ringfence_spec::{Outcome, Problem};
+
+use crate::call::{Launch, ReplLaunch, RunCall};
+use crate::engine::{CodeCall, Engine, Ran};
+use crate::files::Workspace;
+use crate::sessions::{Live, Quota};
+
+/// Completions that are offered.
+const COMPLETIONS_MAX: usize = 200;
+
+/// Longest wait for completions: a property that takes longer to compute is left out.
+const COMPLETION_MAX: Duration = Duration::from_millis(500);
+
+/// An interpreter that keeps its variables between cells. Dropping it ends the interpreter.
+#[derive(Debug)]
+pub struct Repl {
+    engine: Engine,
+    client: String,
+    live: Live,
+    session: Option<SessionFiles>,
+}
+
+/// The files of a session that a REPL works on, and their quota.
+#[derive(Debug)]
+struct SessionFiles {
+    id: String,
+    files: Workspace,
+    bytes_max: u64,
+}
+
+impl Engine {
+    /// Starts an interactive interpreter, in a directory of its own or on the files of a session.
+    pub fn repl(&self, client: &str, session: Option<&str>) -> Result<Repl, Problem> {
+        let live = self.state.start_repl(client, session)?;
+        Ok(Repl {
+            engine: self.clone(),
+            client: client.to_owned(),
+            live,
+            session: self.session_files(client, session)?,
+        })
+    }
+
+    fn session_files(
+        &self,
+        client: &str,
+        session: Option<&str>,
+    ) -> Result<Option<SessionFiles>, Problem> {
+        let Some(id) = session else { return Ok(None) };
+        let (files, bytes_max) = self.state.sessions()?.files(client, id)?;
+        Ok(Some(SessionFiles { id: id.to_owned(), files, bytes_max }))
+    }
+}
+
+impl Repl {
+    /// Runs one cell. Ends it, and undoes it, when `cancel` becomes readable.
+    pub fn cell(&mut self, code: &str, cancel: BorrowedFd<'_>) -> Outcome {
+        let call = CodeCall {
+            code: code.as_bytes().to_vec(),
+            session: self.session.as_ref().map(|session| session.id.clone()),
+            ..CodeCall::default()
+        };
+        let call = RunCall::Code(&call);
+        let admitted = match self.engine.state.admit_now(&self.client, "repl", call) {
+            Ok(admitted) => admitted,
+            Err(outcome) => return *outcome,
+        };
+        let quota =
+            self.session.as_ref().map(|session| Quota::new(&session.files, session.bytes_max));
+        let launch =
+            Launch::Repl(ReplLaunch { live: &mut self.live, quota: quota.as_ref(), cancel });
+        let Ran { outcome, .. } = self.engine.state.run(admitted, &self.client, call, launch);
+        outcome
+    }
+
+    /// A copy that goes on from the same state.
+    pub fn branch(&mut self) -> Result<Self, Problem> {
+        let id = self.session.as_ref().map(|session| session.id.as_str());
+        Ok(Self {
+            engine: self.engine.clone(),
+            client: self.client.clone(),
+            live: self.live.branch()?,
+            session: self.engine.session_files(&self.client, id)?,
+        })
+    }
+
+    /// Cells that can be rolled back to.
+    pub fn checkpoints(&self) -> Vec<u64> {
+        self.live.checkpoints()
+    }
+
+    /// Goes back to the state after a cell.
+    pub fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
+        self.live.rollback(cell)
+    }
+
+    /// The files in its directory.
+    pub fn artifacts(&self) -> Result<Artifacts, Problem> {
+        self.live.artifacts()
+    }
+
+    /// What the interpreter itself would complete `text` to, asked in a cell that is undone.
+    pub fn completions(&mut self, text: &str) -> Vec<String> {
+        let code = format!(
+            "import json, rlcompleter\ncompleter = rlcompleter.Completer(globals())\nfound = []\n\
+             for i in range({COMPLETIONS_MAX}):\n    one = completer.complete({}, i)\n    if one is None: break\n    \
+             found.append(one)\nprint(json.dumps(found))",
+            serde_json::json!(text)
+        );
+        let job =
+            Job { timeout: Some(COMPLETION_MAX), ..self.live.context().job(code.into_bytes()) };
+        let Ok(stdout) = self.live.ask(&job) else { return Vec::new() };
+        serde_json::from_slice(&stdout).unwrap_or_default()
+    }
+}

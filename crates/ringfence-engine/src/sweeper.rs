@@ -1,0 +1,60 @@
+//! The thread that ends expired sessions and puts idle ones to rest. Starts with the first session, ends with the engine.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ringfence_spec::Problem;
+
+use crate::call::EngineState;
+
+/// Time between two sweeps.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+
+/// The thread. Dropping it ends the thread.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    end: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sweeper {
+    pub(crate) fn start(state: Weak<EngineState>) -> Result<Self, Problem> {
+        let end = Arc::new((Mutex::new(false), Condvar::new()));
+        let ending = Arc::clone(&end);
+        let work = move || {
+            let (ended, told) = &*ending;
+            loop {
+                let ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                let waited = told.wait_timeout_while(ended, SWEEP_EVERY, |ended| !*ended);
+                let (ended, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                if *ended {
+                    return;
+                }
+                drop(ended);
+                let Some(state) = state.upgrade() else { return };
+                if let Err(problem) = state.sweep() {
+                    tracing::warn!("sessions could not be swept: {problem}");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("ringfence-sweep".to_owned()).spawn(work);
+        let thread = thread
+            .map_err(|e| Problem::internal("threads", "cannot start the sweeper").cause(e))?;
+        Ok(Self { end, thread: Some(thread) })
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        let (ended, told) = &*self.end;
+        *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        told.notify_all();
+        // The thread itself drops the last handle if everybody else let go during a sweep.
+        if let Some(thread) =
+            self.thread.take().filter(|t| t.thread().id() != std::thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
+}

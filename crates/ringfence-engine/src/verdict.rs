@@ -1,0 +1,272 @@
+//! How a run ended, in the contract's words: one function for commands, programs and cells, whatever launched them.
+
+use ringfence_spec::{Denial, DeniedBy, ErrorInfo, Layer, Limits, Span, Status};
+
+use crate::text::{info, raise};
+
+/// Sent by the kernel to a program that enters it by a door that the filter knows no calls of.
+const SIGSYS: i32 = 31;
+const SIGXCPU: i32 = 24;
+const SIGXFSZ: i32 = 25;
+const SIGKILL: i32 = 9;
+
+/// The end of a run, as the kernel, the supervisor and the guest tell it together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The program ended by itself, with this code.
+    Exited(i32),
+    /// A signal ended it; not one that a limit of ours stands for.
+    Signaled(i32),
+    /// The whole tree was ended from outside.
+    Swept,
+    /// Its wall time was over.
+    Wall,
+    /// Its CPU time was used up.
+    Cpu,
+    /// It had more memory than it may have, and was killed.
+    MemoryKilled,
+    /// It asked for more memory than it may have, and was told so.
+    MemoryRefused(i32),
+    /// The kernel killed it when memory ran out.
+    OutOfMemory,
+    /// It wrote more to disk than it may.
+    Disk,
+    /// Its caller wants it no more.
+    Cancelled,
+    /// The interpreter ended without saying how.
+    Silent,
+    /// It was killed, and not by us.
+    KilledFromOutside,
+}
+
+/// What is said of a run when the program itself is Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A command.
+    Command,
+    /// A program in an interpreter.
+    Program,
+    /// A cell of a session.
+    Cell,
+}
+
+/// Status, exit code, signal and error of an outcome.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) status: Status,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) error: Option<ErrorInfo>,
+}
+
+impl Verdict {
+    fn new(status: Status) -> Self {
+        Self { status, exit_code: None, signal: None, error: None }
+    }
+
+    fn exited(status: Status, code: i32) -> Self {
+        Self { exit_code: Some(code), ..Self::new(status) }
+    }
+
+    fn signaled(status: Status, signal: i32) -> Self {
+        Self { signal: Some(signal), ..Self::new(status) }
+    }
+
+    fn with(self, code: &str, message: impl Into<String>, hint: Option<String>) -> Self {
+        Self { error: Some(info(code, message, hint)), ..self }
+    }
+
+    /// The limit that ended the run, as a denial.
+    pub(crate) fn denial(&self) -> Option<Denial> {
+        let by_limit = matches!(self.status, Status::Timeout | Status::Memory | Status::Killed);
+        let error = self.error.as_ref().filter(|e| by_limit && is_limit(&e.code))?;
+        let hint = error.hint.clone().unwrap_or_default();
+        Some(limit_denial(&error.code, error.message.clone(), hint, 1))
+    }
+}
+
+/// Whether an error's code stands for a limit of the policy.
+fn is_limit(code: &str) -> bool {
+    matches!(
+        code,
+        "wall_deadline" | "cpu_limit" | "memory_limit" | "disk_limit" | "file_size_limit"
+    )
+}
+
+/// Judges the end of a run. `timeout` is what this run was given, which may be less than its limits say.
+pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>) -> Verdict {
+    let shown = |limit: Option<String>| limit.unwrap_or_default();
+    let memory = || shown(limits.memory.map(|limit| limit.to_string()));
+    match end {
+        End::Exited(0) => Verdict::exited(Status::Ok, 0),
+        End::Exited(code) => Verdict::exited(Status::Error, code),
+        End::Wall => {
+            let limit = shown(timeout.or(limits.timeout).map(|limit| limit.to_string()));
+            let message = format!("the run was still going after {limit} and was killed");
+            Verdict::signaled(Status::Timeout, SIGKILL).with(
+                "wall_deadline",
+                message,
+                Some(raise("timeout")),
+            )
+        }
+        End::Cpu => {
+            let limit = shown(limits.cpu.map(|limit| limit.to_string()));
+            let message = format!("the run used more than {limit} of CPU time and was killed");
+            Verdict::signaled(Status::Timeout, SIGKILL).with(
+                "cpu_limit",
+                message,
+                Some(raise("cpu")),
+            )
+        }
+        // The kernel's limit for each process stands one second above that of the tree.
+        End::Signaled(SIGXCPU) if limits.cpu.is_some() => Verdict::signaled(
+            Status::Timeout,
+            SIGXCPU,
+        )
+        .with("cpu_limit", "the program used up its CPU time", Some(raise("cpu"))),
+        End::MemoryKilled => {
+            let message = format!("the run used more than {} of memory and was killed", memory());
+            Verdict::signaled(Status::Memory, SIGKILL).with(
+                "memory_limit",
+                message,
+                Some(raise("memory")),
+            )
+        }
+        End::MemoryRefused(code) => {
+            let message = format!("the program asked for more than {} of memory", memory());
+            Verdict::exited(Status::Memory, code).with(
+                "memory_limit",
+                message,
+                Some(raise("memory")),
+            )
+        }
+        End::OutOfMemory => Verdict::signaled(Status::Memory, SIGKILL).with(
+            "oom_kill",
+            "the kernel killed the run, as it does when memory runs out",
+            None,
+        ),
+        End::Disk => {
+            let limit = shown(limits.disk.map(|limit| limit.to_string()));
+            let message =
+                format!("the run added more than {limit} to the workspace and was killed");
+            Verdict::signaled(Status::Killed, SIGKILL).with(
+                "disk_limit",
+                message,
+                Some(raise("disk")),
+            )
+        }
+        End::Signaled(SIGXFSZ) => {
+            let limit = shown(limits.disk.map(|limit| limit.to_string()));
+            let message = format!("the program wrote a file larger than {limit}");
+            Verdict::signaled(Status::Killed, SIGXFSZ).with(
+                "file_size_limit",
+                message,
+                Some(raise("disk")),
+            )
+        }
+        End::Signaled(SIGSYS) => Verdict::signaled(Status::Killed, SIGSYS).with(
+            "syscall_entry",
+            "the program used a system call entry that the fence refuses",
+            None,
+        ),
+        End::Signaled(signal) => {
+            let (code, message) = match kind {
+                Kind::Command => ("signal", format!("the program was ended by signal {signal}")),
+                _ => ("crash", format!("the interpreter crashed with signal {signal}")),
+            };
+            Verdict::signaled(Status::Killed, signal).with(code, message, None)
+        }
+        End::Swept => Verdict::signaled(Status::Killed, SIGKILL).with(
+            "ended_from_outside",
+            "the run was ended from outside",
+            None,
+        ),
+        End::KilledFromOutside => Verdict::signaled(Status::Killed, SIGKILL).with(
+            "sigkill",
+            "the run was killed from outside",
+            None,
+        ),
+        End::Cancelled => {
+            let what = if kind == Kind::Cell { "cell" } else { "run" };
+            Verdict::signaled(Status::Killed, SIGKILL).with(
+                "cancelled",
+                format!("the {what} was cancelled"),
+                None,
+            )
+        }
+        End::Silent => {
+            let message = match kind {
+                Kind::Cell => "the interpreter ended in the middle of the cell",
+                _ => "the interpreter ended without a word",
+            };
+            Verdict::signaled(Status::Killed, SIGKILL).with("interpreter_died", message, None)
+        }
+    }
+}
+
+/// A limit that refused or ended something, as a denial.
+pub(crate) fn limit_denial(rule: &str, subject: String, hint: String, count: u64) -> Denial {
+    Denial {
+        layer: Layer::Resources,
+        rule: rule.to_owned(),
+        subject,
+        line: None,
+        column: None,
+        hint,
+        by: DeniedBy::Host,
+        syscall: None,
+        argument: None,
+        pid: None,
+        program: None,
+        count,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ringfence_spec::CodePreset;
+
+    fn judged(end: End, kind: Kind) -> (Status, Option<i32>, Option<i32>, String) {
+        let verdict = judge(end, kind, &Limits::for_code(CodePreset::Open), None);
+        let code = verdict.error.map(|error| error.code).unwrap_or_default();
+        (verdict.status, verdict.exit_code, verdict.signal, code)
+    }
+
+    #[test]
+    fn every_end_has_its_status() {
+        use Status::{Error, Killed, Memory, Ok, Timeout};
+        let rows = [
+            (End::Exited(0), Kind::Command, (Ok, Some(0), None, "")),
+            (End::Exited(3), Kind::Program, (Error, Some(3), None, "")),
+            (End::Wall, Kind::Command, (Timeout, None, Some(9), "wall_deadline")),
+            (End::Cpu, Kind::Program, (Timeout, None, Some(9), "cpu_limit")),
+            (End::Signaled(24), Kind::Command, (Timeout, None, Some(24), "cpu_limit")),
+            (End::Signaled(25), Kind::Command, (Killed, None, Some(25), "file_size_limit")),
+            (End::Signaled(31), Kind::Program, (Killed, None, Some(31), "syscall_entry")),
+            (End::Signaled(11), Kind::Command, (Killed, None, Some(11), "signal")),
+            (End::Signaled(11), Kind::Program, (Killed, None, Some(11), "crash")),
+            (End::MemoryKilled, Kind::Command, (Memory, None, Some(9), "memory_limit")),
+            (End::MemoryRefused(1), Kind::Program, (Memory, Some(1), None, "memory_limit")),
+            (End::OutOfMemory, Kind::Program, (Memory, None, Some(9), "oom_kill")),
+            (End::Disk, Kind::Command, (Killed, None, Some(9), "disk_limit")),
+            (End::Cancelled, Kind::Cell, (Killed, None, Some(9), "cancelled")),
+            (End::Silent, Kind::Cell, (Killed, None, Some(9), "interpreter_died")),
+            (End::Swept, Kind::Command, (Killed, None, Some(9), "ended_from_outside")),
+        ];
+        for (end, kind, (status, exit_code, signal, code)) in rows {
+            assert_eq!(judged(end, kind), (status, exit_code, signal, code.to_owned()), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_ended_a_run_is_a_denial_and_nothing_else_is() {
+        let limits = Limits::for_code(CodePreset::Open);
+        let denied = |end| judge(end, Kind::Program, &limits, None).denial().map(|d| d.rule);
+        assert_eq!(denied(End::Wall).as_deref(), Some("wall_deadline"));
+        assert_eq!(denied(End::MemoryKilled).as_deref(), Some("memory_limit"));
+        assert_eq!(denied(End::Exited(1)), None);
+        assert_eq!(denied(End::Signaled(11)), None);
+        assert_eq!(denied(End::Cancelled), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Delivers alerts of runs on the command line, after the run's end and in a process of its own: the exit code of a run
+//! never waits for a webhook.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode, Stdio};
+
+use ringfence_engine::watch::Alert;
+use ringfence_server::tell::{self, Ear};
+use serde::{Deserialize, Serialize};
+
+use crate::cli::PolicyFlags;
+use crate::present;
+use crate::settings::{Surroundings, tell};
+
+/// The program that this process runs, whatever has become of its file.
+const SELF: &str = "/proc/self/exe";
+
+/// More than the alerts of a batch, with room.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// What a delivering process is given on its standard input.
+#[derive(Debug, Serialize, Deserialize)]
+struct Delivery {
+    to: Vec<Ear>,
+    lines: Vec<String>,
+}
+
+/// Has a process of its own deliver alerts, if there are any and the operator wants them. Does not wait for it.
+pub(crate) fn later(alerts: &[Alert], flags: &PolicyFlags) {
+    if alerts.is_empty() {
+        return;
+    }
+    let settings = Surroundings::real(false).and_then(|around| tell(flags, &around));
+    let to = match settings {
+        Ok(settings) if settings.others.alerts.is_empty() => return,
+        Ok(settings) => settings.others.alerts,
+        Err(problem) => {
+            present::say(&format!("an alert was not delivered: {problem}"));
+            return;
+        }
+    };
+    let delivery = Delivery { to, lines: alerts.iter().map(tell::line).collect() };
+    if let Err(error) = start(&delivery) {
+        present::say(&format!("an alert was not delivered: {error}"));
+    }
+}
+
+fn start(delivery: &Delivery) -> std::io::Result<()> {
+    let text = serde_json::to_string(delivery)?;
+    let mut child = Command::new(SELF)
+        .arg0("ringfence")
+        .arg("notify")
+        // Whoever ends our process group does not mean this one.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    // Of a pipe's size at most, or its reader is there: neither waits for long.
+    child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes()))
+}
+
+/// `ringfence notify`: delivers what it reads.
+pub(crate) fn deliver() -> ExitCode {
+    let mut text = String::new();
+    let read = std::io::stdin().lock().take(BYTES_MAX).read_to_string(&mut text);
+    let delivery = read.ok().and_then(|_| serde_json::from_str::<Delivery>(&text).ok());
+    let Some(delivery) = delivery else { return ExitCode::FAILURE };
+    tell::deliver(&delivery.to, &delivery.lines);
+    ExitCode::SUCCESS
+}

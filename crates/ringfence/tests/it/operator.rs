@@ -1,0 +1,142 @@
+//! What the operator decided holds however a run is started: rules, risk in the ledger, alerts, redaction.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ringfence_testing::{BoundedCommand as _, limit};
+use serde_json::Value;
+
+use crate::support::{Ran, World};
+
+const NO_PUSH: &str = "[[rules.deny]]\nname = \"no-push\"\n\
+    commands = [{ program = \"git\", arguments = [\"push\"] }]\nreason = \"pushing is for people\"\n";
+
+/// Refused calls of a run, more than are ordinary.
+const FOUR_DENIALS: &str = "unshare -r true; mount -t tmpfs none /tmp; chmod 4755 /bin/sh; touch f; chmod 4755 f; \
+    python3 -c 'import socket, os\nfor f in (socket.AF_PACKET, socket.AF_NETLINK, socket.AF_VSOCK):\n  try: socket.socket(f, socket.SOCK_RAW)\n  except OSError: pass'; \
+    true";
+
+fn operator(text: &str) -> World {
+    let world = World::new();
+    world.write("home/.config/ringfence/config.toml", text);
+    world
+}
+
+fn fed(world: &World, args: &[&str], input: &str) -> Ran {
+    let mut command = world.command(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.bounded_spawn().unwrap();
+    // A command that is refused does not read.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    Ran::from(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn a_rule_about_commands_holds_for_run_and_for_the_hook() {
+    let world = operator(NO_PUSH);
+    for argv in [&["git", "push"][..], &["sh", "-c", "cd /tmp && git push origin"]] {
+        let ran = world.ringfence(&[&["run", "--"], argv].concat());
+        assert_eq!(ran.code, 126, "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("`no-push`") && ran.stderr.contains("for people"),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(world.ringfence(&["run", "--", "echo", "fine"]).stdout, "fine\n");
+    // The hook answers with a command that goes through `run`.
+    let question = r#"{"tool_name": "Bash", "tool_input": {"command": "git push"}}"#;
+    let answer: Value = fed(&world, &["hook", "claude-code"], question).json();
+    let rewritten = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str();
+    let rewritten = rewritten.unwrap_or_else(|| panic!("{answer}"));
+    let mut shell = world.here(Command::new("sh"));
+    let ran = Ran::from(&shell.args(["-c", rewritten]).bounded_output().unwrap());
+    assert_eq!(ran.code, 126, "{rewritten}: {}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("no-push"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_rule_about_programs_holds_for_exec_and_for_the_repl() {
+    let world = operator("[[rules.deny]]\nname = \"no-python\"\ntools = [\"execute_code\"]\n");
+    let ran = world.ringfence(&["exec", "-c", "print(1)"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (126, ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no-python"), "{}", ran.stderr);
+    let ran = fed(&world, &["repl"], "print(1)\n");
+    assert!(
+        ran.stdout.is_empty() && ran.stderr.contains("no-python"),
+        "{}{}",
+        ran.stdout,
+        ran.stderr
+    );
+}
+
+#[test]
+fn rules_that_cannot_be_read_are_an_error_everywhere() {
+    let world = operator("[rules]\ndenny = []\n");
+    let item = "{\"id\": 1, \"code\": \"1\"}\n";
+    for (args, input) in [
+        (&["run", "--", "true"][..], ""),
+        (&["exec", "-c", "1"], ""),
+        (&["batch"], item),
+        (&["repl"], "1\n"),
+        (&["mcp"], ""),
+        (&["serve", "--listen", "127.0.0.1:0"], ""),
+    ] {
+        let ran = fed(&world, args, input);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains("[rules]") && ran.stderr.contains("denny"),
+            "{args:?}: {}",
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn the_ledger_has_the_risk_of_every_run() {
+    let world = World::new();
+    world.ringfence(&["run", "--", "rm", "-rf", "nothing"]);
+    world.ringfence(&["exec", "-c", "print(1)"]);
+    fed(&world, &["batch"], "{\"id\": 1, \"code\": \"1\"}\n{\"id\": 2, \"command\": \"true\"}\n");
+    fed(&world, &["repl"], "1\n");
+    let listed = world.ringfence(&["audit", "ls", "--json"]).json();
+    let rows = listed["records"].as_array().unwrap();
+    let ends: Vec<&Value> = rows.iter().filter(|row| row["kind"] == "run_end").collect();
+    assert_eq!(ends.len(), 5, "{listed}");
+    for row in &ends {
+        assert!(row["risk"].is_string(), "{row}");
+    }
+    let removal = ends.iter().find(|row| row["tool"] == "run").unwrap();
+    assert_eq!(removal["risk"], "medium", "{removal}");
+}
+
+#[test]
+fn an_alert_of_a_run_is_delivered_and_delays_nothing() {
+    let world = World::new();
+    let (told, slow) = (world.root().join("told"), world.root().join("slow"));
+    let deliver = format!(
+        "cat >> {0}.new; mv {0}.new {0}; while [ -e {1} ]; do sleep 0.05; done",
+        told.display(),
+        slow.display()
+    );
+    std::fs::write(&slow, "").unwrap();
+    world.write(
+        "home/.config/ringfence/config.toml",
+        &format!("[tell]\nalert_command = [\"sh\", \"-c\", {deliver:?}]\n"),
+    );
+    let ran = world.ringfence(&["run", "--json", "--", "sh", "-c", FOUR_DENIALS]);
+    // Its receiver is still busy, and the run has its exit code.
+    assert!(slow.exists());
+    assert!(ran.json()["denials"].as_array().unwrap().len() > 3, "{}", ran.stdout);
+    let began = Instant::now();
+    while !told.exists() {
+        assert!(began.elapsed() < limit(), "no alert came: {}", ran.stderr);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let alert = std::fs::read_to_string(&told).unwrap();
+    std::fs::remove_file(&slow).unwrap();
+    let alert: Value =
+        serde_json::from_str(alert.trim()).unwrap_or_else(|e| panic!("{e}: {alert}"));
+    assert_eq!(alert["rule"], "many_violations", "{alert}");
+}
