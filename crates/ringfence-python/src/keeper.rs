@@ -11,6 +11,7 @@ use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
+use rustix::net::SendFlags;
 use rustix::pipe::PipeFlags;
 
 use crate::channel;
@@ -37,6 +38,12 @@ const ZYGOTE: &str = concat!(
 pub(crate) const LOADER: &str = "import sys, builtins; \
     exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
+/// The same for a zygote, whose source and configuration come over its channel: a command line is seen by every process of the
+/// host. The channel is descriptor 3.
+const ZYGOTE_LOADER: &str = "import sys, builtins, posix; \
+    sys.argv[1:] = [posix.read(3, 1 << 18).decode() for _ in range(2)]; \
+    exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
+
 /// How every interpreter is started. `-S`: `site` would execute what it finds in packages' `.pth` files, before the first line
 /// of ours; directories of packages are added by the bootstrap.
 pub(crate) const OPTIONS: [&str; 5] = ["-I", "-S", "-X", "utf8", "-c"];
@@ -61,6 +68,8 @@ pub struct Preload {
 pub struct Keeper {
     launcher: Arc<Launcher>,
     plan: Plan,
+    /// Read by the zygote after its source.
+    config: String,
     state: PathBuf,
     name: String,
     current: Mutex<Current>,
@@ -83,14 +92,21 @@ impl Keeper {
         name: String,
     ) -> Self {
         let mut zygote = plan.zygote.clone();
-        zygote.argv = argv(interpreter, &plan.worker, preload);
-        Self { launcher, plan: zygote, state, name, current: Mutex::default() }
+        zygote.argv = vec![interpreter.executable.clone().into_os_string()];
+        zygote.argv.extend(OPTIONS.into_iter().chain([ZYGOTE_LOADER]).map(OsString::from));
+        let config = config(interpreter, &plan.worker, preload);
+        Self { launcher, plan: zygote, config, state, name, current: Mutex::default() }
     }
 
     /// Starts a zygote, in place of the last; returns our end of its channel.
     pub(crate) fn start_zygote(&self) -> Result<OwnedFd, Problem> {
         let cannot = |e: CallError| Problem::internal("keeper", "cannot start Python").cause(e);
         let (ours, guests) = channel::pair().map_err(cannot)?;
+        for text in [ZYGOTE, &self.config] {
+            rustix::net::send(&ours, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+                .named(|| "send(bootstrap)")
+                .map_err(cannot)?;
+        }
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .named(|| "open(/dev/null)")
             .map_err(cannot)?;
@@ -133,8 +149,8 @@ impl Keeper {
     }
 }
 
-/// Puts interpreter, bootstrap and the worker's plan together into what the zygote executes.
-fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<OsString> {
+/// The worker's plan, and what the zygote does before its first worker.
+fn config(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> String {
     let config = serde_json::json!({
         "setup": plan.setup,
         "seal": plan.seal,
@@ -148,11 +164,7 @@ fn argv(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> Vec<
         "packages": interpreter.facts.packages,
         "environment": interpreter.facts.environment,
     });
-    let options = OPTIONS.into_iter().chain([LOADER, ZYGOTE]);
-    let mut argv = vec![interpreter.executable.clone().into_os_string()];
-    argv.extend(options.map(OsString::from));
-    argv.push(config.to_string().into());
-    argv
+    config.to_string()
 }
 
 #[cfg(test)]

@@ -816,3 +816,40 @@ fn nothing_is_left_of_a_program_with_a_large_file_whose_caller_is_killed() {
         }
     }
 }
+
+/// The command lines of a process's descendants.
+fn command_lines(of: u32) -> Vec<String> {
+    let mut found = Vec::new();
+    let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+    for child in children.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok())
+    {
+        let line = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+        found.push(String::from_utf8_lossy(&line).into_owned());
+        found.extend(command_lines(child));
+    }
+    found
+}
+
+#[test]
+fn no_plan_is_in_a_command_line() {
+    let world = World::new();
+    let mut child = world
+        .command(&["repl", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .bounded_spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"\"6*7\"\n").unwrap();
+    let mut answer = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut answer).unwrap();
+    assert!(answer.contains("42"), "{answer}");
+    let lines = command_lines(child.id());
+    assert!(lines.iter().any(|line| line.contains("python")), "{lines:?}");
+    for line in lines {
+        assert!(line.len() < 600, "{} bytes: {}…", line.len(), &line[..200]);
+    }
+    drop(stdin);
+    child.wait().unwrap();
+}
