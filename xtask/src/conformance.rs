@@ -78,7 +78,7 @@ pub(crate) struct ConformanceArgs {
 }
 
 pub(crate) fn conformance(args: &ConformanceArgs) -> Result<Verdict, CannotTry> {
-    let binary = program::ringfence(args.binary.as_ref())?;
+    let binary = program::ringfence_with_fixtures(args.binary.as_ref())?;
     let suite = Suite::install()?;
     let mut table = Table::default();
 

@@ -17,6 +17,16 @@ pub(crate) fn ringfence(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
         .ok_or_else(|| "cargo built no binary named `ringfence`".into())
 }
 
+/// The same with the conformance fixtures, which no release has.
+pub(crate) fn ringfence_with_fixtures(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
+    if given.is_some() {
+        return ringfence(given);
+    }
+    executables("ringfence", &["build", "--release", "--features", "fixtures"])?
+        .remove("ringfence")
+        .ok_or_else(|| "cargo built no binary named `ringfence`".into())
+}
+
 /// The harness of `escapes/`, and the binary it runs, which it finds by the path cargo gave it.
 pub(crate) fn escapes() -> Result<[PathBuf; 2], CannotTry> {
     let mut built = executables("ringfence", &["test", "--no-run", "--test", "escapes"])?;

@@ -6,6 +6,7 @@
 // Tests make and look at files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+#[cfg(feature = "fixtures")]
 mod fixtures;
 pub mod http;
 pub mod mcp;

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::fault::Fault;
 use super::scope::{Caller, May, Run, Scope};
 use super::{House, body, door};
+#[cfg(feature = "fixtures")]
 use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
 use crate::mcp::outline::{self, Flaw, Outline};
@@ -37,6 +38,7 @@ const HANDSHAKES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) enum Offered {
     Tools(Engine),
+    #[cfg(feature = "fixtures")]
     Fixtures(Fixtures),
 }
 
@@ -61,6 +63,7 @@ struct Server {
 #[derive(Clone)]
 enum Handler {
     Tools(McpServer, StreamableHttpService<McpServer, LocalSessionManager>),
+    #[cfg(feature = "fixtures")]
     Fixtures(StreamableHttpService<FixtureServer, LocalSessionManager>),
 }
 
@@ -107,6 +110,7 @@ pub(super) async fn message(
     let request = Request::from_parts(parts, Full::new(content.clone()));
     let response = match &server.handler {
         Handler::Tools(_, service) => service.handle(request).await,
+        #[cfg(feature = "fixtures")]
         Handler::Fixtures(service) => service.handle(request).await,
     };
     if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
@@ -197,6 +201,7 @@ impl Server {
                 let make = move || Ok(server.clone());
                 Handler::Tools(tools, StreamableHttpService::new(make, remembered, config))
             }
+            #[cfg(feature = "fixtures")]
             Offered::Fixtures(fixtures) => {
                 let fixtures = fixtures.clone();
                 let make = move || Ok(fixtures.server());
@@ -229,8 +234,10 @@ impl Server {
 
     /// Ends runs and streams, and forgets who shook hands.
     fn close(&self) {
-        if let Handler::Tools(tools, _) = &self.handler {
-            tools.end();
+        match &self.handler {
+            Handler::Tools(tools, _) => tools.end(),
+            #[cfg(feature = "fixtures")]
+            Handler::Fixtures(_) => {}
         }
         self.end.cancel();
         let handshakes = Arc::clone(&self.handshakes);

@@ -42,7 +42,6 @@ pub use scope::Scope;
 pub use tls::TlsFiles;
 pub use tokens::{Token, Tokens};
 
-use crate::fixtures::Fixtures;
 use fault::Fault;
 use hosts::Hosts;
 use oauth::WELL_KNOWN;
@@ -119,6 +118,11 @@ pub struct Service {
     tls: Option<Arc<ServerConfig>>,
 }
 
+fn no_fixtures() -> Problem {
+    Problem::usage("fixtures_missing", "this binary has no conformance fixtures")
+        .hint("build one with `cargo build --features fixtures`")
+}
+
 impl Service {
     /// Makes sure of settings. Whoever is not on this machine needs a token and a name that was allowed.
     pub fn check(settings: Settings) -> Result<Self, Problem> {
@@ -128,6 +132,9 @@ impl Service {
         let n_tokens = all.iter().filter(|token| token.revoked_ms.is_none()).count();
         let tokens_needed = tokens.are_needed()?;
         let listen = settings.listen;
+        if settings.offer == Offer::Fixtures && cfg!(not(feature = "fixtures")) {
+            return Err(no_fixtures());
+        }
         if settings.offer == Offer::Fixtures {
             // One that is gone was one: it says that this directory is a service's.
             let private = listen.ip().is_loopback() && settings.allow_hosts.is_empty();
@@ -223,7 +230,10 @@ impl Service {
         let (routes, document) = api::routes();
         let offered = match settings.offer {
             Offer::Engine => mcp::Offered::Tools(engine.clone()),
-            Offer::Fixtures => mcp::Offered::Fixtures(Fixtures::new()?),
+            #[cfg(feature = "fixtures")]
+            Offer::Fixtures => mcp::Offered::Fixtures(crate::fixtures::Fixtures::new()?),
+            #[cfg(not(feature = "fixtures"))]
+            Offer::Fixtures => return Err(no_fixtures()),
         };
         let house = Arc::new(House {
             mcp: mcp::Mcp::new(offered),
