@@ -95,6 +95,29 @@ struct Queue {
     is_led: bool,
 }
 
+/// The turn of a thread that writes for those who wait. However it ends, they are answered and the next can lead.
+struct Lead<'a> {
+    ledger: &'a Ledger,
+    answers: Answers,
+}
+
+type Answers = Vec<(u64, Result<Vec<i64>, Problem>)>;
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.ledger.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.is_led = false;
+        queue.answers.extend(self.answers.drain(..));
+        self.ledger.answered.notify_all();
+    }
+}
+
+/// The answers if writing panics.
+fn not_written(batch: &[(u64, Vec<Draft>)]) -> Answers {
+    let problem = || Problem::internal("internal", "writing to the ledger failed unexpectedly");
+    batch.iter().map(|(ticket, _)| (*ticket, Err(problem()))).collect()
+}
+
 impl Ledger {
     /// Opens the ledger in `dir`, or makes it. What was decided about it there goes before `settings`.
     pub fn open(dir: &Path, mut settings: Settings) -> Result<Self, Problem> {
@@ -137,12 +160,11 @@ impl Ledger {
             }
             queue.is_led = true;
             let batch = std::mem::take(&mut queue.waiting);
+            let mut lead = Lead { ledger: self, answers: not_written(&batch) };
             drop(queue);
-            let answers = self.write(batch);
+            lead.answers = self.write(batch);
+            drop(lead);
             queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            queue.is_led = false;
-            queue.answers.extend(answers);
-            self.answered.notify_all();
         }
     }
 
@@ -188,7 +210,7 @@ impl Ledger {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, batch: Vec<(u64, Vec<Draft>)>) -> Vec<(u64, Result<Vec<i64>, Problem>)> {
+    fn write(&self, batch: Vec<(u64, Vec<Draft>)>) -> Answers {
         let sizes: Vec<(u64, usize)> = batch.iter().map(|(t, drafts)| (*t, drafts.len())).collect();
         let drafts: Vec<Draft> = batch.into_iter().flat_map(|(_, drafts)| drafts).collect();
         let result = self.store().append(&drafts);

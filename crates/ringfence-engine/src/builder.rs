@@ -8,7 +8,7 @@ use ringfence_screen::decide::Rules;
 use ringfence_spec::{CommandPreset, Policy, Problem};
 
 use crate::admission::{Admission, AdmissionSettings};
-use crate::call::{EngineState, Parts, PlanHook, Redaction};
+use crate::call::{EngineState, Parts, PlanHook, Redaction, StageHook};
 use crate::clock::{Clock, HostClock};
 use crate::code::CodePolicy;
 use crate::engine::Engine;
@@ -35,6 +35,7 @@ pub struct Builder {
     traces: Vec<TraceSink>,
     redaction: Redaction,
     plan_hook: Option<PlanHook>,
+    stage_hook: Option<StageHook>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -66,6 +67,7 @@ impl Builder {
             traces: Vec::new(),
             redaction: Redaction::default(),
             plan_hook: None,
+            stage_hook: None,
         }
     }
 
@@ -172,6 +174,14 @@ impl Builder {
         self
     }
 
+    /// Calls this at every stage of every run, with the stage and the client: how tests panic there.
+    #[cfg(feature = "test-hooks")]
+    #[must_use]
+    pub fn on_stage(mut self, reached: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
+        self.stage_hook = Some(StageHook(Arc::new(reached)));
+        self
+    }
+
     /// How many programs at once shall find a warm worker.
     #[must_use]
     pub fn parallel(mut self, n: usize) -> Self {
@@ -196,6 +206,7 @@ impl Builder {
             place: self.place,
             n_parallel: self.n_parallel,
             plan_hook: self.plan_hook,
+            stage_hook: self.stage_hook,
         })))
     }
 }

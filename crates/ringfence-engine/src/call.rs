@@ -20,7 +20,7 @@ use crate::code::{CodePolicy, Mode, OneShotRunner, PooledRunner, PythonContext, 
 use crate::command::{self, CommandLaunch, CommandRunner, Io, Prefork};
 use crate::engine::{CodeCall, CommandCall, Ran};
 use crate::ids::fresh_id;
-use crate::intercept::{self, About, Interceptor};
+use crate::intercept::{self, About, Interceptor, Judged};
 use crate::launched::Given;
 use crate::metrics::Metrics;
 use crate::place::Place;
@@ -55,6 +55,18 @@ impl std::fmt::Debug for PlanHook {
     }
 }
 
+/// Told by every call which stage it has reached, and for which client: how tests panic there.
+#[derive(Clone)]
+pub(crate) struct StageHook(pub(crate) Arc<ReachStage>);
+
+type ReachStage = dyn Fn(&str, &str) + Send + Sync;
+
+impl std::fmt::Debug for StageHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StageHook")
+    }
+}
+
 /// State shared by every clone of an engine.
 #[derive(Debug)]
 pub(crate) struct EngineState {
@@ -73,6 +85,7 @@ pub(crate) struct EngineState {
     pub(crate) place: Place,
     pub(crate) n_parallel: usize,
     plan_hook: Option<PlanHook>,
+    stage_hook: Option<StageHook>,
     pub(crate) runs: Runs,
     sweeper: OnceLock<Sweeper>,
     /// Itself, for the thread that sweeps.
@@ -104,6 +117,7 @@ pub(crate) struct Parts {
     pub(crate) place: Place,
     pub(crate) n_parallel: usize,
     pub(crate) plan_hook: Option<PlanHook>,
+    pub(crate) stage_hook: Option<StageHook>,
 }
 
 /// Warm workers and what they were made with.
@@ -230,6 +244,7 @@ impl EngineState {
             place: parts.place,
             n_parallel: parts.n_parallel,
             plan_hook: parts.plan_hook,
+            stage_hook: parts.stage_hook,
             runs: Runs::default(),
             sweeper: OnceLock::new(),
             own: own.clone(),
@@ -307,8 +322,20 @@ impl EngineState {
         }
     }
 
-    /// Runs an admitted call to its end.
+    /// Runs an admitted call to its end. A panic is this call's alone: it answers `failed` with the code `internal`.
     pub(crate) fn run(
+        &self,
+        admitted: Admitted,
+        client: &str,
+        call: RunCall<'_>,
+        launch: Launch<'_>,
+    ) -> Ran {
+        let run_id = admitted.run_id;
+        guarded(|| self.run_stages(admitted, client, call, launch))
+            .unwrap_or_else(|problem| Ran::not_started(run_id, problem))
+    }
+
+    fn run_stages(
         &self,
         admitted: Admitted,
         client: &str,
@@ -318,11 +345,18 @@ impl EngineState {
         let Admitted { run_id, entry, mut permit, mut watch } = admitted;
         let began = Instant::now();
         let tool = call.tool();
-        let about = self.look(call);
         // Where nobody made rules, a command that somebody waits for is rated after it ran: it is only for the record.
         let rate_later =
             matches!(launch, Launch::Foreground { .. }) && self.interceptor.has_no_rules();
-        let judged = (!rate_later).then(|| self.interceptor.judge(tool, &about));
+        let inspected = guarded(|| {
+            self.stage("inspect", client);
+            let about = self.look(call);
+            let judged = (!rate_later).then(|| self.interceptor.judge(tool, &about));
+            (about, judged)
+        });
+        let (about, judged) = inspected.unwrap_or_else(|problem| {
+            (About::Nothing, Some(Judged::refused("the inspection failed", problem)))
+        });
         let mut begun = self.recorder.prepare(match &judged {
             Some(judged) => judged.noted(entry.clone()),
             None => entry.clone(),
@@ -333,9 +367,51 @@ impl EngineState {
             Err(problem)
         } else {
             let context = CallContext { run_id, client, record: &begun };
-            self.launch(context, call, &about, launch)
+            guarded(|| self.launch_and_collect(context, call, &about, launch)).unwrap_or_else(Err)
         };
         let mut ran = done.unwrap_or_else(|problem| Ran::not_started(run_id, problem));
+        watch.part("run");
+        let judged = judged.map_or_else(|| guarded(|| self.interceptor.judge(tool, &about)), Ok);
+        let judged = judged.unwrap_or_else(|problem| Judged::refused("not rated", problem));
+        begun.detail(|entry| judged.noted(entry));
+        self.stage("record", client);
+        begun.end(&mut ran.outcome);
+        watch.part("record");
+        permit.judge(ran.outcome.status.into());
+        let seen = intercept::seen(tool, &entry, &judged);
+        // The call is done and recorded: what goes wrong in watching it is not the client's.
+        let _ = guarded(|| {
+            self.stage("observe", client);
+            self.observe(
+                CallRecord {
+                    run_id,
+                    tool,
+                    status: ran.outcome.status.name(),
+                    verb: "ran",
+                    took: began.elapsed(),
+                    watch,
+                },
+                Seen {
+                    status: ran.outcome.status,
+                    n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
+                    ..seen
+                },
+            );
+        });
+        ran
+    }
+
+    fn launch_and_collect(
+        &self,
+        context: CallContext<'_>,
+        call: RunCall<'_>,
+        about: &About,
+        launch: Launch<'_>,
+    ) -> Result<Ran, Problem> {
+        let client = context.client;
+        self.stage("launch", client);
+        let mut ran = self.launch(context, call, about, launch)?;
+        self.stage("collect", client);
         if let (RunCall::Code(CodeCall { artifacts_to: Some(dir), .. }), Some(files)) =
             (call, &ran.files)
         {
@@ -344,29 +420,14 @@ impl EngineState {
         if self.redaction == Redaction::Answers {
             record::redact_outcome(&mut ran.outcome);
         }
-        watch.part("run");
-        let judged = judged.unwrap_or_else(|| self.interceptor.judge(tool, &about));
-        begun.detail(|entry| judged.noted(entry));
-        begun.end(&mut ran.outcome);
-        watch.part("record");
-        permit.judge(ran.outcome.status.into());
-        let seen = intercept::seen(tool, &entry, &judged);
-        self.observe(
-            CallRecord {
-                run_id,
-                tool,
-                status: ran.outcome.status.name(),
-                verb: "ran",
-                took: began.elapsed(),
-                watch,
-            },
-            Seen {
-                status: ran.outcome.status,
-                n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
-                ..seen
-            },
-        );
-        ran
+        Ok(ran)
+    }
+
+    /// Tells a test which stage a call has reached.
+    fn stage(&self, stage: &str, client: &str) {
+        if let Some(StageHook(reached)) = &self.stage_hook {
+            reached(stage, client);
+        }
     }
 
     /// What rules and screening look at.
@@ -520,19 +581,18 @@ impl EngineState {
             return Err(unknown());
         }
         let woke = live.is_none() && n_cells > 0;
-        if live.is_none() {
+        // Taken out: what cannot be talked to any more, or panics meanwhile, is given up, and the next cell starts anew.
+        let mut repl = if let Some(repl) = live.take() {
+            repl
+        } else {
             let workspace = session.host_workspace()?;
-            *live = Some(Live::start(self.launcher()?, &self.code, &self.place, Some(workspace))?);
-        }
-        let Some(repl) = &mut *live else {
-            return Err(Problem::internal("repl", "the session has no REPL"));
+            Live::start(self.launcher()?, &self.code, &self.place, Some(workspace))?
         };
         job.name = Some(format!("cell {}", n_cells + 1));
         job.so_far = self.partial(so_far, repl.context());
         let cell = repl.cell(job, cancel.as_fd(), Some(&quota));
-        if cell.is_err() {
-            // What cannot be talked to is given up; the next cell starts anew.
-            *live = None;
+        if cell.is_ok() {
+            *live = Some(repl);
         }
         drop(live);
         self.sessions()?.change(session, |state| state.n_cells += 1)?;
@@ -694,6 +754,14 @@ fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
         (Some(policy), Some(asked)) => Some(policy.min(asked).max(SHORTEST)),
         (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
     }
+}
+
+/// Does some work of one call. A panic in it becomes a problem of that call; the hook of the process has printed it.
+fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|_| {
+        Problem::internal("internal", "the call failed unexpectedly; other calls are not affected")
+            .hint("the service's stderr says where; please report it")
+    })
 }
 
 /// Tries again what failed on our side, after doing something about it.

@@ -599,9 +599,9 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|e| Err(Problem::internal("panic", "the call's thread ended").cause(e)))
+        .unwrap_or_else(|e| Err(Problem::internal("internal", "the call's thread ended").cause(e)))
 }
 
 fn panicked(run_id: RunId, error: &tokio::task::JoinError) -> Ran {
-    Ran::not_started(run_id, Problem::internal("panic", "the run's thread ended").cause(error))
+    Ran::not_started(run_id, Problem::internal("internal", "the run's thread ended").cause(error))
 }

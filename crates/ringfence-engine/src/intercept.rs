@@ -133,6 +133,11 @@ impl Interceptor {
 }
 
 impl Judged {
+    /// A call that could not be judged.
+    pub(crate) fn refused(words: &str, problem: Problem) -> Self {
+        Self { risk: Risk::High, words: words.to_owned(), refusal: Some(problem), traversal: false }
+    }
+
     /// Adds risk and verdict to a row.
     pub(crate) fn noted(&self, entry: Entry) -> Entry {
         let entry = entry.risk(self.risk);

@@ -188,8 +188,13 @@ impl Begun<'_> {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         if self.open && self.begin().is_ok() {
-            let mut end = self.entry.ended_with(RunStatus::Killed, self.wall_ms());
-            end.details.code = Some("cancelled".to_owned());
+            let (status, code) = if std::thread::panicking() {
+                (RunStatus::Failed, "internal")
+            } else {
+                (RunStatus::Killed, "cancelled")
+            };
+            let mut end = self.entry.ended_with(status, self.wall_ms());
+            end.details.code = Some(code.to_owned());
             // There is nobody left to tell; a start without an end is shown as interrupted.
             let _ = self.recorder.note(&end);
         }

@@ -33,7 +33,10 @@ impl Sweeper {
                 }
                 drop(ended);
                 let Some(state) = state.upgrade() else { return };
-                if let Err(problem) = state.sweep() {
+                // What cannot be swept now is swept later, also after a panic, which has said what is wrong.
+                let swept =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| state.sweep()));
+                if let Ok(Err(problem)) = swept {
                     tracing::warn!("sessions could not be swept: {problem}");
                 }
             }

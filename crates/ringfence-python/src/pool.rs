@@ -88,6 +88,23 @@ impl Shared {
     }
 }
 
+/// A run that has a worker. However it ends, it is counted no more, and the zygote is told to reap a worker whose end nobody
+/// asks for.
+struct Running<'a> {
+    shared: &'a Shared,
+    unasked: Option<u32>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.n_running -= 1;
+        state.dead.extend(self.unasked);
+        drop(state);
+        self.shared.wanted.notify_one();
+    }
+}
+
 impl Pool {
     /// Fills with workers, and keeps so many waiting.
     pub fn start(
@@ -109,7 +126,18 @@ impl Pool {
             n_waiting,
         };
         let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
-        let refill = thread.spawn(move || refill.work()).map_err(|e| {
+        let work = move || {
+            let shared = Arc::clone(&refill.shared);
+            let work = std::panic::AssertUnwindSafe(|| refill.work());
+            if std::panic::catch_unwind(work).is_err() {
+                // Those who wait for a worker are told, and the engine starts another pool.
+                let problem =
+                    Problem::internal("internal", "the pool of workers failed unexpectedly");
+                shared.lock().failed = Some(problem);
+                shared.ready.notify_all();
+            }
+        };
+        let refill = thread.spawn(work).map_err(|e| {
             Problem::internal("threads", "cannot start a thread for the pool").cause(e)
         })?;
         Ok(Self { shared, refill: Some(refill), plan: plan.worker.clone() })
@@ -149,18 +177,17 @@ impl Pool {
         permit: Option<Permit<'_>>,
     ) -> Result<(Finished, Start), Problem> {
         let (worker, start) = self.take()?;
+        let mut running = Running { shared: &self.shared, unasked: Some(worker.pid) };
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let spare = || !self.shared.is_busy(&self.shared.lock());
         let finished = worker.run(job, &Around { memory_bytes_max: memory, cancel, spare }, permit);
-        let mut state = self.shared.lock();
-        state.n_running -= 1;
+        running.unasked = None;
         let mut finished = finished?;
-        state.remains.extend(finished.mounts.take());
         if !matches!(finished.ended, Ended::Silently(_)) {
-            state.dead.push(finished.pid);
+            running.unasked = Some(finished.pid);
         }
-        drop(state);
-        self.shared.wanted.notify_one();
+        self.shared.lock().remains.extend(finished.mounts.take());
+        drop(running);
         if let Ended::Silently(exit) = &mut finished.ended {
             *exit = self.exit_of(finished.pid);
         }

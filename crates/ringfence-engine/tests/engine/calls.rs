@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_audit::Expectations;
+use ringfence_audit::{Expectations, Record};
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::{CodeCall, CommandCall, KeepFiles, Redaction};
 use ringfence_jail::Launcher;
@@ -278,5 +278,69 @@ pub(crate) fn the_last_handle_ends_everything(world: &World) {
     while count("/proc/self/task") > 1 || !descendants(own).is_empty() {
         assert!(began.elapsed() < ringfence_testing::limit(), "{:?}", descendants(own));
         std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn a_panic_is_one_calls_problem(world: &World) {
+    const STAGES: [&str; 5] = ["inspect", "launch", "collect", "record", "observe"];
+    // A client is named after the stage that its calls panic at.
+    let engine = world.builder().on_stage(|stage, client| {
+        assert!(stage != client, "a panic of the test's at `{stage}`");
+    });
+    let engine = engine.build().unwrap();
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.to_string();
+        if !text.contains("of the test's") {
+            eprintln!("{text}");
+        }
+    }));
+    on_runtime(async {
+        let mut sessions = std::collections::HashMap::new();
+        for client in STAGES {
+            let id = engine.session_create(client, false).await.unwrap().id.to_string();
+            sessions.insert(client, id);
+        }
+        let good = async {
+            for n in 0..40 {
+                let ran = engine.execute("good", code(&format!("{n} + 1"))).await;
+                let value = (n + 1).to_string();
+                assert_eq!(ran.outcome.value.as_deref(), Some(value.as_str()), "{:?}", ran.outcome);
+            }
+        };
+        let bad = async {
+            for client in STAGES.iter().cycle().take(40) {
+                let cell = CodeCall { session: sessions.get(client).cloned(), ..code("1") };
+                let outcomes = [
+                    engine.execute(client, code("1")).await.outcome,
+                    engine.command(client, shell("true")).await.outcome,
+                    engine.execute(client, cell).await.outcome,
+                ];
+                for outcome in outcomes {
+                    let error = outcome.error.map(|error| error.code);
+                    match *client {
+                        // The answer was there already.
+                        "observe" => assert_ne!(outcome.status, Status::Failed, "{error:?}"),
+                        _ => assert_eq!(
+                            (outcome.status, error.as_deref()),
+                            (Status::Failed, Some("internal")),
+                            "{client}"
+                        ),
+                    }
+                }
+            }
+        };
+        tokio::join!(good, bad);
+        assert_eq!(engine.admission().counts().running, 0);
+        assert_eq!(engine.n_running(), 0);
+    });
+    let _ = std::panic::take_hook();
+    let rows = world.rows();
+    for client in ["inspect", "launch", "collect"] {
+        let ends = rows.iter().filter(|row| row.client.as_deref() == Some(client));
+        let is_internal = |row: &&Record| {
+            row.details.as_ref().is_some_and(|details| details["code"] == "internal")
+        };
+        let failed = ends.filter(is_internal).count();
+        assert_eq!(failed, 24, "{client}");
     }
 }

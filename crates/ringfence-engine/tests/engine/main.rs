@@ -29,6 +29,7 @@ const TESTS: &[(&str, Test)] = &[
         calls::two_engines_of_one_process_end_each_for_itself,
     ),
     ("while_the_ledger_is_full_nothing_runs", calls::while_the_ledger_is_full_nothing_runs),
+    ("a_panic_is_one_calls_problem", calls::a_panic_is_one_calls_problem),
     ("the_last_handle_ends_everything", calls::the_last_handle_ends_everything),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
     ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),

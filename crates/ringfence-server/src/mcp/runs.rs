@@ -112,7 +112,7 @@ impl Runs {
             let result =
                 if pictures { tokio::task::spawn_blocking(made).await.ok() } else { Some(made()) };
             Arc::new(result.unwrap_or_else(|| {
-                answer::not_started(&Problem::internal("panic", "the result could not be made"))
+                answer::not_started(&Problem::internal("internal", "the result could not be made"))
             }))
         });
         Arc::clone(made.await)

@@ -113,5 +113,5 @@ async fn page(house: &House, may: &May<Audit>, which: Which) -> Result<Json<Page
 }
 
 fn unreadable() -> Fault {
-    Problem::internal("panic", "the ledger could not be read").into()
+    Problem::internal("internal", "the ledger could not be read").into()
 }
