@@ -131,13 +131,13 @@ pub(crate) fn rows() -> Vec<Row> {
         line("a command that a rule refuses", "true; git push origin main", "blocked", refused()),
         code(
             "a secret in a program's output",
-            "print('ghp_' + 'x7Kq9LmZ2vRt4WbN8yHd3FsJ6pGc1TeUaQ5o')",
+            "print('gh' + 'p_x7Kq9LmZ2vRt4WbN8yHd3FsJ6pGc1TeUaQ5o')",
             "ok",
             [("/stdout", json!("[redacted:github-token]\n"))],
         ),
         line(
             "a secret in a command's output",
-            "echo ghp_x7Kq9LmZ2vRt4WbN8yHd3FsJ6pGc1TeUaQ5o",
+            "printf 'gh%s\\n' p_x7Kq9LmZ2vRt4WbN8yHd3FsJ6pGc1TeUaQ5o",
             "ok",
             [("/stdout", json!("[redacted:github-token]\n"))],
         ),
