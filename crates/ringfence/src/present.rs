@@ -13,6 +13,10 @@ use serde::Serialize;
 
 /// Prints a problem and returns its exit code.
 pub(crate) fn problem(problem: &Problem) -> ExitCode {
+    let code = ExitCode::from(problem.kind.exit_code());
+    if !takes_text(rustix::stdio::stderr()) {
+        return code;
+    }
     let mut err = std::io::stderr().lock();
     // A closed stderr leaves nobody to tell.
     let _ = writeln!(err, "error: {}", plain(&problem.message, Lines::One));
@@ -24,7 +28,7 @@ pub(crate) fn problem(problem: &Problem) -> ExitCode {
     if let Some(hint) = &problem.hint {
         let _ = writeln!(err, "  hint: {}", plain(hint, Lines::One));
     }
-    ExitCode::from(problem.kind.exit_code())
+    code
 }
 
 /// Something that was to be printed on stdout is lost.
@@ -55,6 +59,9 @@ fn note(written: io::Result<()>) {
 
 /// Says something on stderr.
 pub(crate) fn say(text: &str) {
+    if !takes_text(rustix::stdio::stderr()) {
+        return;
+    }
     // A closed stderr leaves nobody to tell.
     let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::One));
 }

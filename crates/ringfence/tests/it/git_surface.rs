@@ -564,3 +564,17 @@ fn thousands_of_module_directories_hold_no_start_up() {
     // Another workspace of the same user is what it was.
     assert_eq!(World::new().sh(&[], "true").code, 0);
 }
+
+#[test]
+fn names_in_plans_and_errors_stay_in_their_lines() {
+    let row = row("names", REPOSITORY, &[]);
+    let (world, _) = prepared(&row);
+    let made = "d=$(printf 'x\\033[31m\\nfake line'); mkdir -p \".git/worktrees/$d\"; echo x > \".git/worktrees/$d/gitdir\"";
+    world.sh(&[], made);
+    let plan = world.ringfence(&["explain", "--", "true"]).stdout;
+    assert!(plan.contains("fake line"), "{plan}");
+    assert!(!plan.contains('\x1b') && !plan.lines().any(|line| line.starts_with("fake")), "{plan}");
+    world.write("work/ringfence.toml", "ro = [\"x\\nringfence: all is well\"]\n");
+    let told = world.ringfence(&["run", "--", "true"]).stderr;
+    assert!(!told.lines().any(|line| line.starts_with("ringfence: all is well")), "{told}");
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use ringfence_testing::{BoundedCommand as _, missing};
 use serde_json::{Value, json};
@@ -852,4 +853,35 @@ fn no_plan_is_in_a_command_line() {
     }
     drop(stdin);
     child.wait().unwrap();
+}
+
+#[test]
+fn a_cell_may_add_no_more_than_its_limit() {
+    let world = World::new();
+    let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
+    let cell = "n = 0\nimport time\nfor i in range(15):\n    n += open('k%d' % i, 'wb').write(b'x' * (20 << 20))\n    time.sleep(0.1)\nn";
+    let args = ["repl", "--json", "--preset", "open", "--session", &id, "--disk", "50M"];
+    let input = format!("{}\n{}\n", json!(cell), json!("6 * 7"));
+    let ran = fed(&world, &args, &input);
+    let outcomes: Vec<Value> =
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(outcomes[0]["error"]["code"], "disk_limit", "{}", outcomes[0]);
+    // The session goes on, and the next cell has a limit of its own.
+    assert_eq!(outcomes[1]["value"], "42", "{}", outcomes[1]);
+}
+
+#[test]
+fn output_that_nobody_takes_holds_no_exec_up() {
+    let world = World::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let code = "import os\nwhile True: os.write(1, b'x' * 65536)";
+    let mut command = world.command(&["exec", "--preset", "open", "--timeout", "1s", "-c", code]);
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    let status = command.bounded_status_within(Duration::from_mins(1)).expect("it ends by itself");
+    assert_eq!(status.code(), Some(125));
+    drop(reader);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = world.command(&["exec", "-c", "print(1)"]);
+    command.stdout(full).stderr(Stdio::null());
+    assert_eq!(command.bounded_status().unwrap().code(), Some(125));
 }

@@ -313,3 +313,32 @@ fn an_operator_finds_policy_host_numbers_and_document() {
     assert_eq!(audit["records"].as_array().unwrap().len(), 1, "{audit}");
     assert_eq!(audit["records"][0]["client"], "local");
 }
+
+#[test]
+fn a_session_id_that_is_none_is_not_logged() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let forged = "y\n2026-01-01T00:00:00Z  WARN forged-by-a-client";
+    for _ in 0..12 {
+        let answer = server.run(&json!({"code": "1", "session": forged}));
+        assert_eq!(answer.status, 404, "{}", answer.text());
+    }
+    drop(server);
+    // Nothing of it is in the ledger, where alerts are too.
+    let mut pending = vec![world.root().to_owned()];
+    let mut n_files = 0;
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                pending.push(path);
+            } else if entry.file_type().unwrap().is_file() {
+                n_files += 1;
+                let bytes = std::fs::read(&path).unwrap();
+                let found = bytes.windows(16).any(|part| part == b"forged-by-a-clie");
+                assert!(!found, "{}", path.display());
+            }
+        }
+    }
+    assert!(n_files > 2, "{n_files}");
+}
