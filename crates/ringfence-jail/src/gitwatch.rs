@@ -27,6 +27,9 @@ use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
 use crate::survey::{BARE, executes_by_config, lexical};
 
+/// Nested repositories from which on some may not be protected.
+const NESTED_MANY: usize = 60;
+
 /// New worktrees that are looked at.
 const WORKTREES_MAX: usize = 32;
 
@@ -296,8 +299,16 @@ impl GitWatch {
             })?;
             let is_ours =
                 |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
+            // With more of them than are protected, one that was there may have been changed in its place.
+            let thorough = self.nested.len() >= NESTED_MANY;
             for name in names.iter().filter(|name| !is_ours(name)) {
                 budget.spend_entry()?;
+                // A name that appears in a directory changes it, and so does moving the directory.
+                let is_recent =
+                    || stat_at(&dir, name).is_some_and(|s| changed_at(&s) >= self.began);
+                if !thorough && !is_recent() {
+                    continue;
+                }
                 self.new_repository(plan, &dir, root, Path::new(name), budget, report);
             }
             for name in links {
@@ -336,7 +347,10 @@ impl GitWatch {
         };
         let is_known =
             mounts_below(plan, &at) && self.nested.get(&at).is_none_or(|id| *id == id_of(&stat));
-        let is_new = changed_at(&stat) >= self.began && !is_known;
+        // Moved to here with its directory, it is as old as it was.
+        let is_new = !is_known
+            && (changed_at(&stat) >= self.began
+                || stat_at(dir, name).is_some_and(|dir| changed_at(&dir) >= self.began));
         // A worktree of the workspace's own repository was judged with that.
         let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
             && points_into(dir, &git, &root.join(".git/worktrees"));

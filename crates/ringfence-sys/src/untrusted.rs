@@ -5,7 +5,6 @@
 //! `std` that follow links or wait.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
@@ -98,12 +97,12 @@ pub fn open_file(path: &Path) -> Result<std::fs::File, ReadError> {
 
 /// The bytes of the regular file `path` below `root`, if there are no more than `bytes_max`.
 pub fn read_beneath(root: impl AsFd, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    read_open(open_file_beneath(root, path)?, path, bytes_max)
+    read_open(&open_file_beneath(root, path)?, path, bytes_max)
 }
 
 /// The bytes of the regular file `path`, if there are no more than `bytes_max`. Opens as [`open_file`] does.
 pub fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    read_open(open_file(path)?, path, bytes_max)
+    read_open(&open_file(path)?, path, bytes_max)
 }
 
 /// Opens a regular file that no run can replace, such as one the operator names: a link is followed. Waits for nothing.
@@ -116,7 +115,7 @@ pub fn open_trusted(path: &Path) -> Result<std::fs::File, ReadError> {
 /// The bytes of a file that no run can replace, such as the operator's settings: a link is followed, because
 /// configuration managers use them. Waits for nothing either.
 pub fn read_trusted(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    read_open(open_trusted(path)?, path, bytes_max)
+    read_open(&open_trusted(path)?, path, bytes_max)
 }
 
 /// Properties of one entry of a directory, a link as itself.
@@ -209,11 +208,26 @@ fn regular(fd: OwnedFd, path: &Path) -> Result<std::fs::File, ReadError> {
     }
 }
 
-fn read_open(file: std::fs::File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    let mut bytes = Vec::new();
+fn read_open(file: &std::fs::File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     // One byte more than the bound, so that a larger file is told from one that fits.
-    let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
-    read.named(|| format!("read({path:?})"))?;
+    let most = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(1);
+    // Nearly every file is smaller than this: one call reads it, and one finds its end.
+    let mut bytes = vec![0; most.min(4096)];
+    let mut length = 0;
+    loop {
+        if length == bytes.len() {
+            if length == most {
+                return Err(ReadError::TooLarge);
+            }
+            bytes.resize(most.min(length.saturating_mul(2)), 0);
+        }
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(file, &mut bytes[length..]));
+        match read.named(|| format!("read({path:?})"))? {
+            0 => break,
+            n => length += n,
+        }
+    }
+    bytes.truncate(length);
     if bytes.len() as u64 > bytes_max { Err(ReadError::TooLarge) } else { Ok(bytes) }
 }
 
