@@ -27,6 +27,9 @@ use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
 use crate::survey::{BARE, executes_by_config, lexical};
 
+/// Directories, and links, at the top of a workspace in which a new repository is looked for.
+const TOP_DIRECTORIES_MAX: usize = 1024;
+
 /// Nested repositories from which on some may not be protected.
 const NESTED_MANY: usize = 60;
 
@@ -301,7 +304,15 @@ impl GitWatch {
                 |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
             // With more of them than are protected, one that was there may have been changed in its place.
             let thorough = self.nested.len() >= NESTED_MANY;
-            for name in names.iter().filter(|name| !is_ours(name)) {
+            if names.len() > TOP_DIRECTORIES_MAX {
+                report.gaps.push(format!(
+                    "new repositories were looked for in {TOP_DIRECTORIES_MAX} of {} directories at the top of `{}`",
+                    names.len(),
+                    root.display()
+                ));
+            }
+            let names = names.iter().take(TOP_DIRECTORIES_MAX);
+            for name in names.filter(|name| !is_ours(name)) {
                 budget.spend_entry()?;
                 // A name that appears in a directory changes it, and so does moving the directory.
                 let is_recent =
@@ -311,7 +322,7 @@ impl GitWatch {
                 }
                 self.new_repository(plan, &dir, root, Path::new(name), budget, report);
             }
-            for name in links {
+            for name in links.into_iter().take(TOP_DIRECTORIES_MAX) {
                 budget.spend_entry()?;
                 let is_recent = stat_at(&dir, &name).is_some_and(|s| changed_at(&s) >= self.began);
                 let Some(to) = linked_directory(&dir, root, Path::new(&name)).filter(|_| is_recent)
