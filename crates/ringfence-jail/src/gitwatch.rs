@@ -28,7 +28,7 @@ use crate::registry::Registry;
 use crate::survey::{BARE, executes_by_config, lexical};
 
 /// Directories, and links, at the top of a workspace in which a new repository is looked for.
-const TOP_DIRECTORIES_MAX: usize = 1024;
+const TOP_DIRECTORIES_MAX: usize = 512;
 
 /// Nested repositories from which on some may not be protected.
 const NESTED_MANY: usize = 60;

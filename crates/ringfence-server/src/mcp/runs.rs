@@ -101,21 +101,26 @@ impl Runs {
         self.engine.find_run(&self.owner, run_id)
     }
 
-    /// The result of a run that has ended, made when it is first asked for.
+    /// The result of a run that has ended, made when it is first asked for. In a task of its own: a call that stops waiting
+    /// does not stop it, and the next finds what it made.
     pub(super) async fn result(&self, run: &Run, ended: Arc<Ended>) -> Arc<CallToolResult> {
-        let cell = self.cell(run.id());
-        let shelf = Arc::clone(&self.shelf);
-        let made = cell.get_or_init(|| async move {
-            let pictures = ended.outcome.artifacts.iter().any(answer::is_picture);
-            let made = move || answer::of_run(ended.outcome.clone(), ended.take_files(), &shelf);
-            // To make a picture smaller takes a while.
-            let result =
-                if pictures { tokio::task::spawn_blocking(made).await.ok() } else { Some(made()) };
-            Arc::new(result.unwrap_or_else(|| {
-                answer::not_started(&Problem::internal("internal", "the result could not be made"))
-            }))
+        let (cell, shelf) = (self.cell(run.id()), Arc::clone(&self.shelf));
+        let made = tokio::spawn(async move {
+            let made = cell.get_or_init(|| async move {
+                let pictures = ended.outcome.artifacts.iter().any(answer::is_picture);
+                let make =
+                    move || answer::of_run(ended.outcome.clone(), ended.take_files(), &shelf);
+                // To make a picture smaller takes a while.
+                let result = if pictures {
+                    tokio::task::spawn_blocking(make).await.ok()
+                } else {
+                    Some(make())
+                };
+                Arc::new(result.unwrap_or_else(not_made))
+            });
+            Arc::clone(made.await)
         });
-        Arc::clone(made.await)
+        made.await.unwrap_or_else(|_| Arc::new(not_made()))
     }
 
     fn cell(&self, id: RunId) -> Arc<Made> {
@@ -155,4 +160,8 @@ impl Runs {
             None => Arc::new(answer::of_outcome(run.cancelled())),
         }
     }
+}
+
+fn not_made() -> CallToolResult {
+    answer::not_started(&Problem::internal("internal", "the result could not be made"))
 }
