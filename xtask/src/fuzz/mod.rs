@@ -32,6 +32,9 @@ pub(crate) struct FuzzArgs {
     /// Chooses the inputs; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// For `workspace`: CPU time that a start may take besides twice that of a clean one
+    #[arg(long, value_name = "MS", default_value_t = 5.0)]
+    allowance_ms: f64,
     /// For `mcp`, `http` and `workspace`: the binary to try; built in release if not given
     #[arg(long)]
     binary: Option<PathBuf>,

@@ -26,9 +26,6 @@ const STARTS: usize = 7;
 /// A start that takes longer hangs.
 const START_SECONDS: u64 = 60;
 
-/// What a start in a hostile workspace may take besides twice that of a clean one.
-const ALLOWANCE_MS: f64 = 5.0;
-
 /// What the user made before, one of these.
 const CHECKOUTS: &[&str] = &[
     "git init -q . && git commit -q --allow-empty -m one",
@@ -57,7 +54,7 @@ pub(super) fn fuzz(args: &FuzzArgs, seed: u64) -> Result<Verdict, CannotTry> {
         place.fill(&work, seed, fill)?;
         for command in COMMANDS {
             let (hostile, calm) = place.measure_both(&work, &clean, command)?;
-            let (verdict, ratio) = judge(&hostile, &calm);
+            let (verdict, ratio) = judge(&hostile, &calm, args.allowance_ms);
             worst = worst.max(ratio);
             match verdict {
                 Judged::Held => {}
@@ -101,12 +98,12 @@ enum Judged {
 }
 
 /// Compares starts; the ratio is that of CPU times less the allowance.
-fn judge(hostile: &[Value], clean: &[Value]) -> (Judged, f64) {
+fn judge(hostile: &[Value], clean: &[Value], allowance_ms: f64) -> (Judged, f64) {
     let cheapest = |starts: &[Value]| {
         starts.iter().filter_map(|s| s["cpu_ms"].as_f64()).fold(f64::INFINITY, f64::min)
     };
     let (cpu, base) = (cheapest(hostile), cheapest(clean));
-    let ratio = (cpu - ALLOWANCE_MS) / base;
+    let ratio = (cpu - allowance_ms) / base;
     if let Some(hung) = hostile.iter().find(|s| s["exit"].as_i64().is_some_and(|code| code < 0)) {
         return (Judged::Failed(format!("a start hung or died: {hung}")), ratio);
     }
