@@ -1,8 +1,10 @@
 //! The ledger's directory: made private, opened by handle, refused when somebody else could have touched it.
 
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +77,11 @@ impl Home {
             clippy::disallowed_methods,
             reason = "a directory of ours, opened and checked above"
         )]
-        let path = path.canonicalize().map_err(|e| fault::from_io(path, "realpath", &e))?;
+        let path =
+            match rustix::fs::readlink(format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new()) {
+                Ok(real) => PathBuf::from(OsStr::from_bytes(real.as_bytes())),
+                Err(_) => path.canonicalize().map_err(|e| fault::from_io(path, "realpath", &e))?,
+            };
         Ok(Self { dir, path })
     }
 

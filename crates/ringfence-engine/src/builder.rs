@@ -1,20 +1,24 @@
 //! How an engine is made.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ringfence_jail::Launcher;
 use ringfence_screen::decide::Rules;
 use ringfence_spec::{CommandPreset, Policy, Problem};
 
 use crate::admission::{Admission, AdmissionSettings};
-use crate::call::{EngineState, Parts, PlanHook, Redaction, StageHook};
+#[cfg(feature = "test-hooks")]
+use crate::call::Hook;
+use crate::call::{EngineState, PlanHook, Redaction, StageHook};
 use crate::clock::{Clock, HostClock};
 use crate::code::CodePolicy;
 use crate::engine::Engine;
 use crate::intercept::{AlertSink, Interceptor};
+use crate::metrics::Metrics;
 use crate::place::Place;
 use crate::record::Recorder;
+use crate::runs::Runs;
 use crate::sessions::SessionSettings;
 use crate::trace::TraceSink;
 
@@ -28,7 +32,7 @@ pub struct Builder {
     admission: AdmissionSettings,
     sessions: SessionSettings,
     clock: Arc<dyn Clock>,
-    n_parallel: usize,
+    n_parallel: Option<usize>,
     rules: Rules,
     watch: crate::watch::Settings,
     sinks: Vec<AlertSink>,
@@ -60,7 +64,7 @@ impl Builder {
             admission: AdmissionSettings::default(),
             sessions: SessionSettings::default(),
             clock: Arc::new(HostClock),
-            n_parallel: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            n_parallel: None,
             rules: Rules::default(),
             watch: crate::watch::Settings::default(),
             sinks: Vec::new(),
@@ -170,7 +174,7 @@ impl Builder {
         mut self,
         edit: impl Fn(&mut ringfence_plan::Plan) -> Result<(), Problem> + Send + Sync + 'static,
     ) -> Self {
-        self.plan_hook = Some(PlanHook(Arc::new(edit)));
+        self.plan_hook = Some(Hook(Box::new(edit)));
         self
     }
 
@@ -178,14 +182,14 @@ impl Builder {
     #[cfg(feature = "test-hooks")]
     #[must_use]
     pub fn on_stage(mut self, reached: impl Fn(&str, &str) + Send + Sync + 'static) -> Self {
-        self.stage_hook = Some(StageHook(Arc::new(reached)));
+        self.stage_hook = Some(Hook(Box::new(reached)));
         self
     }
 
-    /// How many programs at once shall find a warm worker.
+    /// How many programs at once shall find a warm worker: as many as there are processors, unless told.
     #[must_use]
     pub fn parallel(mut self, n: usize) -> Self {
-        self.n_parallel = n.max(1);
+        self.n_parallel = Some(n.max(1));
         self
     }
 
@@ -193,10 +197,13 @@ impl Builder {
     pub fn build(self) -> Result<Engine, Problem> {
         // Runs of a service that was killed are shown as interrupted from here on, not as running.
         self.recorder.recover()?;
-        Ok(Engine::new(EngineState::new(Parts {
-            launcher: self.launcher,
+        let launcher = self.launcher.map(Arc::new);
+        Ok(Engine::new(Arc::new_cyclic(|own| EngineState {
+            sessions: OnceLock::new(),
             session_settings: self.sessions,
+            warm: Mutex::default(),
             recorder: self.recorder,
+            metrics: Metrics::default(),
             interceptor: Interceptor::new(self.rules, self.watch, self.sinks, self.traces),
             redaction: self.redaction,
             admission: Admission::new(self.admission, Arc::clone(&self.clock)),
@@ -207,6 +214,10 @@ impl Builder {
             n_parallel: self.n_parallel,
             plan_hook: self.plan_hook,
             stage_hook: self.stage_hook,
+            runs: Runs::default(),
+            sweeper: OnceLock::new(),
+            own: own.clone(),
+            launcher: launcher.map_or_else(OnceLock::new, OnceLock::from),
         })))
     }
 }

@@ -43,27 +43,18 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 /// Shortest timeout: zero would be read as no limit.
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// A function of a test's. Only [`crate::Builder`] with the feature `test-hooks` sets one.
+pub(crate) struct Hook<F: ?Sized>(pub(crate) Box<F>);
+
 /// Changes the plan of a run before it is launched: how tests take one layer away.
-#[derive(Clone)]
-pub(crate) struct PlanHook(pub(crate) Arc<EditPlan>);
-
-type EditPlan = dyn Fn(&mut Plan) -> Result<(), Problem> + Send + Sync;
-
-impl std::fmt::Debug for PlanHook {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PlanHook")
-    }
-}
+pub(crate) type PlanHook = Hook<dyn Fn(&mut Plan) -> Result<(), Problem> + Send + Sync>;
 
 /// Told by every call which stage it has reached, and for which client: how tests panic there.
-#[derive(Clone)]
-pub(crate) struct StageHook(pub(crate) Arc<ReachStage>);
+pub(crate) type StageHook = Hook<dyn Fn(&str, &str) + Send + Sync>;
 
-type ReachStage = dyn Fn(&str, &str) + Send + Sync;
-
-impl std::fmt::Debug for StageHook {
+impl<F: ?Sized> std::fmt::Debug for Hook<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("StageHook")
+        f.write_str("Hook")
     }
 }
 
@@ -71,7 +62,7 @@ impl std::fmt::Debug for StageHook {
 #[derive(Debug)]
 pub(crate) struct EngineState {
     // In this order, so that workers end before the launcher that holds them.
-    sessions: OnceLock<Sessions>,
+    pub(crate) sessions: OnceLock<Sessions>,
     pub(crate) session_settings: SessionSettings,
     pub(crate) warm: Mutex<Option<Arc<Warm>>>,
     pub(crate) recorder: Recorder,
@@ -83,14 +74,14 @@ pub(crate) struct EngineState {
     pub(crate) code: CodePolicy,
     pub(crate) command: Policy,
     pub(crate) place: Place,
-    pub(crate) n_parallel: usize,
-    plan_hook: Option<PlanHook>,
-    stage_hook: Option<StageHook>,
+    pub(crate) n_parallel: Option<usize>,
+    pub(crate) plan_hook: Option<PlanHook>,
+    pub(crate) stage_hook: Option<StageHook>,
     pub(crate) runs: Runs,
-    sweeper: OnceLock<Sweeper>,
+    pub(crate) sweeper: OnceLock<Sweeper>,
     /// Itself, for the thread that sweeps.
-    own: Weak<EngineState>,
-    launcher: OnceLock<Arc<Launcher>>,
+    pub(crate) own: Weak<EngineState>,
+    pub(crate) launcher: OnceLock<Arc<Launcher>>,
 }
 
 /// Whether secrets are taken out of answers too; out of the ledger they are always taken.
@@ -101,23 +92,6 @@ pub enum Redaction {
     LedgerOnly,
     /// Answers are redacted as the ledger is. Cannot reach output that passes through to a terminal or a pipe.
     Answers,
-}
-
-/// Parts of an [`EngineState`] that a builder decides.
-pub(crate) struct Parts {
-    pub(crate) launcher: Option<Launcher>,
-    pub(crate) session_settings: SessionSettings,
-    pub(crate) recorder: Recorder,
-    pub(crate) interceptor: Interceptor,
-    pub(crate) redaction: Redaction,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) admission: Admission,
-    pub(crate) code: CodePolicy,
-    pub(crate) command: Policy,
-    pub(crate) place: Place,
-    pub(crate) n_parallel: usize,
-    pub(crate) plan_hook: Option<PlanHook>,
-    pub(crate) stage_hook: Option<StageHook>,
 }
 
 /// Warm workers and what they were made with.
@@ -228,30 +202,6 @@ fn words(call: &CommandCall) -> Vec<String> {
 }
 
 impl EngineState {
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        Arc::new_cyclic(|own| Self {
-            sessions: OnceLock::new(),
-            session_settings: parts.session_settings,
-            warm: Mutex::default(),
-            recorder: parts.recorder,
-            metrics: Metrics::default(),
-            interceptor: parts.interceptor,
-            redaction: parts.redaction,
-            clock: parts.clock,
-            admission: parts.admission,
-            code: parts.code,
-            command: parts.command,
-            place: parts.place,
-            n_parallel: parts.n_parallel,
-            plan_hook: parts.plan_hook,
-            stage_hook: parts.stage_hook,
-            runs: Runs::default(),
-            sweeper: OnceLock::new(),
-            own: own.clone(),
-            launcher: parts.launcher.map(Arc::new).map_or_else(OnceLock::new, OnceLock::from),
-        })
-    }
-
     /// The sessions of the data directory, opened when one is first asked for.
     pub(crate) fn sessions(&self) -> Result<&Sessions, Problem> {
         if self.sessions.get().is_none() {
@@ -345,7 +295,7 @@ impl EngineState {
         let Admitted { run_id, entry, mut permit, mut watch } = admitted;
         let began = Instant::now();
         let tool = call.tool();
-        // Where nobody made rules, a command that somebody waits for is rated after it ran: it is only for the record.
+        // Without rules, a run in the foreground is rated after its end: the rating is only for the record.
         let rate_later =
             matches!(launch, Launch::Foreground { .. }) && self.interceptor.has_no_rules();
         let inspected = guarded(|| {
@@ -425,7 +375,7 @@ impl EngineState {
 
     /// Tells a test which stage a call has reached.
     fn stage(&self, stage: &str, client: &str) {
-        if let Some(StageHook(reached)) = &self.stage_hook {
+        if let Some(Hook(reached)) = &self.stage_hook {
             reached(stage, client);
         }
     }
@@ -697,7 +647,7 @@ impl EngineState {
 
     /// The plans of Python runs, without running anything.
     pub(crate) fn explain_code(&self) -> Result<ringfence_plan::CodePlan, Problem> {
-        let mode = Mode::Pool { n_parallel: self.n_parallel };
+        let mode = Mode::Pool { n_parallel: self.n_parallel() };
         Ok(PooledRunner::new(&self.code, &self.place, mode)?.plan().clone())
     }
 
@@ -707,12 +657,19 @@ impl EngineState {
         if let Some(warm) = &*slot {
             return Ok(Arc::clone(warm));
         }
-        let mode = Mode::Pool { n_parallel: self.n_parallel };
-        let runner = PooledRunner::new(&self.code, &self.place, mode)?;
-        let pool = runner.pool(self.launcher()?, self.n_parallel)?;
+        let n_parallel = self.n_parallel();
+        let runner = PooledRunner::new(&self.code, &self.place, Mode::Pool { n_parallel })?;
+        let pool = runner.pool(self.launcher()?, n_parallel)?;
         let warm = Arc::new(Warm { pool, runner });
         *slot = Some(Arc::clone(&warm));
         Ok(warm)
+    }
+
+    /// Programs that run at once. Counting processors reads files of the cgroup: not for a run that needs no workers.
+    fn n_parallel(&self) -> usize {
+        self.n_parallel.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+        })
     }
 
     /// Has the next run start workers anew.

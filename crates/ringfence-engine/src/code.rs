@@ -24,7 +24,7 @@ use ringfence_spec::{
     Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkspaceChanges, escape_name,
 };
 
-use crate::call::PlanHook;
+use crate::call::{Hook, PlanHook};
 use crate::command::{self, Prefork};
 use crate::engine::Ran as RunResult;
 use crate::files::check_copy;
@@ -246,7 +246,7 @@ impl OneShotRunner {
         let context = PythonContext::new(policy, place)?;
         let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
         plan.argv = ringfence_python::argv(&context.interpreter);
-        if let Some(PlanHook(edit)) = hook {
+        if let Some(Hook(edit)) = hook {
             edit(&mut plan)?;
         }
         Ok(Self { context, plan })

@@ -16,7 +16,7 @@ use ringfence_spec::{
     Tier, Truncated, Usage, WorkspaceChanges,
 };
 
-use crate::call::PlanHook;
+use crate::call::{Hook, PlanHook};
 use crate::launched::{self, Given};
 use crate::place::Place;
 use crate::text::{self, encode, millis};
@@ -243,7 +243,7 @@ impl<'a> CommandRunner<'a> {
         let budget = survey_budget(self.policy);
         let request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
         let mut plan = plan_command(self.policy, &request, facts)?;
-        if let Some(PlanHook(edit)) = self.hook {
+        if let Some(Hook(edit)) = self.hook {
             edit(&mut plan)?;
         }
         Ok(plan)

@@ -15,7 +15,7 @@ const SIGKILL: i32 = 9;
 pub(crate) enum End {
     /// The program ended by itself, with this code.
     Exited(i32),
-    /// A signal ended it; not one that a limit of ours stands for.
+    /// A signal ended it, other than those by which a limit ends a run.
     Signaled(i32),
     /// The whole tree was ended from outside.
     Swept,

@@ -1,16 +1,20 @@
 //! Links, pipes and devices among git's own files. Git opens, overwrites and prunes its files by name: a link there has
 //! `git commit` write, or `git gc` delete, whatever it leads to.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use ringfence_sys::untrusted::{self, stat_at};
+use ringfence_plan::FileId;
+use ringfence_sys::untrusted;
 use ringfence_sys::{Budget, CallError};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+
+use crate::gitwatch::{Moment, changed_at};
+use crate::open::id_of;
 
 /// Files and directories of one git directory that are looked at.
 pub(crate) const ENTRIES_MAX: u32 = 50_000;
@@ -35,46 +39,79 @@ const ENTERED: [(&str, usize); 12] = [
     ("branches", 8),
 ];
 
-/// Directories in which people make links of their own; tools that share parts of a repository link its top entries.
-const WITH_LINKS: [&str; 2] = ["", "info"];
+/// Where people make links of their own, besides the top: in it an old link may stay.
+const WITH_LINKS: &str = "info";
 
-/// Entries that are neither files nor directories where people have some, before a run.
-pub(crate) fn before(git_dir: &OwnedFd) -> BTreeSet<PathBuf> {
-    let mut odd = BTreeSet::new();
-    let budget = Budget::entries(1000);
-    for dir in WITH_LINKS {
-        let _ = list(git_dir, Path::new(dir), &budget, |path, kind| {
-            if is_odd(kind) {
-                odd.insert(path);
-            }
-        });
-    }
-    odd
+/// Filesystems on which a directory has two links and one for each directory in it: `find` relies on the same.
+const COUNTS_DIRECTORIES: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
+
+/// Entries of a git directory that are neither files nor directories and that a run put there.
+pub(crate) struct OddFiles<'a> {
+    git_dir: &'a OwnedFd,
+    began: Moment,
+    counts_directories: bool,
+    /// The directory that was at [`WITH_LINKS`] before the run.
+    links_dir: Option<FileId>,
 }
 
-/// All such entries, at any depth.
-pub(crate) fn after(
-    git_dir: &OwnedFd,
-    budget: &Budget,
-    odd: &mut Vec<PathBuf>,
-) -> Result<(), CallError> {
-    // Level by level: what is at the top is found whatever is below.
-    let mut pending = VecDeque::from([PathBuf::new()]);
-    let mut n_listed = 0;
-    while let Some(dir) = pending.pop_front() {
-        n_listed += 1;
-        if n_listed > DIRECTORIES_MAX {
-            return Err(CallError::new("it has more directories than are searched", Errno::DQUOT));
-        }
-        list(git_dir, &dir, budget, |path, kind| {
-            if is_odd(kind) {
-                odd.push(path);
-            } else if kind == FileType::Directory && is_entered(&path) {
-                pending.push_back(path);
-            }
-        })?;
+/// Which directory is at [`WITH_LINKS`], before a run.
+pub(crate) fn links_dir(git_dir: &OwnedFd) -> Option<FileId> {
+    untrusted::stat_at(git_dir, WITH_LINKS).map(|stat| id_of(&stat))
+}
+
+impl<'a> OddFiles<'a> {
+    pub(crate) fn new(git_dir: &'a OwnedFd, began: Moment, links_dir: Option<FileId>) -> Self {
+        let magic = rustix::fs::fstatfs(git_dir).map_or(0, |stat| stat.f_type);
+        let counts_directories = COUNTS_DIRECTORIES.contains(&magic);
+        Self { git_dir, began, counts_directories, links_dir }
     }
-    Ok(())
+
+    /// All of them, at any depth.
+    pub(crate) fn find(&self, budget: &Budget, odd: &mut Vec<PathBuf>) -> Result<(), CallError> {
+        // Level by level: what is at the top is found whatever is below.
+        let mut pending = VecDeque::from([PathBuf::new()]);
+        let mut n_listed = 0;
+        while let Some(dir) = pending.pop_front() {
+            if self.is_unchanged_leaf(&dir) {
+                budget.spend_entry()?;
+                continue;
+            }
+            n_listed += 1;
+            if n_listed > DIRECTORIES_MAX {
+                let what = "it has more directories than are searched";
+                return Err(CallError::new(what, Errno::DQUOT));
+            }
+            list(self.git_dir, &dir, budget, |path, kind| {
+                if is_odd(kind) {
+                    if !self.was_there(&dir, &path) {
+                        odd.push(path);
+                    }
+                } else if kind == FileType::Directory && is_entered(&path) {
+                    pending.push_back(path);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing appeared in a directory during the run, and no directory is in it whose content may have.
+    fn is_unchanged_leaf(&self, dir: &Path) -> bool {
+        self.counts_directories
+            && !dir.as_os_str().is_empty()
+            && untrusted::stat_at(self.git_dir, dir).is_some_and(|stat| {
+                stat.st_nlink == 2
+                    && FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+                    && changed_at(&stat) < self.began
+            })
+    }
+
+    /// Whether an entry was in its place before the run: making it, and moving it there, changes it.
+    fn was_there(&self, dir: &Path, path: &Path) -> bool {
+        let is_allowed = dir.as_os_str().is_empty()
+            || (dir == Path::new(WITH_LINKS) && links_dir(self.git_dir) == self.links_dir);
+        let stat = untrusted::stat_at(self.git_dir, path);
+        is_allowed && stat.is_some_and(|stat| changed_at(&stat) < self.began)
+    }
 }
 
 fn is_odd(kind: FileType) -> bool {
@@ -99,16 +136,50 @@ fn list(
     budget.spend_entry()?;
     let Ok(dir) = untrusted::open_directory_beneath(git_dir, here) else { return Ok(()) };
     untrusted::list(&dir, budget, |name: &OsStr, kind| {
-        each(at.join(name), known(&dir, name, kind));
+        each(at.join(name), kind);
         ControlFlow::Continue(())
     })
 }
 
-/// The type of an entry; some filesystems do not tell it in a listing.
-fn known(dir: impl AsFd, name: &OsStr, kind: FileType) -> FileType {
-    match kind {
-        FileType::Unknown => stat_at(dir, name)
-            .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
-        kind => kind,
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Links made after `began` are found in directories without and with others in them; those of before stay.
+    #[test]
+    fn new_links_are_found_at_any_depth_and_old_ones_at_the_top_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for dir in ["info", "refs/heads/topic", "refs/tags", "logs/refs/heads", "objects/aa"] {
+            std::fs::create_dir_all(at(dir)).unwrap();
+        }
+        for old in ["HEAD", "info/exclude", "refs/tags/v0"] {
+            symlink("/nowhere", at(old)).unwrap();
+        }
+        let git_dir = untrusted::open_absolute(&place.path().canonicalize().unwrap()).unwrap();
+        let before = links_dir(&git_dir);
+        // File stamps advance by ticks of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let began = crate::gitwatch::file_clock();
+        let new = ["ORIG_HEAD", "info/attributes", "logs/refs/heads/main", "refs/heads/topic/x"];
+        for new in new {
+            symlink("/elsewhere", at(new)).unwrap();
+        }
+        symlink("/elsewhere", at("objects/aa/not-looked-at")).unwrap();
+        let find = |links_dir| {
+            let mut odd = Vec::new();
+            let files = OddFiles::new(&git_dir, began, links_dir);
+            files.find(&Budget::unlimited(), &mut odd).unwrap();
+            odd.sort();
+            odd
+        };
+        // `refs/tags` was not touched and has no directories: where the filesystem tells, it is not listed.
+        let mut found = find(before);
+        found.retain(|path| path != Path::new("refs/tags/v0"));
+        assert_eq!(found, new.map(PathBuf::from));
+        // In another directory than before, an old link came with it.
+        assert!(find(None).contains(&PathBuf::from("info/exclude")));
     }
 }

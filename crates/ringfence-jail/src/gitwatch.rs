@@ -2,7 +2,7 @@
 //! Reads what the run left as hostile input: by descriptor, without links, under a budget. What could not be compared is
 //! named as a gap.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::{
-    BindSource, FileId, FileStamp, GitIndex, IndexBefore, KnownLinks, Mount, Plan, Step,
+    BindSource, FileId, FileKind, FileStamp, GitIndex, IndexBefore, KnownLinks, Mount, Plan, Step,
     WritableDir, catalogue,
 };
 use ringfence_sys::untrusted::{self, open_beneath, open_file_beneath, stat_at};
@@ -21,11 +21,11 @@ use rustix::io::Errno;
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
-use crate::gitfiles;
+use crate::gitfiles::{self, OddFiles};
 use crate::gitindex::{self, HashBytes, NotJudged};
 use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
-use crate::survey::{BARE, executes_by_config, lexical};
+use crate::survey::{BARE, Tree, executes_by_config, lexical};
 
 /// Directories, and links, at the top of a workspace in which a new repository is looked for.
 const TOP_DIRECTORIES_MAX: usize = 512;
@@ -101,8 +101,8 @@ pub(crate) struct Report {
 #[derive(Debug)]
 pub(crate) struct GitWatch {
     indexes: Vec<Before>,
-    /// Links and the like in each git directory.
-    odd_files: Vec<BTreeSet<PathBuf>>,
+    /// The directory in each git directory in which people make links.
+    links_dirs: Vec<Option<FileId>>,
     /// The `.git` of each nested repository that was protected.
     nested: BTreeMap<PathBuf, FileId>,
     /// Protected files, which only the host can change.
@@ -135,16 +135,19 @@ impl GitWatch {
     pub(crate) fn begin(plan: &Plan) -> Self {
         let began = file_clock();
         let indexes = plan.git_indexes.iter().map(Before::of).collect();
-        let odd_files = plan.git_dirs.iter().map(|dir| {
-            open_exact(&dir.path, dir.id)
-                .map_or_else(|_| BTreeSet::new(), |(dir, _)| gitfiles::before(&dir))
+        let links_dirs = plan.git_dirs.iter().map(|dir| {
+            let (dir, _) = open_exact(&dir.path, dir.id).ok()?;
+            gitfiles::links_dir(&dir)
         });
-        let odd_files = odd_files.collect();
+        let links_dirs = links_dirs.collect();
         let links = plan.git_indexes.iter().flat_map(|index| {
             index.links.iter().map(|link| index.checkout.join(link).join(".git"))
         });
         let mounted = plan.mounts().filter_map(|mount| match mount {
-            Mount::Bind { source: BindSource::Beneath { .. }, at, .. } => {
+            // Most are not: seen by their bytes before their parts are gone through.
+            Mount::Bind { source: BindSource::Beneath { path, .. }, at, .. }
+                if path.as_os_str().as_bytes().windows(4).any(|name| name == b".git") =>
+            {
                 at.ancestors().find(|dir| dir.file_name() == Some(OsStr::new(".git")))
             }
             _ => None,
@@ -163,11 +166,10 @@ impl GitWatch {
         let files = protected_files(plan)
             .filter_map(|path| {
                 let stat = rustix::fs::lstat(&path).ok()?;
-                let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-                regular.then(|| (path, stamp(&stat)))
+                stamp_of(&stat).map(|stamp| (path, stamp))
             })
             .collect();
-        Self { indexes, odd_files, nested, files, absent, began }
+        Self { indexes, links_dirs, nested, files, absent, began }
     }
 
     /// Compares. After the last process of the run is dead.
@@ -188,8 +190,8 @@ impl GitWatch {
             }
         }
         // First: what follows opens git's files by their names.
-        for (before, dir) in self.odd_files.iter().zip(&plan.git_dirs) {
-            if let Err(why) = self.odd_files(before, dir, &budgets.files, &mut report) {
+        for (links_dir, dir) in self.links_dirs.iter().zip(&plan.git_dirs) {
+            if let Err(why) = self.odd_files(*links_dir, dir, &budgets.files, &mut report) {
                 let at = dir.path.display();
                 report.gaps.push(format!("not all of `{at}` was searched for links: {why}"));
             }
@@ -234,22 +236,18 @@ impl GitWatch {
     /// Sets aside links, pipes and devices that appeared among git's own files.
     fn odd_files(
         &self,
-        before: &BTreeSet<PathBuf>,
+        links_dir: Option<FileId>,
         dir: &WritableDir,
         budget: &Budget,
         report: &mut Report,
     ) -> Result<(), CallError> {
         let (git_dir, _) = open_exact(&dir.path, dir.id)?;
         let mut odd = Vec::new();
-        let searched = gitfiles::after(&git_dir, budget, &mut odd);
+        let searched = OddFiles::new(&git_dir, self.began, links_dir).find(budget, &mut odd);
         for path in odd {
             let Some(name) = path.file_name() else { continue };
             let Ok(parent) = open_beneath(&git_dir, parent_of(&path)) else { continue };
             let Some(stat) = stat_at(&parent, name) else { continue };
-            // One that people made before is another when it was made again.
-            if before.contains(&path) && changed_at(&stat) < self.began {
-                continue;
-            }
             if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
                 // A placeholder; and nothing can be read or written through one.
                 continue;
@@ -287,14 +285,14 @@ impl GitWatch {
         report: &mut Report,
     ) -> Result<(), CallError> {
         for WritableDir { path: root, .. } in &plan.disk_roots {
-            let Ok(dir) = untrusted::open_absolute(root) else { continue };
-            let Ok(listed) = untrusted::open_directory_beneath(&dir, Path::new(".")) else {
+            let Some(tree) = Tree::at(root, budget)? else { continue };
+            let Ok(listed) = untrusted::open_directory_beneath(&tree, Path::new(".")) else {
                 continue;
             };
             let (mut names, mut links) = (Vec::new(), Vec::new());
             untrusted::list(&listed, budget, |name, kind| {
                 match kind {
-                    FileType::Directory | FileType::Unknown => names.push(name.to_owned()),
+                    FileType::Directory => names.push(name.to_owned()),
                     FileType::Symlink => links.push(name.to_owned()),
                     _ => {}
                 }
@@ -304,55 +302,55 @@ impl GitWatch {
                 |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
             // With more of them than are protected, one that was there may have been changed in its place.
             let thorough = self.nested.len() >= NESTED_MANY;
-            if names.len() > TOP_DIRECTORIES_MAX {
-                report.gaps.push(format!(
-                    "new repositories were looked for in {TOP_DIRECTORIES_MAX} of {} directories at the top of `{}`",
-                    names.len(),
-                    root.display()
-                ));
+            for (n, what) in [(names.len(), "directories"), (links.len(), "links")] {
+                if n > TOP_DIRECTORIES_MAX {
+                    report.gaps.push(format!(
+                        "new repositories were looked for in {TOP_DIRECTORIES_MAX} of {n} {what} at the top of `{}`",
+                        root.display()
+                    ));
+                }
             }
             let names = names.iter().take(TOP_DIRECTORIES_MAX);
             for name in names.filter(|name| !is_ours(name)) {
                 budget.spend_entry()?;
                 // A name that appears in a directory changes it, and so does moving the directory.
-                let is_recent =
-                    || stat_at(&dir, name).is_some_and(|s| changed_at(&s) >= self.began);
-                if !thorough && !is_recent() {
+                if !thorough && !self.is_recent(&tree, name) {
                     continue;
                 }
-                self.new_repository(plan, &dir, root, Path::new(name), budget, report);
+                self.new_repository(plan, &tree, Path::new(name), report);
             }
             for name in links.into_iter().take(TOP_DIRECTORIES_MAX) {
                 budget.spend_entry()?;
-                let is_recent = stat_at(&dir, &name).is_some_and(|s| changed_at(&s) >= self.began);
-                let Some(to) = linked_directory(&dir, root, Path::new(&name)).filter(|_| is_recent)
-                else {
+                if !self.is_recent(&tree, &name) {
+                    continue;
+                }
+                let Some((to, FileKind::Directory)) = tree.follow(Path::new(&name))? else {
                     continue;
                 };
-                self.new_repository(plan, &dir, root, &to, budget, report);
+                if !to.as_os_str().is_empty() {
+                    self.new_repository(plan, &tree, &to, report);
+                }
             }
         }
         Ok(())
     }
 
+    /// Whether an entry of an open directory changed since the run began.
+    fn is_recent(&self, dir: impl AsFd, name: &OsStr) -> bool {
+        stat_at(dir, name).is_some_and(|stat| changed_at(&stat) >= self.began)
+    }
+
     /// The directory `name` below a workspace.
-    fn new_repository(
-        &self,
-        plan: &Plan,
-        dir: &OwnedFd,
-        root: &Path,
-        name: &Path,
-        budget: &Budget,
-        report: &mut Report,
-    ) {
-        let at = root.join(name).join(".git");
+    fn new_repository(&self, plan: &Plan, root: &Tree<'_>, name: &Path, report: &mut Report) {
+        let (checkout, budget) = (root.path().join(name), root.budget());
+        let at = checkout.join(".git");
         let git = name.join(".git");
-        let Some(stat) = stat_at(dir, &git) else {
+        let Some(stat) = stat_at(root, &git) else {
             // A repository may also be its own git directory.
-            if stat_at(dir, name.join("HEAD")).is_some()
-                && let Ok(sub) = open_beneath(dir, name)
+            if stat_at(root, name.join("HEAD")).is_some()
+                && let Ok(sub) = open_beneath(root, name)
             {
-                self.bare(&sub, &root.join(name), budget, report);
+                self.bare(&sub, &checkout, budget, report);
             }
             return;
         };
@@ -360,16 +358,15 @@ impl GitWatch {
             mounts_below(plan, &at) && self.nested.get(&at).is_none_or(|id| *id == id_of(&stat));
         // Moved to here with its directory, it is as old as it was.
         let is_new = !is_known
-            && (changed_at(&stat) >= self.began
-                || stat_at(dir, name).is_some_and(|dir| changed_at(&dir) >= self.began));
+            && (changed_at(&stat) >= self.began || self.is_recent(root, name.as_os_str()));
         // A worktree of the workspace's own repository was judged with that.
         let is_pointer = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-            && points_into(dir, &git, &root.join(".git/worktrees"));
+            && points_into(root, &git, &root.path().join(".git/worktrees"));
         if !is_new || is_pointer {
             return;
         }
-        let Ok(parent) = open_beneath(dir, name) else { return };
-        judge_new(&parent, &root.join(name), budget, report);
+        let Ok(parent) = open_beneath(root, name) else { return };
+        judge_new(&parent, &checkout, budget, report);
     }
 }
 
@@ -383,17 +380,9 @@ fn judge_new(dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut Report) {
     }
 }
 
-/// The directory below `root` that a link in it leads to.
-fn linked_directory(dir: &OwnedFd, root: &Path, link: &Path) -> Option<PathBuf> {
-    use rustix::fs::{Mode, OFlags, ResolveFlags};
-    use std::os::fd::AsRawFd as _;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let fd = rustix::fs::openat2(dir, link, flags, Mode::empty(), resolve).ok()?;
-    let real =
-        rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).ok()?;
-    let real = PathBuf::from(OsStr::from_bytes(real.to_bytes()));
-    real.strip_prefix(root).ok().filter(|to| !to.as_os_str().is_empty()).map(Path::to_owned)
+/// Paths by their bytes, for looking one up among many.
+pub(crate) fn names_of(paths: &[PathBuf]) -> HashSet<&OsStr> {
+    paths.iter().map(|path| path.as_os_str()).collect()
 }
 
 /// The directory that a name lies in, for opening.
@@ -404,15 +393,16 @@ fn parent_of(path: &Path) -> &Path {
 /// Files that a mount keeps from being changed. The run cannot; but a mount goes with the name it stands on when the host
 /// replaces the file, and from then on the run could.
 fn protected_files(plan: &Plan) -> impl Iterator<Item = PathBuf> {
-    plan.setup.iter().filter_map(|step| match step {
+    // Placeholders are ours, and runs that share them come and go.
+    let ours: HashSet<PathBuf> = plan.placeholders.iter().map(|p| p.root.join(&p.path)).collect();
+    plan.setup.iter().filter_map(move |step| match step {
         Step::Mount(Mount::Bind {
             source: BindSource::Beneath { root, path },
             access: ringfence_plan::Access::ReadOnly,
             ..
         }) if plan.disk_roots.iter().any(|dir| dir.path == *root) => {
-            // Placeholders are ours, and runs that share them come and go.
-            let is_ours = plan.placeholders.iter().any(|p| p.root == *root && p.path == *path);
-            (!is_ours).then(|| root.join(path))
+            let path = root.join(path);
+            (!ours.contains(&path)).then_some(path)
         }
         _ => None,
     })
@@ -581,16 +571,18 @@ impl Compare<'_> {
     /// Judges the nested repositories that the index names.
     fn links(&mut self, after: &[PathBuf], change: Change) -> Result<(), NotJudged> {
         let Ok(checkout) = untrusted::open_absolute(&self.index.checkout) else { return Ok(()) };
+        let settled = names_of(&self.index.settled);
+        let before = names_of(&self.index.links);
         for link in after {
             let at = self.index.checkout.join(link);
             let reachable = self.plan.disk_roots.iter().any(|dir| at.starts_with(&dir.path));
-            if !reachable || self.index.settled.contains(link) {
+            if !reachable || settled.contains(link.as_os_str()) {
                 continue;
             }
             self.budget.spend_entry().map_err(|e| e.call)?;
             let Ok(dir) = open_beneath(&checkout, link) else { continue };
             let Some(git) = stat_at(&dir, ".git") else { continue };
-            let is_new = change == Change::ByTheRun && !self.index.links.contains(link);
+            let is_new = change == Change::ByTheRun && !before.contains(link.as_os_str());
             let at_git = at.join(".git");
             // What was mounted over goes with a directory that another run renames.
             let same = self.nested.get(&at_git).is_some_and(|id| *id == id_of(&git));
@@ -807,7 +799,7 @@ fn executes_in(git: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
     Ok(active)
 }
 
-fn points_into(dir: &OwnedFd, git: &Path, parent: &Path) -> bool {
+fn points_into(dir: impl AsFd, git: &Path, parent: &Path) -> bool {
     let Ok(text) = untrusted::read_beneath(dir, git, POINTER_BYTES_MAX) else { return false };
     let Some(target) = text.trim_ascii().strip_prefix(b"gitdir: ") else { return false };
     let from = parent.parent().and_then(Path::parent).unwrap_or(parent);
@@ -868,9 +860,13 @@ pub(crate) fn is_old(stamp: &FileStamp, now: Moment) -> bool {
 
 /// The stamp of a regular file in an open directory.
 pub(crate) fn stamp_at(dir: impl AsFd, name: &Path) -> Option<FileStamp> {
-    let stat = stat_at(dir, name)?;
+    stat_at(dir, name).as_ref().and_then(stamp_of)
+}
+
+/// The stamp of what was looked at, if that is a regular file.
+pub(crate) fn stamp_of(stat: &Stat) -> Option<FileStamp> {
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    regular.then(|| stamp(&stat))
+    regular.then(|| stamp(stat))
 }
 
 fn stamp(stat: &Stat) -> FileStamp {
@@ -882,7 +878,8 @@ fn stamp(stat: &Stat) -> FileStamp {
     }
 }
 
-fn changed_at(stat: &Stat) -> Moment {
+/// When a file, its name or its properties last changed. No run can set it.
+pub(crate) fn changed_at(stat: &Stat) -> Moment {
     (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0))
 }
 

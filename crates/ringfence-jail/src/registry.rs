@@ -287,8 +287,10 @@ impl Registry {
                 change(None);
                 return Ok(Edited { _lock: None, notice });
             };
-            let mut text = Vec::new();
             let length = file.metadata().named(|| format!("fstat({path:?})"))?.len();
+            // With room for all of it one call reads it.
+            let room = length.min(RECORD_BYTES_MAX).saturating_add(1);
+            let mut text = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
             let mut bounded = std::io::Read::take(&file, RECORD_BYTES_MAX);
             let read = std::io::Read::read_to_end(&mut bounded, &mut text);
             if length == 0 {

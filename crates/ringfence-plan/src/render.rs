@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ringfence_spec::invisible::is_invisible;
+use ringfence_spec::invisible::escape_unseen;
 use ringfence_spec::{Limits, escape_name};
 
 use crate::calls::Arg;
@@ -36,19 +36,6 @@ pub fn render_code(plan: &CodePlan) -> String {
 /// A name that a run may have chosen: it moves no cursor and begins no line.
 fn shown(path: &Path) -> String {
     escape_name(&path.to_string_lossy()).into_owned()
-}
-
-/// A sentence of ours that may hold such a name.
-fn one_line(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() || is_invisible(c) {
-            shown.extend(c.escape_default());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
 }
 
 /// One line; `pids` is what they count.
@@ -98,7 +85,7 @@ fn write_plan(out: &mut String, plan: &Plan) -> std::fmt::Result {
     }
     write_limits(out, &plan.limits, "pids")?;
     writeln!(out, "cwd         {}", shown(&plan.cwd))?;
-    for gap in e.gaps.iter().map(|gap| one_line(gap)) {
+    for gap in e.gaps.iter().map(|gap| escape_unseen(gap, |_| false)) {
         writeln!(out, "gap         {gap}")?;
     }
     if !plan.placeholders.is_empty() {

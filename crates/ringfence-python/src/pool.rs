@@ -88,8 +88,8 @@ impl Shared {
     }
 }
 
-/// A run that has a worker. However it ends, it is counted no more, and the zygote is told to reap a worker whose end nobody
-/// asks for.
+/// A run that has a worker. Dropping it, after a panic too, takes the run out of the count and has the zygote reap a worker
+/// whose exit is not asked for.
 struct Running<'a> {
     shared: &'a Shared,
     unasked: Option<u32>,

@@ -29,6 +29,19 @@ pub fn escape_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// A text in which control and invisible characters are written as escapes, but for those that are kept.
+pub fn escape_unseen(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() || is_invisible(c)) && !is_kept(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// A JSON text in which every such character is written as an escape: for people who look at it, and the same value for
 /// programs. They stand in strings only, JSON's own characters being plain ones.
 pub fn escape_json(text: String) -> String {

@@ -85,37 +85,38 @@ pub fn open_directory_beneath(root: impl AsFd, path: &Path) -> Result<OwnedFd, C
 
 /// Opens the regular file `path` below `root` for reading, without waiting for a FIFO's writer or a lease.
 pub fn open_file_beneath(root: impl AsFd, path: &Path) -> Result<std::fs::File, ReadError> {
-    regular(open_for_reading(root, path, OFlags::empty())?, path)
+    Ok(regular(open_for_reading(root, path, OFlags::empty())?, path)?.file)
 }
 
 /// Opens the regular file `path` for reading in the same way. Links on the way to its directory are followed, because a
 /// caller's own paths may have some; the file itself may not be one.
 pub fn open_file(path: &Path) -> Result<std::fs::File, ReadError> {
-    let flags = READING | OFlags::NOFOLLOW;
+    Ok(open_regular(path, READING | OFlags::NOFOLLOW)?.file)
+}
+
+fn open_regular(path: &Path, flags: OFlags) -> Result<Regular, ReadError> {
     regular(rustix::fs::open(path, flags, Mode::empty()).named(|| format!("open({path:?})"))?, path)
 }
 
 /// The bytes of the regular file `path` below `root`, if there are no more than `bytes_max`.
 pub fn read_beneath(root: impl AsFd, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    read_open(&open_file_beneath(root, path)?, path, bytes_max)
+    read_open(&regular(open_for_reading(root, path, OFlags::empty())?, path)?, path, bytes_max)
 }
 
 /// The bytes of the regular file `path`, if there are no more than `bytes_max`. Opens as [`open_file`] does.
 pub fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    read_open(&open_file(path)?, path, bytes_max)
+    read_open(&open_regular(path, READING | OFlags::NOFOLLOW)?, path, bytes_max)
 }
 
 /// Opens a regular file that no run can replace, such as one the operator names: a link is followed. Waits for nothing.
 pub fn open_trusted(path: &Path) -> Result<std::fs::File, ReadError> {
-    let file =
-        rustix::fs::open(path, READING, Mode::empty()).named(|| format!("open({path:?})"))?;
-    regular(file, path)
+    Ok(open_regular(path, READING)?.file)
 }
 
 /// The bytes of a file that no run can replace, such as the operator's settings: a link is followed, because
 /// configuration managers use them. Waits for nothing either.
 pub fn read_trusted(path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-    read_open(&open_trusted(path)?, path, bytes_max)
+    read_open(&open_regular(path, READING)?, path, bytes_max)
 }
 
 /// Properties of one entry of a directory, a link as itself.
@@ -134,6 +135,7 @@ pub fn list(
     mut each: impl FnMut(&OsStr, FileType) -> std::ops::ControlFlow<()>,
 ) -> Result<(), CallError> {
     let mut buffer: Vec<u8> = Vec::with_capacity(LIST_BYTES);
+    let dir = dir.as_fd();
     let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let entry = entry.named(|| "getdents64")?;
@@ -142,7 +144,14 @@ pub fn list(
             continue;
         }
         budget.spend_entry()?;
-        if each(OsStr::from_bytes(name), entry.file_type()).is_break() {
+        let name = OsStr::from_bytes(name);
+        // Some filesystems do not tell the type in a listing.
+        let kind = match entry.file_type() {
+            FileType::Unknown => stat_at(dir, name)
+                .map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode)),
+            kind => kind,
+        };
+        if each(name, kind).is_break() {
             break;
         }
     }
@@ -156,14 +165,8 @@ pub fn list_directories(
     n_max: usize,
 ) -> Result<Vec<OsString>, CallError> {
     let mut names = Vec::new();
-    let fd = dir.as_fd();
-    list(fd, budget, |name, kind| {
-        // Some filesystems do not say.
-        let is_directory = kind == FileType::Directory
-            || (kind == FileType::Unknown
-                && stat_at(fd, name)
-                    .is_some_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Directory));
-        if is_directory {
+    list(dir, budget, |name, kind| {
+        if kind == FileType::Directory {
             names.push(name.to_owned());
         }
         if names.len() > n_max {
@@ -200,18 +203,26 @@ fn open_for_reading(root: impl AsFd, path: &Path, more: OFlags) -> Result<OwnedF
     }
 }
 
-fn regular(fd: OwnedFd, path: &Path) -> Result<std::fs::File, ReadError> {
+/// An open regular file, and how long it was when it was opened.
+struct Regular {
+    file: std::fs::File,
+    bytes: u64,
+}
+
+fn regular(fd: OwnedFd, path: &Path) -> Result<Regular, ReadError> {
     let stat = rustix::fs::fstat(&fd).named(|| format!("fstat({path:?})"))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(fd.into()),
+        FileType::RegularFile => {
+            Ok(Regular { file: fd.into(), bytes: u64::try_from(stat.st_size).unwrap_or(0) })
+        }
         _ => Err(ReadError::NotAFile),
     }
 }
 
-fn read_open(file: &std::fs::File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+fn read_open(opened: &Regular, path: &Path, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     // One byte more than the bound, so that a larger file is told from one that fits.
     let most = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(1);
-    // Nearly every file is smaller than this: one call reads it, and one finds its end.
+    // Nearly every file is smaller than this: one call reads it.
     let mut bytes = vec![0; most.min(4096)];
     let mut length = 0;
     loop {
@@ -221,10 +232,15 @@ fn read_open(file: &std::fs::File, path: &Path, bytes_max: u64) -> Result<Vec<u8
             }
             bytes.resize(most.min(length.saturating_mul(2)), 0);
         }
-        let read = rustix::io::retry_on_intr(|| rustix::io::read(file, &mut bytes[length..]));
+        let read =
+            rustix::io::retry_on_intr(|| rustix::io::read(&opened.file, &mut bytes[length..]));
         match read.named(|| format!("read({path:?})"))? {
             0 => break,
             n => length += n,
+        }
+        // Files of the kernel have no length: only a read finds their end.
+        if length as u64 == opened.bytes {
+            break;
         }
     }
     bytes.truncate(length);

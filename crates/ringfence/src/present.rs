@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ringfence_spec::invisible::escape_unseen;
 use ringfence_spec::{Outcome, Problem, Status, escape_json};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FileType;
@@ -126,23 +127,10 @@ enum Lines {
 /// Text for a terminal in which every character is seen. Names of files and programs, and what a file of settings holds,
 /// are chosen by others: they could move the cursor, turn the direction, or begin a line that looks like ours.
 fn plain(text: &str, lines: Lines) -> String {
-    let is_plain = |c: char| {
-        (c == '\n' && lines == Lines::Many)
-            || c == '\t'
-            || !(c.is_control() || ringfence_spec::invisible::is_invisible(c))
-    };
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_plain(c) {
-            shown.push(c);
-        } else {
-            shown.extend(c.escape_default());
-        }
-    }
-    shown
+    escape_unseen(text, |c| c == '\t' || (c == '\n' && lines == Lines::Many))
 }
 
-/// Whether somebody makes room on a pipe or terminal; a full one that nobody reads would keep us for ever.
+/// Whether a pipe or terminal takes text within a second: writing to a full one without a reader blocks for ever.
 fn takes_text(fd: BorrowedFd<'_>) -> bool {
     takes_within(fd, Duration::from_secs(1))
 }

@@ -419,9 +419,10 @@ fn top(root: &Tree<'_>) -> Result<Top, CallError> {
         let bytes = name.as_bytes();
         let secret = bytes == b".env" || bytes.starts_with(b".env.");
         let template = catalogue::DOTENV_TEMPLATES.iter().any(|t| t.as_bytes() == bytes);
-        // Some filesystems do not say what an entry is.
-        let may_be_directory = kind == FileType::Directory || kind == FileType::Unknown;
-        if may_be_directory && bytes != b".git" && top.directories.len() < TOP_DIRECTORIES_MAX {
+        if kind == FileType::Directory
+            && bytes != b".git"
+            && top.directories.len() < TOP_DIRECTORIES_MAX
+        {
             top.directories.push(name.into());
         }
         if secret && !template && kind != FileType::Directory {

@@ -17,7 +17,7 @@ const LAST_ANSWERS: Duration = Duration::from_millis(400);
 /// Then everything is ended, and the threads that see to it have so long. Together less than a second.
 const LAST_STEPS: Duration = Duration::from_millis(400);
 
-/// Expired sessions are swept shortly after the start, when nobody waits for the first answer any more, and then so often.
+/// Delay of the first sweep of expired sessions: after the first answers. From then on the engine sweeps.
 const FIRST_SWEEP: Duration = Duration::from_secs(2);
 
 /// Why the server ended.

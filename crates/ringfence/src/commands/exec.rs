@@ -30,22 +30,9 @@ pub(crate) fn exec(args: &ExecArgs, prefork: Prefork) -> ExitCode {
     let alerts = Alerts::default();
     let mut patience = PATIENCE_MIN;
     let ran = attempt(args, prefork, &alerts, &mut patience);
-    let code = show_all(ran, args.json, patience);
+    let code = local::show(ran, args.json, |ran| show(&ran.outcome, patience));
     notify::later(&alerts.take(), &args.policy);
     code
-}
-
-fn show_all(ran: Result<Ran, Problem>, json: bool, patience: Duration) -> ExitCode {
-    let Ran { outcome, problem, .. } = ran.unwrap_or_else(Ran::refused);
-    let code = problem
-        .as_ref()
-        .map_or_else(|| present::exit_code(&outcome), |problem| problem.kind.exit_code());
-    match problem {
-        _ if json => present::json(&outcome),
-        Some(problem) => return present::problem(&problem),
-        None => show(&outcome, patience),
-    }
-    ExitCode::from(code)
 }
 
 fn attempt(

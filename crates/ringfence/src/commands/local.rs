@@ -1,12 +1,14 @@
 //! The engine of the command line: one caller, settings of the user and the operator, alerts delivered after the end.
 
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_engine::watch::Alert;
-use ringfence_engine::{Builder, Engine, Place, Recorder};
+use ringfence_engine::{Builder, Engine, Place, Ran, Recorder};
 use ringfence_spec::Problem;
 
 use crate::cli::PolicyFlags;
+use crate::present;
 use crate::settings::{Effective, EffectiveCode, Surroundings, Switch, ledger, ready, rules};
 
 /// Alerts of calls that have ended.
@@ -33,21 +35,18 @@ pub(crate) fn make_ready(place: &mut Place) -> Result<(), Problem> {
     Ok(())
 }
 
-/// An engine for commands, to be built. Opens nothing: a single run opens the ledger while its fence goes up.
+/// An engine for commands, to be built.
 pub(crate) fn for_commands(
     command: Effective,
     flags: &PolicyFlags,
     around: &Surroundings,
     alerts: &Alerts,
 ) -> Result<Builder, Problem> {
-    let recorder = recorder(&command.place, command.audit);
-    let builder = Engine::builder()
-        .recorder(recorder)
-        .place(command.place)
-        .command_policy(command.policy)
-        .redaction(command.redaction)
-        .rules(rules(flags, around)?);
-    Ok(alerts.collect(builder))
+    let Effective { policy, place, audit, redaction, .. } = command;
+    Ok(builder(place, audit, alerts)
+        .command_policy(policy)
+        .redaction(redaction)
+        .rules(rules(flags, around)?))
 }
 
 /// An engine for Python, to be built.
@@ -57,17 +56,34 @@ pub(crate) fn for_code(
     around: &Surroundings,
     alerts: &Alerts,
 ) -> Result<Builder, Problem> {
-    let recorder = recorder(&code.place, code.audit);
-    let builder = Engine::builder()
-        .recorder(recorder)
-        .place(code.place)
-        .code_policy(code.policy)
-        .redaction(code.redaction)
-        .rules(rules(flags, around)?);
-    Ok(alerts.collect(builder))
+    let EffectiveCode { policy, place, audit, redaction } = code;
+    Ok(builder(place, audit, alerts)
+        .code_policy(policy)
+        .redaction(redaction)
+        .rules(rules(flags, around)?))
 }
 
-/// The ledger of a data directory, opened with the first row; or none if there is to be none.
-pub(crate) fn recorder(place: &Place, audit: Switch) -> Recorder {
-    ledger(place, audit).map_or_else(Recorder::off, Recorder::lazy)
+/// What both have in common. Opens nothing: a single run opens the ledger while its fence goes up.
+fn builder(place: Place, audit: Switch, alerts: &Alerts) -> Builder {
+    let recorder = ledger(&place, audit).map_or_else(Recorder::off, Recorder::lazy);
+    alerts.collect(Engine::builder().recorder(recorder).place(place))
+}
+
+/// Shows a run in the foreground and returns its exit code: as JSON, or by `for_people`; one that did not start, as a problem.
+pub(crate) fn show(
+    ran: Result<Ran, Problem>,
+    json: bool,
+    for_people: impl FnOnce(&Ran),
+) -> ExitCode {
+    let ran = ran.unwrap_or_else(Ran::refused);
+    let code = match &ran.problem {
+        Some(problem) => problem.kind.exit_code(),
+        None => present::exit_code(&ran.outcome),
+    };
+    match &ran.problem {
+        _ if json => present::json(&ran.outcome),
+        Some(problem) => return present::problem(problem),
+        None => for_people(&ran),
+    }
+    ExitCode::from(code)
 }

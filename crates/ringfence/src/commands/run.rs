@@ -28,7 +28,10 @@ pub(crate) fn run(args: RunArgs, prefork: Prefork) -> ExitCode {
     let alerts = Alerts::default();
     let flags = args.policy.clone();
     let ran = attempt(args, Foreground { prefork, io }, &alerts);
-    let code = show(ran, json);
+    let code = local::show(ran, json, |ran| {
+        present::gaps(&ran.gaps_after);
+        present::talk(&ran.outcome);
+    });
     notify::later(&alerts.take(), &flags);
     code
 }
@@ -44,24 +47,4 @@ fn attempt(args: RunArgs, foreground: Foreground, alerts: &Alerts) -> Result<Ran
     let engine = local::for_commands(effective, &args.policy, &around, alerts)?.build()?;
     let call = Call::Command(CommandCall { argv: args.argv, ..CommandCall::default() });
     Ok(engine.run_in_foreground(LOCAL, "run", &call, foreground, &present::say))
-}
-
-fn show(ran: Result<Ran, Problem>, json: bool) -> ExitCode {
-    let Ran { outcome, problem, gaps_after, .. } = ran.unwrap_or_else(Ran::refused);
-    match problem {
-        Some(problem) if json => {
-            present::json(&outcome);
-            ExitCode::from(problem.kind.exit_code())
-        }
-        Some(problem) => present::problem(&problem),
-        None => {
-            if json {
-                present::json(&outcome);
-            } else {
-                present::gaps(&gaps_after);
-                present::talk(&outcome);
-            }
-            ExitCode::from(present::exit_code(&outcome))
-        }
-    }
 }

@@ -277,7 +277,7 @@ impl Sources {
         Ok(Self { chosen, ceilings, workspace, cwd, config })
     }
 
-    /// Whether secrets are taken out of answers, as somebody chose or the ceilings say.
+    /// Whether secrets are taken out of answers: the chosen value, else that of the ceilings.
     fn redaction(&self) -> Redaction {
         let ceiling = self.ceilings.as_ref().and_then(|layer| pick!(layer, Redact, Switch));
         match pick!(self.chosen, Redact, Switch).or(ceiling) {
