@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::entry::now_ms;
-use crate::head::Place;
+use crate::head::ChainPosition;
 use crate::keys::{PublicKey, Purpose, Signed};
 use crate::ledger::Ledger;
 
@@ -110,7 +110,7 @@ impl Ledger {
         let mut store = self.store();
         let (place, epoch) = store.settled()?;
         let at_ms = now_ms();
-        let Place { seq, chain } = place;
+        let ChainPosition { seq, chain } = place;
         let content: [&[u8]; 3] = [&seq.to_be_bytes(), chain.bytes(), &at_ms.to_be_bytes()];
         let signature = store.secret_of(epoch)?.sign(Purpose::Anchor, &content);
         Ok(Anchor { seq, chain, epoch, at_ms, root, signature })

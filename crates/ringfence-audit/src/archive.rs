@@ -9,12 +9,12 @@ use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::compaction::{LINE_COLUMNS, line_of};
 use crate::digest::Digest;
+use crate::dir::{ARCHIVES, LedgerDir};
 use crate::entry::now_ms;
 use crate::fault;
 use crate::finding::{Fault, Finding};
-use crate::fold::{LINE_COLUMNS, line_of};
-use crate::home::{ARCHIVES, Home};
 use crate::keys::{KeyBody, PublicKey, Purpose, Signed};
 use crate::line::Line;
 use crate::store::Store;
@@ -263,8 +263,8 @@ impl Checking {
 }
 
 /// The archives of a ledger, by name.
-pub(crate) fn list(home: &Home) -> Vec<PathBuf> {
-    let Ok(archives) = Home::open(&home.join(ARCHIVES)) else { return Vec::new() };
+pub(crate) fn list(home: &LedgerDir) -> Vec<PathBuf> {
+    let Ok(archives) = LedgerDir::open(&home.join(ARCHIVES)) else { return Vec::new() };
     let mut names = archives.names();
     names.retain(|name| Path::new(name).extension().is_some_and(|end| end == "jsonl"));
     names.sort();

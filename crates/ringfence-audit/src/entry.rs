@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ringfence_spec::{Denial, Encoding, Outcome, RunId};
 use serde::{Deserialize, Serialize};
 
+use crate::columns::{Kind, Risk, RunStatus};
 use crate::digest::Digest;
 use crate::redact::{Redactor, redact_and_cut};
-use crate::words::{Kind, Risk, RunStatus};
 
 /// Characters of a result that are kept.
 pub const RESULT_CHARS_MAX: usize = 1000;

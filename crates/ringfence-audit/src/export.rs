@@ -5,10 +5,10 @@ use std::io::Write;
 use ringfence_spec::Problem;
 use serde_json::Value;
 
+use crate::columns::{Kind, Risk, RunStatus};
 use crate::page::Filter;
 use crate::reader::Reader;
 use crate::record::Record;
-use crate::words::{Kind, Risk, RunStatus};
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

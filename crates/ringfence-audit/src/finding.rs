@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::head::Place;
+use crate::head::ChainPosition;
 use crate::keys::PublicKey;
 
 /// What is wrong.
@@ -62,7 +62,7 @@ pub struct Verification {
     /// The public half of the first key.
     pub root: Option<PublicKey>,
     /// Where the chain ends.
-    pub last: Option<Place>,
+    pub last: Option<ChainPosition>,
     /// What is wrong, by row. Of several things wrong behind each other only the first is sure to be named.
     pub findings: Vec<Finding>,
 }

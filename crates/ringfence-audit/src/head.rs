@@ -18,7 +18,7 @@ const BYTES: usize = 1024;
 
 /// A place in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ChainPosition {
     /// The row.
     pub seq: i64,
     /// The chain's value after it.
@@ -29,7 +29,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
-    pub(crate) place: Place,
+    pub(crate) place: ChainPosition,
     pub(crate) intake_bytes: u64,
 }
 
@@ -95,7 +95,8 @@ impl Head {
         block[..32].copy_from_slice(key);
         let mut mac = Hmac::<Sha256>::new(&block.into());
         mac.update(b"ringfence head 1\0");
-        let nowhere = Mark { place: Place { seq: -1, chain: Digest::ZERO }, intake_bytes: 0 };
+        let nowhere =
+            Mark { place: ChainPosition { seq: -1, chain: Digest::ZERO }, intake_bytes: 0 };
         for mark in [self.at, self.going_to.unwrap_or(nowhere)] {
             mac.update(&mark.place.seq.to_be_bytes());
             mac.update(mark.place.chain.bytes());
@@ -130,7 +131,10 @@ mod tests {
     use super::*;
 
     fn mark(seq: i64) -> Mark {
-        Mark { place: Place { seq, chain: Digest::of(&seq.to_be_bytes()) }, intake_bytes: 9 }
+        Mark {
+            place: ChainPosition { seq, chain: Digest::of(&seq.to_be_bytes()) },
+            intake_bytes: 9,
+        }
     }
 
     #[test]
@@ -152,8 +156,10 @@ mod tests {
 
     #[test]
     fn the_longest_head_fits() {
-        let far =
-            Mark { place: Place { seq: i64::MAX, chain: Digest::of(b"") }, intake_bytes: u64::MAX };
+        let far = Mark {
+            place: ChainPosition { seq: i64::MAX, chain: Digest::of(b"") },
+            intake_bytes: u64::MAX,
+        };
         let head = Head::new(far, i64::MAX, i64::MAX, &"x".repeat(36), &[1; 32]);
         let head = head.on_the_way(far, &[1; 32]);
         assert!(serde_json::to_vec(&head).unwrap().len() < BYTES);

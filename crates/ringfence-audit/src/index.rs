@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, params};
 
-use crate::fold::{LINE_COLUMNS, line_of};
+use crate::columns::Kind;
+use crate::compaction::{LINE_COLUMNS, line_of};
 use crate::line::Line;
 use crate::store::CHECKPOINT_ROWS;
-use crate::words::Kind;
 
 /// Rows of a block.
 pub(crate) const BLOCK_ROWS: i64 = CHECKPOINT_ROWS;
@@ -35,7 +35,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// All of them, with where [`crate::fold::line_of`] reads them.
+    /// All of them, with where [`crate::compaction::line_of`] reads them.
     pub(crate) const ALL: [(usize, Self); 6] = [
         (4, Self::Kind),
         (6, Self::Session),

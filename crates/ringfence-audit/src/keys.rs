@@ -10,9 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::unhex;
+use crate::dir::{KEYS, LedgerDir};
 use crate::fault;
-use crate::head::Place;
-use crate::home::{Home, KEYS};
+use crate::head::ChainPosition;
 use ringfence_spec::hex;
 
 /// The public half of the first key, for those who want to hold on to it elsewhere.
@@ -37,7 +37,7 @@ pub(crate) enum Purpose {
 pub(crate) struct KeyBody {
     pub(crate) epoch: i64,
     pub(crate) public: PublicKey,
-    pub(crate) after: Place,
+    pub(crate) after: ChainPosition,
     pub(crate) signature: Signed,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct KeyBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CheckpointBody {
     pub(crate) epoch: i64,
-    pub(crate) after: Place,
+    pub(crate) after: ChainPosition,
     pub(crate) signature: Signed,
 }
 
@@ -89,7 +89,7 @@ impl Secret {
     }
 
     /// The key of `epoch`, or `None` when it is not there.
-    pub(crate) fn load(home: &Home, epoch: i64) -> Result<Option<Self>, Problem> {
+    pub(crate) fn load(home: &LedgerDir, epoch: i64) -> Result<Option<Self>, Problem> {
         let name = file_name(epoch);
         let Some(mut file) = home.find(&format!("{KEYS}/{name}"))? else { return Ok(None) };
         let mut text = Vec::with_capacity(256);
@@ -108,7 +108,7 @@ impl Secret {
     }
 
     /// Puts it on disk, whole and durable, before any row names it.
-    pub(crate) fn store(&self, home: &Home) -> Result<(), Problem> {
+    pub(crate) fn store(&self, home: &LedgerDir) -> Result<(), Problem> {
         let keys = home.make_dir(KEYS)?;
         let file = KeyFile {
             epoch: self.epoch,
@@ -142,13 +142,13 @@ impl Secret {
     }
 
     /// Signs where the chain stands.
-    pub(crate) fn sign_checkpoint(&self, after: Place) -> CheckpointBody {
+    pub(crate) fn sign_checkpoint(&self, after: ChainPosition) -> CheckpointBody {
         let signature = self.sign(Purpose::Checkpoint, &place_bytes(&after).pieces());
         CheckpointBody { epoch: self.epoch, after, signature }
     }
 
     /// Announces `next`, whose rows begin behind `after`.
-    pub(crate) fn sign_key(&self, next: &Self, after: Place) -> KeyBody {
+    pub(crate) fn sign_key(&self, next: &Self, after: ChainPosition) -> KeyBody {
         let public = next.public();
         let signature =
             sign_succession(&SigningKey::from_bytes(&self.seed), next.epoch, &public, &after);
@@ -190,7 +190,7 @@ impl PublicKey {
 }
 
 /// The public half of the first key as the directory has it.
-pub(crate) fn root_on_disk(home: &Home) -> Option<PublicKey> {
+pub(crate) fn root_on_disk(home: &LedgerDir) -> Option<PublicKey> {
     let mut text = String::new();
     let file = home.find(&format!("{KEYS}/{ROOT}")).ok()??;
     file.take(256).read_to_string(&mut text).ok()?;
@@ -198,7 +198,7 @@ pub(crate) fn root_on_disk(home: &Home) -> Option<PublicKey> {
 }
 
 /// Destroys every secret key but that of `epoch`.
-pub(crate) fn destroy_others(home: &Home, epoch: i64) -> Result<(), Problem> {
+pub(crate) fn destroy_others(home: &LedgerDir, epoch: i64) -> Result<(), Problem> {
     let keys = home.make_dir(KEYS)?;
     for name in keys.names() {
         let secret = name.starts_with("epoch-") && name != file_name(epoch);
@@ -231,7 +231,12 @@ fn file_name(epoch: i64) -> String {
     format!("epoch-{epoch}.key")
 }
 
-fn sign_succession(key: &SigningKey, epoch: i64, public: &PublicKey, after: &Place) -> Signed {
+fn sign_succession(
+    key: &SigningKey,
+    epoch: i64,
+    public: &PublicKey,
+    after: &ChainPosition,
+) -> Signed {
     let place = place_bytes(after);
     let content = [&public.0[..], &place.seq, &place.chain];
     Signed(key.sign(&message(Purpose::Key, epoch, &content)).to_bytes())
@@ -262,7 +267,7 @@ impl PlaceBytes {
     }
 }
 
-fn place_bytes(place: &Place) -> PlaceBytes {
+fn place_bytes(place: &ChainPosition) -> PlaceBytes {
     PlaceBytes { seq: place.seq.to_be_bytes(), chain: *place.chain.bytes() }
 }
 

@@ -8,14 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use ringfence_spec::{Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
 
+use crate::dir::{LOCK, LedgerDir, WriteLock};
 use crate::entry::{Entry, stored_name};
-use crate::home::{Home, LOCK, Turn};
 use crate::index;
 use crate::keys::{PublicKey, random_bytes, root_on_disk};
-use crate::manner::Manner;
 use crate::redact::Redactor;
 use crate::seal::SealKey;
-use crate::store::{Draft, Rules, Store};
+use crate::storage_settings::StorageSettings;
+use crate::store::{Draft, Store, StoreOptions};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -60,8 +60,8 @@ impl Settings {
 }
 
 impl Settings {
-    fn rules(&self) -> Rules {
-        Rules {
+    fn rules(&self) -> StoreOptions {
+        StoreOptions {
             epoch_ms_max: self.epoch_ms_max,
             epoch_rows_max: self.epoch_rows_max,
             durability: self.durability,
@@ -121,8 +121,8 @@ fn not_written(batch: &[(u64, Vec<Draft>)]) -> Answers {
 impl Ledger {
     /// Opens the ledger in `dir`, or makes it. What was decided about it there goes before `settings`.
     pub fn open(dir: &Path, mut settings: Settings) -> Result<Self, Problem> {
-        let home = Home::create(dir)?;
-        let manner = Manner::of(&home)?;
+        let home = LedgerDir::create(dir)?;
+        let manner = StorageSettings::of(&home)?;
         if manner.durability == Durability::PowerLoss {
             settings.durability = Durability::PowerLoss;
         }
@@ -189,7 +189,7 @@ impl Ledger {
         let mut store = self.store();
         store.fold_now()?;
         let lock = Arc::clone(&store.lock);
-        let _turn = Turn::wait(&lock, store.home.path())?;
+        let _turn = WriteLock::wait(&lock, store.home.path())?;
         let Some(db) = &store.db else { return Ok(()) };
         store.sql(index::rebuild(db))
     }
@@ -201,7 +201,7 @@ impl Ledger {
 
     /// The same ledger once more, for work that takes long.
     pub(crate) fn another_store(&self) -> Result<Store, Problem> {
-        let home = Home::open(self.store().home.path())?;
+        let home = LedgerDir::open(self.store().home.path())?;
         let lock = Arc::new(home.find_or_make(LOCK)?);
         Store::open_existing(home, lock, self.settings.rules())
     }

@@ -7,11 +7,11 @@ use ringfence_spec::Problem;
 use rusqlite::params;
 use serde::Serialize;
 
+use crate::columns::{Kind, Risk, RunStatus};
 use crate::index::{Bits, Column, block_of, closed_blocks, first_of, position_of};
 use crate::line::Line;
 use crate::reader::{FoundRun, Reader, limit_of, run_prefix};
 use crate::record::Record;
-use crate::words::{Kind, Risk, RunStatus};
 
 /// Blocks looked at together: as many as hold a quarter of a million rows.
 const WINDOW_BLOCKS: i64 = 256;
@@ -142,7 +142,7 @@ impl Reader {
         filter.check()?;
         let limit = limit_of(limit)?;
         let below = cursor.map_or(Ok(i64::MAX), parse_cursor)?;
-        let mut found = Found { filter, reader: self, limit, records: Vec::new() };
+        let mut found = MatchedRows { filter, reader: self, limit, records: Vec::new() };
         let unindexed = self.unindexed()?;
         let ended: HashSet<&str> = unindexed
             .iter()
@@ -170,7 +170,7 @@ impl Reader {
     /// Rows of the runs whose id begins as the filter says.
     fn page_of_runs(
         &self,
-        found: &mut Found<'_>,
+        found: &mut MatchedRows<'_>,
         below: i64,
         unindexed: Option<&Line>,
     ) -> Result<(), Problem> {
@@ -197,7 +197,7 @@ impl Reader {
     /// Rows by the index, from the newest block down.
     fn page_of_blocks(
         &self,
-        found: &mut Found<'_>,
+        found: &mut MatchedRows<'_>,
         below: i64,
         ended: &HashSet<&str>,
     ) -> Result<(), Problem> {
@@ -326,14 +326,14 @@ impl Reader {
 }
 
 /// Rows found so far.
-struct Found<'a> {
+struct MatchedRows<'a> {
     filter: &'a Filter,
     reader: &'a Reader,
     limit: usize,
     records: Vec<Record>,
 }
 
-impl Found<'_> {
+impl MatchedRows<'_> {
     /// Adds the row if it matches; true when there are enough.
     fn add(&mut self, line: Line) -> bool {
         let stored = line.status.as_deref().and_then(|word| word.parse().ok());

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use ringfence_spec::Problem;
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::fold::{LINE_COLUMNS, line_of, lines, read_all};
-use crate::home::{HEAD, Home, INTAKE, LOCK, Turn};
+use crate::columns::{Kind, RunStatus};
+use crate::compaction::{LINE_COLUMNS, line_of, lines, read_all};
+use crate::dir::{HEAD, INTAKE, LOCK, LedgerDir, WriteLock};
 use crate::ledger::Durability;
 use crate::line::Line;
-use crate::manner::Manner;
 use crate::page::Filter;
 use crate::record::{Record, Run};
 use crate::seal::SealKey;
-use crate::store::{Rules, Store};
-use crate::words::{Kind, RunStatus};
+use crate::storage_settings::StorageSettings;
+use crate::store::{Store, StoreOptions};
 use crate::{fault, index, schema};
 
 /// Rows that one call returns at most.
@@ -26,7 +26,7 @@ pub const LIMIT_MAX: usize = 1000;
 /// An open ledger, for reading.
 #[derive(Debug)]
 pub struct Reader {
-    pub(crate) home: Home,
+    pub(crate) home: LedgerDir,
     pub(crate) db: Connection,
     lock: Arc<File>,
     seal: Option<SealKey>,
@@ -35,14 +35,14 @@ pub struct Reader {
 impl Reader {
     /// Opens the ledger in `dir`. Without the key, here or in the ledger's own settings, sealed bodies stay sealed.
     pub fn open(dir: &Path, seal: Option<SealKey>) -> Result<Self, Problem> {
-        let home = Home::open(dir)?;
+        let home = LedgerDir::open(dir)?;
         // A key that is not to be had leaves what it sealed sealed.
-        let seal = seal.or_else(|| Manner::of(&home).ok()?.seal().ok()?);
+        let seal = seal.or_else(|| StorageSettings::of(&home).ok()?.seal().ok()?);
         if home.size(HEAD) == 0 && home.size(INTAKE) == 0 && !schema::glance(&home)? {
             return Err(fault::missing(dir));
         }
         let lock = Arc::new(home.find_or_make(LOCK)?);
-        let mut store = Store::open_existing(home, Arc::clone(&lock), Rules::READING)?;
+        let mut store = Store::open_existing(home, Arc::clone(&lock), StoreOptions::READING)?;
         match store.fold_now() {
             // Without room for the newest rows the others can still be read.
             Err(problem) if problem.code == "ledger_full" && schema::glance(&store.home)? => {}
@@ -55,8 +55,8 @@ impl Reader {
 
     /// Brings in what was appended since the reader was opened.
     pub fn refresh(&self) -> Result<(), Problem> {
-        let home = Home::open(self.home.path())?;
-        Store::open_existing(home, Arc::clone(&self.lock), Rules::READING)?.fold_now()
+        let home = LedgerDir::open(self.home.path())?;
+        Store::open_existing(home, Arc::clone(&self.lock), StoreOptions::READING)?.fold_now()
     }
 
     /// One run or call, by its id or the beginning of it.
@@ -94,7 +94,7 @@ impl Reader {
     /// that following folds nothing.
     pub fn after(&self, seq: i64, limit: usize) -> Result<Vec<Record>, Problem> {
         let limit = limit_of(limit)?;
-        let _turn = Turn::wait_to_read(&self.lock, self.home.path())?;
+        let _turn = WriteLock::wait_to_read(&self.lock, self.home.path())?;
         let query =
             format!("SELECT {LINE_COLUMNS} FROM entries WHERE seq > ?1 ORDER BY seq LIMIT {limit}");
         let mut found = self.lines(&query, [seq])?;
@@ -221,7 +221,7 @@ impl Reader {
 /// A run's id, the number of its first row and of its last.
 pub(crate) type FoundRun = (String, Option<i64>, Option<i64>);
 
-impl Rules {
+impl StoreOptions {
     /// For those who only fold: no key is replaced.
     pub(crate) const READING: Self = Self {
         epoch_ms_max: i64::MAX,

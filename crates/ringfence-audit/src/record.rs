@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::columns::{Kind, Risk, RunStatus};
 use crate::digest::Digest;
 use crate::line::Line;
 use crate::seal::{SealKey, is_sealed};
-use crate::words::{Kind, Risk, RunStatus};
 
 /// Where a row's body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use ringfence_spec::Problem;
 
+use crate::columns::{Kind, RunStatus};
+use crate::dir::WriteLock;
 use crate::entry::{Details, now_ms};
-use crate::home::Turn;
 use crate::ledger::Ledger;
 use crate::line::Line;
 use crate::record::Record;
 use crate::store::{Draft, Store};
-use crate::words::{Kind, RunStatus};
 
 impl Ledger {
     /// Writes an end, `interrupted`, for every start whose writer is gone. Returns how many. Safe for several processes
@@ -19,7 +19,7 @@ impl Ledger {
         let mut store = self.store();
         store.fold_now()?;
         let lock = Arc::clone(&store.lock);
-        let _turn = Turn::wait(&lock, store.home.path())?;
+        let _turn = WriteLock::wait(&lock, store.home.path())?;
         let mut ends = Vec::new();
         for start in open_starts(&mut store)? {
             let alive = start.writer == self.writer

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use ringfence_spec::Problem;
 use serde::Serialize;
 
+use crate::columns::Kind;
 use crate::entry::Details;
 use crate::page::Filter;
 use crate::reader::Reader;
-use crate::words::Kind;
 
 /// The numbers of a period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
+pub struct LedgerReport {
     /// Not before; null for the beginning.
     pub since_ms: Option<i64>,
     /// Before; null for now.
@@ -52,9 +52,13 @@ pub struct Durations {
 
 impl Reader {
     /// Sums up a period.
-    pub fn report(&self, since_ms: Option<i64>, until_ms: Option<i64>) -> Result<Report, Problem> {
+    pub fn report(
+        &self,
+        since_ms: Option<i64>,
+        until_ms: Option<i64>,
+    ) -> Result<LedgerReport, Problem> {
         let filter = Filter { since_ms, until_ms, ..Filter::default() };
-        let mut report = Report { since_ms, until_ms, ..Report::default() };
+        let mut report = LedgerReport { since_ms, until_ms, ..LedgerReport::default() };
         let mut times: Vec<f64> = Vec::new();
         let mut starts: u64 = 0;
         self.scan(&filter, |record| {

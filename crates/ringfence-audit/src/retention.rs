@@ -9,13 +9,13 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::archive;
+use crate::columns::Kind;
 use crate::digest::Digest;
+use crate::dir::WriteLock;
 use crate::entry::stored_name;
-use crate::home::Turn;
 use crate::index::{self, Column};
 use crate::ledger::Ledger;
 use crate::store::{Draft, Store};
-use crate::words::Kind;
 
 /// How long bodies are kept when nobody says otherwise: 90 days.
 pub const RETENTION_MS: i64 = 90 * 24 * 3600 * 1000;
@@ -112,7 +112,7 @@ impl Ledger {
 
 fn clear_some(store: &mut Store, body: &ExpireBody) -> Result<(), Problem> {
     let lock = Arc::clone(&store.lock);
-    let _turn = Turn::wait(&lock, store.home.path())?;
+    let _turn = WriteLock::wait(&lock, store.home.path())?;
     store.append_in_turn(&[Draft::own(Kind::Expire, body)])?;
     let Some(db) = &store.db else { return Ok(()) };
     let clear = || {

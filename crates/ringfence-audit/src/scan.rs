@@ -3,10 +3,10 @@
 
 use rusqlite::{Connection, Row};
 
+use crate::compaction::{LINE_COLUMNS, line_of};
 use crate::digest::{Columns, Digest, chain};
 use crate::finding::{Fault, Finding};
-use crate::fold::{LINE_COLUMNS, line_of};
-use crate::head::Place;
+use crate::head::ChainPosition;
 use crate::line::Line;
 use crate::sum::IndexSum;
 
@@ -19,7 +19,7 @@ pub(crate) struct Scanned {
     /// Rows looked at.
     pub(crate) rows: i64,
     /// Where it ended.
-    pub(crate) last: Option<Place>,
+    pub(crate) last: Option<ChainPosition>,
     /// The ledger's own rows, each with the chain's value before it.
     pub(crate) own: Vec<(Digest, Line)>,
     /// Rows without a body, as ranges.
@@ -38,7 +38,7 @@ impl Scanned {
         let whole = line.body_is_whole();
         let follows = line.follows(previous);
         self.note(line.seq, line.epoch, line.body.is_some());
-        let place = Place { seq: line.seq, chain: line.chain };
+        let place = ChainPosition { seq: line.seq, chain: line.chain };
         if is_own(&line.kind) {
             self.own.push((*previous, line));
         }
@@ -94,7 +94,7 @@ pub(crate) fn range(
                     scanned.sum.add_row(row, seq, checked.at_ms)?;
                 }
                 previous = checked.chain;
-                scanned.last = Some(Place { seq, chain: previous });
+                scanned.last = Some(ChainPosition { seq, chain: previous });
             }
             Err(what) => {
                 scanned.finding = Some(explain(db, seq, &previous, what));
@@ -119,7 +119,7 @@ struct Checked {
 
 /// What does not fit.
 #[derive(Clone, Copy)]
-enum Misfit {
+enum Mismatch {
     /// A column is of a type that the ledger never wrote.
     Type,
     Body,
@@ -127,7 +127,7 @@ enum Misfit {
 }
 
 /// Checks one row without copying it.
-fn check(row: &Row<'_>, seq: i64, previous: &Digest) -> Result<Checked, Misfit> {
+fn check(row: &Row<'_>, seq: i64, previous: &Digest) -> Result<Checked, Mismatch> {
     let get = || -> rusqlite::Result<(Columns<'_>, Digest, Digest, Option<&[u8]>)> {
         let text = |n: usize| Ok::<_, rusqlite::Error>(row.get_ref(n)?.as_str_or_null()?);
         let columns = Columns {
@@ -146,25 +146,25 @@ fn check(row: &Row<'_>, seq: i64, previous: &Digest) -> Result<Checked, Misfit> 
         let digest = |n: usize| row.get(n).map(Digest::from_bytes);
         Ok((columns, digest(11)?, digest(12)?, row.get_ref(13)?.as_blob_or_null()?))
     };
-    let (columns, body_hash, stored, body) = get().map_err(|_| Misfit::Type)?;
+    let (columns, body_hash, stored, body) = get().map_err(|_| Mismatch::Type)?;
     if body.is_some_and(|body| Digest::of(body) != body_hash) {
-        return Err(Misfit::Body);
+        return Err(Mismatch::Body);
     }
     let chain = chain(previous, &columns, &body_hash);
     if chain != stored {
-        return Err(Misfit::Chain);
+        return Err(Mismatch::Chain);
     }
     let (at_ms, epoch, is_own) = (columns.at_ms, columns.epoch, is_own(columns.kind));
     Ok(Checked { at_ms, chain, epoch, has_body: body.is_some(), is_own })
 }
 
 /// Tells what was done to the row at `seq`, as far as its neighbours show.
-fn explain(db: &Connection, seq: i64, previous: &Digest, what: Misfit) -> Finding {
+fn explain(db: &Connection, seq: i64, previous: &Digest, what: Mismatch) -> Finding {
     let edited = |text: &str| Finding::new(seq, Fault::Edited, format!("row {seq}: {text}"));
     match what {
-        Misfit::Type => return edited("a column is of a type that the ledger never wrote"),
-        Misfit::Body => return edited("the body is not the one that was written"),
-        Misfit::Chain => {}
+        Mismatch::Type => return edited("a column is of a type that the ledger never wrote"),
+        Mismatch::Body => return edited("the body is not the one that was written"),
+        Mismatch::Chain => {}
     }
     let neighbours = || -> rusqlite::Result<Vec<Line>> {
         let query =
@@ -205,7 +205,7 @@ pub(crate) fn missing(first: i64, last: i64) -> Finding {
 }
 
 fn is_own(kind: &str) -> bool {
-    kind.parse().is_ok_and(crate::words::Kind::is_ledgers_own)
+    kind.parse().is_ok_and(crate::columns::Kind::is_ledgers_own)
 }
 
 /// The chain's value before a row; `None` when the row before is not there.

@@ -10,8 +10,8 @@ use ringfence_spec::Problem;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::dir::{DATABASE, LedgerDir};
 use crate::fault;
-use crate::home::{DATABASE, Home};
 
 /// How long a statement waits for another process: a checkpoint or a recovery of the log, both short.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ const MIGRATIONS: &[&str] = &["
 const NEWEST: i64 = 1;
 
 /// A connection to an existing database, which may be empty.
-pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
+pub(crate) fn connect(home: &LedgerDir) -> Result<Connection, Problem> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -72,7 +72,7 @@ pub(crate) fn connect(home: &Home) -> Result<Connection, Problem> {
 
 /// Looks at the file without opening a database: false when there is none yet. What is no database, or one of a newer
 /// program, is refused before a row is written for it.
-pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
+pub(crate) fn glance(home: &LedgerDir) -> Result<bool, Problem> {
     let mut header = [0; 100];
     let Some(read) = read_kept(home, &mut header)? else { return Ok(false) };
     let n = read.map_err(|e| fault::from_io(home.path(), "read", &e))?;
@@ -93,7 +93,10 @@ pub(crate) fn glance(home: &Home) -> Result<bool, Problem> {
 static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
 
 /// Reads the beginning of the database; `None` when there is none.
-fn read_kept(home: &Home, bytes: &mut [u8]) -> Result<Option<std::io::Result<usize>>, Problem> {
+fn read_kept(
+    home: &LedgerDir,
+    bytes: &mut [u8],
+) -> Result<Option<std::io::Result<usize>>, Problem> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(file) = home.identity(DATABASE).and_then(|id| kept.get(&id)) {
         return Ok(Some(file.read_at(bytes, 0)));
@@ -105,14 +108,14 @@ fn read_kept(home: &Home, bytes: &mut [u8]) -> Result<Option<std::io::Result<usi
 }
 
 /// The number of the schema: 0 for an empty database. A newer one than we know is refused.
-pub(crate) fn version(home: &Home, db: &Connection) -> Result<i64, Problem> {
+pub(crate) fn version(home: &LedgerDir, db: &Connection) -> Result<i64, Problem> {
     let found: i64 = db
         .query_row("PRAGMA user_version", [], |row| row.get(0))
         .map_err(|e| fault::from_sqlite(home.path(), &e))?;
     known(home, found)
 }
 
-fn known(home: &Home, version: i64) -> Result<i64, Problem> {
+fn known(home: &LedgerDir, version: i64) -> Result<i64, Problem> {
     match version {
         n if n > NEWEST => Err(fault::newer(home.path(), n, NEWEST)),
         n if n < 0 => Err(fault::corrupt(home.path(), format!("schema {n}"))),

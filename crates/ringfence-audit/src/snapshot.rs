@@ -3,9 +3,9 @@
 use ringfence_spec::Problem;
 use rusqlite::Connection;
 
-use crate::fold::read_all;
+use crate::compaction::read_all;
+use crate::dir::{HEAD, INTAKE, LOCK, LedgerDir, WriteLock};
 use crate::head::Head;
-use crate::home::{HEAD, Home, INTAKE, LOCK, Turn};
 use crate::index::{BLOCK_ROWS, closed_blocks};
 use crate::{fault, schema};
 
@@ -15,7 +15,7 @@ const THREADS_MAX: usize = 8;
 
 /// The ledger at one moment: files that change are read, the database is held by open transactions.
 pub(crate) struct Snapshot<'a> {
-    home: &'a Home,
+    home: &'a LedgerDir,
     pub(crate) head: Option<Head>,
     pub(crate) intake: Vec<u8>,
     pub(crate) connections: Vec<Connection>,
@@ -24,9 +24,9 @@ pub(crate) struct Snapshot<'a> {
 }
 
 impl<'a> Snapshot<'a> {
-    pub(crate) fn take(home: &'a Home) -> Result<Self, Problem> {
+    pub(crate) fn take(home: &'a LedgerDir) -> Result<Self, Problem> {
         let lock = home.find_or_make(LOCK)?;
-        let _turn = Turn::wait_to_read(&lock, home.path())?;
+        let _turn = WriteLock::wait_to_read(&lock, home.path())?;
         let head = home.find(HEAD)?.as_ref().and_then(Head::read);
         let intake = match home.find(INTAKE)? {
             Some(file) => read_all(&file).map_err(|e| fault::from_io(home.path(), "read", &e))?,

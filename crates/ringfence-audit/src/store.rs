@@ -10,15 +10,15 @@ use ringfence_spec::Problem;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
+use crate::columns::{Kind, Risk, RunStatus};
 use crate::digest::{Digest, chain};
+use crate::dir::{DATABASE, HEAD, INTAKE, LOCK, LedgerDir, WriteLock};
 use crate::entry::now_ms;
-use crate::head::{Head, Mark, Place, boot_id};
-use crate::home::{DATABASE, HEAD, Home, INTAKE, LOCK, Turn};
+use crate::head::{ChainPosition, Head, Mark, boot_id};
 use crate::keys::{self, Secret};
 use crate::ledger::Durability;
 use crate::line::{Line, Stored};
-use crate::words::{Kind, Risk, RunStatus};
-use crate::{fault, fold, schema};
+use crate::{compaction, fault, schema};
 
 /// Every row whose number this divides is a checkpoint; it is also the size of a block of the index.
 pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
@@ -30,7 +30,7 @@ const INTAKE_BYTES_MAX: u64 = 64 << 20;
 
 /// How a store writes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct StoreOptions {
     pub(crate) epoch_ms_max: i64,
     pub(crate) epoch_rows_max: i64,
     pub(crate) durability: Durability,
@@ -56,8 +56,8 @@ pub(crate) struct Draft {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GapBody {
     pub(crate) why: String,
-    pub(crate) head: Option<Place>,
-    pub(crate) found: Place,
+    pub(crate) head: Option<ChainPosition>,
+    pub(crate) found: ChainPosition,
 }
 
 /// Where the chain ends.
@@ -70,7 +70,7 @@ pub(crate) struct Tail {
 
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) home: Home,
+    pub(crate) home: LedgerDir,
     pub(crate) lock: Arc<File>,
     pub(crate) intake: File,
     pub(crate) head: File,
@@ -80,20 +80,20 @@ pub(crate) struct Store {
     secret: Option<Secret>,
     /// The head that was written last, as it is in the file: while it is there nobody else has written.
     pub(crate) own_head: Option<(Vec<u8>, Head)>,
-    rules: Rules,
+    rules: StoreOptions,
     /// The intake is folded when it is longer than this.
     fold_at_bytes: u64,
 }
 
 impl Store {
     /// Opens the ledger in `home`, or makes it.
-    pub(crate) fn open(home: Home, rules: Rules) -> Result<Self, Problem> {
+    pub(crate) fn open(home: LedgerDir, rules: StoreOptions) -> Result<Self, Problem> {
         let lock = Arc::new(home.find_or_make(LOCK)?);
         if let Some(head) = home.find(HEAD)? {
             return Self::with_head(home, lock, head, rules);
         }
         // Somebody else may be making it right now.
-        let turn = Turn::wait(&lock, home.path())?;
+        let turn = WriteLock::wait(&lock, home.path())?;
         make(&home)?;
         drop(turn);
         Self::open_existing(home, lock, rules)
@@ -101,15 +101,20 @@ impl Store {
 
     /// Opens a ledger that is there.
     pub(crate) fn open_existing(
-        home: Home,
+        home: LedgerDir,
         lock: Arc<File>,
-        rules: Rules,
+        rules: StoreOptions,
     ) -> Result<Self, Problem> {
         let head = home.find_or_make(HEAD)?;
         Self::with_head(home, lock, head, rules)
     }
 
-    fn with_head(home: Home, lock: Arc<File>, head: File, rules: Rules) -> Result<Self, Problem> {
+    fn with_head(
+        home: LedgerDir,
+        lock: Arc<File>,
+        head: File,
+        rules: StoreOptions,
+    ) -> Result<Self, Problem> {
         let intake = home.find_or_make(INTAKE)?;
         let folded = Head::read(&head).map_or(0, |head| head.folded);
         if !schema::glance(&home)? && folded > 0 {
@@ -123,7 +128,7 @@ impl Store {
     /// Appends rows. They are in the ledger when this returns, or none of them is.
     pub(crate) fn append(&mut self, drafts: &[Draft]) -> Result<Vec<i64>, Problem> {
         let lock = Arc::clone(&self.lock);
-        let _turn = Turn::wait(&lock, self.home.path())?;
+        let _turn = WriteLock::wait(&lock, self.home.path())?;
         self.append_in_turn(drafts)
     }
 
@@ -154,7 +159,7 @@ impl Store {
 
     /// Ends the epoch now.
     pub(crate) fn rotate(&mut self) -> Result<(), Problem> {
-        let at_once = Rules { epoch_rows_max: i64::MIN, ..self.rules };
+        let at_once = StoreOptions { epoch_rows_max: i64::MIN, ..self.rules };
         let usual = std::mem::replace(&mut self.rules, at_once);
         let result = self.append(&[]);
         self.rules = usual;
@@ -164,7 +169,7 @@ impl Store {
     /// Signs the chain as it stands.
     pub(crate) fn checkpoint(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
-        let _turn = Turn::wait(&lock, self.home.path())?;
+        let _turn = WriteLock::wait(&lock, self.home.path())?;
         // What is wrong must be in the chain before it is signed.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
@@ -173,9 +178,9 @@ impl Store {
     }
 
     /// Where the chain stands, with whatever was wrong noted in it.
-    pub(crate) fn settled(&mut self) -> Result<(Place, i64), Problem> {
+    pub(crate) fn settled(&mut self) -> Result<(ChainPosition, i64), Problem> {
         let lock = Arc::clone(&self.lock);
-        let _turn = Turn::wait(&lock, self.home.path())?;
+        let _turn = WriteLock::wait(&lock, self.home.path())?;
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
         Ok((tail.mark.place, tail.epoch))
@@ -274,7 +279,7 @@ impl Store {
 
 /// Rows on their way to the intake.
 struct Batch {
-    place: Place,
+    place: ChainPosition,
     epoch: i64,
     text: Vec<u8>,
 }
@@ -303,25 +308,26 @@ impl Batch {
         };
         line.chain = chain(&self.place.chain, &line.columns(), &line.body_hash);
         line.write(&mut self.text);
-        self.place = Place { seq: line.seq, chain: line.chain };
+        self.place = ChainPosition { seq: line.seq, chain: line.chain };
     }
 }
 
 /// Makes a ledger with its first key. What an interrupted attempt left is made again.
-fn make(home: &Home) -> Result<(), Problem> {
+fn make(home: &LedgerDir) -> Result<(), Problem> {
     if home.size(HEAD) > 0 {
         return Ok(());
     }
     // An attempt that died left one line, of a key that nobody has seen.
-    let rows = home.find(INTAKE)?.and_then(|file| fold::read_all(&file).ok()).unwrap_or_default();
-    if home.size(DATABASE) > 0 || fold::lines(&rows).count() > 1 {
+    let rows =
+        home.find(INTAKE)?.and_then(|file| compaction::read_all(&file).ok()).unwrap_or_default();
+    if home.size(DATABASE) > 0 || compaction::lines(&rows).count() > 1 {
         // Rows without a head: `tail.rs` will say so in the ledger. An empty head must not look like a new ledger.
         home.find_or_make(HEAD)?;
         return Ok(());
     }
     let secret = Secret::random(1, now_ms(), 1)?;
     secret.store(home)?;
-    let start = Place { seq: 0, chain: Digest::ZERO };
+    let start = ChainPosition { seq: 0, chain: Digest::ZERO };
     let mark = Mark { place: start, intake_bytes: 0 };
     let mut batch = Batch::after(Tail { mark, epoch: 1, folded: 0 });
     batch.push(&Draft::own(Kind::Key, &secret.sign_key(&secret, start)));

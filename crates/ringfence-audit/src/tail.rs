@@ -2,9 +2,9 @@
 
 use ringfence_spec::Problem;
 
+use crate::compaction;
 use crate::fault;
-use crate::fold;
-use crate::head::{self, Head, Mark, Place};
+use crate::head::{self, ChainPosition, Head, Mark};
 use crate::line::Line;
 use crate::store::{GapBody, Store, Tail};
 
@@ -73,7 +73,7 @@ impl Store {
         // The chain goes on from where the head knows it was, so that the hole stays to be seen.
         let whole = self.whole_lines_bytes()?;
         self.cut_intake(whole)?;
-        let found = self.last_place()?.unwrap_or(Place { seq: folded, ..tail.mark.place });
+        let found = self.last_place()?.unwrap_or(ChainPosition { seq: folded, ..tail.mark.place });
         let mark = Mark { intake_bytes: whole, ..tail.mark };
         let gap = GapBody { why: "truncated".to_owned(), head: Some(tail.mark.place), found };
         Ok((Tail { mark, ..tail }, Some(gap)))
@@ -108,7 +108,7 @@ impl Store {
         let last = self
             .intake_lines()?
             .last()
-            .map(|line| (Place { seq: line.seq, chain: line.chain }, line.epoch));
+            .map(|line| (ChainPosition { seq: line.seq, chain: line.chain }, line.epoch));
         let gone = || fault::corrupt(self.home.path(), "all rows are gone");
         let (place, epoch) = last.or(in_database).ok_or_else(gone)?;
         self.refuse_foreign_key(epoch)?;
@@ -134,7 +134,8 @@ impl Store {
 
     /// Signing with a key that the chain does not know would make honest rows look forged.
     fn refuse_foreign_key(&mut self, epoch: i64) -> Result<(), Problem> {
-        let in_intake = self.intake_lines()?.iter().rev().find_map(|l| fold::key_of(l, epoch));
+        let in_intake =
+            self.intake_lines()?.iter().rev().find_map(|l| compaction::key_of(l, epoch));
         let announced = match in_intake {
             Some(key) => Some(key),
             None => self.database_key(epoch)?,
@@ -156,16 +157,16 @@ impl Store {
             if row.seq != mark.place.seq + 1 || !row.follows(&mark.place.chain) {
                 break;
             }
-            let place = Place { seq: row.seq, chain: row.chain };
+            let place = ChainPosition { seq: row.seq, chain: row.chain };
             mark = Mark { place, intake_bytes: mark.intake_bytes + line.len() as u64 };
             epoch = row.epoch;
         }
         Ok((mark, epoch))
     }
 
-    fn last_place(&self) -> Result<Option<Place>, Problem> {
+    fn last_place(&self) -> Result<Option<ChainPosition>, Problem> {
         let lines = self.intake_lines()?;
-        Ok(lines.last().map(|line| Place { seq: line.seq, chain: line.chain }))
+        Ok(lines.last().map(|line| ChainPosition { seq: line.seq, chain: line.chain }))
     }
 
     fn whole_lines_bytes(&self) -> Result<u64, Problem> {
@@ -185,11 +186,11 @@ impl Store {
 
     /// The lines of the intake that can be read.
     pub(crate) fn intake_lines(&self) -> Result<Vec<Line>, Problem> {
-        Ok(fold::lines(&self.intake_text()?).flatten().collect())
+        Ok(compaction::lines(&self.intake_text()?).flatten().collect())
     }
 
     pub(crate) fn intake_text(&self) -> Result<Vec<u8>, Problem> {
-        fold::read_all(&self.intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))
+        compaction::read_all(&self.intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))
     }
 
     /// Keeps what does not belong for whoever looks into it.

@@ -7,11 +7,12 @@ use ringfence_spec::Problem;
 use rusqlite::Connection;
 
 use crate::anchor::Anchor;
+use crate::columns::Kind;
+use crate::compaction::lines;
 use crate::digest::Digest;
+use crate::dir::LedgerDir;
 use crate::finding::{Fault, Finding, Verification};
-use crate::fold::lines;
-use crate::head::{Place, boot_id};
-use crate::home::Home;
+use crate::head::{ChainPosition, boot_id};
 use crate::index::{BLOCK_ROWS, first_of};
 use crate::keys::{CheckpointBody, KeyBody, PublicKey, Secret, root_on_disk};
 use crate::line::Line;
@@ -20,7 +21,6 @@ use crate::scan::{self, Scanned};
 use crate::snapshot::Snapshot;
 use crate::store::GapBody;
 use crate::sum::IndexSum;
-use crate::words::Kind;
 
 /// What to hold a ledger against.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +33,7 @@ pub struct Expectations {
 
 /// Verifies the ledger in `dir`.
 pub fn verify(dir: &Path, expected: &Expectations) -> Result<Verification, Problem> {
-    let home = Home::open(dir)?;
+    let home = LedgerDir::open(dir)?;
     let mut snapshot = Snapshot::take(&home)?;
     let mut check = Check::default();
     check.database(&mut snapshot)?;
@@ -50,7 +50,7 @@ pub fn verify(dir: &Path, expected: &Expectations) -> Result<Verification, Probl
 #[derive(Default)]
 struct Check {
     rows: i64,
-    last: Option<Place>,
+    last: Option<ChainPosition>,
     own: Vec<(Digest, Line)>,
     cleared: Vec<(i64, i64)>,
     epochs: Vec<(i64, i64)>,
@@ -120,7 +120,7 @@ impl Check {
     /// The rows after those of the database.
     fn intake(&mut self, snapshot: &Snapshot<'_>) {
         let mut scanned = Scanned::default();
-        let mut at = self.last.unwrap_or(Place { seq: 0, chain: Digest::ZERO });
+        let mut at = self.last.unwrap_or(ChainPosition { seq: 0, chain: Digest::ZERO });
         if !self.findings.is_empty() {
             at.seq = at.seq.max(snapshot.rows);
         }
@@ -147,7 +147,7 @@ impl Check {
                 });
                 break;
             }
-            let place = Place { seq: line.seq, chain: line.chain };
+            let place = ChainPosition { seq: line.seq, chain: line.chain };
             if !scanned.take(&at.chain, line) {
                 let text = format!("row {next}: it is not what was written");
                 scanned.finding = Some(Finding::new(next, Fault::Edited, text));
@@ -162,7 +162,7 @@ impl Check {
     fn keys(&mut self, expected: &Expectations, on_disk: Option<PublicKey>) {
         let mut epoch = 0;
         for (previous, line) in std::mem::take(&mut self.own) {
-            let after = Place { seq: line.seq - 1, chain: previous };
+            let after = ChainPosition { seq: line.seq - 1, chain: previous };
             let seq = line.seq;
             match line.kind.parse() {
                 Ok(Kind::Key) => {
@@ -192,10 +192,9 @@ impl Check {
             self.own.push((previous, line));
         }
         for (seq, epoch) in &self.epochs {
-            let announced = self
-                .own
-                .iter()
-                .any(|(_, line)| line.seq == *seq && crate::fold::key_of(line, *epoch).is_some());
+            let announced = self.own.iter().any(|(_, line)| {
+                line.seq == *seq && crate::compaction::key_of(line, *epoch).is_some()
+            });
             if !announced {
                 let text = format!("row {seq}: epoch {epoch} begins without a key");
                 self.findings.push(Finding::new(*seq, Fault::BadKey, text));
@@ -209,7 +208,7 @@ impl Check {
         }
     }
 
-    fn key(&mut self, line: &Line, after: Place, epoch: &mut i64) {
+    fn key(&mut self, line: &Line, after: ChainPosition, epoch: &mut i64) {
         self.signatures += 1;
         let body: Option<KeyBody> = line.parse_body();
         // The first key can only vouch for itself.
@@ -260,8 +259,8 @@ impl Check {
         }
     }
 
-    fn head(&mut self, home: &Home, snapshot: &Snapshot<'_>) -> Result<(), Problem> {
-        let end = self.last.unwrap_or(Place { seq: 0, chain: Digest::ZERO });
+    fn head(&mut self, home: &LedgerDir, snapshot: &Snapshot<'_>) -> Result<(), Problem> {
+        let end = self.last.unwrap_or(ChainPosition { seq: 0, chain: Digest::ZERO });
         let next = end.seq + 1;
         let Some(head) = &snapshot.head else {
             self.findings.push(Finding::new(end.seq, Fault::BadHead, "the head is missing"));

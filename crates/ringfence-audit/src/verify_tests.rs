@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::digest::chain;
+use crate::dir::INTAKE;
 use crate::head::{Head, Mark};
-use crate::home::INTAKE;
 use crate::{Entry, KeepAll, Ledger, Settings};
 use ringfence_spec::RunId;
 
@@ -52,7 +52,7 @@ fn rewrite(ledger: &Ledger, from: i64) {
     }
     std::fs::write(store.home.join(INTAKE), &text).unwrap();
     let last = rows.last().unwrap();
-    let place = Place { seq: last.seq, chain: previous };
+    let place = ChainPosition { seq: last.seq, chain: previous };
     let mark = Mark { place, intake_bytes: text.len() as u64 };
     let key = *store.secret_of(last.epoch).unwrap().mac_key();
     let head = Head::new(mark, 0, last.epoch, &boot_id(), &key);

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringfence_audit::{KeepAll, Settings};
-use ringfence_engine::{CodeCall, Engine, Place, Recorder};
+use ringfence_engine::{CodeCall, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
 use ringfence_spec::{Problem, Status};
 
@@ -93,7 +93,7 @@ async fn in_turn(engines: &[Engine; 2], n: usize, pause: Duration) {
 }
 
 fn engine(launcher: Launcher, state: &Path, recorder: Recorder) -> Result<Engine, Problem> {
-    let place = Place {
+    let place = HostContext {
         environment: std::env::vars_os().collect(),
         cwd: std::env::current_dir().unwrap_or_default(),
         state: state.to_owned(),

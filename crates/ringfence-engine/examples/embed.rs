@@ -2,13 +2,13 @@
 
 #![allow(clippy::disallowed_methods)]
 
-use ringfence_engine::{CodeCall, Engine, Launcher, Place};
+use ringfence_engine::{CodeCall, Engine, HostContext, Launcher};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // First: runs are launched by a process that is forked before there are threads.
     let launcher = Launcher::start()?;
     let data = std::env::temp_dir().join(format!("ringfence-embed-{}", std::process::id()));
-    let engine = Engine::builder().launcher(launcher).place(Place::here(&data)?).build()?;
+    let engine = Engine::builder().launcher(launcher).place(HostContext::here(&data)?).build()?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let session = engine.session_create("me", false).await?.id.to_string();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_engine::{CodeCall, CodePolicy, Engine, Place, Recorder};
+use ringfence_engine::{CodeCall, CodePolicy, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
 use ringfence_spec::{CodePreset, Limits, Problem, Status};
 use serde_json::json;
@@ -50,7 +50,7 @@ fn main() -> Result<(), Problem> {
         AdmissionSettings { rate_per_minute: Some(RATE), ..AdmissionSettings::service() };
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(Place::here(&data)?)
+        .place(HostContext::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .admission(settings)

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::files::WriteOptions;
-use ringfence_engine::{CodeCall, CodePolicy, CommandCall, Engine, Place, Recorder};
+use ringfence_engine::{CodeCall, CodePolicy, CommandCall, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
 use ringfence_spec::{CodePreset, Limits, Outcome, Problem, Status};
 
@@ -34,7 +34,7 @@ fn main() -> Result<(), Problem> {
     code.rules.preset = CodePreset::Open;
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(Place::here(&data)?)
+        .place(HostContext::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .parallel(2)

@@ -14,9 +14,9 @@ use crate::call::{EngineState, PlanHook, Redaction, StageHook};
 use crate::clock::{Clock, HostClock};
 use crate::code::CodePolicy;
 use crate::engine::Engine;
+use crate::host_context::HostContext;
 use crate::intercept::{AlertSink, Interceptor};
 use crate::metrics::Metrics;
-use crate::place::Place;
 use crate::record::Recorder;
 use crate::runs::Runs;
 use crate::sessions::SessionSettings;
@@ -25,7 +25,7 @@ use crate::trace::TraceSink;
 /// How an engine is made.
 pub struct Builder {
     launcher: Option<Launcher>,
-    place: Place,
+    place: HostContext,
     code: CodePolicy,
     command: Policy,
     recorder: Recorder,
@@ -50,10 +50,10 @@ impl std::fmt::Debug for Builder {
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let place = Place {
+        let place = HostContext {
             environment: std::env::vars_os().collect(),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
-            ..Place::default()
+            ..HostContext::default()
         };
         Self {
             launcher: None,
@@ -77,7 +77,7 @@ impl Builder {
 
     /// Where calls come from; `place.state` holds sessions.
     #[must_use]
-    pub fn place(mut self, place: Place) -> Self {
+    pub fn place(mut self, place: HostContext) -> Self {
         self.place = place;
         self
     }

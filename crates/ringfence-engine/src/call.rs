@@ -18,21 +18,23 @@ use crate::cancel::Cancel;
 use crate::clock::Clock;
 use crate::code::{CodePolicy, Mode, OneShotRunner, PooledRunner, PythonContext, copy_out};
 use crate::command::{self, CommandLaunch, CommandRunner, Io, Prefork};
-use crate::engine::{CodeCall, CommandCall, Ran};
+use crate::engine::{CodeCall, CommandCall, RunResult};
+use crate::host_context::HostContext;
 use crate::ids::fresh_id;
-use crate::intercept::{self, About, Interceptor, Judged};
-use crate::launched::Given;
+use crate::intercept::{self, Inspection, Interceptor, Subject};
+use crate::launched::CommandInput;
 use crate::metrics::Metrics;
-use crate::place::Place;
-use crate::record::{self, Begun, Recorder};
+use crate::partial_output::PartialOutput;
+use crate::record::{self, Recorder, StartedCall};
 use crate::runs::Runs;
-use crate::sessions::{Live, Quota, Session, SessionId, SessionSettings, Sessions, Swept, unknown};
-use crate::so_far::SoFar;
+use crate::sessions::{
+    Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept, unknown,
+};
 use crate::sweeper::Sweeper;
 use crate::text::info;
 use crate::trace::Stopwatch;
 use crate::verdict::Kind;
-use crate::watch::Seen;
+use crate::watch::FinishedCall;
 
 /// Attempts when our own side fails; never for a program's own failure.
 const TRIES_MAX: u32 = 3;
@@ -73,7 +75,7 @@ pub(crate) struct EngineState {
     pub(crate) admission: Admission,
     pub(crate) code: CodePolicy,
     pub(crate) command: Policy,
-    pub(crate) place: Place,
+    pub(crate) place: HostContext,
     pub(crate) n_parallel: Option<usize>,
     pub(crate) plan_hook: Option<PlanHook>,
     pub(crate) stage_hook: Option<StageHook>,
@@ -123,7 +125,7 @@ pub(crate) enum Launch<'a> {
 
 /// An interpreter that the caller holds, the quota of the files it works on, and what ends a cell.
 pub(crate) struct ReplLaunch<'a> {
-    pub(crate) live: &'a mut Live,
+    pub(crate) live: &'a mut SessionInterpreter,
     pub(crate) quota: Option<&'a Quota<'a>>,
     pub(crate) cancel: BorrowedFd<'a>,
 }
@@ -142,7 +144,7 @@ struct CallContext<'a> {
     run_id: RunId,
     client: &'a str,
     /// Nothing is started before its start is recorded.
-    record: &'a Begun<'a>,
+    record: &'a StartedCall<'a>,
 }
 
 /// A call that has ended, for metrics, the log and traces.
@@ -279,10 +281,10 @@ impl EngineState {
         client: &str,
         call: RunCall<'_>,
         launch: Launch<'_>,
-    ) -> Ran {
+    ) -> RunResult {
         let run_id = admitted.run_id;
         guarded(|| self.run_stages(admitted, client, call, launch))
-            .unwrap_or_else(|problem| Ran::not_started(run_id, problem))
+            .unwrap_or_else(|problem| RunResult::not_started(run_id, problem))
     }
 
     fn run_stages(
@@ -291,7 +293,7 @@ impl EngineState {
         client: &str,
         call: RunCall<'_>,
         launch: Launch<'_>,
-    ) -> Ran {
+    ) -> RunResult {
         let Admitted { run_id, entry, mut permit, mut watch } = admitted;
         let began = Instant::now();
         let tool = call.tool();
@@ -305,7 +307,7 @@ impl EngineState {
             (about, judged)
         });
         let (about, judged) = inspected.unwrap_or_else(|problem| {
-            (About::Nothing, Some(Judged::refused("the inspection failed", problem)))
+            (Subject::Nothing, Some(Inspection::refused("the inspection failed", problem)))
         });
         let mut begun = self.recorder.prepare(match &judged {
             Some(judged) => judged.noted(entry.clone()),
@@ -319,10 +321,10 @@ impl EngineState {
             let context = CallContext { run_id, client, record: &begun };
             guarded(|| self.launch_and_collect(context, call, &about, launch)).unwrap_or_else(Err)
         };
-        let mut ran = done.unwrap_or_else(|problem| Ran::not_started(run_id, problem));
+        let mut ran = done.unwrap_or_else(|problem| RunResult::not_started(run_id, problem));
         watch.part("run");
         let judged = judged.map_or_else(|| guarded(|| self.interceptor.judge(tool, &about)), Ok);
-        let judged = judged.unwrap_or_else(|problem| Judged::refused("not rated", problem));
+        let judged = judged.unwrap_or_else(|problem| Inspection::refused("not rated", problem));
         begun.detail(|entry| judged.noted(entry));
         self.stage("record", client);
         begun.end(&mut ran.outcome);
@@ -341,7 +343,7 @@ impl EngineState {
                     took: began.elapsed(),
                     watch,
                 },
-                Seen {
+                FinishedCall {
                     status: ran.outcome.status,
                     n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
                     ..seen
@@ -355,9 +357,9 @@ impl EngineState {
         &self,
         context: CallContext<'_>,
         call: RunCall<'_>,
-        about: &About,
+        about: &Subject,
         launch: Launch<'_>,
-    ) -> Result<Ran, Problem> {
+    ) -> Result<RunResult, Problem> {
         let client = context.client;
         self.stage("launch", client);
         let mut ran = self.launch(context, call, about, launch)?;
@@ -381,13 +383,13 @@ impl EngineState {
     }
 
     /// What rules and screening look at.
-    fn look(&self, call: RunCall<'_>) -> About {
+    fn look(&self, call: RunCall<'_>) -> Subject {
         match call {
             RunCall::Code(call) => {
                 let rules = &self.code.rules;
                 let verdict =
                     ringfence_screen::screen(&call.code, rules.preset, &rules.extra_imports);
-                About::Code(verdict)
+                Subject::Code(verdict)
             }
             RunCall::Command(call) => {
                 // A session's files are mounted there; other commands work where the caller is.
@@ -395,7 +397,7 @@ impl EngineState {
                     Some(_) => ringfence_plan::WORKSPACE.to_owned(),
                     None => self.place.cwd.to_string_lossy().into_owned(),
                 };
-                About::Command { argv: words(call), cwd }
+                Subject::Command { argv: words(call), cwd }
             }
         }
     }
@@ -404,9 +406,9 @@ impl EngineState {
         &self,
         context: CallContext<'_>,
         call: RunCall<'_>,
-        about: &About,
+        about: &Subject,
         launch: Launch<'_>,
-    ) -> Result<Ran, Problem> {
+    ) -> Result<RunResult, Problem> {
         match (call, launch) {
             (RunCall::Code(call), launch) => self.code(context, call, about, launch),
             (RunCall::Command(call), launch) => self.command(context, call, launch),
@@ -417,12 +419,12 @@ impl EngineState {
         &self,
         context: CallContext<'_>,
         call: &CodeCall,
-        about: &About,
+        about: &Subject,
         launch: Launch<'_>,
-    ) -> Result<Ran, Problem> {
+    ) -> Result<RunResult, Problem> {
         let CallContext { run_id, client, record } = context;
         let policy = &self.code;
-        let About::Code(verdict) = about else {
+        let Subject::Code(verdict) = about else {
             return Err(Problem::internal("unscreened", "the program was not screened"));
         };
         let mut job = Job {
@@ -435,7 +437,7 @@ impl EngineState {
             output_bytes_max: policy.limits.output.bytes(),
             ..Job::default()
         };
-        let blocked = Ran::of;
+        let blocked = RunResult::of;
         match launch {
             Launch::Foreground { prefork, .. } => {
                 let runner = OneShotRunner::new(policy, &self.place, self.plan_hook.as_ref())?;
@@ -444,7 +446,7 @@ impl EngineState {
                 }
                 let permit = Permit(&|| record.begin());
                 let (outcome, files) = runner.run(run_id, &job, prefork, permit)?;
-                Ok(Ran { files, ..Ran::of(outcome) })
+                Ok(RunResult { files, ..RunResult::of(outcome) })
             }
             Launch::Repl(ReplLaunch { live, quota, cancel }) => {
                 if !verdict.safe {
@@ -456,7 +458,7 @@ impl EngineState {
                 let mut outcome = live.cell(&job, cancel, quota.as_ref())?;
                 outcome.run_id = run_id;
                 outcome.session_id.clone_from(&call.session);
-                Ok(Ran::of(outcome))
+                Ok(RunResult::of(outcome))
             }
             Launch::Service { cancel } => {
                 if let Some(id) = &call.session {
@@ -469,18 +471,19 @@ impl EngineState {
                     }
                     let mut outcome = if verdict.safe {
                         record.begin()?;
-                        self.cell(&session, &mut job, call.so_far.as_ref(), cancel)?
+                        self.cell(&session, &mut job, call.partial_output.as_ref(), cancel)?
                     } else {
                         self.warm()?.runner.blocked(run_id, verdict)
                     };
                     outcome.run_id = run_id;
                     outcome.session_id = Some(session.id.to_string());
-                    return Ok(Ran::of(outcome));
+                    return Ok(RunResult::of(outcome));
                 }
                 if !verdict.safe {
                     return Ok(blocked(self.warm()?.runner.blocked(run_id, verdict)));
                 }
-                job.so_far = self.partial(call.so_far.as_ref(), self.warm()?.runner.context());
+                job.output =
+                    self.partial(call.partial_output.as_ref(), self.warm()?.runner.context());
                 retried(
                     || self.give_up_workers(),
                     || {
@@ -503,10 +506,11 @@ impl EngineState {
     /// Shows a program's output before its end as it is shown after.
     fn partial(
         &self,
-        so_far: Option<&SoFar>,
+        partial_output: Option<&PartialOutput>,
         python: &PythonContext,
-    ) -> Option<ringfence_jail::SoFar> {
-        so_far.map(|so_far| so_far.begin(python.scrub().clone(), self.redaction))
+    ) -> Option<ringfence_jail::OutputBuffer> {
+        partial_output
+            .map(|partial_output| partial_output.begin(python.scrub().clone(), self.redaction))
     }
 
     /// Runs a cell of a session, whose REPL is started if it is not there.
@@ -514,7 +518,7 @@ impl EngineState {
         &self,
         session: &Session,
         job: &mut Job,
-        so_far: Option<&SoFar>,
+        partial_output: Option<&PartialOutput>,
         cancel: &Cancel,
     ) -> Result<Outcome, Problem> {
         let left = session.bytes_left()?;
@@ -536,10 +540,10 @@ impl EngineState {
             repl
         } else {
             let workspace = session.host_workspace()?;
-            Live::start(self.launcher()?, &self.code, &self.place, Some(workspace))?
+            SessionInterpreter::start(self.launcher()?, &self.code, &self.place, Some(workspace))?
         };
         job.name = Some(format!("cell {}", n_cells + 1));
-        job.so_far = self.partial(so_far, repl.context());
+        job.output = self.partial(partial_output, repl.context());
         let cell = repl.cell(job, cancel.as_fd(), Some(&quota));
         if cell.is_ok() {
             *live = Some(repl);
@@ -560,7 +564,7 @@ impl EngineState {
         context: CallContext<'_>,
         call: &CommandCall,
         launch: Launch<'_>,
-    ) -> Result<Ran, Problem> {
+    ) -> Result<RunResult, Problem> {
         let CallContext { run_id, client, record } = context;
         if call.argv.is_empty() {
             return Err(Problem::usage("no_command", "there is no command to run"));
@@ -592,13 +596,14 @@ impl EngineState {
             }
             Launch::Service { cancel } => {
                 record.begin()?;
-                let so_far = call.so_far.as_ref();
-                let so_far = so_far.map(|so_far| so_far.begin(Scrub::default(), self.redaction));
-                let given = Given {
+                let partial_output = call.partial_output.as_ref();
+                let partial_output = partial_output
+                    .map(|partial_output| partial_output.begin(Scrub::default(), self.redaction));
+                let given = CommandInput {
                     stdin: &call.stdin,
                     output_bytes_max: policy.limits.output.bytes(),
                     cancel: cancel.as_fd(),
-                    so_far: so_far.as_ref(),
+                    partial_output: partial_output.as_ref(),
                 };
                 runner.run(CommandLaunch::Launcher { launcher: self.launcher()?, given })?
             }
@@ -611,11 +616,11 @@ impl EngineState {
         let mut outcome =
             command::outcome(run_id, &plan, finished, Kind::Command, &Scrub::default());
         outcome.session_id = session.map(|session| session.id.to_string());
-        Ok(Ran { gaps_after, ..Ran::of(outcome) })
+        Ok(RunResult { gaps_after, ..RunResult::of(outcome) })
     }
 
     /// Ends every call once it is recorded: counts it, logs it, traces it, and watches for what is out of the ordinary.
-    pub(crate) fn observe(&self, call: CallRecord, seen: Seen) {
+    pub(crate) fn observe(&self, call: CallRecord, seen: FinishedCall) {
         let CallRecord { run_id, tool, status, verb, took, watch } = call;
         self.metrics.count(tool, status, took);
         tracing::info!(
@@ -625,15 +630,19 @@ impl EngineState {
         let who = || (seen.client.clone(), seen.session.clone());
         self.interceptor.trace(|| watch.stop(run_id, tool, status, who()));
         let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let seen = Seen { at_ms: self.clock.now_ms(), duration_ms, ..seen };
+        let seen = FinishedCall { at_ms: self.clock.now_ms(), duration_ms, ..seen };
         self.interceptor.notice(&self.recorder, &seen);
     }
 
     /// An interpreter that a caller holds, on the files of a session if it names one.
-    pub(crate) fn start_repl(&self, client: &str, session: Option<&str>) -> Result<Live, Problem> {
+    pub(crate) fn start_repl(
+        &self,
+        client: &str,
+        session: Option<&str>,
+    ) -> Result<SessionInterpreter, Problem> {
         let workspace =
             session.map(|id| self.sessions()?.host_workspace(client, id)).transpose()?;
-        Live::start(self.launcher()?, &self.code, &self.place, workspace)
+        SessionInterpreter::start(self.launcher()?, &self.code, &self.place, workspace)
     }
 
     /// The plan of a command, without running it.
@@ -724,8 +733,8 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
 /// Tries again what failed on our side, after doing something about it.
 fn retried(
     mend: impl Fn(),
-    mut work: impl FnMut() -> Result<Ran, Problem>,
-) -> Result<Ran, Problem> {
+    mut work: impl FnMut() -> Result<RunResult, Problem>,
+) -> Result<RunResult, Problem> {
     let mut wait = BACK_OFF;
     for _ in 1..TRIES_MAX {
         let done = work()?;
@@ -753,7 +762,7 @@ mod tests {
             let status = statuses[n_tried.get()];
             n_tried.set(n_tried.get() + 1);
             let problem = Problem::internal("x", "x");
-            Ok(Ran::of(Outcome::not_started(crate::ids::some_id(), status, &problem)))
+            Ok(RunResult::of(Outcome::not_started(crate::ids::some_id(), status, &problem)))
         });
         (n_tried.get(), n_mended.get(), done.unwrap().outcome.status)
     }

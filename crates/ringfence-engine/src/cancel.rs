@@ -9,7 +9,7 @@ use rustix::pipe::PipeFlags;
 
 /// Whoever holds this wants the run to go on. Dropping it cancels.
 #[derive(Debug)]
-pub struct Wish {
+pub struct CancelOnDrop {
     _held: OwnedFd,
 }
 
@@ -27,24 +27,24 @@ impl AsFd for Cancel {
 }
 
 /// Both sides.
-pub fn pair() -> Result<(Wish, Cancel), Problem> {
+pub fn pair() -> Result<(CancelOnDrop, Cancel), Problem> {
     let (seen, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
         .map_err(|e| Problem::internal("cancel", "cannot make a way to cancel").cause(e))?;
-    Ok((Wish { _held: held }, Cancel { seen }))
+    Ok((CancelOnDrop { _held: held }, Cancel { seen }))
 }
 
 /// Sets a flag when dropped, for work that looks at it now and then.
 #[derive(Debug, Default)]
-pub struct Flag(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
-impl Flag {
+impl StopFlag {
     /// Set once nobody waits for the work any more.
     pub fn seen(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 }
 
-impl Drop for Flag {
+impl Drop for StopFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -14,8 +14,8 @@ use ringfence_plan::{
     is_too_broad, plan_alone, plan_code,
 };
 use ringfence_python::{
-    Artifacts, Ended, Exit, Finished, Interpreter, Job, Keeper, Listing, Output, Pool, Preload,
-    Raised, Repl, Said, Tried, discover, run_alone,
+    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, Output,
+    Pool, Preload, Raised, Repl, ZygoteKeeper, discover, run_alone,
 };
 use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
@@ -26,10 +26,10 @@ use ringfence_spec::{
 
 use crate::call::{Hook, PlanHook};
 use crate::command::{self, Prefork};
-use crate::engine::Ran as RunResult;
+use crate::engine::RunResult;
 use crate::files::check_copy;
+use crate::host_context::HostContext;
 use crate::ids::{fresh_id, some_id};
-use crate::place::Place;
 use crate::text::{encode, info, millis, truncated};
 use crate::verdict::{self, End, Kind, Verdict};
 
@@ -62,10 +62,10 @@ const PRELOAD_STANDARD: &[&str] = &[
 const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
 
 /// What programs of the preset do most. It says nothing, and it may fail where a module is missing.
-const PRACTICE_STANDARD: &str = include_str!("practice/standard.py");
+const WARM_UP_STANDARD: &str = include_str!("warm_up/standard.py");
 
 /// The same for data work.
-const PRACTICE_DATA: &str = include_str!("practice/data.py");
+const WARM_UP_DATA: &str = include_str!("warm_up/data.py");
 
 /// What Python code may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub(crate) struct OneShotRunner {
 }
 
 /// The interpreter that Python runs under this policy would use.
-pub fn python_facts(policy: &CodePolicy, place: &Place) -> Result<PythonFacts, Problem> {
+pub fn python_facts(policy: &CodePolicy, place: &HostContext) -> Result<PythonFacts, Problem> {
     PythonContext::new(policy, place).map(|context| context.interpreter.facts)
 }
 
@@ -148,7 +148,7 @@ pub(crate) enum Mode {
 
 impl PythonContext {
     /// Finds the interpreter and looks around.
-    fn new(policy: &CodePolicy, place: &Place) -> Result<Self, Problem> {
+    fn new(policy: &CodePolicy, place: &HostContext) -> Result<Self, Problem> {
         let variable = |name: &str| place.environment.get(std::ffi::OsStr::new(name)).cloned();
         let facts = host_facts(&place.caller(), CommandPreset::Minimal)?;
         let registry = Registry::new(&place.state);
@@ -161,7 +161,7 @@ impl PythonContext {
         };
         let interpreter = discover(
             policy.python.as_deref(),
-            &ringfence_python::Surroundings {
+            &ringfence_python::InterpreterSearch {
                 path: variable("PATH").unwrap_or_default(),
                 pyenv_version: variable("PYENV_VERSION"),
                 cwd: place.cwd.clone(),
@@ -240,7 +240,7 @@ impl OneShotRunner {
     /// Finds the interpreter and makes the plan.
     pub(crate) fn new(
         policy: &CodePolicy,
-        place: &Place,
+        place: &HostContext,
         hook: Option<&PlanHook>,
     ) -> Result<Self, Problem> {
         let context = PythonContext::new(policy, place)?;
@@ -297,14 +297,18 @@ impl OneShotRunner {
 
 impl PooledRunner {
     /// Finds the interpreter and makes the plan.
-    pub(crate) fn new(policy: &CodePolicy, place: &Place, mode: Mode) -> Result<Self, Problem> {
+    pub(crate) fn new(
+        policy: &CodePolicy,
+        place: &HostContext,
+        mode: Mode,
+    ) -> Result<Self, Problem> {
         Self::with_workspace(policy, place, mode, None)
     }
 
     /// The same, in a directory of the host's.
     pub(crate) fn with_workspace(
         policy: &CodePolicy,
-        place: &Place,
+        place: &HostContext,
         mode: Mode,
         workspace: Option<HostWorkspace>,
     ) -> Result<Self, Problem> {
@@ -337,8 +341,8 @@ impl PooledRunner {
     }
 
     /// What workers come from.
-    pub(crate) fn keeper(&self, launcher: &Arc<Launcher>) -> Result<Keeper, Problem> {
-        Ok(Keeper::new(
+    pub(crate) fn keeper(&self, launcher: &Arc<Launcher>) -> Result<ZygoteKeeper, Problem> {
+        Ok(ZygoteKeeper::new(
             Arc::clone(launcher),
             &self.plan,
             &self.context.interpreter,
@@ -365,16 +369,16 @@ impl PooledRunner {
 
     fn preload(&self) -> Preload {
         let mut modules = PRELOAD_STANDARD.to_vec();
-        let mut practice = PRACTICE_STANDARD.to_owned();
+        let mut warm_up = WARM_UP_STANDARD.to_owned();
         if self.context.rules.preset == CodePreset::Data {
             modules.extend(PRELOAD_DATA);
-            practice.push_str(PRACTICE_DATA);
+            warm_up.push_str(WARM_UP_DATA);
         }
         if self.plan.worker.listener {
             // A session has one worker, and somebody who waits for it.
-            practice.clear();
+            warm_up.clear();
         }
-        Preload { modules: modules.into_iter().map(str::to_owned).collect(), practice }
+        Preload { modules: modules.into_iter().map(str::to_owned).collect(), warm_up }
     }
 
     /// Runs one program that was screened, once `permit` says so, until `cancel` has something to read or is closed.
@@ -527,7 +531,7 @@ fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
 const MEMORY_ERROR: &str = "MemoryError";
 
 /// How a program ended, by what its worker, the zygote and the guest say of it.
-fn end_of(limits: &Limits, ended: Ended, said: Option<&Said>) -> End {
+fn end_of(limits: &Limits, ended: Ended, said: Option<&GuestReport>) -> End {
     match ended {
         Ended::Deadline => End::Wall,
         Ended::Cancelled => End::Cancelled,
@@ -573,7 +577,7 @@ fn exception(raised: &Raised) -> Exception {
 }
 
 /// What the guest's interpreter saw tried.
-fn denial(tried: &Tried) -> Denial {
+fn denial(tried: &Attempt) -> Denial {
     let subject = escape_name(&tried.subject);
     let (layer, rule, hint) = match tried.rule.as_str() {
         "not_visible" => (
@@ -659,8 +663,8 @@ mod tests {
     use ringfence_testing::BoundedCommand as _;
 
     #[test]
-    fn practice_says_nothing_and_does_not_fail() {
-        let whole = format!("{PRACTICE_STANDARD}\ncompile({PRACTICE_DATA:?}, 'data', 'exec')\n");
+    fn warm_up_says_nothing_and_does_not_fail() {
+        let whole = format!("{WARM_UP_STANDARD}\ncompile({WARM_UP_DATA:?}, 'data', 'exec')\n");
         let python =
             std::process::Command::new("python3").args(["-I", "-c", &whole]).bounded_output();
         let python = python.unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ringfence_jail::survey::{Asked, Caller, found, host_facts, request};
 use ringfence_jail::{
-    Budget, Ending, Fault, Finished, Launcher, Permit, PreforkedChild, Registry, StdioMode,
-    StopReason, Task, Who,
+    Budget, Ending, Fault, Finished, Launcher, Permit, PreforkedChild, Registry, RunIdentity,
+    StdioMode, StopReason, Task,
 };
 use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
@@ -17,8 +17,8 @@ use ringfence_spec::{
 };
 
 use crate::call::{Hook, PlanHook};
-use crate::launched::{self, Given};
-use crate::place::Place;
+use crate::host_context::HostContext;
+use crate::launched::{self, CommandInput};
 use crate::text::{self, encode, millis};
 use crate::verdict::{self, End, Kind, Verdict};
 
@@ -45,12 +45,12 @@ pub struct Prefork(Result<Option<PreforkedChild>, Fault>);
 impl Prefork {
     /// Forks a child for a command. The calling process must have one thread.
     pub fn for_command() -> Self {
-        Self(PreforkedChild::start(Who::Command))
+        Self(PreforkedChild::start(RunIdentity::Command))
     }
 
     /// Forks a child for Python code. The calling process must have one thread.
     pub fn for_code() -> Self {
-        Self(PreforkedChild::start(Who::Code))
+        Self(PreforkedChild::start(RunIdentity::Code))
     }
 
     /// No child: one is forked when the plan is made.
@@ -84,7 +84,7 @@ pub(crate) enum CommandLaunch<'a> {
         warn: &'a dyn Fn(&str),
     },
     /// By the launcher, from any thread.
-    Launcher { launcher: &'a Launcher, given: Given<'a> },
+    Launcher { launcher: &'a Launcher, given: CommandInput<'a> },
 }
 
 /// A command about to be run.
@@ -102,7 +102,7 @@ impl<'a> CommandRunner<'a> {
     /// Gathers what a run needs; looks at nothing yet.
     pub(crate) fn new(
         policy: &'a Policy,
-        place: &Place,
+        place: &HostContext,
         run_id: RunId,
         argv: Vec<OsString>,
         io: Io,
@@ -273,13 +273,13 @@ fn survey_budget(policy: &Policy) -> Budget {
     Budget::new(SURVEY_ENTRIES_MAX, SURVEY_BYTES_MAX, time)
 }
 
-fn home(place: &Place) -> Option<PathBuf> {
+fn home(place: &HostContext) -> Option<PathBuf> {
     let home = place.environment.get(OsStr::new("HOME")).map(PathBuf::from);
     home.filter(|home| home.is_absolute())
 }
 
 /// Where git reads the user's and the system's configuration: git-config(1), FILES.
-fn git_config_files(place: &Place) -> Vec<PathBuf> {
+fn git_config_files(place: &HostContext) -> Vec<PathBuf> {
     let variable = |name: &str| place.environment.get(OsStr::new(name)).map(PathBuf::from);
     if let Some(file) = variable("GIT_CONFIG_GLOBAL") {
         return vec!["/etc/gitconfig".into(), file];

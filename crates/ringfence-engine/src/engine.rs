@@ -10,23 +10,23 @@ use ringfence_audit::{Entry, RunStatus};
 use ringfence_python::Artifacts;
 use ringfence_spec::{Outcome, Problem, ProblemKind, RunId};
 
-use crate::admission::{Admission, Verdict};
+use crate::admission::{Admission, BreakerVerdict};
 use crate::builder::Builder;
 use crate::call::{Admitted, CallRecord, EngineState, Launch, RunCall, in_session};
 use crate::cancel::{self, Cancel};
 use crate::command::{Io, Prefork};
 use crate::files::{
     Contents, Deleted, Depth, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict, Parents,
-    Workspace, WriteOptions, Written,
+    Workspace, WriteOptions, WrittenFile,
 };
 use crate::ids::fresh_id;
-use crate::intercept::{self, About};
-use crate::metrics::Now;
+use crate::intercept::{self, Subject};
+use crate::metrics::Gauges;
+use crate::partial_output::PartialOutput;
 use crate::record::{self, Recorder};
 use crate::sessions::{SessionInfo, SessionState, Swept};
-use crate::so_far::SoFar;
 use crate::trace::Stopwatch;
-use crate::watch::Seen;
+use crate::watch::FinishedCall;
 
 /// A program of a client's.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ pub struct CodeCall {
     /// What the run is to be called, for callers who name it before it ends; fresh, from [`crate::fresh_id`].
     pub run_id: Option<RunId>,
     /// For callers who look at what it writes before it ends.
-    pub so_far: Option<SoFar>,
+    pub partial_output: Option<PartialOutput>,
     /// A directory of the host's that its files are copied to.
     pub artifacts_to: Option<PathBuf>,
 }
@@ -65,7 +65,7 @@ pub struct CommandCall {
     /// What the run is to be called; see [`CodeCall::run_id`].
     pub run_id: Option<RunId>,
     /// For callers who look at what it writes before it ends.
-    pub so_far: Option<SoFar>,
+    pub partial_output: Option<PartialOutput>,
 }
 
 /// A run of a client's.
@@ -100,7 +100,7 @@ impl From<CommandCall> for Call {
 
 /// The result of a run.
 #[derive(Debug)]
-pub struct Ran {
+pub struct RunResult {
     /// The answer.
     pub outcome: Outcome,
     /// Files it left, where it had a directory of its own.
@@ -113,7 +113,7 @@ pub struct Ran {
     pub gaps_after: Vec<String>,
 }
 
-impl Ran {
+impl RunResult {
     pub(crate) fn of(outcome: Outcome) -> Self {
         Self { outcome, files: None, problem: None, first_byte: None, gaps_after: Vec::new() }
     }
@@ -129,7 +129,7 @@ impl Ran {
     }
 }
 
-impl From<Outcome> for Ran {
+impl From<Outcome> for RunResult {
     fn from(outcome: Outcome) -> Self {
         Self::of(outcome)
     }
@@ -164,18 +164,18 @@ impl Drop for EndRuns {
 
 impl EngineState {
     /// Runs a call for a client, on a thread that may block. Dropping the future ends the run.
-    pub(crate) async fn serve(state: Arc<Self>, client: &str, call: Call) -> Ran {
+    pub(crate) async fn serve(state: Arc<Self>, client: &str, call: Call) -> RunResult {
         let tool = call.as_run().tool();
         let (run_id, entry, mut watch) = match Self::begin_admission(client, tool, call.as_run()) {
             Ok(begun) => begun,
-            Err(outcome) => return Ran::of(*outcome),
+            Err(outcome) => return RunResult::of(*outcome),
         };
         let permit = match state.admission.admit(client).await {
             Ok(permit) => permit,
             Err(rejection) => {
                 let rejected = move || state.reject(run_id, &entry, &rejection);
                 return match tokio::task::spawn_blocking(rejected).await {
-                    Ok(outcome) => Ran::of(*outcome),
+                    Ok(outcome) => RunResult::of(*outcome),
                     Err(e) => panicked(run_id, &e),
                 };
             }
@@ -183,7 +183,7 @@ impl EngineState {
         watch.part("admit");
         let (wanted, cancel) = match cancel::pair() {
             Ok(pair) => pair,
-            Err(problem) => return Ran::not_started(run_id, problem),
+            Err(problem) => return RunResult::not_started(run_id, problem),
         };
         let client = client.to_owned();
         let admitted = Admitted { run_id, entry, permit, watch };
@@ -207,12 +207,12 @@ impl Engine {
     }
 
     /// Runs a program. Dropping the future ends it, and that is recorded too.
-    pub async fn execute(&self, client: &str, call: CodeCall) -> Ran {
+    pub async fn execute(&self, client: &str, call: CodeCall) -> RunResult {
         EngineState::serve(Arc::clone(&self.state), client, call.into()).await
     }
 
     /// Runs a command. Dropping the future ends it, and that is recorded too.
-    pub async fn command(&self, client: &str, call: CommandCall) -> Ran {
+    pub async fn command(&self, client: &str, call: CommandCall) -> RunResult {
         EngineState::serve(Arc::clone(&self.state), client, call.into()).await
     }
 
@@ -224,7 +224,7 @@ impl Engine {
         tool: &'static str,
         call: &Call,
         cancel: &Cancel,
-    ) -> Ran {
+    ) -> RunResult {
         self.run_launched(client, tool, call, Launch::Service { cancel })
     }
 
@@ -237,7 +237,7 @@ impl Engine {
         call: &Call,
         foreground: Foreground,
         warn: &dyn Fn(&str),
-    ) -> Ran {
+    ) -> RunResult {
         let Foreground { prefork, io } = foreground;
         self.run_launched(client, tool, call, Launch::Foreground { prefork, io, warn })
     }
@@ -248,10 +248,10 @@ impl Engine {
         tool: &'static str,
         call: &Call,
         launch: Launch<'_>,
-    ) -> Ran {
+    ) -> RunResult {
         match self.state.admit_now(client, tool, call.as_run()) {
             Ok(admitted) => self.state.run(admitted, client, call.as_run(), launch),
-            Err(outcome) => Ran::of(*outcome),
+            Err(outcome) => RunResult::of(*outcome),
         }
     }
 
@@ -300,7 +300,7 @@ impl Engine {
     /// A copy of a session's files as a new session.
     pub async fn session_fork(&self, owner: &str, id: &str) -> Result<SessionState, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
-        let wanted = cancel::Flag::default();
+        let wanted = cancel::StopFlag::default();
         let stop = wanted.seen();
         let client = owner.clone();
         let forked = self.call("session", &client, Some(id.clone()), move |state| {
@@ -373,7 +373,7 @@ impl Engine {
         path: OsString,
         content: Vec<u8>,
         options: WriteOptions,
-    ) -> Result<Written, Problem> {
+    ) -> Result<WrittenFile, Problem> {
         self.file("write_file", owner, id, path, move |files, path, begun| {
             let written = files.write(path, &content, options)?;
             let shown = path.to_string_lossy().into_owned();
@@ -406,7 +406,7 @@ impl Engine {
         path: OsString,
         query: GrepQuery,
     ) -> Result<Grepped, Problem> {
-        let wanted = cancel::Flag::default();
+        let wanted = cancel::StopFlag::default();
         let stop = wanted.seen();
         let found = self
             .file("grep", owner, id, path, move |files, path, begun| {
@@ -463,7 +463,7 @@ impl Engine {
         owner: &str,
         id: &str,
         path: OsString,
-        work: impl FnOnce(&Workspace, &OsStr, &mut record::Begun<'_>) -> Result<T, Problem>
+        work: impl FnOnce(&Workspace, &OsStr, &mut record::StartedCall<'_>) -> Result<T, Problem>
         + Send
         + 'static,
     ) -> Result<T, Problem> {
@@ -509,7 +509,7 @@ impl Engine {
             let warm = self.state.warm.lock().unwrap_or_else(PoisonError::into_inner);
             warm.as_ref().map(|warm| warm.pool.counts()).unwrap_or_default()
         };
-        self.state.metrics.text(&Now {
+        self.state.metrics.text(&Gauges {
             gate: self.state.admission.counts(),
             own_breaker: Some(self.state.admission.own_breaker()),
             pool,
@@ -544,7 +544,9 @@ impl Engine {
         client: &str,
         session: Option<String>,
         summary: Option<String>,
-        work: impl FnOnce(&EngineState, &mut record::Begun<'_>) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&EngineState, &mut record::StartedCall<'_>) -> Result<T, Problem>
+        + Send
+        + 'static,
     ) -> Result<T, Problem> {
         let mut watch = Stopwatch::start();
         let mut permit = self.state.admission.admit(client).await.map_err(|r| r.problem())?;
@@ -555,7 +557,7 @@ impl Engine {
             let run_id = fresh_id()?;
             let mut entry = Entry::call_start(run_id).client(client).tool(tool);
             entry = in_session(entry, session.as_deref());
-            let about = summary.clone().map_or(About::Nothing, |path| About::Paths(vec![path]));
+            let about = summary.clone().map_or(Subject::Nothing, |path| Subject::Paths(vec![path]));
             let judged = state.interceptor.judge(tool, &about);
             entry = entry.risk(judged.risk);
             if let Some(summary) = summary {
@@ -577,11 +579,11 @@ impl Engine {
             begun.end_with(status)?;
             watch.part("record");
             let took = began.elapsed();
-            permit.judge(Verdict::Fine);
+            permit.judge(BreakerVerdict::Fine);
             let word = status.word();
             state.observe(
                 CallRecord { run_id, tool, status: word, verb: "called", took, watch },
-                Seen {
+                FinishedCall {
                     status: intercept::status_of(done.as_ref().map(|_| ())),
                     traversal: seen.traversal
                         || done.as_ref().is_err_and(|problem| problem.code == "path_outside"),
@@ -602,6 +604,9 @@ async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|e| Err(Problem::internal("internal", "the call's thread ended").cause(e)))
 }
 
-fn panicked(run_id: RunId, error: &tokio::task::JoinError) -> Ran {
-    Ran::not_started(run_id, Problem::internal("internal", "the run's thread ended").cause(error))
+fn panicked(run_id: RunId, error: &tokio::task::JoinError) -> RunResult {
+    RunResult::not_started(
+        run_id,
+        Problem::internal("internal", "the run's thread ended").cause(error),
+    )
 }

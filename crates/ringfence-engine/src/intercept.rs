@@ -10,7 +10,7 @@ use ringfence_spec::{Problem, Risk, Status};
 
 use crate::record::Recorder;
 use crate::trace::{Trace, TraceSink};
-use crate::watch::{Alert, Seen, Settings, Watch};
+use crate::watch::{Alert, FinishedCall, Settings, Watch};
 
 /// Where alerts go besides the ledger.
 pub type AlertSink = Box<dyn Fn(&Alert) + Send + Sync>;
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Interceptor {
 
 /// What a call is about.
 #[derive(Clone, Debug)]
-pub(crate) enum About {
+pub(crate) enum Subject {
     /// Code, and what screening said of it.
     Code(CodeVerdict),
     /// A command, and the directory that its relative paths begin in.
@@ -44,7 +44,7 @@ pub(crate) enum About {
 
 /// What is to be done with a call.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct Inspection {
     pub(crate) risk: Risk,
     /// In words, for the record.
     pub(crate) words: String,
@@ -70,22 +70,22 @@ impl Interceptor {
     }
 
     /// Decides a call.
-    pub(crate) fn judge(&self, tool: &str, about: &About) -> Judged {
+    pub(crate) fn judge(&self, tool: &str, about: &Subject) -> Inspection {
         let shape = match about {
-            About::Command { argv, .. } => Some(shell::shape_of_argv(argv)),
+            Subject::Command { argv, .. } => Some(shell::shape_of_argv(argv)),
             _ => None,
         };
         let paths: Vec<&str> = match about {
-            About::Paths(paths) => paths.iter().map(String::as_str).collect(),
+            Subject::Paths(paths) => paths.iter().map(String::as_str).collect(),
             _ => Vec::new(),
         };
         let cwd = match about {
-            About::Command { cwd, .. } => cwd,
+            Subject::Command { cwd, .. } => cwd,
             _ => ringfence_plan::WORKSPACE,
         };
         let call = Call { tool, paths: &paths, shape: shape.as_ref(), cwd, ..Call::default() };
         let code = match about {
-            About::Code(verdict) => Some(verdict),
+            Subject::Code(verdict) => Some(verdict),
             _ => None,
         };
         let rated = decide::risk(&call, code);
@@ -99,7 +99,7 @@ impl Interceptor {
             }
         };
         let traversal = paths.iter().any(|path| path.split('/').any(|part| part == ".."));
-        Judged { risk: rated.risk, words, refusal, traversal }
+        Inspection { risk: rated.risk, words, refusal, traversal }
     }
 
     /// Tells whoever follows calls of one that has ended.
@@ -113,7 +113,7 @@ impl Interceptor {
     }
 
     /// Looks at a call that has ended; what is out of the ordinary is written down, logged and told.
-    pub(crate) fn notice(&self, recorder: &Recorder, seen: &Seen) {
+    pub(crate) fn notice(&self, recorder: &Recorder, seen: &FinishedCall) {
         let alerts = self.watch.lock().unwrap_or_else(PoisonError::into_inner).see(seen);
         for alert in &alerts {
             tracing::warn!(rule = alert.rule, subject = %alert.subject, "{}", alert.message);
@@ -132,7 +132,7 @@ impl Interceptor {
     }
 }
 
-impl Judged {
+impl Inspection {
     /// A call that could not be judged.
     pub(crate) fn refused(words: &str, problem: Problem) -> Self {
         Self { risk: Risk::High, words: words.to_owned(), refusal: Some(problem), traversal: false }
@@ -146,8 +146,8 @@ impl Judged {
 }
 
 /// What is known of a call before it runs, for the watch; how it went comes later.
-pub(crate) fn seen(tool: &str, entry: &Entry, judged: &Judged) -> Seen {
-    Seen {
+pub(crate) fn seen(tool: &str, entry: &Entry, judged: &Inspection) -> FinishedCall {
+    FinishedCall {
         at_ms: 0,
         client: entry.client.clone().unwrap_or_default(),
         session: entry.session.clone(),

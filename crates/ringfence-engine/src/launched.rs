@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use ringfence_jail::{Errand, Fault, Finished, Launcher, Output, SoFar};
+use ringfence_jail::{Fault, Finished, LaunchRequest, Launcher, Output, OutputBuffer};
 use ringfence_plan::Plan;
 use ringfence_spec::Problem;
 use rustix::event::{PollFd, PollFlags};
@@ -15,13 +15,13 @@ const CHUNK: usize = 64 << 10;
 
 /// What a command is given.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct CommandInput<'a> {
     pub(crate) stdin: &'a [u8],
     pub(crate) output_bytes_max: u64,
     /// Readable when nobody wants the run any more.
     pub(crate) cancel: BorrowedFd<'a>,
     /// For whoever looks before it ends.
-    pub(crate) so_far: Option<&'a SoFar>,
+    pub(crate) partial_output: Option<&'a OutputBuffer>,
 }
 
 /// Runs a plan to its end. From any thread.
@@ -30,7 +30,7 @@ pub(crate) fn run(
     plan: &Plan,
     state: &Path,
     name: &str,
-    given: Given<'_>,
+    given: CommandInput<'_>,
 ) -> Result<Finished, Fault> {
     let pipe = || {
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
@@ -43,7 +43,7 @@ pub(crate) fn run(
         rustix::io::ioctl_fionbio(fd, true)
             .map_err(|e| Problem::internal("pipes", "cannot connect the run").cause(e))?;
     }
-    let launched = launcher.launch(&Errand {
+    let launched = launcher.launch(&LaunchRequest {
         plan,
         state,
         name,
@@ -55,8 +55,8 @@ pub(crate) fn run(
         stdin: Some(stdin),
         unread: given.stdin,
         out: [
-            Stream::new(stdout, given, SoFar::add_stdout),
-            Stream::new(stderr, given, SoFar::add_stderr),
+            Stream::new(stdout, given, OutputBuffer::add_stdout),
+            Stream::new(stderr, given, OutputBuffer::add_stderr),
         ],
     };
     streams.feed();
@@ -81,15 +81,15 @@ struct Streams<'a> {
 struct Stream<'a> {
     fd: Option<OwnedFd>,
     output: Output,
-    so_far: Option<&'a SoFar>,
-    /// Adds to the part of `so_far` that is this stream's.
-    add: fn(&SoFar, &[u8]),
+    partial_output: Option<&'a OutputBuffer>,
+    /// Adds to the part of `partial_output` that is this stream's.
+    add: fn(&OutputBuffer, &[u8]),
 }
 
 impl<'a> Stream<'a> {
-    fn new(fd: OwnedFd, given: Given<'a>, add: fn(&SoFar, &[u8])) -> Self {
+    fn new(fd: OwnedFd, given: CommandInput<'a>, add: fn(&OutputBuffer, &[u8])) -> Self {
         let output = Output::new(given.output_bytes_max);
-        Self { fd: Some(fd), output, so_far: given.so_far, add }
+        Self { fd: Some(fd), output, partial_output: given.partial_output, add }
     }
 
     /// Takes what is there.
@@ -101,8 +101,8 @@ impl<'a> Stream<'a> {
                 Ok(0) => self.fd = None,
                 Ok(_) => {
                     self.output.push(&buffer);
-                    if let Some(so_far) = self.so_far {
-                        (self.add)(so_far, &buffer);
+                    if let Some(partial_output) = self.partial_output {
+                        (self.add)(partial_output, &buffer);
                     }
                 }
                 Err(Errno::INTR) => {}

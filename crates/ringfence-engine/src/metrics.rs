@@ -32,7 +32,7 @@ struct Series {
 
 /// What stands at the moment of asking.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Now {
+pub(crate) struct Gauges {
     pub(crate) gate: Gate,
     pub(crate) own_breaker: Option<BreakerState>,
     pub(crate) pool: ringfence_python::Counts,
@@ -53,14 +53,14 @@ impl Metrics {
     }
 
     /// All of it as text.
-    pub(crate) fn text(&self, now: &Now) -> String {
+    pub(crate) fn text(&self, now: &Gauges) -> String {
         let mut out = String::new();
         // Writing to a text cannot fail.
         let _ = self.write(&mut out, now);
         out
     }
 
-    fn write(&self, out: &mut String, now: &Now) -> std::fmt::Result {
+    fn write(&self, out: &mut String, now: &Gauges) -> std::fmt::Result {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone();
         writeln!(out, "# HELP ringfence_calls Calls by tool and how they ended.")?;
         writeln!(out, "# TYPE ringfence_calls counter")?;
@@ -127,7 +127,7 @@ mod tests {
             metrics.count("execute_code", "ok", Duration::from_millis(ms));
         }
         metrics.count("run_command", "timeout", Duration::from_secs(1000));
-        let text = metrics.text(&Now::default());
+        let text = metrics.text(&Gauges::default());
         let at = |le: &str| {
             let start = format!(
                 "ringfence_call_seconds_bucket{{tool=\"execute_code\",status=\"ok\",le=\"{le}\"}} "

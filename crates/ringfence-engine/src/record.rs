@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     /// Writes that a call begins.
-    pub fn begin(&self, entry: Entry) -> Result<Begun<'_>, Problem> {
+    pub fn begin(&self, entry: Entry) -> Result<StartedCall<'_>, Problem> {
         let begun = self.prepare(entry);
         match begun.begin() {
             Ok(()) => Ok(begun),
@@ -69,10 +69,10 @@ impl Recorder {
         }
     }
 
-    /// A call whose beginning is written when [`Begun::begin`] is called, which must be before it begins.
-    pub(crate) fn prepare(&self, entry: Entry) -> Begun<'_> {
+    /// A call whose beginning is written when [`StartedCall::begin`] is called, which must be before it begins.
+    pub(crate) fn prepare(&self, entry: Entry) -> StartedCall<'_> {
         let began = Instant::now();
-        Begun { recorder: self, entry, began, written: Cell::new(false), open: true }
+        StartedCall { recorder: self, entry, began, written: Cell::new(false), open: true }
     }
 
     /// Writes how a run ended that began with this entry.
@@ -134,7 +134,7 @@ pub(crate) fn not_written(outcome: &mut Outcome, problem: &Problem) {
 
 /// A call that has begun. One that is dropped without an end was cancelled, and is written down so.
 #[derive(Debug)]
-pub struct Begun<'a> {
+pub struct StartedCall<'a> {
     recorder: &'a Recorder,
     entry: Entry,
     began: Instant,
@@ -143,7 +143,7 @@ pub struct Begun<'a> {
     open: bool,
 }
 
-impl Begun<'_> {
+impl StartedCall<'_> {
     /// Writes that it begins. A second time it is written already.
     pub(crate) fn begin(&self) -> Result<(), Problem> {
         if !self.written.get() {
@@ -185,7 +185,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for StartedCall<'_> {
     fn drop(&mut self) {
         if self.open && self.begin().is_ok() {
             let (status, code) = if std::thread::panicking() {

@@ -7,9 +7,9 @@ use ringfence_python::{Artifacts, Job};
 use ringfence_spec::{Outcome, Problem};
 
 use crate::call::{Launch, ReplLaunch, RunCall};
-use crate::engine::{CodeCall, Engine, Ran};
+use crate::engine::{CodeCall, Engine, RunResult};
 use crate::files::Workspace;
-use crate::sessions::{Live, Quota};
+use crate::sessions::{Quota, SessionInterpreter};
 
 /// Completions that are offered.
 const COMPLETIONS_MAX: usize = 200;
@@ -22,7 +22,7 @@ const COMPLETION_MAX: Duration = Duration::from_millis(500);
 pub struct Repl {
     engine: Engine,
     client: String,
-    live: Live,
+    live: SessionInterpreter,
     session: Option<SessionFiles>,
 }
 
@@ -74,7 +74,7 @@ impl Repl {
             self.session.as_ref().map(|session| Quota::new(&session.files, session.bytes_max));
         let launch =
             Launch::Repl(ReplLaunch { live: &mut self.live, quota: quota.as_ref(), cancel });
-        let Ran { outcome, .. } = self.engine.state.run(admitted, &self.client, call, launch);
+        let RunResult { outcome, .. } = self.engine.state.run(admitted, &self.client, call, launch);
         outcome
     }
 

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::call::EngineState;
-use crate::engine::{Call, Engine, Ran};
+use crate::engine::{Call, Engine, RunResult};
 use crate::ids::fresh_id;
-use crate::so_far::{Partial, SoFar};
+use crate::partial_output::{PartialOutput, PartialText};
 
 /// Runs of one owner at once.
 const RUNNING_MAX: usize = 64;
@@ -47,7 +47,7 @@ pub struct Run {
     session: Option<String>,
     began: Instant,
     began_ms: i64,
-    so_far: SoFar,
+    partial_output: PartialOutput,
     ended: watch::Receiver<Option<Arc<Ended>>>,
     cancelled_ms: OnceLock<i64>,
     task: AbortHandle,
@@ -64,7 +64,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    fn new(ran: Ran, keep: KeepFiles) -> Self {
+    fn new(ran: RunResult, keep: KeepFiles) -> Self {
         let files = ran.files.filter(|_| keep == KeepFiles::Yes);
         Self { outcome: ran.outcome, at_ms: now_ms(), files: Mutex::new(files) }
     }
@@ -105,8 +105,8 @@ impl Run {
     }
 
     /// The end of what it has written until now.
-    pub fn partial(&self) -> Partial {
-        self.so_far.read()
+    pub fn partial(&self) -> PartialText {
+        self.partial_output.read()
     }
 
     /// Its result, if it has ended by itself.
@@ -149,7 +149,7 @@ impl Run {
     }
 
     /// An outcome in which nothing is known yet but what was written last.
-    pub fn running(&self, partial: &Partial) -> serde_json::Value {
+    pub fn running(&self, partial: &PartialText) -> serde_json::Value {
         let nothing_yet = Problem::usage("", "");
         let unknown = Outcome::not_started(self.id, Status::Ok, &nothing_yet);
         let mut outcome = serde_json::to_value(unknown).unwrap_or_default();
@@ -182,14 +182,14 @@ impl Engine {
         keep: KeepFiles,
     ) -> Result<Arc<Run>, Problem> {
         let mut call = call.into();
-        let (id, so_far) = (fresh_id()?, SoFar::default());
+        let (id, partial_output) = (fresh_id()?, PartialOutput::default());
         let session = match &mut call {
             Call::Code(call) => {
-                (call.run_id, call.so_far) = (Some(id), Some(so_far.clone()));
+                (call.run_id, call.partial_output) = (Some(id), Some(partial_output.clone()));
                 call.session.clone()
             }
             Call::Command(call) => {
-                (call.run_id, call.so_far) = (Some(id), Some(so_far.clone()));
+                (call.run_id, call.partial_output) = (Some(id), Some(partial_output.clone()));
                 call.session.clone()
             }
         };
@@ -215,7 +215,7 @@ impl Engine {
             session,
             began: Instant::now(),
             began_ms: now_ms(),
-            so_far,
+            partial_output,
             ended,
             cancelled_ms: OnceLock::new(),
             task: task.abort_handle(),

@@ -3,11 +3,11 @@
 #![allow(clippy::disallowed_methods)]
 
 use proptest::prelude::*;
-use ringfence_engine::watch::{Alert, Seen, Settings, Watch};
+use ringfence_engine::watch::{Alert, FinishedCall, Settings, Watch};
 use ringfence_spec::{Risk, Status};
 
-fn call(at_ms: u64) -> Seen {
-    Seen {
+fn call(at_ms: u64) -> FinishedCall {
+    FinishedCall {
         at_ms,
         client: "a".into(),
         session: None,
@@ -22,7 +22,10 @@ fn call(at_ms: u64) -> Seen {
 }
 
 /// Rules that fire, by the place of the call at which they do.
-fn fired(settings: &Settings, calls: impl IntoIterator<Item = Seen>) -> Vec<(usize, &'static str)> {
+fn fired(
+    settings: &Settings,
+    calls: impl IntoIterator<Item = FinishedCall>,
+) -> Vec<(usize, &'static str)> {
     let mut watch = Watch::new(settings.clone());
     let alerts = calls.into_iter().enumerate().flat_map(|(at, seen)| {
         watch.see(&seen).into_iter().map(|alert| (at, alert.rule)).collect::<Vec<_>>()
@@ -30,7 +33,7 @@ fn fired(settings: &Settings, calls: impl IntoIterator<Item = Seen>) -> Vec<(usi
     alerts.collect()
 }
 
-type Change = fn(&mut Seen, usize);
+type Change = fn(&mut FinishedCall, usize);
 type Story = (&'static str, usize, u64, Change, &'static [(usize, &'static str)]);
 
 /// A story: calls, milliseconds between, what each is, what fires where.
@@ -157,7 +160,7 @@ fn rules_fire_at_their_threshold_and_not_below() {
 
 #[test]
 fn the_same_alert_is_not_repeated_within_the_quiet_period() {
-    let attempt = |at_ms| Seen { traversal: true, ..call(at_ms) };
+    let attempt = |at_ms| FinishedCall { traversal: true, ..call(at_ms) };
     let calls = [0, 1000, 599_999, 600_000, 600_001, 1_200_000].map(attempt);
     assert_eq!(
         fired(&Settings::default(), calls),
@@ -166,14 +169,15 @@ fn the_same_alert_is_not_repeated_within_the_quiet_period() {
     // Another client and another rule are not silenced.
     let mut watch = Watch::new(Settings::default());
     assert_eq!(watch.see(&attempt(0)).len(), 1);
-    assert_eq!(watch.see(&Seen { client: "b".into(), ..attempt(1) }).len(), 1);
-    assert_eq!(watch.see(&Seen { n_violations: 9, ..attempt(2) }).len(), 1);
+    assert_eq!(watch.see(&FinishedCall { client: "b".into(), ..attempt(1) }).len(), 1);
+    assert_eq!(watch.see(&FinishedCall { n_violations: 9, ..attempt(2) }).len(), 1);
 }
 
 #[test]
 fn an_alert_says_who_and_what() {
     let mut watch = Watch::new(Settings::default());
-    let alerts = watch.see(&Seen { session: Some("s1".into()), n_violations: 4, ..call(0) });
+    let alerts =
+        watch.see(&FinishedCall { session: Some("s1".into()), n_violations: 4, ..call(0) });
     let expected = Alert {
         rule: "many_violations",
         subject: "client a in session s1".into(),
@@ -188,7 +192,7 @@ fn one_client_says_nothing_about_another() {
     let mut watch = Watch::new(Settings::default());
     for at in 0..40 {
         let client = format!("client{}", at % 10);
-        assert_eq!(watch.see(&Seen { client, status: Status::Blocked, ..call(at) }), []);
+        assert_eq!(watch.see(&FinishedCall { client, status: Status::Blocked, ..call(at) }), []);
     }
 }
 
@@ -196,7 +200,7 @@ fn one_client_says_nothing_about_another() {
 fn memory_is_bounded_and_the_longest_silent_is_forgotten() {
     let settings = Settings { n_clients_max: 3, n_remembered_max: 4, ..Settings::default() };
     let mut watch = Watch::new(settings.clone());
-    let blocked = |client: &str, at_ms| Seen {
+    let blocked = |client: &str, at_ms| FinishedCall {
         client: client.into(),
         status: Status::Blocked,
         ..call(at_ms)
@@ -222,7 +226,7 @@ fn memory_is_bounded_and_the_longest_silent_is_forgotten() {
 
 #[test]
 fn a_clock_that_goes_back_makes_nothing_new() {
-    let blocked = |at_ms| Seen { status: Status::Blocked, ..call(at_ms) };
+    let blocked = |at_ms| FinishedCall { status: Status::Blocked, ..call(at_ms) };
     let calls = [1_000_000, 5, 4, 3, 2, 1].map(blocked);
     assert_eq!(fired(&Settings::default(), calls), [(4, "repeated_blocks")]);
 }
@@ -253,7 +257,7 @@ proptest! {
         let mut watch = Watch::new(Settings { n_clients_max: 2, n_remembered_max: 8, n_durations_min: 0, ..Settings::default() });
         for (at_ms, client, duration_ms, bytes_read, n_violations, traversal) in calls {
             let client = ["a", "b", "c", "d"][client].into();
-            let alerts = watch.see(&Seen { client, duration_ms, bytes_read, n_violations, traversal, ..call(at_ms) });
+            let alerts = watch.see(&FinishedCall { client, duration_ms, bytes_read, n_violations, traversal, ..call(at_ms) });
             prop_assert!(alerts.len() <= 8);
             prop_assert!(watch.n_clients() <= 2);
         }

@@ -91,7 +91,7 @@ impl Child {
             Some(Message::Orders { orders, stdio, channel }) => {
                 self.handover.stdio = stdio;
                 self.handover.channel = channel;
-                crate::orders::read(&orders)
+                crate::plan_transfer::read(&orders)
             }
             _ => Err(CallError::new("waiting for orders", Errno::PIPE)),
         }

@@ -88,7 +88,7 @@ pub struct SetAside {
 
 /// What a run left that the host's git would obey.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct GitReport {
     /// Names that appeared or were replaced.
     pub(crate) created: Vec<String>,
     /// What was moved out of git's way.
@@ -173,8 +173,8 @@ impl GitWatch {
     }
 
     /// Compares. After the last process of the run is dead.
-    pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> Report {
-        let mut report = Report::default();
+    pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> GitReport {
+        let mut report = GitReport::default();
         for root in &plan.watch_git {
             let Ok(dir) = untrusted::open_absolute(root) else { continue };
             if stat_at(&dir, ".git").is_some() {
@@ -239,7 +239,7 @@ impl GitWatch {
         links_dir: Option<FileId>,
         dir: &WritableDir,
         budget: &Budget,
-        report: &mut Report,
+        report: &mut GitReport,
     ) -> Result<(), CallError> {
         let (git_dir, _) = open_exact(&dir.path, dir.id)?;
         let mut odd = Vec::new();
@@ -260,7 +260,7 @@ impl GitWatch {
     }
 
     /// A directory that the run made a repository by itself, without a `.git`.
-    fn bare(&self, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut Report) {
+    fn bare(&self, dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
         let Some(head) = stat_at(dir, "HEAD") else { return };
         let config = stat_at(dir, "config");
         let is_recent =
@@ -282,7 +282,7 @@ impl GitWatch {
         &self,
         plan: &Plan,
         budget: &Budget,
-        report: &mut Report,
+        report: &mut GitReport,
     ) -> Result<(), CallError> {
         for WritableDir { path: root, .. } in &plan.disk_roots {
             let Some(tree) = Tree::at(root, budget)? else { continue };
@@ -341,7 +341,7 @@ impl GitWatch {
     }
 
     /// The directory `name` below a workspace.
-    fn new_repository(&self, plan: &Plan, root: &Tree<'_>, name: &Path, report: &mut Report) {
+    fn new_repository(&self, plan: &Plan, root: &Tree<'_>, name: &Path, report: &mut GitReport) {
         let (checkout, budget) = (root.path().join(name), root.budget());
         let at = checkout.join(".git");
         let git = name.join(".git");
@@ -371,7 +371,7 @@ impl GitWatch {
 }
 
 /// Judges a `.git` that the run made in an open directory.
-fn judge_new(dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut Report) {
+fn judge_new(dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) {
     if executes(dir, budget).unwrap_or(true) {
         let reason = "the run made a repository whose configuration or hooks execute";
         report.set_aside(dir, OsStr::new(".git"), at, reason);
@@ -428,7 +428,7 @@ struct Compare<'a> {
     nested: &'a BTreeMap<PathBuf, FileId>,
     began: Moment,
     budget: &'a Budget,
-    report: &'a mut Report,
+    report: &'a mut GitReport,
 }
 
 impl Compare<'_> {
@@ -712,7 +712,7 @@ impl Compare<'_> {
     }
 }
 
-impl Report {
+impl GitReport {
     /// Moves `name` of the open directory `parent`, which is `path` below a git directory, to the top of that.
     fn set_aside_to(
         &mut self,

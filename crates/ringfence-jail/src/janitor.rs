@@ -16,7 +16,7 @@ use crate::registry::Hold;
 const RUN_DEATH_SECS_MAX: i64 = 30;
 
 /// What remains to be done if the supervisor dies. Dropping it does all of it.
-pub(crate) struct Estate {
+pub(crate) struct Cleanup {
     /// The cgroup leaf.
     pub(crate) leaf: Option<Leaf>,
     /// A private directory on the host.
@@ -40,15 +40,15 @@ pub(crate) struct Janitor {
 
 impl Janitor {
     /// Starts a janitor if there is anything to leave behind. `pidfd` tells when the run's first process is dead.
-    pub(crate) fn start(estate: &mut Estate, pidfd: &OwnedFd) -> Result<Option<Self>, CallError> {
-        if estate.leaf.is_none() && estate.hold.is_empty() && estate.scratch.is_none() {
+    pub(crate) fn start(cleanup: &mut Cleanup, pidfd: &OwnedFd) -> Result<Option<Self>, CallError> {
+        if cleanup.leaf.is_none() && cleanup.hold.is_empty() && cleanup.scratch.is_none() {
             return Ok(None);
         }
         let (read, alive) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2")?;
         match ringfence_sys::fork()? {
             Forked::Parent { pid, .. } => Ok(Some(Self { pid, alive })),
             Forked::Child => {
-                let work = std::panic::AssertUnwindSafe(|| wait_and_tidy(&read, estate, pidfd));
+                let work = std::panic::AssertUnwindSafe(|| wait_and_tidy(&read, cleanup, pidfd));
                 let done = std::panic::catch_unwind(work);
                 ringfence_sys::exit_now(i32::from(done.is_err()))
             }
@@ -71,7 +71,7 @@ impl Drop for Janitor {
     }
 }
 
-fn wait_and_tidy(read: &OwnedFd, estate: &mut Estate, pidfd: &OwnedFd) {
+fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
     // Out of the caller's session: a Ctrl-C there is for the supervisor, and must not reach us.
     let _ = rustix::process::setsid();
     for number in [1, 2, 3, 13, 15] {
@@ -95,11 +95,11 @@ fn wait_and_tidy(read: &OwnedFd, estate: &mut Estate, pidfd: &OwnedFd) {
     let patience = Timespec { tv_sec: RUN_DEATH_SECS_MAX, tv_nsec: 0 };
     let _ = rustix::event::poll(&mut fds, Some(&patience));
     // Not the objects' own destructors: they would close descriptors that are closed already.
-    estate.hold.release();
-    for dir in estate.leaf.iter().flat_map(Leaf::dirs).rev() {
+    cleanup.hold.release();
+    for dir in cleanup.leaf.iter().flat_map(Leaf::dirs).rev() {
         crate::cgroup::remove(dir);
     }
-    if let Some(scratch) = &estate.scratch {
+    if let Some(scratch) = &cleanup.scratch {
         let _ = crate::registry::remove_tree(&scratch.dir);
     }
 }

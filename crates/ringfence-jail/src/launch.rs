@@ -14,9 +14,9 @@ use crate::child;
 use crate::gitwatch::GitWatch;
 use crate::handover::Handover;
 use crate::identity;
-use crate::janitor::{Estate, Scratch};
+use crate::janitor::{Cleanup, Scratch};
 use crate::registry::{Registry, RunKey};
-use crate::stdio::{self, Plumbing, StdioMode};
+use crate::stdio::{self, StdioMode, StdioPumps};
 use crate::supervise::{self, Finished, NotStarted, Running};
 
 /// Why nothing ran.
@@ -42,7 +42,7 @@ const PASSED_ON: [Signal; 5] =
 
 /// Whose ids a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum RunIdentity {
     /// A command's: as like the caller's as can be.
     Command,
     /// Code's: always the same.
@@ -52,7 +52,7 @@ pub enum Who {
 /// A child that was born before its plan was known, and meanwhile does what every run begins with.
 /// Dropping it ends it.
 pub struct PreforkedChild {
-    born: Born,
+    born: UnsupervisedChild,
     identity: Identity,
     before: Option<Signals>,
 }
@@ -60,20 +60,22 @@ pub struct PreforkedChild {
 impl PreforkedChild {
     /// Starts a child, if this host is one where that can be done before the plan: not where a child must be born
     /// into its cgroup. The calling process must have one thread.
-    pub fn start(who: Who) -> Result<Option<Self>, Fault> {
+    pub fn start(who: RunIdentity) -> Result<Option<Self>, Fault> {
         if cgroup::is_v2() && matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
             return Ok(None);
         }
         let ids = crate::survey::caller_ids();
         let identity = match who {
-            Who::Command => Identity::of_caller(ids),
-            Who::Code => Identity::of_code(ids),
+            RunIdentity::Command => Identity::of_caller(ids),
+            RunIdentity::Code => Identity::of_code(ids),
         };
         let (signals, before) = block_signals()?;
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
-        let born = Born::fork(wires, kinds, None, |handover| child::walk_early(handover, identity))
-            .map_err(Fault::NoNamespaces)?;
+        let born = UnsupervisedChild::fork(wires, kinds, None, |handover| {
+            child::walk_early(handover, identity)
+        })
+        .map_err(Fault::NoNamespaces)?;
         born.take_identity(&identity)?;
         Ok(Some(Self { born, identity, before: Some(before) }))
     }
@@ -88,10 +90,10 @@ impl PreforkedChild {
         result
     }
 
-    fn hand_over(&self, task: &Task<'_>) -> Result<Plumbing, Fault> {
+    fn hand_over(&self, task: &Task<'_>) -> Result<StdioPumps, Fault> {
         let fits =
             Orders::can_follow_opening(task.plan) && self.identity.same_ids(&task.plan.identity);
-        let orders = crate::orders::write(&Orders::of(task.plan))
+        let orders = crate::plan_transfer::write(&Orders::of(task.plan))
             .map_err(cannot("cannot write the plan down"))?
             .filter(|_| fits)
             .ok_or(Fault::NotSendable)?;
@@ -182,7 +184,7 @@ fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     wires.handover.channel = own_channel(task)?;
     let target = leaf.as_ref().and_then(Leaf::clone_target);
     let orders = Orders::of(plan);
-    let born = Born::fork(wires, child::kinds(&plan.birth), target, |handover| {
+    let born = UnsupervisedChild::fork(wires, child::kinds(&plan.birth), target, |handover| {
         child::walk(orders, handover)
     })
     .map_err(|e| if namespaces { Fault::NoNamespaces(e) } else { cannot("cannot fork")(e) })?;
@@ -207,9 +209,9 @@ fn make_leaf(task: &Task<'_>) -> Result<Option<Leaf>, Fault> {
 
 /// With a child that has begun: prepares what it waits for, then watches it to its end.
 fn go_on(
-    born: Born,
+    born: UnsupervisedChild,
     task: &Task<'_>,
-    plumbing: Plumbing,
+    plumbing: StdioPumps,
     leaf: Option<Leaf>,
 ) -> Result<Finished, Fault> {
     let plan = task.plan;
@@ -245,10 +247,10 @@ fn go_on(
     (task.permit.0)()?;
     let _ = channel::send(&control, &Message::Leave(tasks));
     drop(control);
-    let estate = Estate { leaf, scratch, hold };
+    let cleanup = Cleanup { leaf, scratch, hold };
     let cancel = task.cancel.map(|fd| fd.try_clone_to_owned().named(|| "dup(cancel)"));
     let cancel = cancel.transpose().map_err(cannot("cannot watch the caller"))?;
-    let running = born.into_running(task, plumbing, estate, cancel, git)?;
+    let running = born.into_running(task, plumbing, cleanup, cancel, git)?;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -316,13 +318,13 @@ impl Wires {
 }
 
 /// A child that nobody supervises yet. Dropping it kills it.
-struct Born {
+struct UnsupervisedChild {
     pid: i32,
     pidfd: Option<OwnedFd>,
     ends: Option<Ends>,
 }
 
-impl Born {
+impl UnsupervisedChild {
     fn fork(
         wires: Wires,
         kinds: Namespaces,
@@ -357,8 +359,8 @@ impl Born {
     fn into_running<'a>(
         mut self,
         task: &Task<'a>,
-        plumbing: Plumbing,
-        estate: Estate,
+        plumbing: StdioPumps,
+        cleanup: Cleanup,
         cancel: Option<OwnedFd>,
         git: GitWatch,
     ) -> Result<Running<'a>, Fault> {
@@ -376,7 +378,7 @@ impl Born {
             control,
             signals,
             plumbing,
-            estate,
+            cleanup,
             cancel,
         })
     }
@@ -386,7 +388,7 @@ fn no_child() -> Problem {
     Problem::internal("launch", "no child to supervise")
 }
 
-impl Drop for Born {
+impl Drop for UnsupervisedChild {
     fn drop(&mut self) {
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd, Signal::KILL);

@@ -40,7 +40,7 @@ pub struct Launcher {
 
 /// One run, for the launcher.
 #[derive(Clone, Copy, Debug)]
-pub struct Errand<'a> {
+pub struct LaunchRequest<'a> {
     /// What to do.
     pub plan: &'a Plan,
     /// Where its placeholders are written down.
@@ -61,7 +61,7 @@ pub struct Launched {
 
 /// How a run ended, from its supervisor.
 #[derive(Debug, Serialize, Deserialize)]
-enum Report {
+enum RunReport {
     Finished(Box<Finished>),
     NoNamespaces { call: String, errno: i32 },
     Problem(Box<Problem>),
@@ -94,21 +94,21 @@ impl Launcher {
     }
 
     /// Launches a run. From any thread.
-    pub fn launch(&self, errand: &Errand<'_>) -> Result<Launched, Problem> {
+    pub fn launch(&self, request: &LaunchRequest<'_>) -> Result<Launched, Problem> {
         let cannot = |e: CallError| Problem::internal("launcher", "cannot launch the run").cause(e);
-        let plan = crate::orders::write(errand.plan).map_err(cannot)?.ok_or_else(|| {
+        let plan = crate::plan_transfer::write(request.plan).map_err(cannot)?.ok_or_else(|| {
             Problem::cannot_build("path_not_text", "a path of the run is not text")
                 .hint("rename the directory, or run it by `ringfence run`")
         })?;
         let (line, theirs) = std::os::unix::net::UnixStream::pair()
             .map_err(|e| Problem::internal("launcher", "cannot make a line to the run").cause(e))?;
         let (line, theirs) = (OwnedFd::from(line), OwnedFd::from(theirs));
-        let [stdin, stdout, stderr] = errand.stdio;
+        let [stdin, stdout, stderr] = request.stdio;
         let mut fds = vec![plan.as_fd(), theirs.as_fd(), stdin, stdout, stderr];
-        fds.extend(errand.channel);
-        let state = errand.state.as_os_str().as_bytes();
+        fds.extend(request.channel);
+        let state = request.state.as_os_str().as_bytes();
         let parts =
-            [IoSlice::new(errand.name.as_bytes()), IoSlice::new(b"\0"), IoSlice::new(state)];
+            [IoSlice::new(request.name.as_bytes()), IoSlice::new(b"\0"), IoSlice::new(state)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let gone = || CallError::new("the launcher is gone", Errno::PIPE);
         let socket = self.socket.as_ref().ok_or_else(gone).map_err(cannot)?;
@@ -139,13 +139,13 @@ impl Launched {
     pub fn wait(self) -> Result<Finished, Fault> {
         let mut bytes = Vec::new();
         let read = std::fs::File::from(self.line).take(REPORT_BYTES_MAX).read_to_end(&mut bytes);
-        let report = read.ok().and_then(|_| postcard::from_bytes::<Report>(&bytes).ok());
+        let report = read.ok().and_then(|_| postcard::from_bytes::<RunReport>(&bytes).ok());
         match report {
-            Some(Report::Finished(finished)) => Ok(*finished),
-            Some(Report::NoNamespaces { call, errno }) => {
+            Some(RunReport::Finished(finished)) => Ok(*finished),
+            Some(RunReport::NoNamespaces { call, errno }) => {
                 Err(Fault::NoNamespaces(CallError::new(call, Errno::from_raw_os_error(errno))))
             }
-            Some(Report::Problem(problem)) => Err(Fault::Problem(*problem)),
+            Some(RunReport::Problem(problem)) => Err(Fault::Problem(*problem)),
             None => Err(Fault::Problem(Problem::internal(
                 "supervisor_died",
                 "the run's supervisor ended without a word; the run ended with it",
@@ -219,7 +219,8 @@ impl Received {
     fn run(self) {
         // Politely, so that the run is ended and tidied up after, whoever ended the launcher.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-        let report = self.supervise().unwrap_or_else(|problem| Report::Problem(Box::new(problem)));
+        let report =
+            self.supervise().unwrap_or_else(|problem| RunReport::Problem(Box::new(problem)));
         let Ok(bytes) = postcard::to_allocvec(&report) else { return };
         let mut left = &bytes[..];
         while !left.is_empty() {
@@ -230,13 +231,13 @@ impl Received {
         }
     }
 
-    fn supervise(&self) -> Result<Report, Problem> {
+    fn supervise(&self) -> Result<RunReport, Problem> {
         let cannot = |e: CallError| Problem::internal("launcher", "cannot launch the run").cause(e);
         let [stdin, stdout, stderr] = &self.stdio;
         rustix::stdio::dup2_stdin(stdin).named(|| "dup2(0)").map_err(cannot)?;
         rustix::stdio::dup2_stdout(stdout).named(|| "dup2(1)").map_err(cannot)?;
         rustix::stdio::dup2_stderr(stderr).named(|| "dup2(2)").map_err(cannot)?;
-        let plan: Plan = crate::orders::read(&self.plan).map_err(cannot)?;
+        let plan: Plan = crate::plan_transfer::read(&self.plan).map_err(cannot)?;
         let registry = Registry::new(&self.state);
         let task = Task {
             plan: &plan,
@@ -249,13 +250,14 @@ impl Received {
             permit: Permit::GIVEN,
         };
         Ok(match crate::launch::run(&task) {
-            Ok(finished) => Report::Finished(Box::new(finished)),
-            Err(Fault::NoNamespaces(error)) => {
-                Report::NoNamespaces { call: error.call.clone(), errno: error.errno.raw_os_error() }
-            }
-            Err(Fault::Problem(problem)) => Report::Problem(Box::new(problem)),
+            Ok(finished) => RunReport::Finished(Box::new(finished)),
+            Err(Fault::NoNamespaces(error)) => RunReport::NoNamespaces {
+                call: error.call.clone(),
+                errno: error.errno.raw_os_error(),
+            },
+            Err(Fault::Problem(problem)) => RunReport::Problem(Box::new(problem)),
             Err(Fault::NotSendable) => {
-                Report::Problem(Box::new(Problem::internal("launch", "cannot launch the run")))
+                RunReport::Problem(Box::new(Problem::internal("launch", "cannot launch the run")))
             }
         })
     }

@@ -81,7 +81,7 @@ impl Output {
 
 /// The supervisor's side.
 #[derive(Debug, Default)]
-pub(crate) struct Plumbing {
+pub(crate) struct StdioPumps {
     /// Whether somebody asks what the run used, however well it ended.
     pub(crate) counts_wanted: bool,
     pub(crate) pumps: Vec<Pump>,
@@ -185,9 +185,9 @@ pub(crate) struct Capture {
 pub(crate) fn prepare(
     mode: StdioMode,
     terminal: bool,
-) -> Result<([Option<OwnedFd>; 3], Plumbing), Problem> {
+) -> Result<([Option<OwnedFd>; 3], StdioPumps), Problem> {
     let mut plumbing =
-        Plumbing { counts_wanted: mode != StdioMode::Passthrough, ..Plumbing::default() };
+        StdioPumps { counts_wanted: mode != StdioMode::Passthrough, ..StdioPumps::default() };
     let on_terminal = |fd: BorrowedFd<'_>| terminal && rustix::termios::isatty(fd);
     let wrap = |e: CallError| {
         Problem::internal("stdio", "cannot connect the program's input and output").cause(e)

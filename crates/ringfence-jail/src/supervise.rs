@@ -15,12 +15,12 @@ use crate::cgroup::{Counts, Leaf};
 use crate::channel::{self, Failure, Message};
 use crate::gitfiles;
 use crate::gitwatch::{Budgets, GitWatch, SetAside};
-use crate::janitor::{Estate, Janitor};
-use crate::notify::Listener;
+use crate::janitor::{Cleanup, Janitor};
 use crate::registry::Registry;
-use crate::stdio::{Output, Plumbing, Pump};
+use crate::seccomp_notify::Listener;
+use crate::stdio::{Output, Pump, StdioPumps};
 use crate::terminal::Terminal;
-use crate::watchdog::{self, Passed, Watchdog};
+use crate::watchdog::{self, ExceededLimit, Watchdog};
 
 /// How long a signal of the caller's waits for a program that is about to start.
 const START_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
@@ -125,8 +125,8 @@ pub(crate) struct Running<'a> {
     pub(crate) report: OwnedFd,
     pub(crate) control: OwnedFd,
     pub(crate) signals: SignalFd,
-    pub(crate) plumbing: Plumbing,
-    pub(crate) estate: Estate,
+    pub(crate) plumbing: StdioPumps,
+    pub(crate) cleanup: Cleanup,
     /// Whoever closes the other end of this wants the run ended.
     pub(crate) cancel: Option<OwnedFd>,
 }
@@ -191,7 +191,7 @@ enum Source {
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
     let limits = &run.plan.limits;
-    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.estate.leaf.is_some(), run.pid);
+    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.cleanup.leaf.is_some(), run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,
@@ -285,7 +285,7 @@ impl Supervisor<'_> {
             sources.push(Source::Control);
             fds.push(PollFd::new(&self.run.control, PollFlags::IN));
         }
-        if let Some(event) = self.run.estate.leaf.as_ref().and_then(Leaf::oom_event)
+        if let Some(event) = self.run.cleanup.leaf.as_ref().and_then(Leaf::oom_event)
             && self.stopped.is_none()
         {
             sources.push(Source::Oom);
@@ -361,12 +361,12 @@ impl Supervisor<'_> {
         }
         if self.look_at.is_some_and(|at| now >= at) {
             if self.stopped.is_none()
-                && let Some(passed) = self.watchdog.look(self.run.estate.leaf.as_ref())
+                && let Some(passed) = self.watchdog.look(self.run.cleanup.leaf.as_ref())
             {
                 self.stop(match passed {
-                    Passed::Cpu => StopReason::Cpu,
-                    Passed::Memory => StopReason::Memory,
-                    Passed::Disk => StopReason::Disk,
+                    ExceededLimit::Cpu => StopReason::Cpu,
+                    ExceededLimit::Memory => StopReason::Memory,
+                    ExceededLimit::Disk => StopReason::Disk,
                 });
             }
             // A look costs more the larger the tree: rest nine times as long as it took, within reason.
@@ -470,7 +470,7 @@ impl Supervisor<'_> {
     fn call_janitor(&mut self) {
         if self.janitor_at.take().is_some() {
             // Without one, too, the next start sweeps.
-            self.janitor = Janitor::start(&mut self.run.estate, &self.run.pidfd).ok().flatten();
+            self.janitor = Janitor::start(&mut self.run.cleanup, &self.run.pidfd).ok().flatten();
         }
     }
 
@@ -549,7 +549,7 @@ impl Supervisor<'_> {
         };
         // A program that passed its output through and ended well leaves no question that the counts would answer.
         let asked = self.run.plumbing.counts_wanted || ending != Ending::Exited(0);
-        let leaf = self.run.estate.leaf.as_ref().filter(|_| asked);
+        let leaf = self.run.cleanup.leaf.as_ref().filter(|_| asked);
         let counts = leaf.map(Leaf::counts).unwrap_or_default();
         let Counts { memory_peak_bytes, oom_kills, forks_refused } = counts;
         let mut captures = self.run.plumbing.captures.drain(..).map(|c| c.output);
@@ -562,7 +562,7 @@ impl Supervisor<'_> {
         let denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
         let root = self.watchdog.take_scratch();
         let memory_found = self.watchdog.memory_found();
-        let Running { plan, registry, git, estate, .. } = self.run;
+        let Running { plan, registry, git, cleanup, .. } = self.run;
         let report = git.report(plan, registry, &report_budgets(plan));
         let finished = Finished {
             ending,
@@ -582,7 +582,7 @@ impl Supervisor<'_> {
             output_lost,
             root,
         };
-        drop(estate);
+        drop(cleanup);
         // Last: until everything above is gone the janitor must be there to take it away instead.
         drop(self.janitor);
         Ok(finished)

@@ -52,7 +52,7 @@ const FILES_MAX: usize = 2_000_000;
 
 /// Which watched limit was passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
+pub(crate) enum ExceededLimit {
     /// CPU time of the tree.
     Cpu,
     /// Memory of the tree.
@@ -135,7 +135,7 @@ impl Watchdog {
     }
 
     /// Looks once.
-    pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<Passed> {
+    pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<ExceededLimit> {
         let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
         let walks =
             self.memory_max.is_some() || (self.cpu_max.is_some() && counted_by_leaf.is_none());
@@ -144,7 +144,7 @@ impl Watchdog {
         if let Some(max) = self.cpu_max {
             let used = counted_by_leaf.unwrap_or_else(|| self.cpu.look(&tree));
             if used > max {
-                return Some(Passed::Cpu);
+                return Some(ExceededLimit::Cpu);
             }
             rest = rest.min(max.saturating_sub(used) / *PROCESSORS);
         }
@@ -169,7 +169,7 @@ impl Watchdog {
                 if bytes > max {
                     // Too much to be looked at is over any limit, and no figure.
                     self.memory_found = Some(bytes).filter(|bytes| *bytes < u64::MAX);
-                    return Some(Passed::Memory);
+                    return Some(ExceededLimit::Memory);
                 }
             }
             let left = max.saturating_sub(besides.saturating_add(anonymous));
@@ -193,7 +193,7 @@ impl Watchdog {
                 root.walk = None;
                 let deleted = deleted_bytes(&self::tree(self.root_pid), root.dev);
                 if changed.saturating_add(deleted) > max {
-                    return Some(Passed::Disk);
+                    return Some(ExceededLimit::Disk);
                 }
             }
         }

@@ -5,20 +5,19 @@
 // Tests make and look at files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-mod alone;
 mod calls;
 pub mod catalogue;
 mod code;
 mod command;
 mod environment;
 mod facts;
+mod one_shot;
 mod orders;
 mod plan;
 mod render;
 pub mod seccomp;
 mod view;
 
-pub use alone::plan_alone;
 pub use calls::{Arg, Call};
 pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::{is_too_broad, plan_command};
@@ -28,6 +27,7 @@ pub use facts::{
     PlaceholderShape, Protected, ProtectedState, PythonFacts, Request, RootEntry, UserNamespaces,
     WritableDir, WritableRoot,
 };
+pub use one_shot::plan_alone;
 pub use orders::{FilterOrders, Orders};
 pub use plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule,

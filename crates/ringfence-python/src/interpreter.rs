@@ -44,7 +44,7 @@ pub struct Interpreter {
 }
 
 /// Where to look.
-pub struct Surroundings<'a> {
+pub struct InterpreterSearch<'a> {
     /// `PATH`.
     pub path: OsString,
     /// `PYENV_VERSION`.
@@ -56,7 +56,10 @@ pub struct Surroundings<'a> {
 }
 
 /// Finds the interpreter that `asked` names, else `python3` on `PATH`.
-pub fn discover(asked: Option<&Path>, around: &Surroundings<'_>) -> Result<Interpreter, Problem> {
+pub fn discover(
+    asked: Option<&Path>,
+    around: &InterpreterSearch<'_>,
+) -> Result<Interpreter, Problem> {
     let name = asked.unwrap_or(Path::new("python3"));
     let candidates: Vec<PathBuf> = if name.components().count() > 1 {
         vec![around.cwd.join(name)]
@@ -77,7 +80,7 @@ pub fn discover(asked: Option<&Path>, around: &Surroundings<'_>) -> Result<Inter
 }
 
 /// The program itself, where `candidate` is one of pyenv's scripts; `None` where there is no program.
-fn behind_shim(candidate: &Path, around: &Surroundings<'_>) -> Option<PathBuf> {
+fn behind_shim(candidate: &Path, around: &InterpreterSearch<'_>) -> Option<PathBuf> {
     let mut start = [0u8; 4];
     // By its resolved path: a run may have laid a link to a pipe or a device here.
     let real = resolve(candidate).ok()?.found.path;
@@ -109,7 +112,7 @@ fn behind_shim(candidate: &Path, around: &Surroundings<'_>) -> Option<PathBuf> {
         .find(|program| is_file(program))
 }
 
-fn describe(executable: &Path, around: &Surroundings<'_>) -> Result<Interpreter, String> {
+fn describe(executable: &Path, around: &InterpreterSearch<'_>) -> Result<Interpreter, String> {
     let resolved = resolve(executable)
         .map_err(|e| format!("`{}` cannot be resolved: {e}", executable.display()))?;
     let real = resolved.found.path;

@@ -7,21 +7,21 @@
 // Tests make and look at files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-mod alone;
 mod artifacts;
 mod channel;
 mod interpreter;
-mod keeper;
+mod one_shot;
 mod pool;
 mod receipt;
 mod repl;
 mod worker;
 mod zygote;
+mod zygote_keeper;
 
-pub use alone::{Alone, argv, run_alone};
 pub use artifacts::{Artifacts, Listing};
-pub use interpreter::{Interpreter, Surroundings, discover};
-pub use keeper::{Keeper, Preload};
+pub use interpreter::{Interpreter, InterpreterSearch, discover};
+pub use one_shot::{OneShot, argv, run_alone};
 pub use pool::{Counts, Pool};
 pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
-pub use worker::{Ended, Exit, Finished, Job, Output, Raised, Said, Tried};
+pub use worker::{Attempt, Ended, Exit, Finished, GuestReport, Job, Output, Raised};
+pub use zygote_keeper::{Preload, ZygoteKeeper};

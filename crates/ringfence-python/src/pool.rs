@@ -12,9 +12,9 @@ use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Problem, Start};
 use ringfence_sys::CallError;
 
-use crate::keeper::Keeper;
-use crate::worker::{Around, Ended, Exit, Finished, Job, Worker};
-use crate::zygote::{Awaited, Failure, Pace, Zygote};
+use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
+use crate::zygote::{Failure, ForkPriority, PendingWorker, Zygote};
+use crate::zygote_keeper::ZygoteKeeper;
 
 /// A zygote that cannot be kept alive is given up after this many starts in a row.
 const STARTS_MAX: u32 = 5;
@@ -108,7 +108,7 @@ impl Drop for Running<'_> {
 impl Pool {
     /// Fills with workers, and keeps so many waiting.
     pub fn start(
-        keeper: Keeper,
+        keeper: ZygoteKeeper,
         plan: &CodePlan,
         n_waiting: NonZero<usize>,
     ) -> Result<Self, Problem> {
@@ -180,7 +180,8 @@ impl Pool {
         let mut running = Running { shared: &self.shared, unasked: Some(worker.pid) };
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let spare = || !self.shared.is_busy(&self.shared.lock());
-        let finished = worker.run(job, &Around { memory_bytes_max: memory, cancel, spare }, permit);
+        let finished =
+            worker.run(job, &RunContext { memory_bytes_max: memory, cancel, spare }, permit);
         running.unasked = None;
         let mut finished = finished?;
         if !matches!(finished.ended, Ended::Silently(_)) {
@@ -268,7 +269,7 @@ impl Drop for Pool {
 /// The thread that keeps the pool full. It alone talks to the zygote.
 struct Refill {
     shared: Arc<Shared>,
-    keeper: Keeper,
+    keeper: ZygoteKeeper,
     plan: WorkerPlan,
     host_uid: u32,
     n_waiting: NonZero<usize>,
@@ -364,11 +365,15 @@ impl Refill {
         self.take_one(line)
     }
 
-    /// How to make a worker while so many are coming. Practice is for processors that have nothing else to do.
-    fn pace(&self, n_coming: usize) -> Pace {
+    /// How to make a worker while so many are coming. Warm-up is for processors that have nothing else to do.
+    fn pace(&self, n_coming: usize) -> ForkPriority {
         let state = self.shared.lock();
         let awaited = state.n_takers > n_coming;
-        if awaited || self.shared.is_busy(&state) { Pace::Hurried } else { Pace::Usual }
+        if awaited || self.shared.is_busy(&state) {
+            ForkPriority::Hurried
+        } else {
+            ForkPriority::Usual
+        }
     }
 
     fn take_one(&self, line: &mut Line) -> Result<(), Problem> {
@@ -396,7 +401,7 @@ impl Refill {
 /// A zygote and the workers it was asked for.
 struct Line {
     zygote: Zygote,
-    coming: VecDeque<Awaited>,
+    coming: VecDeque<PendingWorker>,
     /// Workers that could not be made, one after another.
     n_failed: u32,
 }

@@ -20,10 +20,10 @@ use rustix::net::RecvFlags;
 
 use crate::artifacts::Artifacts;
 use crate::channel;
-use crate::keeper::Keeper;
 use crate::receipt;
-use crate::worker::{Ends, Fate, Job, MemoryWatch, Output, Run, Said, Worker};
-use crate::zygote::{Pace, Zygote, expect};
+use crate::worker::{AfterRun, Ends, GuestReport, Job, MemoryWatch, Output, Run, Worker};
+use crate::zygote::{ForkPriority, Zygote, expect};
+use crate::zygote_keeper::ZygoteKeeper;
 
 /// Checkpoints kept besides the first; the oldest goes when one more is made.
 pub const CHECKPOINTS_MAX: usize = 8;
@@ -53,7 +53,7 @@ struct Base {
     /// The first process, which holds the others: when it ends, all do.
     worker: Worker,
     _zygote: Zygote,
-    _keeper: Keeper,
+    _keeper: ZygoteKeeper,
     plan: WorkerPlan,
 }
 
@@ -76,7 +76,7 @@ pub struct Cell {
     /// How it ended.
     pub ended: CellEnd,
     /// What the guest said of it.
-    pub said: Option<Said>,
+    pub said: Option<GuestReport>,
     /// stdout.
     pub stdout: Output,
     /// stderr.
@@ -115,12 +115,12 @@ pub enum CellEnd {
 
 impl Repl {
     /// Starts a session; `plan` must allow checkpoints.
-    pub fn start(keeper: Keeper, plan: &CodePlan) -> Result<Self, Problem> {
+    pub fn start(keeper: ZygoteKeeper, plan: &CodePlan) -> Result<Self, Problem> {
         let zygote = Zygote::start(&keeper)?;
         let cannot =
             |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
-        let awaited = zygote.ask(Pace::Usual, &[]).map_err(cannot)?;
+        let awaited = zygote.ask(ForkPriority::Usual, &[]).map_err(cannot)?;
         let worker = zygote.worker(awaited, &plan.worker, host_uid);
         let mut worker = worker.map_err(|failure| cannot(failure.into()))?;
         // Nobody will ever write to it: `input()` is at its end at once.
@@ -197,7 +197,7 @@ impl Repl {
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let mut memory = MemoryWatch::new(process.host_pid, memory);
         let mut run = Run::new(began, &[], job);
-        let _ = process.ends.give(job, Fate::Kept);
+        let _ = process.ends.give(job, AfterRun::Kept);
         let mut end = None;
         while run.said.is_none() && end.is_none() {
             let until = Some(deadline.map_or(memory.look_at, |at| at.min(memory.look_at)));

@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 pub use ringfence_jail::Output;
-use ringfence_jail::{Permit, SoFar, anonymous_bytes, cpu_so_far};
+use ringfence_jail::{OutputBuffer, Permit, anonymous_bytes, cpu_so_far};
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -51,7 +51,7 @@ pub struct Job {
     /// Bytes kept of each stream.
     pub output_bytes_max: u64,
     /// For whoever looks before it ends.
-    pub so_far: Option<SoFar>,
+    pub output: Option<OutputBuffer>,
 }
 
 /// A fenced process that waits for a program.
@@ -85,7 +85,7 @@ pub struct Finished {
     /// Why it did not begin.
     pub refused: Option<String>,
     /// What the guest said about it: useful, and not proof.
-    pub said: Option<Said>,
+    pub said: Option<GuestReport>,
     /// stdout.
     pub stdout: Output,
     /// stderr.
@@ -146,7 +146,7 @@ impl Exit {
 
 /// What the guest says at its end.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Said {
+pub struct GuestReport {
     /// Its exit code.
     pub exit: i64,
     /// The value of a final expression.
@@ -155,14 +155,14 @@ pub struct Said {
     pub exception: Option<Raised>,
     /// What it tried.
     #[serde(default)]
-    pub denials: Vec<Tried>,
+    pub denials: Vec<Attempt>,
     #[serde(default)]
     cpu_s: f64,
     #[serde(default)]
     rss_kb: u64,
 }
 
-impl Said {
+impl GuestReport {
     /// Reads what the guest sent; nonsense is nothing.
     pub(crate) fn read(frame: &[u8]) -> Option<Self> {
         let mut said: Self = serde_json::from_slice(frame).ok()?;
@@ -190,7 +190,7 @@ pub struct Raised {
 
 /// Something the guest's own interpreter saw tried, which the fence does not allow.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Tried {
+pub struct Attempt {
     /// Which rule.
     pub rule: String,
     /// What.
@@ -198,7 +198,7 @@ pub struct Tried {
 }
 
 /// What a run depends on besides its job.
-pub(crate) struct Around<'a, F> {
+pub(crate) struct RunContext<'a, F> {
     /// Memory at which it ends.
     pub(crate) memory_bytes_max: Option<u64>,
     /// It ends when there is something to read here.
@@ -212,14 +212,14 @@ impl Worker {
     pub(crate) fn run(
         mut self,
         job: &Job,
-        around: &Around<'_, impl Fn() -> bool>,
+        around: &RunContext<'_, impl Fn() -> bool>,
         permit: Option<Permit<'_>>,
     ) -> Result<Finished, Problem> {
         let began = Instant::now();
         let deadline = job.timeout.map(|timeout| began + timeout);
         let mut run = Run::new(began, &job.stdin, job);
         // A worker that died a moment ago cannot be told; its death is seen below.
-        let fate = if permit.is_some() { Fate::OncePermitted } else { Fate::Single };
+        let fate = if permit.is_some() { AfterRun::OncePermitted } else { AfterRun::Single };
         if let Err(error) = self.ends.give(job, fate)
             && error.errno == Errno::MSGSIZE
         {
@@ -316,7 +316,7 @@ fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
 
 /// What becomes of a process after its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum AfterRun {
     /// It ends.
     Single,
     /// It begins when it is told to, and ends.
@@ -326,7 +326,7 @@ pub(crate) enum Fate {
 }
 
 /// One frame of what a process is given.
-pub(crate) enum Part<'a> {
+pub(crate) enum InputFrame<'a> {
     /// A piece of a file.
     File { name: &'a str, chunk: &'a [u8] },
     /// A piece of the program.
@@ -335,7 +335,7 @@ pub(crate) enum Part<'a> {
     Go { how: Vec<u8>, code: &'a [u8] },
 }
 
-impl Part<'_> {
+impl InputFrame<'_> {
     pub(crate) fn send(&self, channel: &OwnedFd) -> Result<(), CallError> {
         match self {
             Self::File { name, chunk } => {
@@ -348,12 +348,12 @@ impl Part<'_> {
 }
 
 /// A job in frames.
-pub(crate) fn parts(job: &Job, fate: Fate) -> impl Iterator<Item = Part<'_>> {
+pub(crate) fn parts(job: &Job, fate: AfterRun) -> impl Iterator<Item = InputFrame<'_>> {
     let files = job.files.iter().flat_map(|(name, content)| {
         let mut chunks = content.chunks(CHUNK_BYTES);
         // An empty file has no chunk, and still exists.
         let first = chunks.next().unwrap_or_default();
-        std::iter::once(first).chain(chunks).map(|chunk| Part::File { name, chunk })
+        std::iter::once(first).chain(chunks).map(|chunk| InputFrame::File { name, chunk })
     });
     // A short program needs no frame of its own.
     let (before, with) = if job.code.len() <= CHUNK_BYTES / 2 {
@@ -361,19 +361,19 @@ pub(crate) fn parts(job: &Job, fate: Fate) -> impl Iterator<Item = Part<'_>> {
     } else {
         (&job.code[..], &[][..])
     };
-    let code = before.chunks(CHUNK_BYTES).map(Part::Code);
+    let code = before.chunks(CHUNK_BYTES).map(InputFrame::Code);
     let how = how(job, fate);
-    files.chain(code).chain(std::iter::once(Part::Go { how, code: with }))
+    files.chain(code).chain(std::iter::once(InputFrame::Go { how, code: with }))
 }
 
 /// How a program is to be run: flags, its name, the number of its arguments, the arguments; each ended by a zero.
-fn how(job: &Job, fate: Fate) -> Vec<u8> {
+fn how(job: &Job, fate: AfterRun) -> Vec<u8> {
     let mut how = Vec::new();
     how.extend(job.value.then_some(b'v'));
     match fate {
-        Fate::Single => {}
-        Fate::OncePermitted => how.push(b'w'),
-        Fate::Kept => how.push(b'k'),
+        AfterRun::Single => {}
+        AfterRun::OncePermitted => how.push(b'w'),
+        AfterRun::Kept => how.push(b'k'),
     }
     let n_arguments = job.argv.len().to_string();
     let fields = [job.name.as_deref().unwrap_or_default(), &n_arguments];
@@ -387,7 +387,7 @@ fn how(job: &Job, fate: Fate) -> Vec<u8> {
 
 /// What one wait brought.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct PollResult {
     /// The process is dead.
     pub(crate) dead: bool,
     /// Whoever may cancel did.
@@ -403,7 +403,7 @@ impl Ends {
     }
 
     /// Gives it a program.
-    pub(crate) fn give(&self, job: &Job, fate: Fate) -> Result<(), CallError> {
+    pub(crate) fn give(&self, job: &Job, fate: AfterRun) -> Result<(), CallError> {
         parts(job, fate).try_for_each(|part| part.send(&self.channel))
     }
 
@@ -413,7 +413,7 @@ impl Ends {
         run: &mut Run<'_>,
         deadline: Option<Instant>,
         cancel: Option<BorrowedFd<'_>>,
-    ) -> Result<Heard, CallError> {
+    ) -> Result<PollResult, CallError> {
         let patience = deadline.map(ringfence_sys::time_until);
         let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
         let mut sources = vec![Source::Death];
@@ -454,7 +454,7 @@ impl Ends {
                 Source::Stdin => self.feed(run),
             }
         }
-        Ok(Heard {
+        Ok(PollResult {
             dead: ready.contains(&Source::Death),
             cancelled: ready.contains(&Source::Cancel),
         })
@@ -463,15 +463,15 @@ impl Ends {
     /// Takes the guest's last frame; anything else it says is nonsense, and left.
     fn hear(&self, run: &mut Run<'_>) {
         let said = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
-            Ok(Some(frame)) if frame.kind == b'D' => Said::read(&frame.body),
+            Ok(Some(frame)) if frame.kind == b'D' => GuestReport::read(&frame.body),
             // From here on nobody can say any more that it did not run.
             Ok(Some(frame)) if frame.kind == b'G' => {
                 run.begun = true;
                 return;
             }
             Ok(Some(frame)) if frame.kind == b'P' && run.begun => {
-                if let Some(so_far) = run.so_far {
-                    so_far.set_note(shown(&frame.body));
+                if let Some(output) = run.output {
+                    output.set_note(shown(&frame.body));
                 }
                 return;
             }
@@ -572,7 +572,7 @@ pub(crate) struct Run<'a> {
     pub(crate) stdout: Output,
     pub(crate) stderr: Output,
     pub(crate) first_byte: Option<Duration>,
-    pub(crate) said: Option<Said>,
+    pub(crate) said: Option<GuestReport>,
     pub(crate) listening: bool,
     refused: Option<String>,
     /// The program began.
@@ -580,7 +580,7 @@ pub(crate) struct Run<'a> {
     said_at: Option<Instant>,
     buffer: Vec<u8>,
     unread: &'a [u8],
-    so_far: Option<&'a SoFar>,
+    output: Option<&'a OutputBuffer>,
 }
 
 impl<'a> Run<'a> {
@@ -597,7 +597,7 @@ impl<'a> Run<'a> {
             said_at: None,
             buffer: Vec::new(),
             unread: stdin,
-            so_far: job.so_far.as_ref(),
+            output: job.output.as_ref(),
         }
     }
 
@@ -615,13 +615,13 @@ impl<'a> Run<'a> {
             Ok(0) => *stream = None,
             Ok(_) => {
                 self.first_byte.get_or_insert_with(|| self.began.elapsed());
-                let (output, add): (_, fn(&SoFar, &[u8])) = match source {
-                    Source::Stdout => (&mut self.stdout, SoFar::add_stdout),
-                    _ => (&mut self.stderr, SoFar::add_stderr),
+                let (output, add): (_, fn(&OutputBuffer, &[u8])) = match source {
+                    Source::Stdout => (&mut self.stdout, OutputBuffer::add_stdout),
+                    _ => (&mut self.stderr, OutputBuffer::add_stderr),
                 };
                 output.push(&self.buffer);
-                if let Some(so_far) = self.so_far {
-                    add(so_far, &self.buffer);
+                if let Some(output) = self.output {
+                    add(output, &self.buffer);
                 }
             }
             Err(Errno::AGAIN | Errno::INTR) => {}

@@ -13,9 +13,9 @@ use rustix::pipe::PipeFlags;
 use serde::Deserialize;
 
 use crate::channel::{self, Frame};
-use crate::keeper::Keeper;
 use crate::receipt;
 use crate::worker::{Ends, Exit, Worker};
+use crate::zygote_keeper::ZygoteKeeper;
 
 /// Importing large packages takes this long at most.
 const START_MAX: Duration = Duration::from_mins(1);
@@ -33,7 +33,7 @@ pub(crate) struct Zygote {
 
 /// How a worker is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum ForkPriority {
     /// To wait for a program.
     Usual,
     /// For a program that waits.
@@ -59,7 +59,7 @@ impl From<Failure> for CallError {
 
 /// A worker on its way: our ends of what connects us with it.
 #[derive(Debug)]
-pub(crate) struct Awaited {
+pub(crate) struct PendingWorker {
     channel: OwnedFd,
     stdin: OwnedFd,
     stdout: OwnedFd,
@@ -74,7 +74,7 @@ struct Hello {
 
 impl Zygote {
     /// Starts one and waits until it has loaded what it should.
-    pub(crate) fn start(keeper: &Keeper) -> Result<Self, Problem> {
+    pub(crate) fn start(keeper: &ZygoteKeeper) -> Result<Self, Problem> {
         let cannot = |e: CallError| {
             let problem = Problem::cannot_build("zygote", "cannot start Python behind the fence");
             match keeper.last_words() {
@@ -89,9 +89,9 @@ impl Zygote {
         Ok(Self { channel, missing: hello.missing })
     }
 
-    /// Asks for a worker; one that is made in a hurry has not practised. Several may be on their way; they come in the order
+    /// Asks for a worker; one that is made in a hurry has not warmed up. Several may be on their way; they come in the order
     /// they were asked for. The zygote lets go of those that are dead or dying, and whose end nobody will ask for.
-    pub(crate) fn ask(&self, pace: Pace, dead: &[u32]) -> Result<Awaited, CallError> {
+    pub(crate) fn ask(&self, pace: ForkPriority, dead: &[u32]) -> Result<PendingWorker, CallError> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
         let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
             (pipe()?, pipe()?, pipe()?);
@@ -101,18 +101,18 @@ impl Zygote {
         }
         let fds = [&stdin_inside, &stdout_inside, &stderr_inside, &inside].map(AsFd::as_fd);
         let how: &[u8] = match pace {
-            Pace::Usual => b"-",
-            Pace::Hurried => b"h",
+            ForkPriority::Usual => b"-",
+            ForkPriority::Hurried => b"h",
         };
         let dead: Vec<u8> = dead.iter().flat_map(|pid| pid.to_ne_bytes()).collect();
         channel::send(&self.channel, b'S', &[how, &dead], &fds)?;
-        Ok(Awaited { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
+        Ok(PendingWorker { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
     }
 
     /// The worker that was asked for longest ago, fenced and waiting.
     pub(crate) fn worker(
         &self,
-        awaited: Awaited,
+        awaited: PendingWorker,
         plan: &WorkerPlan,
         host_uid: u32,
     ) -> Result<Worker, Failure> {
@@ -144,13 +144,13 @@ impl Zygote {
 
 /// A worker from its birth to its waiting, fenced.
 fn fenced(
-    awaited: Awaited,
+    awaited: PendingWorker,
     plan: &WorkerPlan,
     host_uid: u32,
     pid: u32,
     pidfd: OwnedFd,
 ) -> Result<Worker, CallError> {
-    let Awaited { channel, stdin, stdout, stderr, deadline } = awaited;
+    let PendingWorker { channel, stdin, stdout, stderr, deadline } = awaited;
     let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
     let ends = Ends { channel, pidfd, stdin, stdout, stderr };
     // From here on it dies with what we hold of it.

@@ -10,7 +10,7 @@ use ringfence_testing::BoundedCommand as _;
 #[test]
 fn the_last_expression_is_the_same_found_by_lines_and_by_tree() {
     let program =
-        concat!(include_str!("../src/guest/program.py"), include_str!("../src/guest/seldom.py"));
+        concat!(include_str!("../src/guest/program.py"), include_str!("../src/guest/lazy.py"));
     let output = Command::new("python3")
         .args(["-I", "-W", "ignore", "-c", include_str!("parted.py"), program])
         .bounded_output()
@@ -25,7 +25,7 @@ fn the_last_expression_is_the_same_found_by_lines_and_by_tree() {
 #[test]
 fn the_kernel_fills_the_state_of_random_and_the_next_numbers_come_from_it() {
     let guest = concat!(
-        include_str!("../src/guest/pack.py"),
+        include_str!("../src/guest/hugepages.py"),
         include_str!("../src/guest/calls.py"),
         include_str!("../src/guest/seeds.py"),
     );
@@ -83,12 +83,12 @@ def told(function):
     except ZeroDivisionError as error:
         return [(row.filename, row.name, row.lineno) for row in traceback.extract_tb(error.__traceback__)][1:]
 
-def rehearse():
+def warm_up():
     return [outer(4)(), *[told(each) for each in known[1:]]]
 
-expected = rehearse()
-gather(rehearse() for _ in range(2))
-assert rehearse() == expected, (rehearse(), expected)
+expected = warm_up()
+gather(warm_up() for _ in range(2))
+assert warm_up() == expected, (warm_up(), expected)
 assert [rows[0][0] for rows in expected[2:]] == ['one.py', 'two.py'], expected
 assert all(each.__code__ is not code for each, code in zip(known, before))
 assert never.__code__ is left and sys.getprofile() is None
@@ -108,7 +108,7 @@ print(in_gaps < 8, n_kept < POOLED_GAPS_MAX + SINGLE_GAPS_MAX)
 
 #[test]
 fn functions_go_on_after_their_code_was_moved_and_gaps_are_closed() {
-    let script = format!("{}{GATHERED}", include_str!("../src/guest/dense.py"));
+    let script = format!("{}{GATHERED}", include_str!("../src/guest/heap.py"));
     let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");

@@ -116,7 +116,7 @@ impl Findings {
             a.offset == b.offset && a.rule.name == b.rule.name && a.subject == b.subject
         });
         let risk = self.found.iter().map(|f| f.risk).max().unwrap_or_default();
-        let mut place = Place::start(source);
+        let mut place = SourcePlace::start(source);
         let n_found = self.found.len();
         let mut violations: Vec<Violation> = Vec::with_capacity(n_found.min(VIOLATIONS_MAX + 1));
         for finding in self.found.into_iter().take(VIOLATIONS_MAX) {
@@ -143,14 +143,14 @@ impl Findings {
 }
 
 /// A place in a source that only moves forward, so that a whole list of offsets costs one pass.
-struct Place<'a> {
+struct SourcePlace<'a> {
     source: &'a str,
     offset: usize,
     line: u32,
     column: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SourcePlace<'a> {
     fn start(source: &'a str) -> Self {
         // A byte order mark is no column of the first line.
         let offset = if source.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };

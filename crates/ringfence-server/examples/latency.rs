@@ -13,7 +13,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use ringfence_audit::{KeepAll, Settings as LedgerSettings};
-use ringfence_engine::{Engine, Launcher, Place, Recorder};
+use ringfence_engine::{Engine, HostContext, Launcher, Recorder};
 use ringfence_server::http::{Limits, Offer, Service, Settings};
 use ringfence_spec::Problem;
 use rustix::process::{Resource, Rlimit};
@@ -44,7 +44,7 @@ fn main() -> Result<(), Problem> {
     let ledger = data.path().join("ledger");
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(Place::here(data.path())?)
+        .place(HostContext::here(data.path())?)
         .recorder(Recorder::open(&ledger, LedgerSettings::new(KeepAll))?)
         .build()?;
     let service = Service::check(Settings {

@@ -10,5 +10,5 @@
 mod fixtures;
 pub mod http;
 pub mod mcp;
+pub mod notify;
 mod request;
-pub mod tell;

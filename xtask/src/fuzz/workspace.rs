@@ -48,7 +48,7 @@ pub(super) fn fuzz(args: &FuzzArgs, seed: u64) -> Result<Verdict, CannotTry> {
     while Instant::now() < until && failures.len() < 5 {
         let seed = random.next();
         let checkout = random.one_of(CHECKOUTS);
-        let place = Place::new(&binary)?;
+        let place = HostContext::new(&binary)?;
         let work = place.checkout("work", checkout)?;
         let clean = place.checkout("clean", checkout)?;
         place.fill(&work, seed, fill)?;
@@ -134,12 +134,12 @@ fn reason(said: &str) -> String {
 }
 
 /// Directories of one round, gone with it.
-struct Place {
+struct HostContext {
     dir: tempfile::TempDir,
     binary: PathBuf,
 }
 
-impl Place {
+impl HostContext {
     fn new(binary: &Path) -> Result<Self, CannotTry> {
         let cannot = |e: std::io::Error| format!("cannot make a directory: {e}");
         let dir = tempfile::Builder::new().prefix("ringfence-fuzz-").tempdir().map_err(cannot)?;

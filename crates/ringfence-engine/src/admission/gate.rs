@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::breaker::{Breaker, BreakerState};
 use super::rate::{Due, Rate};
-use super::terms::{AdmissionSettings, Counts, Rejection, Verdict};
+use super::settings::{AdmissionSettings, BreakerVerdict, Counts, Rejection};
 use crate::clock::Clock;
 
 /// Clients remembered; the idle ones are forgotten first.
@@ -73,7 +73,7 @@ pub struct Permit {
     shared: Arc<Shared>,
     client: String,
     began_ms: u64,
-    verdict: Verdict,
+    verdict: BreakerVerdict,
 }
 
 impl Admission {
@@ -90,7 +90,7 @@ impl Admission {
             Ok(Some(waiting)) => waiting,
             Err(rejection) => return Err(rejection),
         };
-        let mut place = Place { shared: &self.shared, client, ticket, answer, open: true };
+        let mut place = QueuePlace { shared: &self.shared, client, ticket, answer, open: true };
         let answer = loop {
             match tokio::time::timeout(CAREFUL, &mut place.answer).await {
                 Ok(answer) => break answer,
@@ -117,7 +117,7 @@ impl Admission {
             None => Ok(self.shared.permit(client)),
             Some((ticket, answer)) => {
                 // Gives the place in the queue back.
-                drop(Place { shared: &self.shared, client, ticket, answer, open: true });
+                drop(QueuePlace { shared: &self.shared, client, ticket, answer, open: true });
                 Err(Rejection {
                     code: "queue_full",
                     message: "as many runs as may run at once are running".to_owned(),
@@ -150,7 +150,7 @@ impl Admission {
 }
 
 /// A place in the queue, given back when its holder goes away.
-struct Place<'a> {
+struct QueuePlace<'a> {
     shared: &'a Arc<Shared>,
     client: &'a str,
     ticket: u64,
@@ -158,7 +158,7 @@ struct Place<'a> {
     open: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         if !self.open {
             return;
@@ -198,7 +198,7 @@ impl Shared {
             shared: Arc::clone(self),
             client: client.to_owned(),
             began_ms: self.clock.now_ms(),
-            verdict: Verdict::Unknown,
+            verdict: BreakerVerdict::Unknown,
         }
     }
 
@@ -409,7 +409,7 @@ impl State {
 
 impl Permit {
     /// How the run went, for the breakers.
-    pub fn judge(&mut self, verdict: Verdict) {
+    pub fn judge(&mut self, verdict: BreakerVerdict) {
         self.verdict = verdict;
     }
 }
@@ -423,13 +423,13 @@ impl Drop for Permit {
         state.run_ms = (state.run_ms * 7 + took_ms) / 8;
         if self.shared.settings.breakers {
             let (verdict, client) = (self.verdict, &self.client);
-            if verdict != Verdict::Unknown {
-                state.ours.record(verdict == Verdict::OurFault, now);
+            if verdict != BreakerVerdict::Unknown {
+                state.ours.record(verdict == BreakerVerdict::OurFault, now);
             }
-            if matches!(verdict, Verdict::Fine | Verdict::Abusive)
+            if matches!(verdict, BreakerVerdict::Fine | BreakerVerdict::Abusive)
                 && let Some(client) = state.clients.get_mut(client)
             {
-                client.breaker.record(verdict == Verdict::Abusive, now);
+                client.breaker.record(verdict == BreakerVerdict::Abusive, now);
                 Shared::shut_out(&mut state, &self.client, now);
             }
         }

@@ -195,14 +195,14 @@ async fn one_clients_breaker_is_not_anothers() {
     let settings = AdmissionSettings { breakers: true, ..Default::default() };
     let (gate, clock) = gate(settings);
     for _ in 0..10 {
-        gate.admit("bad").await.unwrap().judge(Verdict::Abusive);
+        gate.admit("bad").await.unwrap().judge(BreakerVerdict::Abusive);
     }
     assert_eq!(gate.breaker_of("bad"), BreakerState::Open);
     assert_eq!(gate.admit("bad").await.unwrap_err().code, "circuit_open");
-    gate.admit("good").await.unwrap().judge(Verdict::Fine);
+    gate.admit("good").await.unwrap().judge(BreakerVerdict::Fine);
     assert_eq!(gate.own_breaker(), BreakerState::Closed);
     clock.advance_ms(10_000);
-    gate.admit("bad").await.unwrap().judge(Verdict::Fine);
+    gate.admit("bad").await.unwrap().judge(BreakerVerdict::Fine);
     assert_eq!(gate.breaker_of("bad"), BreakerState::Closed);
 }
 
@@ -216,7 +216,7 @@ async fn one_client_cannot_take_all_places() {
     let mut held = vec![gate.admit("flood").await.unwrap()];
     let mut second = Box::pin(gate.admit("flood"));
     assert!(poll_once(second.as_mut()).await.is_none(), "nobody knows it yet");
-    held.pop().unwrap().judge(Verdict::Fine);
+    held.pop().unwrap().judge(BreakerVerdict::Fine);
     held.push(second.await.unwrap());
     for _ in 1..4 {
         held.push(gate.admit("flood").await.unwrap());
@@ -225,12 +225,12 @@ async fn one_client_cannot_take_all_places() {
     for waiting in &mut waiting {
         assert!(poll_once(waiting.as_mut()).await.is_none());
     }
-    gate.admit("honest").await.unwrap().judge(Verdict::Fine);
+    gate.admit("honest").await.unwrap().judge(BreakerVerdict::Fine);
     // After one that did harm, the next only when the others are over.
-    held.pop().unwrap().judge(Verdict::Abusive);
+    held.pop().unwrap().judge(BreakerVerdict::Abusive);
     for left in [3, 2, 1] {
         assert_eq!((gate.counts().running, gate.counts().queued), (left, 6));
-        held.pop().unwrap().judge(Verdict::Abusive);
+        held.pop().unwrap().judge(BreakerVerdict::Abusive);
     }
     assert_eq!((gate.counts().running, gate.counts().queued), (1, 5));
 }
@@ -248,7 +248,7 @@ async fn whoever_begins_with_a_long_run_does_not_wait_for_its_end() {
     assert!(poll_once(third.as_mut()).await.is_none(), "one in so many seconds");
     drop(second);
     clock.advance_ms(2000);
-    third.await.unwrap().judge(Verdict::Fine);
+    third.await.unwrap().judge(BreakerVerdict::Fine);
     // One went well.
     let _others = [gate.admit("new").await.unwrap(), gate.admit("new").await.unwrap()];
 }
@@ -258,12 +258,12 @@ async fn a_client_that_is_shut_out_is_shut_out_of_the_queue() {
     let settings = AdmissionSettings { breakers: true, ..limits(1, 50) };
     let (gate, _) = gate(settings);
     for _ in 0..9 {
-        gate.admit("bad").await.unwrap().judge(Verdict::Abusive);
+        gate.admit("bad").await.unwrap().judge(BreakerVerdict::Abusive);
     }
     let mut tenth = gate.admit("bad").await.unwrap();
     let mut waiting = Box::pin(gate.admit("bad"));
     assert!(poll_once(waiting.as_mut()).await.is_none());
-    tenth.judge(Verdict::Abusive);
+    tenth.judge(BreakerVerdict::Abusive);
     drop(tenth);
     let refused = poll_once(waiting.as_mut()).await.unwrap().unwrap_err();
     assert_eq!((refused.code, refused.retry_after_ms), ("circuit_open", 10_000));
@@ -275,7 +275,7 @@ async fn our_own_failures_open_the_door_to_nobody() {
     let settings = AdmissionSettings { breakers: true, ..Default::default() };
     let (gate, _) = gate(settings);
     for _ in 0..10 {
-        gate.admit("a").await.unwrap().judge(Verdict::OurFault);
+        gate.admit("a").await.unwrap().judge(BreakerVerdict::OurFault);
     }
     assert_eq!(gate.admit("b").await.unwrap_err().code, "service_unwell");
     assert_eq!(gate.breaker_of("a"), BreakerState::Closed);

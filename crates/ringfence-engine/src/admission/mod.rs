@@ -4,8 +4,8 @@
 mod breaker;
 mod gate;
 mod rate;
-mod terms;
+mod settings;
 
 pub use breaker::BreakerState;
 pub use gate::{Admission, Permit};
-pub use terms::{AdmissionSettings, Counts, Rejection, Verdict};
+pub use settings::{AdmissionSettings, BreakerVerdict, Counts, Rejection};

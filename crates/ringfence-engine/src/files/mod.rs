@@ -61,7 +61,7 @@ pub use ringfence_search::{Bounds as GrepBounds, Cut, Found as Grepped, Match, P
 pub(crate) use rules::check_copy;
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
 pub use usage::Usage;
-pub use write::{Durability, Parents, WriteMode, WriteOptions, Written};
+pub use write::{Durability, Parents, WriteMode, WriteOptions, WrittenFile};
 
 use handle::{Root, Seen};
 use path::GuestPath;
@@ -125,7 +125,7 @@ impl Workspace {
     }
 
     /// The directory a path is in, its name there, and what it is.
-    fn find<'a>(&self, act: &str, path: &'a GuestPath) -> Result<Found<'a>, Problem> {
+    fn find<'a>(&self, act: &str, path: &'a GuestPath) -> Result<ExistingEntry<'a>, Problem> {
         let Some((parents, name)) = path.split() else {
             let why = "it is the workspace itself";
             return Err(problems::invalid(act, b".", why));
@@ -136,7 +136,7 @@ impl Workspace {
         if path.names_a_directory() && seen.file_type() != FileType::Directory {
             return Err(self.explain(act, path.names(), Errno::NOTDIR));
         }
-        Ok(Found { dir, name, seen })
+        Ok(ExistingEntry { dir, name, seen })
     }
 
     /// What the kernel's answer means for this path: which link, which file that is no directory, which mount.
@@ -209,7 +209,7 @@ impl Workspace {
 }
 
 /// An entry that exists, by descriptor.
-struct Found<'a> {
+struct ExistingEntry<'a> {
     dir: OwnedFd,
     name: &'a OsStr,
     seen: Seen,

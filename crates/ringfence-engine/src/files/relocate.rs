@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::path::GuestPath;
 use super::walk::{ENTRIES_MAX, Walked, walk};
 use super::write::{Parents, rename_new};
-use super::{Found, Workspace, problems};
+use super::{ExistingEntry, Workspace, problems};
 
 /// What happens to a file that has the new name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Workspace {
         act: &str,
         from: &GuestPath,
         to: Option<&GuestPath>,
-        found: &Found<'_>,
+        found: &ExistingEntry<'_>,
     ) -> Result<(), Problem> {
         let (write, read) = (&self.rules.write_forbidden, &self.rules.read_forbidden);
         if write.is_empty() && read.is_empty() {

@@ -70,7 +70,7 @@ pub enum Parents {
 
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenFile {
     /// How long it is now.
     pub total_bytes: u64,
     /// SHA-256 of all of it, in hexadecimal.
@@ -86,7 +86,7 @@ impl Workspace {
         path: impl AsRef<OsStr>,
         content: &[u8],
         options: WriteOptions,
-    ) -> Result<Written, Problem> {
+    ) -> Result<WrittenFile, Problem> {
         let act = "write";
         let path = GuestPath::parse(act, path.as_ref())?;
         self.check_may_change(act, &path)?;
@@ -151,7 +151,7 @@ impl Workspace {
                 })?;
             }
         }
-        Ok(Written { total_bytes, sha256: hex(&sha256.finalize()), created: old.is_none() })
+        Ok(WrittenFile { total_bytes, sha256: hex(&sha256.finalize()), created: old.is_none() })
     }
 
     /// The directory a new file goes into, made where it is missing and asked for, and the file's name.

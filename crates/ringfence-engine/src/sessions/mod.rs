@@ -2,7 +2,7 @@
 //! answer, after one time.
 
 mod copy;
-mod live;
+mod interpreter;
 mod state;
 mod store;
 
@@ -17,8 +17,8 @@ use ringfence_plan::{Access, HostWorkspace};
 use ringfence_spec::{ByteSize, Problem};
 use serde::Serialize;
 
-pub(crate) use live::Live;
-pub use live::Quota;
+pub use interpreter::Quota;
+pub(crate) use interpreter::SessionInterpreter;
 pub use state::{Daily, SessionId, SessionSettings, SessionState, Today};
 
 use crate::clock::Clock;
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     state: Mutex<SessionState>,
     files: OnceLock<Workspace>,
     /// One cell at a time.
-    pub(crate) live: Mutex<Option<Live>>,
+    pub(crate) live: Mutex<Option<SessionInterpreter>>,
     /// Set for good, while the state is held: nothing is written of it any more, and a cell that runs is ended.
     closed: AtomicBool,
 }

@@ -3,8 +3,8 @@
 //! Pure: time comes with each call, nothing is sent anywhere, nothing is refused. Memory is bounded: a ring for each client,
 //! a number of clients, of which the longest silent is forgotten first.
 
+mod alert_rules;
 mod ring;
-mod rules;
 mod settings;
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub use settings::Settings;
 
 /// A call that has ended, as far as the rules look at it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct FinishedCall {
     /// When it ended, in milliseconds of any clock that goes on.
     pub at_ms: u64,
     /// Whose call it was.
@@ -65,7 +65,7 @@ pub struct Watch {
 struct Client {
     ring: Ring,
     /// When each rule last raised an alert, by its place among the rules.
-    last_alert_ms: [Option<u64>; rules::ALL.len()],
+    last_alert_ms: [Option<u64>; alert_rules::ALL.len()],
     /// When it was last seen.
     at_ms: u64,
 }
@@ -78,7 +78,7 @@ impl Watch {
 
     /// Takes the next call and says what is out of the ordinary about it. A rule that has raised an alert for a client is
     /// silent about it for the quiet period.
-    pub fn see(&mut self, seen: &Seen) -> Vec<Alert> {
+    pub fn see(&mut self, seen: &FinishedCall) -> Vec<Alert> {
         self.make_room(&seen.client);
         let settings = &self.settings;
         let client = self.clients.entry(seen.client.clone()).or_default();
@@ -86,7 +86,7 @@ impl Watch {
         let at_ms = seen.at_ms.max(client.at_ms);
         client.at_ms = at_ms;
         let mut alerts = Vec::new();
-        for (place, rule) in rules::ALL.iter().enumerate() {
+        for (place, rule) in alert_rules::ALL.iter().enumerate() {
             let Some(message) = (rule.look)(seen, at_ms, &client.ring, settings) else { continue };
             let last = &mut client.last_alert_ms[place];
             if last.is_some_and(|last| at_ms - last < settings.quiet_ms) {
@@ -123,7 +123,7 @@ impl Watch {
     }
 }
 
-fn subject(seen: &Seen) -> String {
+fn subject(seen: &FinishedCall) -> String {
     match &seen.session {
         Some(session) => format!("client {} in session {session}", seen.client),
         None => format!("client {}", seen.client),

@@ -5,11 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ringfence_spec::Status;
 
-use super::Seen;
+use super::FinishedCall;
 
 /// What is kept of a call: no text, so that its size is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Past {
+pub(crate) struct CallSummary {
     pub(crate) at_ms: u64,
     /// A hash of the tool's name.
     pub(crate) tool: u64,
@@ -23,15 +23,15 @@ pub(crate) struct Past {
 /// The last calls of one client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
-    calls: VecDeque<Past>,
+    calls: VecDeque<CallSummary>,
 }
 
 impl Ring {
-    pub(crate) fn push(&mut self, seen: &Seen, at_ms: u64, n_max: usize) {
+    pub(crate) fn push(&mut self, seen: &FinishedCall, at_ms: u64, n_max: usize) {
         while self.calls.len() >= n_max.max(1) {
             self.calls.pop_front();
         }
-        self.calls.push_back(Past {
+        self.calls.push_back(CallSummary {
             at_ms,
             tool: tool_hash(&seen.tool),
             status: seen.status,
@@ -43,12 +43,12 @@ impl Ring {
     }
 
     /// All that are remembered.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Past> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &CallSummary> {
         self.calls.iter()
     }
 
     /// Those of the last so many milliseconds.
-    pub(crate) fn within(&self, now_ms: u64, window_ms: u64) -> impl Iterator<Item = &Past> {
+    pub(crate) fn within(&self, now_ms: u64, window_ms: u64) -> impl Iterator<Item = &CallSummary> {
         self.calls
             .iter()
             .rev()

@@ -20,20 +20,20 @@ const OWNERS: [&str; 3] = ["ann", "bob", "eve"];
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Who asks, its owner if nobody is named, and of which of all sessions there ever were.
-type Who = (Option<usize>, prop::sample::Index);
+type RunIdentity = (Option<usize>, prop::sample::Index);
 
 #[derive(Clone, Debug)]
 enum Op {
     Create(usize),
-    Write(Who, usize),
-    Read(Who, usize),
-    List(Who),
-    CellWrites(Who, usize),
-    CellReads(Who),
-    CommandReads(Who),
-    Fork(Who),
-    Rollback(Who, prop::sample::Index),
-    Close(Who),
+    Write(RunIdentity, usize),
+    Read(RunIdentity, usize),
+    List(RunIdentity),
+    CellWrites(RunIdentity, usize),
+    CellReads(RunIdentity),
+    CommandReads(RunIdentity),
+    Fork(RunIdentity),
+    Rollback(RunIdentity, prop::sample::Index),
+    Close(RunIdentity),
     Restart,
 }
 
@@ -244,7 +244,7 @@ impl Model {
         }
     }
 
-    fn find(&self, (asker, which): &Who) -> Option<(usize, &'static str)> {
+    fn find(&self, (asker, which): &RunIdentity) -> Option<(usize, &'static str)> {
         let n = self.sessions.len();
         let at = (n > 0).then(|| which.index(n))?;
         Some((at, OWNERS[asker.unwrap_or(self.sessions[at].owner)]))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ringfence_audit::{Filter, Reader, Record, Settings};
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::clock::TestClock;
-use ringfence_engine::{Builder, CodePolicy, CodeRules, Engine, Place, Recorder};
+use ringfence_engine::{Builder, CodePolicy, CodeRules, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
 use ringfence_spec::{CodePreset, Limits};
 
@@ -48,7 +48,7 @@ impl World {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let launcher = Launcher::start().unwrap();
-        let place = Place {
+        let place = HostContext {
             environment: std::env::vars_os().collect(),
             cwd: self.work(),
             state: self.data(),

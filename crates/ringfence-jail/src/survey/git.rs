@@ -54,7 +54,7 @@ const POINTER_BYTES_MAX: u64 = 4096;
 const ABOVE_MAX: usize = 32;
 
 /// What the survey needs besides the directory itself.
-pub(super) struct Around<'a> {
+pub(super) struct SurveyContext<'a> {
     /// Placeholders and indexes on record.
     pub(super) registry: &'a Registry,
     /// The caller's home, for `~` in configuration.
@@ -68,7 +68,7 @@ pub(super) fn survey(
     root: &Tree<'_>,
     held: &BTreeSet<PathBuf>,
     top_directories: &[PathBuf],
-    around: &Around<'_>,
+    around: &SurveyContext<'_>,
 ) -> Result<GitFacts, CallError> {
     let mut survey = Survey::new(root, held, around);
     let own = root.look(".git")?;
@@ -105,7 +105,7 @@ fn present(path: impl Into<PathBuf>, kind: FileKind) -> Protected {
 struct Survey<'a, 'b> {
     root: &'a Tree<'b>,
     held: &'a BTreeSet<PathBuf>,
-    around: &'a Around<'a>,
+    around: &'a SurveyContext<'a>,
     /// The user's and the system's configuration, read when the first repository is found.
     shared_config: Option<Vec<Variable>>,
     facts: GitFacts,
@@ -119,7 +119,7 @@ struct Survey<'a, 'b> {
 }
 
 impl<'a, 'b> Survey<'a, 'b> {
-    fn new(root: &'a Tree<'b>, held: &'a BTreeSet<PathBuf>, around: &'a Around<'a>) -> Self {
+    fn new(root: &'a Tree<'b>, held: &'a BTreeSet<PathBuf>, around: &'a SurveyContext<'a>) -> Self {
         Self {
             root,
             held,

@@ -115,7 +115,7 @@ pub fn request(
         let top = top(&tree).map_err(|e| unreadable(found, &e))?;
         secrets.extend(top.secrets.iter().filter_map(|name| as_it_is(found.path.join(name))));
     }
-    let around = git::Around {
+    let around = git::SurveyContext {
         registry,
         home: asked.home.as_deref(),
         config_files: &asked.git_config_files,
@@ -311,7 +311,7 @@ fn own_rules(policy: &Policy, cwd: &Found) -> Result<Vec<OwnRule>, Problem> {
 /// What in a writable directory is protected, secret or git's.
 fn survey(
     root: &Found,
-    around: &git::Around<'_>,
+    around: &git::SurveyContext<'_>,
     budget: &Budget,
 ) -> Result<WritableRoot, CallError> {
     let held = around.registry.held(root.id);

@@ -94,7 +94,7 @@ pub(super) struct Tail {
 
 /// Where to jump to: how many instructions there are from here to the end of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(usize);
+pub(super) struct Label(usize);
 
 impl Tail {
     pub(super) fn with_capacity(n_insns: usize) -> Self {
@@ -102,14 +102,14 @@ impl Tail {
     }
 
     /// Puts an instruction in front; it runs on into what was there.
-    pub(super) fn push(&mut self, insn: Insn) -> Place {
+    pub(super) fn push(&mut self, insn: Insn) -> Label {
         self.reversed.push(insn);
-        Place(self.reversed.len())
+        Label(self.reversed.len())
     }
 
     /// Puts a comparison in front that goes to one of two places. A conditional jump reaches over
     /// 255 instructions; past that it steps onto an unconditional one, which reaches everywhere.
-    pub(super) fn branch(&mut self, code: u16, k: u32, on_true: Place, on_false: Place) -> Place {
+    pub(super) fn branch(&mut self, code: u16, k: u32, on_true: Label, on_false: Label) -> Label {
         match (u8::try_from(self.distance(on_true)), u8::try_from(self.distance(on_false))) {
             (Ok(jt), Ok(jf)) => self.push(Insn { code, jt, jf, k }),
             (Err(_), _) => {
@@ -124,7 +124,7 @@ impl Tail {
     }
 
     /// How many instructions a jump put in front would skip on its way there.
-    pub(super) fn distance(&self, to: Place) -> usize {
+    pub(super) fn distance(&self, to: Label) -> usize {
         self.reversed.len() - to.0
     }
 
@@ -135,7 +135,7 @@ impl Tail {
 
     /// A distance that does not fit makes a jump the checker refuses, never a jump to a wrong
     /// place.
-    fn jump(&mut self, to: Place) -> Place {
+    fn jump(&mut self, to: Label) -> Label {
         let skip = u32::try_from(self.distance(to)).unwrap_or(u32::MAX);
         self.push(plain(JUMP, skip))
     }

@@ -3,10 +3,10 @@
 //!
 //! Every run compiles one on its way up, so it writes each instruction once and looks up no names.
 
-use super::bpf::{self, Insn, Place, Tail, ret};
+use super::bpf::{self, Insn, Label, Tail, ret};
 use super::checks::{Condition, Guard, Half, Outcome, Test};
 use super::errno::ENOSYS;
-use super::reasons::Report;
+use super::reasons::Reporting;
 use super::rules::{self, Ruling};
 use super::{Arch, FilterSpec, Observe, lookup};
 
@@ -90,14 +90,14 @@ struct Writer<'a> {
     rulings: &'a [Ruling],
     observe: Observe,
     /// Where an answer was last written.
-    written: Vec<(Answer, Place)>,
+    written: Vec<(Answer, Label)>,
     tail: Tail,
 }
 
 impl Writer<'_> {
     /// A balanced tree of comparisons of the number, which is in the accumulator. Where it starts
     /// is what was written last, so a load put in front runs on into it.
-    fn search(&mut self, ranges: &[Range]) -> Place {
+    fn search(&mut self, ranges: &[Range]) -> Label {
         match ranges {
             [] => self.answer(Answer::Give(errno(ENOSYS))),
             [range] => self.answer(range.answer),
@@ -112,7 +112,7 @@ impl Writer<'_> {
     }
 
     /// Where the answer is: written nearby before, or now.
-    fn answer(&mut self, answer: Answer) -> Place {
+    fn answer(&mut self, answer: Answer) -> Label {
         let known = self.written.iter().position(|(written, _)| *written == answer);
         if let Some(at) = known {
             let place = self.written[at].1;
@@ -132,18 +132,18 @@ impl Writer<'_> {
     }
 
     /// Tries the guards in turn.
-    fn ask(&mut self, ruling: &Ruling) -> Place {
+    fn ask(&mut self, ruling: &Ruling) -> Label {
         let otherwise = self.tail.push(bpf::give(value(ruling.otherwise, self.observe)));
         ruling.guards.iter().rev().fold(otherwise, |otherwise, guard| self.guard(guard, otherwise))
     }
 
     /// Returns what the guard says if it matches.
-    fn guard(&mut self, guard: &Guard, otherwise: Place) -> Place {
+    fn guard(&mut self, guard: &Guard, otherwise: Label) -> Label {
         let then = self.tail.push(bpf::give(value(guard.then, self.observe)));
         guard.when().rev().fold(then, |then, condition| self.test(condition, then, otherwise))
     }
 
-    fn test(&mut self, condition: &Condition, then: Place, otherwise: Place) -> Place {
+    fn test(&mut self, condition: &Condition, then: Label, otherwise: Label) -> Label {
         let &Condition { argument, half, mask, test } = condition;
         match test {
             // One instruction does for masking and comparing with nothing.
@@ -163,14 +163,14 @@ impl Writer<'_> {
     }
 
     /// Compares the masked accumulator with each value.
-    fn one_of(&mut self, values: &[u32], mask: u32, listed: Place, unlisted: Place) -> Place {
+    fn one_of(&mut self, values: &[u32], mask: u32, listed: Label, unlisted: Label) -> Label {
         let equal = |next, &value: &u32| self.tail.branch(bpf::JUMP_EQ, value, listed, next);
         let first = values.iter().rev().fold(unlisted, equal);
         self.masked(mask, first)
     }
 
     /// Masks the accumulator before `next`, which was written last.
-    fn masked(&mut self, mask: u32, next: Place) -> Place {
+    fn masked(&mut self, mask: u32, next: Label) -> Label {
         if mask == u32::MAX { next } else { self.tail.push(bpf::and(mask)) }
     }
 }
@@ -180,9 +180,9 @@ fn value(outcome: Outcome, observe: Observe) -> u32 {
     match outcome {
         Outcome::Allow => ret::ALLOW,
         Outcome::Refuse { reason, .. } => match (observe, reason.report) {
-            (Observe::Notify, Report::Denial) => ret::USER_NOTIF,
+            (Observe::Notify, Reporting::Denial) => ret::USER_NOTIF,
             // Without an error number the call returns 0 and is not carried out: seccomp(2).
-            (_, Report::Done) => ret::ERRNO,
+            (_, Reporting::Done) => ret::ERRNO,
             _ => errno(reason.errno),
         },
     }

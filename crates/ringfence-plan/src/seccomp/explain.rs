@@ -3,7 +3,7 @@
 
 use super::checks::Outcome;
 use super::errno::EPERM;
-use super::reasons::{self, Reason, Report};
+use super::reasons::{self, Reason, Reporting};
 use super::rules::{self, Ruling};
 use super::{Arch, Filter, FilterSpec, Observe, Profile, table};
 use serde::Serialize;
@@ -110,7 +110,7 @@ pub(super) fn summary(filter: &Filter) -> Summary {
         } else if !ruling.guards.is_empty() {
             checked.push(CheckedCall { call, rules: refusing_rules(&ruling) });
         } else if let Some(reason) = reason(ruling.otherwise) {
-            let observed = spec.observe == Observe::Notify && reason.report == Report::Denial;
+            let observed = spec.observe == Observe::Notify && reason.report == Reporting::Denial;
             refused.push(RefusedCall { call, rule: reason.rule, errno: reason.errno, observed });
         } else {
             allowed.push(call);

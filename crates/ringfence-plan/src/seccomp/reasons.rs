@@ -10,15 +10,15 @@ pub(super) struct Reason {
     /// Stable name, in `snake_case`.
     pub(super) rule: &'static str,
     /// What the program gets. Where the kernel has an answer of its own for a caller without the
-    /// right, it is that one, so programs take the way they know. 0 with [`Report::Done`] alone.
+    /// right, it is that one, so programs take the way they know. 0 with [`Reporting::Done`] alone.
     pub(super) errno: i32,
     pub(super) hint: &'static str,
-    pub(super) report: Report,
+    pub(super) report: Reporting,
 }
 
 /// Who hears of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Report {
+pub(super) enum Reporting {
     /// The supervisor, where there is a listener: the call tells something about the program.
     Denial,
     /// Nobody: libraries probe for it on their own and go on without, as on an older kernel.
@@ -28,11 +28,11 @@ pub(super) enum Report {
 }
 
 const fn denial(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
-    Reason { rule, errno, hint, report: Report::Denial }
+    Reason { rule, errno, hint, report: Reporting::Denial }
 }
 
 const fn quiet(rule: &'static str, errno: i32, hint: &'static str) -> Reason {
-    Reason { rule, errno, hint, report: Report::Quiet }
+    Reason { rule, errno, hint, report: Reporting::Quiet }
 }
 
 pub(super) static NOT_IMPLEMENTED: Reason = quiet(
@@ -200,7 +200,7 @@ pub(super) static CORE_LIMIT: Reason = Reason {
     errno: 0,
     hint: "the limit on core dumps stays 1, so that no core is written and no handler of the host starts; \
            a change is answered as done",
-    report: Report::Done,
+    report: Reporting::Done,
 };
 pub(super) static PAGE_PLACEMENT: Reason =
     denial("page_placement", EPERM, "only a process's own pages can be moved; pass pid 0");

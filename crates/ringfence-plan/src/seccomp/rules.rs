@@ -10,15 +10,15 @@ use super::{FilterSpec, Profile, lookup};
 
 /// Calls that are treated alike.
 pub(super) struct Group {
-    command: Rule,
-    code: Rule,
+    command: CallRule,
+    code: CallRule,
     /// Their names, with one space between.
     pub(super) calls: &'static str,
 }
 
 /// What a profile says about a call.
 #[derive(Clone, Copy, Debug)]
-enum Rule {
+enum CallRule {
     Allow,
     Refuse(&'static Reason),
     Check(Check),
@@ -51,9 +51,9 @@ impl Group {
             Profile::Zygote => self.zygote(),
         };
         let (guards, otherwise) = match rule {
-            Rule::Allow => (vec![], Outcome::Allow),
-            Rule::Refuse(reason) => (vec![], Outcome::Refuse { reason, argument: None }),
-            Rule::Check(check) => (checks::guards(check, spec), Outcome::Allow),
+            CallRule::Allow => (vec![], Outcome::Allow),
+            CallRule::Refuse(reason) => (vec![], Outcome::Refuse { reason, argument: None }),
+            CallRule::Check(check) => (checks::guards(check, spec), Outcome::Allow),
         };
         Ruling { guards, otherwise }.settled()
     }
@@ -61,14 +61,16 @@ impl Group {
 
 impl Group {
     /// A zygote builds its workers' fences, for which it has namespaces to itself; beyond that it is a command.
-    fn zygote(&self) -> Rule {
+    fn zygote(&self) -> CallRule {
         match self.command {
-            Rule::Check(Check::Clone | Check::Unshare) => Rule::Allow,
-            Rule::Refuse(reason) if *reason == reasons::MOUNT || *reason == reasons::NAMESPACES => {
-                Rule::Allow
+            CallRule::Check(Check::Clone | Check::Unshare) => CallRule::Allow,
+            CallRule::Refuse(reason)
+                if *reason == reasons::MOUNT || *reason == reasons::NAMESPACES =>
+            {
+                CallRule::Allow
             }
             // It holds one end of a socket and makes none.
-            Rule::Check(Check::Socket | Check::Connect) => Rule::Refuse(&reasons::SOCKETS),
+            CallRule::Check(Check::Socket | Check::Connect) => CallRule::Refuse(&reasons::SOCKETS),
             other => other,
         }
     }
@@ -92,7 +94,7 @@ impl Ruling {
 }
 
 const fn everywhere(calls: &'static str) -> Group {
-    Group { command: Rule::Allow, code: Rule::Allow, calls }
+    Group { command: CallRule::Allow, code: CallRule::Allow, calls }
 }
 
 /// For commands, but outside what code runs need.
@@ -101,15 +103,15 @@ const fn commands_only(calls: &'static str) -> Group {
 }
 
 const fn commands_but_not_code(code: &'static Reason, calls: &'static str) -> Group {
-    Group { command: Rule::Allow, code: Rule::Refuse(code), calls }
+    Group { command: CallRule::Allow, code: CallRule::Refuse(code), calls }
 }
 
 const fn nowhere(reason: &'static Reason, calls: &'static str) -> Group {
-    Group { command: Rule::Refuse(reason), code: Rule::Refuse(reason), calls }
+    Group { command: CallRule::Refuse(reason), code: CallRule::Refuse(reason), calls }
 }
 
 const fn checked(command: Check, code: Check, calls: &'static str) -> Group {
-    Group { command: Rule::Check(command), code: Rule::Check(code), calls }
+    Group { command: CallRule::Check(command), code: CallRule::Check(code), calls }
 }
 
 const fn in_both(check: Check, calls: &'static str) -> Group {
@@ -117,7 +119,7 @@ const fn in_both(check: Check, calls: &'static str) -> Group {
 }
 
 const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'static str) -> Group {
-    Group { command: Rule::Check(command), code: Rule::Refuse(code), calls }
+    Group { command: CallRule::Check(command), code: CallRule::Refuse(code), calls }
 }
 
 pub(super) static GROUPS: &[Group] = &[
@@ -268,7 +270,7 @@ pub(super) static GROUPS: &[Group] = &[
     everywhere("recvfrom recvmsg shutdown getsockname getpeername getsockopt"),
     // setsockopt would let code attach BPF programs to its socket pair.
     commands_only("recvmmsg setsockopt"),
-    Group { command: Rule::Check(Check::Send(3)), code: Rule::Allow, calls: "sendto" },
+    Group { command: CallRule::Check(Check::Send(3)), code: CallRule::Allow, calls: "sendto" },
     // Descriptors in flight are counted for the user, not for the run.
     checked(Check::Send(2), Check::SendRights, "sendmsg"),
     checked_for_commands(Check::Send(3), &reasons::OUTSIDE_CODE, "sendmmsg"),

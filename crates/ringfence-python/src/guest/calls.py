@@ -1,4 +1,4 @@
-"""Follows `pack.py` in the same text: system calls as data, laid out in memory before a fork and made after it.
+"""Follows `hugepages.py` in the same text: system calls as data, laid out in memory before a fork and made after it.
 
 Where the host has code for this processor, a list of them is made in one go. Made from here, each takes longer than the call
 itself, and the process a copy of every page that it passes an object of.

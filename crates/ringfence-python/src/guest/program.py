@@ -1,7 +1,7 @@
 """Runs inside the fence: one program, or each program of a worker.
 
 It holds no policy. What it says on descriptor 3 the host checks and does not believe. Arguments: this text, the host's
-configuration as JSON and, where it does not follow in the same text, `seldom.py`. `zygote.py`, when it follows, makes workers;
+configuration as JSON and, where it does not follow in the same text, `lazy.py`. `zygote.py`, when it follows, makes workers;
 without it the program is the process's only one.
 
 Frames on the channel   host: F file · C code · J go, with code · B begin      here: R ready · E failed · G begun · P progress · D done
@@ -37,8 +37,8 @@ class Channel:
         return read(3, FRAME_BYTES_MAX), ()
 
 
-def seldom(name):
-    """A function of `seldom.py`, which is compiled when the first of them is needed: it takes as long as a short program."""
+def lazy(name):
+    """A function of `lazy.py`, which is compiled when the first of them is needed: it takes as long as a short program."""
     if name not in globals():
         exec(compile(rest[0], "guest", "exec"), globals())
     return globals()[name]
@@ -52,7 +52,7 @@ def serve(channel, namespace, otherwise=None):
         if kind == b"C":
             code += frame[1:]
         elif kind == b"F":
-            opened = seldom("write_file")(channel, opened, frame)
+            opened = lazy("write_file")(channel, opened, frame)
         elif kind == b"J":
             if opened:
                 opened[1].close()
@@ -134,7 +134,7 @@ def compiled(source, name, wants_value):
         sources[name] = text
         if not wants_value:
             return compile(text, name, "exec", dont_inherit=True), None, None
-        return *(parted(text, name) or seldom("parted_as_tree")(text, name)), None
+        return *(parted(text, name) or lazy("parted_as_tree")(text, name)), None
     except BaseException as error:
         return None, None, error.with_traceback(None)
 
@@ -184,7 +184,7 @@ def run(program, namespace, name, keep):
         # As much as can be said even where there is no memory to say it in.
         done["exception"] = {"type": type(error).__qualname__, "message": "", "line": None}
         try:
-            done["exception"] = seldom("describe")(error, name)
+            done["exception"] = lazy("describe")(error, name)
         except BaseException:
             pass
     return done
@@ -197,11 +197,11 @@ def finish(at_exit):
         if threading and _thread._count():
             threading._shutdown()
         if "matplotlib.pyplot" in sys.modules:
-            seldom("save_figures")(sys.modules["matplotlib.pyplot"])
+            lazy("save_figures")(sys.modules["matplotlib.pyplot"])
         at_exit()
     except BaseException as error:
         if not isinstance(error, SystemExit):
-            seldom("describe")(error, NAME)
+            lazy("describe")(error, NAME)
     flush()
 
 
@@ -250,7 +250,7 @@ for event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddr
 def watch(event, args):
     if event in watched:
         try:
-            seldom("tried")(watched[event], args)
+            lazy("tried")(watched[event], args)
         except Exception:
             pass
 

@@ -1,4 +1,4 @@
-"""Follows `dense.py` in the same text: a process that makes workers, each a fork of it that fences itself.
+"""Follows `heap.py` in the same text: a process that makes workers, each a fork of it that fences itself.
 
 What a worker does to itself is a list of system calls that the host laid out.
 
@@ -20,7 +20,7 @@ held = ctypes.PyDLL(None, use_errno=True)
 
 
 # Runs after which the interpreter has adapted the code of a run, here once and not in every worker.
-REHEARSALS = 12
+N_WARM_UPS = 12
 
 # What every program does, and every one that uses pandas where that is loaded.
 WARM_UP = b"""
@@ -75,13 +75,13 @@ def zygote():
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     # For one program alone, tidying up would take longer than it saves.
     if config["preload"]:
-        programs = WARM_UP, config["practice"].encode()
+        programs = WARM_UP, config["warm_up"].encode()
         # What is done once only is not what every run does.
         for each in list, gather:
-            each(rehearse(builtins, code) for code in programs)
+            each(warm_up(builtins, code) for code in programs)
         for code in reversed(programs):
-            for _ in range(REHEARSALS):
-                rehearse(builtins, code)
+            for _ in range(N_WARM_UPS):
+                warm_up(builtins, code)
     run = runner(bytes.fromhex(config["calls"]))
     fence, around = Fence(run), Around(run)
     if config["preload"]:
@@ -212,7 +212,7 @@ def worker(channel, fence, namespace, in_a_hurry):
     fence.seeds.draw()
     # Where a program waits for this worker, what it would touch it may as well touch itself.
     if config["preload"] and not in_a_hurry:
-        rehearse(namespace["__builtins__"], WARM_UP)
+        warm_up(namespace["__builtins__"], WARM_UP)
     if config["listener"]:
         _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)
     channel.send(b"R")
@@ -229,7 +229,7 @@ class Nobody:
         return b"B", ()
 
 
-def rehearse(builtins, code):
+def warm_up(builtins, code):
     """Touches what a run will touch, so that the run need not. Exit and exit handlers are the run's own."""
     apart = {"__builtins__": builtins, "__name__": "__main__"}
     go(Nobody(), apart, b"Jvw\0\x000\0" + code, b"", leave=bool, at_exit=bool)

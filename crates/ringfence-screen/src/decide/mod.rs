@@ -38,9 +38,9 @@ pub struct Rules {
     /// every gap in a word match any pattern.
     pub opaque: Stance,
     /// Refused calls. The first that matches names the refusal; deny stands above allow.
-    pub deny: Vec<Rule>,
+    pub deny: Vec<AccessRule>,
     /// Allowed calls, where the default is `deny`.
-    pub allow: Vec<Rule>,
+    pub allow: Vec<AccessRule>,
 }
 
 /// Allow or deny.
@@ -58,7 +58,7 @@ pub enum Stance {
 /// call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rule {
+pub struct AccessRule {
     /// Its name in answers and records.
     pub name: String,
     /// Names of tools, as patterns.
@@ -128,7 +128,7 @@ impl Rules {
     }
 
     /// What of the call a deny rule matches.
-    fn denies(&self, rule: &Rule, call: &Call<'_>, paths: &[Word]) -> Option<String> {
+    fn denies(&self, rule: &AccessRule, call: &Call<'_>, paths: &[Word]) -> Option<String> {
         let gaps = if self.opaque == Stance::Deny { Gaps::Match } else { Gaps::Differ };
         let mut subject = format!("the tool `{}`", call.tool);
         if !rule.tools.is_empty() && !rule.matches_tool(call.tool) {
@@ -159,7 +159,7 @@ impl Rules {
 
     /// Where the default is deny: the tool, every path and every command need a rule that allows them.
     fn decide_by_allow(&self, call: &Call<'_>, paths: &[Word]) -> Verdict {
-        let of_tool: Vec<&Rule> = self
+        let of_tool: Vec<&AccessRule> = self
             .allow
             .iter()
             .filter(|rule| rule.tools.is_empty() || rule.matches_tool(call.tool))
@@ -172,13 +172,14 @@ impl Rules {
         if of_tool.is_empty() {
             return refused(format!("the tool `{}`", call.tool));
         }
-        let open = |rule: &&&Rule| rule.paths.is_empty() && rule.commands.is_empty();
+        let open = |rule: &&&AccessRule| rule.paths.is_empty() && rule.commands.is_empty();
         if of_tool.iter().any(|rule| open(&rule)) {
             return Verdict::Allowed;
         }
         for path in paths {
-            let allowed =
-                |rule: &&Rule| rule.paths.iter().any(|glob| glob.matches_path(path, Gaps::Differ));
+            let allowed = |rule: &&AccessRule| {
+                rule.paths.iter().any(|glob| glob.matches_path(path, Gaps::Differ))
+            };
             if !of_tool.iter().any(allowed) {
                 return refused(format!("the path `{}`", path.shown()));
             }
@@ -196,8 +197,9 @@ impl Rules {
             return refused("a command that could not be read to the end".into());
         }
         for simple in shape.commands.iter().filter(|simple| !simple.words.is_empty()) {
-            let allowed =
-                |rule: &&Rule| rule.commands.iter().any(|r| r.matches(simple, call, Gaps::Differ));
+            let allowed = |rule: &&AccessRule| {
+                rule.commands.iter().any(|r| r.matches(simple, call, Gaps::Differ))
+            };
             if !of_tool.iter().any(allowed) {
                 return refused(format!("the command `{}`", command::shown(simple)));
             }
@@ -206,7 +208,7 @@ impl Rules {
     }
 }
 
-impl Rule {
+impl AccessRule {
     fn matches_tool(&self, tool: &str) -> bool {
         let tool = Word::known(tool);
         self.tools.iter().any(|glob| glob.matches(&tool, Gaps::Differ))

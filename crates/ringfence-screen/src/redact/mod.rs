@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
 use chars::Runs;
-use rules::{RULES, Rule, Tail};
+use rules::{RULES, SecretRule, Tail};
 
 /// Passes over one text. A secret that is taken out can uncover another at its edge; the third pass has yet to find one.
 const PASSES_MAX: usize = 4;
@@ -153,7 +153,7 @@ fn spans(text: &[u8]) -> Vec<Span> {
 
 /// Where the secret is that begins with this prefix, if it is one.
 fn secret(
-    rule: &Rule,
+    rule: &SecretRule,
     text: &[u8],
     start: usize,
     end: usize,

@@ -8,7 +8,7 @@ use super::chars::{Class, begins_word};
 
 /// One rule.
 #[derive(Debug)]
-pub(crate) struct Rule {
+pub(crate) struct SecretRule {
     /// Stable, `kebab-case`, shown in the text.
     pub(crate) name: &'static str,
     /// How it begins.
@@ -81,7 +81,7 @@ impl Before {
     }
 }
 
-impl Rule {
+impl SecretRule {
     /// Whether the case of the prefix counts: of tokens it does, of names it does not.
     pub(crate) fn is_exact(&self) -> bool {
         !matches!(self.tail, Tail::Assignment(_) | Tail::Scheme | Tail::Query)
@@ -96,8 +96,14 @@ const fn run(
     prefixes: &'static [&'static str],
     class: Class,
     n_min: usize,
-) -> Rule {
-    Rule { name, prefixes, before: Before::Edge, tail: Tail::Run { class, n_min }, bits_min: SOME }
+) -> SecretRule {
+    SecretRule {
+        name,
+        prefixes,
+        before: Before::Edge,
+        tail: Tail::Run { class, n_min },
+        bits_min: SOME,
+    }
 }
 
 const fn exactly(
@@ -105,19 +111,25 @@ const fn exactly(
     prefixes: &'static [&'static str],
     class: Class,
     n: usize,
-) -> Rule {
-    Rule { name, prefixes, before: Before::Edge, tail: Tail::Exactly { class, n }, bits_min: SOME }
+) -> SecretRule {
+    SecretRule {
+        name,
+        prefixes,
+        before: Before::Edge,
+        tail: Tail::Exactly { class, n },
+        bits_min: SOME,
+    }
 }
 
-const fn other(name: &'static str, prefixes: &'static [&'static str], tail: Tail) -> Rule {
-    Rule { name, prefixes, before: Before::Edge, tail, bits_min: 0.0 }
+const fn other(name: &'static str, prefixes: &'static [&'static str], tail: Tail) -> SecretRule {
+    SecretRule { name, prefixes, before: Before::Edge, tail, bits_min: 0.0 }
 }
 
 /// No bound on the length of a part.
 const ANY: usize = usize::MAX;
 
 /// Every rule.
-pub(crate) static RULES: &[Rule] = &[
+pub(crate) static RULES: &[SecretRule] = &[
     other("private-key", &["-----BEGIN "], Tail::Block),
     other("putty-private-key", &["Private-Lines: "], Tail::Lines),
     exactly("age-secret-key", &["AGE-SECRET-KEY-1"], Class::Upper, 58),
@@ -129,7 +141,7 @@ pub(crate) static RULES: &[Rule] = &[
         &["AccountKey", "SharedAccessKey", "AzureWebJobsStorageKey"],
         Tail::Assignment(Kind::Base64Key),
     ),
-    Rule {
+    SecretRule {
         name: "azure-client-secret",
         prefixes: &["7Q~", "8Q~"],
         before: Before::Chars(3),
@@ -192,21 +204,21 @@ pub(crate) static RULES: &[Rule] = &[
     run("pypi-token", &["pypi-AgE"], Class::Token, 40),
     run("huggingface-token", &["hf_", "api_org_"], Class::Alnum, 30),
     exactly("twilio-key", &["SK"], Class::Hex, 32),
-    Rule {
+    SecretRule {
         name: "sendgrid-key",
         prefixes: &["SG."],
         before: Before::Edge,
         tail: Tail::Parts { class: Class::Token, parts: &[(16, 32), (32, 64)] },
         bits_min: SOME,
     },
-    Rule {
+    SecretRule {
         name: "telegram-token",
         prefixes: &[":AA"],
         before: Before::Digits(8, 10),
         tail: Tail::Exactly { class: Class::Token, n: 33 },
         bits_min: SOME,
     },
-    Rule {
+    SecretRule {
         name: "discord-token",
         // Base64 of the digits that a bot's id begins with.
         prefixes: &["MT", "MD", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"],
@@ -220,7 +232,7 @@ pub(crate) static RULES: &[Rule] = &[
         Class::Path,
         60,
     ),
-    Rule {
+    SecretRule {
         name: "jwt",
         // `{"` in base64url: header, claims, signature.
         prefixes: &["eyJ"],
@@ -228,7 +240,7 @@ pub(crate) static RULES: &[Rule] = &[
         tail: Tail::Parts { class: Class::Token, parts: &[(12, ANY), (8, ANY), (0, ANY)] },
         bits_min: SOME,
     },
-    Rule {
+    SecretRule {
         name: "jwt",
         // Encrypted: five parts, the second empty where the key is used directly.
         prefixes: &["eyJ"],

@@ -138,22 +138,22 @@ pub fn cost(command: &str) -> usize {
     read(command).n_steps
 }
 
-fn read(command: &str) -> tree::Found {
-    let mut found = tree::Found::default();
-    scripts::read(command, &tree::Place::default(), &mut found);
+fn read(command: &str) -> tree::ShellPart {
+    let mut found = tree::ShellPart::default();
+    scripts::read(command, &tree::Position::default(), &mut found);
     found
 }
 
 /// Reads a list of words that is executed without a shell: nothing in them is expanded.
 pub fn shape_of_argv(argv: &[String]) -> Shape {
-    let mut found = tree::Found::default();
+    let mut found = tree::ShellPart::default();
     if argv.iter().map(String::len).sum::<usize>() > COMMAND_BYTES_MAX {
         found.opaque(Reason::TooLong);
         return found.shape;
     }
     let words = argv.iter().map(|word| Word::known(word)).collect();
     let simple = Simple { words, ..Simple::default() };
-    wrappers::add(simple, &tree::Place::default(), &mut found);
+    wrappers::add(simple, &tree::Position::default(), &mut found);
     found.shape
 }
 

@@ -2,17 +2,17 @@
 
 use brush_parser::ast;
 
-use super::tree::{Found, Input, Place};
+use super::tree::{Input, Position, ShellPart};
 use super::words::{self, Word};
 use super::{Direction, Reason, Redirect, Simple};
 
-impl Found {
+impl ShellPart {
     /// Notes where a command reads and writes, and what its input is.
     pub(crate) fn redirect(
         &mut self,
         redirect: &ast::IoRedirect,
         simple: &mut Simple,
-        place: &mut Place,
+        place: &mut Position,
     ) {
         match redirect {
             ast::IoRedirect::File(_, kind, target) => self.file(kind, target, simple, place),
@@ -53,7 +53,7 @@ impl Found {
         kind: &ast::IoFileRedirectKind,
         target: &ast::IoFileRedirectTarget,
         simple: &mut Simple,
-        place: &mut Place,
+        place: &mut Position,
     ) {
         use ast::IoFileRedirectKind as Kind;
         let direction = match kind {

@@ -4,13 +4,13 @@ use brush_parser::{Parser, ParserOptions, Token, TokenizerOptions, uncached_toke
 
 use super::Reason;
 use super::bounds::{self, COMMAND_BYTES_MAX, Levels};
-use super::tree::{Found, Place};
+use super::tree::{Position, ShellPart};
 
 /// Characters of a parser's message that are kept.
 const MESSAGE_CHARS_MAX: usize = 120;
 
 /// Reads a script at this place and adds what it would run.
-pub(crate) fn read(script: &str, place: &Place, found: &mut Found) {
+pub(crate) fn read(script: &str, place: &Position, found: &mut ShellPart) {
     if place.is_too_deep() {
         return found.opaque(Reason::TooDeep);
     }
@@ -32,7 +32,7 @@ pub(crate) fn read(script: &str, place: &Place, found: &mut Found) {
     }
 }
 
-fn parse(script: &str, found: &mut Found) -> Result<brush_parser::ast::Program, Reason> {
+fn parse(script: &str, found: &mut ShellPart) -> Result<brush_parser::ast::Program, Reason> {
     let syntax = |message: String| Reason::Syntax {
         message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
     };

@@ -1,6 +1,6 @@
 //! Programs that run scripts: shells, whose scripts are read, and interpreters of other languages, whose are not.
 
-use super::tree::{Found, Input, Place};
+use super::tree::{Input, Position, ShellPart};
 use super::words::Word;
 use super::{Reason, scripts};
 
@@ -25,7 +25,7 @@ const LANGUAGES: &[(&str, &[&str])] = &[
 ];
 
 /// One word is a script.
-pub(crate) fn script(program: &str, word: Option<&Word>, place: &Place, found: &mut Found) {
+pub(crate) fn script(program: &str, word: Option<&Word>, place: &Position, found: &mut ShellPart) {
     let place = if place.within.last().is_some_and(|last| last == program) {
         place.deeper()
     } else {
@@ -39,7 +39,7 @@ pub(crate) fn script(program: &str, word: Option<&Word>, place: &Place, found: &
 }
 
 /// A shell: a script in an option, in a file, or on its input.
-pub(crate) fn shell(program: &str, arguments: &[Word], place: &Place, found: &mut Found) {
+pub(crate) fn shell(program: &str, arguments: &[Word], place: &Position, found: &mut ShellPart) {
     let mut at = 0;
     let mut reads_input = false;
     while let Some(word) = arguments.get(at) {

@@ -14,7 +14,7 @@ const SHOWN_WORDS_MAX: usize = 64;
 
 /// Where a command stands.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     /// How deep in commands of commands.
     depth: usize,
     /// The programs that run it, outermost first.
@@ -34,7 +34,7 @@ pub(crate) enum Input {
     Hidden(String),
 }
 
-impl Place {
+impl Position {
     pub(crate) fn is_too_deep(&self) -> bool {
         self.depth > DEPTH_MAX
     }
@@ -54,13 +54,13 @@ impl Place {
 
 /// What has been found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ShellPart {
     pub(crate) shape: Shape,
     /// Work so far. Past [`STEPS_MAX`] nothing more is read.
     pub(crate) n_steps: usize,
 }
 
-impl Found {
+impl ShellPart {
     /// Notes a reason once.
     pub(crate) fn opaque(&mut self, reason: Reason) {
         if !self.shape.opaque.contains(&reason) && self.shape.opaque.len() < COMMANDS_MAX {
@@ -102,13 +102,13 @@ impl Found {
         affordable
     }
 
-    pub(crate) fn program(&mut self, program: &ast::Program, place: &Place) {
+    pub(crate) fn program(&mut self, program: &ast::Program, place: &Position) {
         for list in &program.complete_commands {
             self.compound_list(list, place);
         }
     }
 
-    fn compound_list(&mut self, list: &ast::CompoundList, place: &Place) {
+    fn compound_list(&mut self, list: &ast::CompoundList, place: &Position) {
         for item in &list.0 {
             for (_, pipeline) in &item.0 {
                 self.pipeline(pipeline, place);
@@ -116,7 +116,7 @@ impl Found {
         }
     }
 
-    fn pipeline(&mut self, pipeline: &ast::Pipeline, place: &Place) {
+    fn pipeline(&mut self, pipeline: &ast::Pipeline, place: &Position) {
         let mut place = place.clone();
         for (at, command) in pipeline.seq.iter().enumerate() {
             let first = self.shape.commands.len();
@@ -146,7 +146,7 @@ impl Found {
         }
     }
 
-    fn command(&mut self, command: &ast::Command, place: &Place) {
+    fn command(&mut self, command: &ast::Command, place: &Position) {
         match command {
             ast::Command::Simple(simple) => self.simple(simple, place),
             ast::Command::Compound(compound, redirects) => {
@@ -166,7 +166,7 @@ impl Found {
     }
 
     /// The redirections of a group: listed as a command without words, and its input made known to those inside.
-    fn redirected(&mut self, redirects: Option<&ast::RedirectList>, place: &Place) -> Place {
+    fn redirected(&mut self, redirects: Option<&ast::RedirectList>, place: &Position) -> Position {
         let mut place = place.clone();
         let Some(redirects) = redirects else { return place };
         let mut simple = Simple { within: place.within.clone(), ..Simple::default() };
@@ -179,7 +179,7 @@ impl Found {
         place
     }
 
-    fn compound(&mut self, compound: &ast::CompoundCommand, place: &Place) {
+    fn compound(&mut self, compound: &ast::CompoundCommand, place: &Position) {
         use ast::CompoundCommand as C;
         match compound {
             C::Arithmetic(arithmetic) => self.arithmetic(&arithmetic.expr, place),
@@ -228,7 +228,7 @@ impl Found {
         }
     }
 
-    fn test(&mut self, test: &ast::ExtendedTestExpr, place: &Place) {
+    fn test(&mut self, test: &ast::ExtendedTestExpr, place: &Position) {
         use ast::ExtendedTestExpr as T;
         match test {
             T::And(left, right) | T::Or(left, right) => {
@@ -244,14 +244,14 @@ impl Found {
         }
     }
 
-    fn arithmetic(&mut self, expression: &ast::UnexpandedArithmeticExpr, place: &Place) {
+    fn arithmetic(&mut self, expression: &ast::UnexpandedArithmeticExpr, place: &Position) {
         let mut scripts = Vec::new();
         let n_bytes = words::inner_scripts(&expression.value, &mut scripts);
         self.spend(n_bytes);
         self.inner(&scripts, place);
     }
 
-    fn simple(&mut self, command: &ast::SimpleCommand, place: &Place) {
+    fn simple(&mut self, command: &ast::SimpleCommand, place: &Position) {
         let mut simple = Simple {
             within: place.within.clone(),
             fed_by: place.fed_by.clone(),
@@ -275,7 +275,7 @@ impl Found {
         &mut self,
         item: &ast::CommandPrefixOrSuffixItem,
         simple: &mut Simple,
-        place: &mut Place,
+        place: &mut Position,
     ) {
         use ast::CommandPrefixOrSuffixItem as Item;
         match item {
@@ -302,7 +302,7 @@ impl Found {
         }
     }
 
-    fn assignment(&mut self, assignment: &ast::Assignment, place: &Place) -> Assignment {
+    fn assignment(&mut self, assignment: &ast::Assignment, place: &Position) -> Assignment {
         let name = match &assignment.name {
             ast::AssignmentName::VariableName(name) => name.clone(),
             ast::AssignmentName::ArrayElementName(name, index) => {
@@ -331,7 +331,11 @@ impl Found {
         Assignment { name, value }
     }
 
-    pub(crate) fn process_substitution(&mut self, subshell: &ast::SubshellCommand, place: &Place) {
+    pub(crate) fn process_substitution(
+        &mut self,
+        subshell: &ast::SubshellCommand,
+        place: &Position,
+    ) {
         let mut place = place.deeper();
         (place.input, place.fed_by) = (None, Vec::new());
         if place.is_too_deep() {
@@ -341,7 +345,7 @@ impl Found {
     }
 
     /// What a word becomes; the commands inside it are read.
-    pub(crate) fn word(&mut self, word: &ast::Word, place: &Place) -> Vec<Word> {
+    pub(crate) fn word(&mut self, word: &ast::Word, place: &Position) -> Vec<Word> {
         if !self.spend(word.value.len()) {
             return vec![Word::unknown()];
         }
@@ -355,7 +359,7 @@ impl Found {
         expanded.words
     }
 
-    pub(crate) fn inner(&mut self, inner: &[String], place: &Place) {
+    pub(crate) fn inner(&mut self, inner: &[String], place: &Position) {
         let mut place = place.deeper();
         (place.input, place.fed_by) = (None, Vec::new());
         for script in inner {

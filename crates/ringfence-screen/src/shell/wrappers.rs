@@ -1,7 +1,7 @@
 //! Programs that run other programs, as data: which options take a value, and where the other program begins.
 
 use super::shells::{SHELLS, language, script, shell};
-use super::tree::{Found, Input, Place};
+use super::tree::{Input, Position, ShellPart};
 use super::words::Word;
 use super::{Reason, Simple, scripts};
 
@@ -94,7 +94,7 @@ static WRAPPERS: &[Wrapper] = &[
 ];
 
 /// Lists a command, and the commands that it would run.
-pub(crate) fn add(simple: Simple, place: &Place, found: &mut Found) {
+pub(crate) fn add(simple: Simple, place: &Position, found: &mut ShellPart) {
     if place.is_too_deep() {
         return found.opaque(Reason::TooDeep);
     }
@@ -134,7 +134,7 @@ pub(crate) fn add(simple: Simple, place: &Place, found: &mut Found) {
 }
 
 /// The command behind a wrapper's own options.
-fn wrapped(wrapper: &Wrapper, arguments: &[Word], place: &Place, found: &mut Found) {
+fn wrapped(wrapper: &Wrapper, arguments: &[Word], place: &Position, found: &mut ShellPart) {
     let place = place.under(wrapper.name);
     let mut at = 0;
     let mut assignments = Vec::new();
@@ -196,7 +196,7 @@ fn wrapped(wrapper: &Wrapper, arguments: &[Word], place: &Place, found: &mut Fou
 }
 
 /// All words, joined, are a script.
-fn eval(words: &[Word], place: &Place, found: &mut Found) {
+fn eval(words: &[Word], place: &Position, found: &mut ShellPart) {
     let place = if place.within.last().is_some_and(|last| last == "watch" || last == "parallel") {
         place.deeper()
     } else {
@@ -231,7 +231,7 @@ fn is_one_command(words: &[&str]) -> bool {
 }
 
 /// `su -c '…'`, `script -c '…'`.
-fn option_script(program: &str, arguments: &[Word], place: &Place, found: &mut Found) {
+fn option_script(program: &str, arguments: &[Word], place: &Position, found: &mut ShellPart) {
     for (at, word) in arguments.iter().enumerate() {
         match word.text() {
             Some("-c" | "--command") => {
@@ -249,7 +249,7 @@ fn option_script(program: &str, arguments: &[Word], place: &Place, found: &mut F
 }
 
 /// `find … -exec rm {} ;`, as often as it is there.
-fn find(program: &str, arguments: &[Word], place: &Place, found: &mut Found) {
+fn find(program: &str, arguments: &[Word], place: &Position, found: &mut ShellPart) {
     let mut at = 0;
     while at < arguments.len() {
         let text = arguments[at].text().unwrap_or_default();
@@ -279,7 +279,7 @@ fn find(program: &str, arguments: &[Word], place: &Place, found: &mut Found) {
 }
 
 /// What `ssh` runs here: only a proxy command. What it runs there is not ours to read.
-fn ssh(arguments: &[Word], place: &Place, found: &mut Found) {
+fn ssh(arguments: &[Word], place: &Position, found: &mut ShellPart) {
     for word in arguments {
         let text = word.text().unwrap_or_default();
         let text = text.strip_prefix("-o").unwrap_or(text);
@@ -292,7 +292,7 @@ fn ssh(arguments: &[Word], place: &Place, found: &mut Found) {
 }
 
 /// A program that is not known, with a shell and a script among its words.
-fn unknown_wrapper(program: &str, arguments: &[Word], found: &mut Found) {
+fn unknown_wrapper(program: &str, arguments: &[Word], found: &mut ShellPart) {
     // These print their words, or look for them.
     const HARMLESS: &[&str] =
         &["echo", "printf", "grep", "rg", "test", "[", "man", "which", "type", "git", "cat", "ls"];

@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use ringfence_spec::Problem;
 use serde::de::DeserializeOwned;
 
-use super::House;
+use super::AppState;
 use super::fault::Fault;
 
 /// A body is here after so long, or its sender is not serious.
@@ -47,12 +47,12 @@ fn too_large(bytes_max: usize) -> Fault {
 
 /// JSON that was asked for, in the shape of `T`.
 #[derive(Debug)]
-pub(super) struct Asked<T>(pub(super) T);
+pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<std::sync::Arc<House>> for Asked<T> {
+impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> {
     type Rejection = Fault;
 
-    async fn from_request(request: Request, house: &std::sync::Arc<House>) -> Result<Self, Fault> {
+    async fn from_request(request: Request, app: &std::sync::Arc<AppState>) -> Result<Self, Fault> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         // Also so that a form on a page of another's, which is sent without asking, is never what was meant here.
         let is_json = kind.is_some_and(|kind| {
@@ -64,7 +64,7 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<House>> for Asked<T> {
                 .hint("send it with `Content-Type: application/json`");
             return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
         }
-        let bytes = read(request.into_body(), house.limits.body_bytes_max).await?;
+        let bytes = read(request.into_body(), app.limits.body_bytes_max).await?;
         let value = serde_json::from_slice(&bytes).map_err(|e| {
             Problem::usage("bad_arguments", "the body is not what this route takes")
                 .cause(e)
@@ -78,10 +78,10 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<House>> for Asked<T> {
 #[derive(Debug)]
 pub(super) struct Content(pub(super) Bytes);
 
-impl FromRequest<std::sync::Arc<House>> for Content {
+impl FromRequest<std::sync::Arc<AppState>> for Content {
     type Rejection = Fault;
 
-    async fn from_request(request: Request, house: &std::sync::Arc<House>) -> Result<Self, Fault> {
-        read(request.into_body(), house.limits.body_bytes_max).await.map(Self)
+    async fn from_request(request: Request, app: &std::sync::Arc<AppState>) -> Result<Self, Fault> {
+        read(request.into_body(), app.limits.body_bytes_max).await.map(Self)
     }
 }

@@ -20,12 +20,12 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::fault::Fault;
-use super::scope::{Caller, May, Run, Scope};
-use super::{House, body, door};
+use super::scope::{Caller, Run, Scope, Scoped};
+use super::{AppState, body, middleware};
 #[cfg(feature = "fixtures")]
 use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
-use crate::mcp::outline::{self, Flaw, Outline};
+use crate::mcp::json_limits::{self, InvalidMessage, MessageShape};
 
 /// A message may carry a file to write; as large as over stdio would be a burden here.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
@@ -75,21 +75,21 @@ impl std::fmt::Debug for Server {
 
 /// Answers a message. Its tools run code, and touch files and sessions, so all three scopes are needed.
 pub(super) async fn message(
-    State(house): State<Arc<House>>,
-    may: May<Run>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Run>,
     request: Request,
 ) -> Result<Response, Fault> {
     may.caller.need(Scope::Files)?;
     may.caller.need(Scope::Sessions)?;
-    let server = house.mcp.server(&may.caller);
+    let server = app.mcp.server(&may.caller);
     let (parts, content) = request.into_parts();
     let content = body::read(content, BODY_BYTES_MAX).await?;
-    let outline = match outline::of(&content) {
-        Ok(outline) => outline,
-        Err(Flaw { said, id }) => return Ok(refused(-32600, &said, id.as_ref())),
+    let json_limits = match json_limits::of(&content) {
+        Ok(json_limits) => json_limits,
+        Err(InvalidMessage { said, id }) => return Ok(refused(-32600, &said, id.as_ref())),
     };
-    if house.drain.is_cancelled() && outline.as_ref().is_some_and(is_new_work) {
-        return Err(door::draining());
+    if app.drain.is_cancelled() && json_limits.as_ref().is_some_and(is_new_work) {
+        return Err(middleware::draining());
     }
     if parts.method == Method::DELETE && !server.remembers(&parts.headers).await {
         let problem = Problem::new(
@@ -102,8 +102,8 @@ pub(super) async fn message(
             .into());
     }
     // Whatever its headers say: the SDK remembers a client by the message alone.
-    let _shaking = match outline {
-        Some(outline) if outline.is_hello => Some(server.room_for_one().await?),
+    let _shaking = match json_limits {
+        Some(json_limits) if json_limits.is_hello => Some(server.room_for_one().await?),
         _ => None,
     };
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
@@ -125,8 +125,8 @@ pub(super) async fn message(
 }
 
 /// Whether a message asks for more than how a run stands; what asks for nothing may cancel one.
-fn is_new_work(outline: &Outline) -> bool {
-    outline.id.is_some() && !outline.is_about_a_run
+fn is_new_work(json_limits: &MessageShape) -> bool {
+    json_limits.id.is_some() && !json_limits.is_about_a_run
 }
 
 /// The SDK says of a message that it cannot read that its media type is wrong, which it is not.

@@ -3,20 +3,20 @@
 
 mod api;
 mod body;
+mod connections;
 mod counts;
-mod door;
 mod fault;
-mod floor;
 mod hosts;
 mod mcp;
+mod middleware;
 mod oauth;
 mod params;
-mod patience;
 mod runs;
 mod scope;
 mod serve;
 mod tls;
 mod tokens;
+mod write_timeout;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -235,12 +235,12 @@ impl Service {
             #[cfg(not(feature = "fixtures"))]
             Offer::Fixtures => return Err(no_fixtures()),
         };
-        let house = Arc::new(House {
+        let app = Arc::new(AppState {
             mcp: mcp::Mcp::new(offered),
             engine,
             hosts,
             tokens,
-            places: door::Places::default(),
+            places: middleware::RequestSlots::default(),
             counts: counts::Counts::default(),
             limits: settings.limits,
             ledger: settings.ledger,
@@ -256,16 +256,16 @@ impl Service {
         });
         let (router, what) = match settings.offer {
             Offer::Engine => {
-                let warm = house.engine.clone();
+                let warm = app.engine.clone();
                 // What goes wrong here goes wrong again for the first program, which has somebody to tell.
                 tokio::spawn(async move { warm.warm_up().await.ok() });
-                (router(&house, operators(routes)), "")
+                (router(&app, operators(routes)), "")
             }
-            Offer::Fixtures => (router(&house, Router::new()), "FIXTURES that run nothing, "),
+            Offer::Fixtures => (router(&app, Router::new()), "FIXTURES that run nothing, "),
         };
         say(&format_args!("{what}listening on {scheme}://{address}"));
         ready(address);
-        serve::serve(house, router, listener, tls.map(TlsAcceptor::from)).await
+        serve::serve(app, router, listener, tls.map(TlsAcceptor::from)).await
     }
 
     fn bind(&self) -> Result<TcpListener, Problem> {
@@ -297,12 +297,12 @@ impl Service {
 
 /// What every request can reach.
 #[derive(Debug)]
-struct House {
+struct AppState {
     engine: Engine,
     hosts: Hosts,
     tokens: Tokens,
     mcp: mcp::Mcp,
-    places: door::Places,
+    places: middleware::RequestSlots,
     counts: counts::Counts,
     limits: Limits,
     ledger: Option<PathBuf>,
@@ -324,7 +324,7 @@ struct About {
     document: Bytes,
 }
 
-impl House {
+impl AppState {
     /// How large a request's body may be.
     fn body_bytes_max(&self, path: &str) -> usize {
         if path == "/mcp" { mcp::BODY_BYTES_MAX } else { self.limits.body_bytes_max }
@@ -350,7 +350,7 @@ fn prepared(value: &impl Serialize) -> Bytes {
 }
 
 /// Adds what an operator needs.
-fn operators(routes: Router<Arc<House>>) -> Router<Arc<House>> {
+fn operators(routes: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
     routes
         .route("/healthz", get(api::health))
         .route("/readyz", get(api::ready))
@@ -363,7 +363,7 @@ fn nothing_here() -> Fault {
 }
 
 /// Adds MCP, what is said where there is nothing, and the door before all of it.
-fn router(house: &Arc<House>, routes: Router<Arc<House>>) -> Router {
+fn router(app: &Arc<AppState>, routes: Router<Arc<AppState>>) -> Router {
     routes
         .route("/mcp", any(mcp::message))
         .route(WELL_KNOWN, get(api::authority))
@@ -373,6 +373,6 @@ fn router(house: &Arc<House>, routes: Router<Arc<House>>) -> Router {
             let problem = Problem::usage("method_unknown", "this route does not know that method");
             Fault::new(StatusCode::METHOD_NOT_ALLOWED, problem)
         })
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(house), door::door))
-        .with_state(Arc::clone(house))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), middleware::middleware))
+        .with_state(Arc::clone(app))
 }

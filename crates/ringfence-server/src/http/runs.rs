@@ -9,9 +9,9 @@ use super::fault::{Fault, retry_after};
 
 /// Ends a run when its request goes away before it ended.
 #[derive(Debug)]
-struct CancelOnDrop<'a>(&'a Run);
+struct CancelWithRequest<'a>(&'a Run);
 
-impl Drop for CancelOnDrop<'_> {
+impl Drop for CancelWithRequest<'_> {
     fn drop(&mut self) {
         if self.0.is_running() {
             self.0.cancel();
@@ -21,7 +21,7 @@ impl Drop for CancelOnDrop<'_> {
 
 /// Waits for the end. A client that stops waiting ends the run.
 pub(super) async fn attend(run: &Run) -> Response {
-    let _cancel = CancelOnDrop(run);
+    let _cancel = CancelWithRequest(run);
     end(run).await
 }
 

@@ -113,12 +113,12 @@ impl Caller {
 
 /// A caller whose token has the scope `S`. A handler that takes one cannot be reached without it.
 #[derive(Clone, Debug)]
-pub(super) struct May<S> {
+pub(super) struct Scoped<S> {
     pub(super) caller: Caller,
     scope: PhantomData<fn() -> S>,
 }
 
-impl<S> May<S> {
+impl<S> Scoped<S> {
     /// Who it is.
     pub(super) fn name(&self) -> &str {
         &self.caller.name
@@ -126,7 +126,7 @@ impl<S> May<S> {
 }
 
 /// Names a scope in a type.
-pub(super) trait Names {
+pub(super) trait ScopeName {
     const SCOPE: Scope;
 }
 
@@ -136,7 +136,7 @@ macro_rules! scopes {
             #[derive(Clone, Copy, Debug)]
             pub(super) struct $name;
 
-            impl Names for $name {
+            impl ScopeName for $name {
                 const SCOPE: Scope = Scope::$name;
             }
         )*
@@ -145,7 +145,7 @@ macro_rules! scopes {
 
 scopes!(Run Files Sessions Audit Admin);
 
-impl<S: Names, T: Sync> FromRequestParts<T> for May<S> {
+impl<S: ScopeName, T: Sync> FromRequestParts<T> for Scoped<S> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, _state: &T) -> Result<Self, Fault> {

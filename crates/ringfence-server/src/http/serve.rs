@@ -21,10 +21,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::floor::{Busy, Floor, Guest};
-use super::patience::Patient;
+use super::connections::{ActiveRequest, Connection, ConnectionLimit};
 use super::scope::Caller;
-use super::{House, say};
+use super::write_timeout::WriteTimeout;
+use super::{AppState, say};
 
 /// A head that is not here after so long never will be; also how long a connection may be idle.
 const HEAD_WITHIN: Duration = Duration::from_secs(15);
@@ -53,7 +53,7 @@ const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
 /// Serves until a signal, then drains.
 pub(super) async fn serve(
-    house: Arc<House>,
+    app: Arc<AppState>,
     router: Router,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -61,19 +61,19 @@ pub(super) async fn serve(
     let cannot = |e| Problem::internal("signals", "cannot listen for signals").cause(e);
     let mut term = signal(SignalKind::terminate()).map_err(cannot)?;
     let mut int = signal(SignalKind::interrupt()).map_err(cannot)?;
-    let floor = Floor::new(house.limits.connections_max);
-    let accepting = accept(&floor, router, listener, tls);
-    let (sweeping, revoking) = (sweep(&house), end_revoked(&house));
+    let connections = ConnectionLimit::new(app.limits.connections_max);
+    let accepting = accept(&connections, router, listener, tls);
+    let (sweeping, revoking) = (sweep(&app), end_revoked(&app));
     let ending = async {
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
         say(&"draining; a second signal ends it at once");
-        house.drain.cancel();
+        app.drain.cancel();
         tokio::select! {
-            () = idle(&house) => {}
-            () = sleep(house.limits.drain) => {
+            () = idle(&app) => {}
+            () = sleep(app.limits.drain) => {
                 say(&"what still runs is cancelled");
             }
             _ = term.recv() => {}
@@ -86,47 +86,47 @@ pub(super) async fn serve(
         never = sweeping => match never {},
         never = revoking => match never {},
     }
-    house.engine.end_runs(|_| false);
-    house.mcp.end();
+    app.engine.end_runs(|_| false);
+    app.mcp.end();
     // Whoever has not taken its answer by then has lost it.
-    let _ = timeout(LAST_WORDS, floor.close()).await;
+    let _ = timeout(LAST_WORDS, connections.close()).await;
     Ok(())
 }
 
 /// Waits until nothing is asked and nothing runs.
-async fn idle(house: &House) {
+async fn idle(app: &AppState) {
     loop {
-        let gate = house.engine.admission().counts();
-        if house.places.n_taken() + house.engine.n_running() + gate.running + gate.queued == 0 {
+        let gate = app.engine.admission().counts();
+        if app.places.n_taken() + app.engine.n_running() + gate.running + gate.queued == 0 {
             return;
         }
         sleep(DRAIN_LOOK).await;
     }
 }
 
-async fn sweep(house: &House) -> std::convert::Infallible {
+async fn sweep(app: &AppState) -> std::convert::Infallible {
     // From then on the engine does it.
-    if let Err(problem) = house.engine.sweep().await {
+    if let Err(problem) = app.engine.sweep().await {
         say(&problem);
     }
     std::future::pending().await
 }
 
-async fn end_revoked(house: &House) -> std::convert::Infallible {
+async fn end_revoked(app: &AppState) -> std::convert::Infallible {
     loop {
         sleep(REVOKED_EVERY).await;
         // A file that cannot be read lets nobody in, and is told of by the door.
-        if let Ok(callers) = house.tokens.callers() {
+        if let Ok(callers) = app.tokens.callers() {
             let owners: HashSet<String> = callers.iter().map(Caller::owner).collect();
-            house.engine.end_runs(|owner| owners.contains(owner));
-            house.mcp.keep_only(&callers);
+            app.engine.end_runs(|owner| owners.contains(owner));
+            app.mcp.keep_only(&callers);
         }
     }
 }
 
 /// Takes connections in, for ever.
 async fn accept(
-    floor: &Arc<Floor>,
+    connections: &Arc<ConnectionLimit>,
     router: Router,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -134,23 +134,28 @@ async fn accept(
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // A connection that broke off while it waited, or no descriptor left for it.
-            floor.make_room();
+            connections.make_room();
             sleep(Duration::from_millis(10)).await;
             continue;
         };
         // Only now: nobody is sent away for somebody who may never come.
-        floor.room().await;
-        let seat = floor.seat();
+        connections.room().await;
+        let slot = connections.slot();
         let (router, tls) = (router.clone(), tls.clone());
         tokio::spawn(async move {
-            converse(stream, router, tls, &seat.guest).await;
-            drop(seat);
+            converse(stream, router, tls, &slot.connection).await;
+            drop(slot);
         });
     }
 }
 
 /// One connection, from its first byte to its end.
-async fn converse(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>, guest: &Arc<Guest>) {
+async fn converse(
+    stream: TcpStream,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    connection: &Arc<Connection>,
+) {
     // Answers are written whole.
     let _ = stream.set_nodelay(true);
     // Until it says something it costs no more than its descriptor and this task.
@@ -158,22 +163,22 @@ async fn converse(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>, g
     let mut first = [0];
     let spoken = tokio::select! {
         spoken = timeout(HEAD_WITHIN, stream.peek(&mut first)) => matches!(spoken, Ok(Ok(1))),
-        () = guest.go.cancelled() => false,
+        () = connection.go.cancelled() => false,
     };
     if !spoken {
         return;
     }
     // In boxes: what they take is taken from here on, and not by those who say nothing.
     match tls {
-        None => Box::pin(answer(stream, router, guest)).await,
+        None => Box::pin(answer(stream, router, connection)).await,
         Some(tls) => {
             let handshake = Box::pin(timeout(HANDSHAKE_WITHIN, tls.accept(stream)));
             let shaken = tokio::select! {
                 shaken = handshake => shaken,
-                () = guest.go.cancelled() => return,
+                () = connection.go.cancelled() => return,
             };
             if let Ok(Ok(stream)) = shaken {
-                Box::pin(answer(stream, router, guest)).await;
+                Box::pin(answer(stream, router, connection)).await;
             }
         }
     }
@@ -182,38 +187,38 @@ async fn converse(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>, g
 fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: T,
     router: Router,
-    guest: &Arc<Guest>,
+    connection: &Arc<Connection>,
 ) -> impl Future<Output = ()> + Send {
     let router = TowerToHyperService::new(router);
-    let busy = Arc::clone(guest);
+    let busy = Arc::clone(connection);
     let service = hyper::service::service_fn(move |request| {
         let busy = busy.busy();
         let answer = hyper::service::Service::call(&router, request);
         // It has been answered when all of the answer was handed on.
         async move { answer.await.map(|answer| answer.map(|body| Held { body, _busy: busy })) }
     });
-    let stream = TokioIo::new(Patient::new(stream, Arc::clone(guest), TAKEN_WITHIN));
-    let connection = http1::Builder::new()
+    let stream = TokioIo::new(WriteTimeout::new(stream, Arc::clone(connection), TAKEN_WITHIN));
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(BUFFER_BYTES)
         .max_headers(HEADERS_MAX)
         .serve_connection(stream, service);
-    let guest = Arc::clone(guest);
+    let connection = Arc::clone(connection);
     async move {
-        let mut connection = std::pin::pin!(connection);
+        let mut serving = std::pin::pin!(serving);
         // What goes wrong with a connection is its client's to know, and it does.
         tokio::select! {
-            _ = connection.as_mut() => return,
-            () = guest.go.cancelled() => connection.as_mut().graceful_shutdown(),
+            _ = serving.as_mut() => return,
+            () = connection.go.cancelled() => serving.as_mut().graceful_shutdown(),
         }
-        if !guest.is_busy() {
+        if !connection.is_busy() {
             // Says goodbye, or finds that a request has just come.
-            poll_fn(|context| Poll::Ready(connection.as_mut().poll(context).is_ready())).await;
+            poll_fn(|context| Poll::Ready(serving.as_mut().poll(context).is_ready())).await;
         }
         // The beginning of a head is no request: whoever has sent no more is left.
-        if guest.is_busy() {
-            let _ = connection.await;
+        if connection.is_busy() {
+            let _ = serving.await;
         }
     }
 }
@@ -221,7 +226,7 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 /// An answer, and that somebody waits for it.
 struct Held {
     body: Body,
-    _busy: Busy,
+    _busy: ActiveRequest,
 }
 
 impl hyper::body::Body for Held {

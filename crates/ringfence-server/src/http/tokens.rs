@@ -58,7 +58,7 @@ pub struct Token {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TokenRecord {
     tokens: Vec<Token>,
 }
 
@@ -66,12 +66,12 @@ struct Written {
 #[derive(Debug)]
 pub struct Tokens {
     dir: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<LoadedTokens>,
 }
 
 /// What the file said when it was last read.
 #[derive(Debug, Default)]
-struct Known {
+struct LoadedTokens {
     stamp: Option<Stamp>,
     active: Vec<Active>,
     /// Somebody made a token once.
@@ -214,7 +214,7 @@ impl Tokens {
     }
 
     /// Reads the file if it changed. Once tokens were needed they are needed for ever, whatever became of the file.
-    fn refresh(&self, known: &mut Known) -> Result<(), Problem> {
+    fn refresh(&self, known: &mut LoadedTokens) -> Result<(), Problem> {
         let stamp = match std::fs::symlink_metadata(self.dir.join(FILE)) {
             Ok(meta) => Some(Stamp {
                 inode: meta.ino(),
@@ -243,14 +243,14 @@ impl Tokens {
         Ok(())
     }
 
-    fn read(&self) -> Result<Written, Problem> {
+    fn read(&self) -> Result<TokenRecord, Problem> {
         let mut text = String::new();
         // Whatever is there in its place, opening it does not wait.
         let mut options = File::options();
         options.read(true).custom_flags(at_once());
         let file = match options.open(self.dir.join(FILE)) {
             Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Written::default()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(TokenRecord::default()),
             Err(e) => return Err(self.cannot("read", &e)),
         };
         let meta = file.metadata().map_err(|e| self.cannot("read", &e))?;

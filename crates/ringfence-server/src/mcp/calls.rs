@@ -19,7 +19,7 @@ use super::arguments::{
     self, Action, ExecuteCode, Grep, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
 };
 use super::runs::Cancelled;
-use super::{McpServer, answer, fit, picture};
+use super::{McpServer, picture, tool_result, truncate};
 use crate::request;
 
 /// Bytes of a file in one answer, unless asked otherwise.
@@ -55,7 +55,7 @@ impl From<Cancelled> for Stop {
 type Answered = Result<CallToolResult, Stop>;
 
 /// The same of a run, which may outlast its call.
-type Begun = Result<CallToolResponse, Stop>;
+type StartedCall = Result<CallToolResponse, Stop>;
 
 impl McpServer {
     /// Calls a tool by name.
@@ -83,8 +83,10 @@ impl McpServer {
         match answered {
             Ok(result) => Ok(result),
             Err(Stop::Problem(problem)) => Ok(match name {
-                "execute_code" | "run_command" | "wait" => answer::not_started(&problem).into(),
-                _ => answer::not_done(&problem).into(),
+                "execute_code" | "run_command" | "wait" => {
+                    tool_result::not_started(&problem).into()
+                }
+                _ => tool_result::not_done(&problem).into(),
             }),
             // The protocol sends no answer to a request that was cancelled.
             Err(Stop::Cancelled) => Err(ErrorData::internal_error("the call was cancelled", None)),
@@ -95,7 +97,7 @@ impl McpServer {
         &self,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Begun {
+    ) -> StartedCall {
         let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
         let timeout = request::seconds(timeout_s)?;
         let call = CodeCall { code: code.into_bytes(), session, timeout, ..CodeCall::default() };
@@ -106,7 +108,7 @@ impl McpServer {
         &self,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Begun {
+    ) -> StartedCall {
         let RunCommand { command, session, cwd, stdin, timeout_s } =
             arguments::read("run_command", arguments)?;
         let timeout = request::seconds(timeout_s)?;
@@ -147,7 +149,7 @@ impl McpServer {
             contents = read(picture::SOURCE_BYTES_MAX).await?;
         }
         if contents.more && contents.kind == ContentKind::Text {
-            fit::leave_cut_character(&mut contents.bytes);
+            truncate::leave_cut_character(&mut contents.bytes);
         }
         let end = start.saturating_add(contents.bytes.len() as u64);
         let next_offset = contents.more.then_some(end);
@@ -181,7 +183,7 @@ impl McpServer {
                 contents.total_bytes
             );
         }
-        let mut result = answer::done(
+        let mut result = tool_result::done(
             text,
             json!({
                 "path": path, "content": content, "encoding": encoding, "media_type": media_type,
@@ -201,7 +203,7 @@ impl McpServer {
             .await?;
         let verb = if written.created { "created" } else { "replaced" };
         let text = format!("{verb} {} ({} bytes)", escape_name(&path), written.total_bytes);
-        Ok(answer::done(
+        Ok(tool_result::done(
             text,
             json!({
                 "path": path, "created": written.created,
@@ -230,8 +232,8 @@ impl McpServer {
         if text.is_empty() {
             text.push_str("(empty)");
         }
-        fit::text(&mut text, LISTING_CHARS_MAX);
-        Ok(answer::done(
+        truncate::text(&mut text, LISTING_CHARS_MAX);
+        Ok(tool_result::done(
             text,
             json!({
                 "path": path, "entries": listing.entries, "truncated": listing.truncated,
@@ -250,8 +252,8 @@ impl McpServer {
         };
         let found = self.engine.file_grep(&self.client, &session, path.into(), query).await?;
         let mut text = lines(&found);
-        fit::text(&mut text, LISTING_CHARS_MAX);
-        Ok(answer::done(text, serde_json::to_value(&found).unwrap_or_default()))
+        truncate::text(&mut text, LISTING_CHARS_MAX);
+        Ok(tool_result::done(text, serde_json::to_value(&found).unwrap_or_default()))
     }
 
     async fn session(&self, arguments: JsonObject) -> Answered {
@@ -281,7 +283,7 @@ impl McpServer {
                     let _ = write!(text, "\n{}", state.id);
                 }
                 let sessions: Vec<Value> = states.iter().map(shown).collect();
-                Ok(answer::done(
+                Ok(tool_result::done(
                     text,
                     json!({"session_id": null, "info": null, "sessions": sessions}),
                 ))
@@ -306,7 +308,10 @@ impl McpServer {
             (Action::Close, Some(id)) => {
                 engine.session_close(client, &id).await?;
                 let text = format!("closed session {id} and deleted its files");
-                Ok(answer::done(text, json!({"session_id": id, "info": null, "sessions": null})))
+                Ok(tool_result::done(
+                    text,
+                    json!({"session_id": id, "info": null, "sessions": null}),
+                ))
             }
             (Action::Fork | Action::Rollback | Action::Close, None) => {
                 Err(Problem::usage("bad_arguments", "this action needs `session`")
@@ -341,7 +346,7 @@ fn misplaced(argument: &str, action: &str) -> Problem {
 
 fn made(verb: &str, state: &SessionState) -> CallToolResult {
     let text = format!("{verb} session {}", state.id);
-    answer::done(text, json!({"session_id": state.id, "info": shown(state), "sessions": null}))
+    tool_result::done(text, json!({"session_id": state.id, "info": shown(state), "sessions": null}))
 }
 
 fn told(info: &SessionInfo) -> CallToolResult {
@@ -353,7 +358,10 @@ fn told(info: &SessionInfo) -> CallToolResult {
         info_shown["repl"].as_str().unwrap_or_default(),
         info.checkpoints
     );
-    answer::done(text, json!({"session_id": info.state.id, "info": info_shown, "sessions": null}))
+    tool_result::done(
+        text,
+        json!({"session_id": info.state.id, "info": info_shown, "sessions": null}),
+    )
 }
 
 /// What a model has a use for.

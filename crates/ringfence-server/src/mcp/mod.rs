@@ -1,20 +1,20 @@
 //! MCP: the tools, and the server that offers them. Serves clients of the stateless protocol (2026-07-28) and of those with
 //! a handshake, as the SDK does. Sessions are handles in arguments, so nothing hangs on a connection.
 
-mod answer;
 mod arguments;
 mod calls;
-mod fit;
-mod lines;
-pub(crate) mod outline;
+pub(crate) mod json_limits;
+mod line_framing;
 mod picture;
 mod picture_cost;
 mod progress;
+mod resources;
 mod runs;
-mod shelf;
 mod stdio;
 mod tasks;
+mod tool_result;
 mod tools;
+mod truncate;
 
 use std::sync::{Arc, Once};
 
@@ -139,7 +139,7 @@ impl ServerHandler for McpServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         no_page(page)?;
-        let list = ListResourcesResult::with_all_items(self.runs.shelf.list());
+        let list = ListResourcesResult::with_all_items(self.runs.resources.list());
         Ok(list.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
     }
 
@@ -149,7 +149,7 @@ impl ServerHandler for McpServer {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         no_page(page)?;
-        let list = ListResourceTemplatesResult::with_all_items(shelf::templates());
+        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
         Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))
     }
 
@@ -158,7 +158,7 @@ impl ServerHandler for McpServer {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.runs.shelf.read(&request.uri).map(ReadResourceResponse::Complete)
+        self.runs.resources.read(&request.uri).map(ReadResourceResponse::Complete)
     }
 
     async fn complete(

@@ -13,8 +13,8 @@ use rmcp::service::RequestContext;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::shelf::Shelf;
-use super::{answer, progress, tasks};
+use super::resources::ResourceStore;
+use super::{progress, tasks, tool_result};
 
 /// How long a call waits before it says that the run goes on. Hosts give up on calls that take longer than some tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(super) struct Runs {
     client: Arc<str>,
     results: Mutex<VecDeque<(RunId, Arc<Made>)>>,
     /// What they left.
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) resources: Arc<ResourceStore>,
     /// Cancelled when the client may run nothing any more.
     end: CancellationToken,
 }
@@ -50,7 +50,7 @@ impl Runs {
             owner: owner.into(),
             client: client.into(),
             results: Mutex::default(),
-            shelf: Arc::default(),
+            resources: Arc::default(),
             end: CancellationToken::new(),
         }
     }
@@ -66,12 +66,12 @@ impl Runs {
         }
         let run = match self.engine.start(&self.owner, &self.client, call, KeepFiles::Yes) {
             Ok(run) => run,
-            Err(problem) => return Ok(answer::not_started(&problem).into()),
+            Err(problem) => return Ok(tool_result::not_started(&problem).into()),
         };
         match self.attend(&run, context).await? {
             Some(result) => Ok(CallToolResult::clone(&result).into()),
             None if tasks::are_known(context) => Ok(tasks::created(&run)),
-            None => Ok(answer::running(&run).into()),
+            None => Ok(tool_result::running(&run).into()),
         }
     }
 
@@ -85,10 +85,11 @@ impl Runs {
             let problem =
                 Problem::new(ProblemKind::NotFound, "run_unknown", "there is no such run")
                     .hint("its result was kept for a while and is gone; run it again");
-            return Ok(answer::no_such_run(run_id, &problem));
+            return Ok(tool_result::no_such_run(run_id, &problem));
         };
         let result = self.attend(&run, context).await?;
-        Ok(result.map_or_else(|| answer::running(&run), |result| CallToolResult::clone(&result)))
+        Ok(result
+            .map_or_else(|| tool_result::running(&run), |result| CallToolResult::clone(&result)))
     }
 
     /// Ends every run, whoever waits for it, and every one that is yet to come.
@@ -104,12 +105,13 @@ impl Runs {
     /// The result of a run that has ended, made when it is first asked for. In a task of its own: a call that stops waiting
     /// does not stop it, and the next finds what it made.
     pub(super) async fn result(&self, run: &Run, ended: Arc<Ended>) -> Arc<CallToolResult> {
-        let (cell, shelf) = (self.cell(run.id()), Arc::clone(&self.shelf));
+        let (cell, resources) = (self.cell(run.id()), Arc::clone(&self.resources));
         let made = tokio::spawn(async move {
             let made = cell.get_or_init(|| async move {
-                let pictures = ended.outcome.artifacts.iter().any(answer::is_picture);
-                let make =
-                    move || answer::of_run(ended.outcome.clone(), ended.take_files(), &shelf);
+                let pictures = ended.outcome.artifacts.iter().any(tool_result::is_picture);
+                let make = move || {
+                    tool_result::of_run(ended.outcome.clone(), ended.take_files(), &resources)
+                };
                 // To make a picture smaller takes a while.
                 let result = if pictures {
                     tokio::task::spawn_blocking(make).await.ok()
@@ -157,11 +159,11 @@ impl Runs {
         match run.ended().await {
             Some(ended) => self.result(run, ended).await,
             // It was cancelled before it could answer.
-            None => Arc::new(answer::of_outcome(run.cancelled())),
+            None => Arc::new(tool_result::of_outcome(run.cancelled())),
         }
     }
 }
 
 fn not_made() -> CallToolResult {
-    answer::not_started(&Problem::internal("internal", "the result could not be made"))
+    tool_result::not_started(&Problem::internal("internal", "the result could not be made"))
 }

@@ -9,7 +9,7 @@ use rmcp::ServiceExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::McpServer;
-use super::lines::{Lines, ended};
+use super::line_framing::{LineTransport, ended};
 
 /// After the end of input, calls in flight may still be answered for so long.
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
@@ -63,7 +63,7 @@ async fn serve(server: McpServer) -> Result<End, Problem> {
     };
     let (read, write) = rmcp::transport::stdio_pipes();
     let (ending, mut end) = ended();
-    let lines = Lines::new(read, write, ending);
+    let lines = LineTransport::new(read, write, ending);
     let sweeping = sweep(server.engine.clone());
     let service = async {
         // A client that leaves before it said hello is no problem of anybody's.

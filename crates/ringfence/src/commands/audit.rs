@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_audit::{
-    Anchor, Durability, Expectations, Filter, Format, Ledger, Manner, Reader, Record, Settings,
-    Verification, View, verify, verify_archive,
+    Anchor, Durability, Expectations, Filter, Format, Ledger, Reader, Record, Settings,
+    StorageSettings, Verification, View, verify, verify_archive,
 };
-use ringfence_server::tell::Ear;
+use ringfence_server::notify::Destination;
 use ringfence_spec::{Problem, escape_json, escape_name, utc};
 
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
@@ -81,24 +81,24 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
         }
         AuditCommand::Anchor { to, webhook, command } => {
             let ear = match (to, webhook, &command[..]) {
-                (Some(file), ..) => Some(Ear::File(around.cwd.join(file))),
+                (Some(file), ..) => Some(Destination::File(around.cwd.join(file))),
                 (_, Some(url), _) if !is_address(url) => {
                     return Err(Problem::usage("bad_value", format!("`{url}` is no address"))
                         .hint("it begins with https:// or http:// and a host"));
                 }
-                (_, Some(url), _) => Some(Ear::Webhook(url.clone())),
+                (_, Some(url), _) => Some(Destination::Webhook(url.clone())),
                 (.., []) => None,
-                (.., words) => Some(Ear::Command(words.to_vec())),
+                (.., words) => Some(Destination::Command(words.to_vec())),
             };
             let ledger = Ledger::open(&ledger, Settings::new(ringfence_engine::redact))?;
             let anchor = match ear {
-                Some(ear) => ledger.anchor_to(&mut |line: &str| ear.tell(line))?,
+                Some(to) => ledger.anchor_to(&mut |line: &str| to.send(line))?,
                 None => ledger.anchor()?,
             };
             present::json(&anchor);
         }
         AuditCommand::Settings { durability, key_file } => {
-            let mut manner = Manner::read(&ledger)?;
+            let mut manner = StorageSettings::read(&ledger)?;
             if let Some(word) = durability {
                 manner.durability = durability_of(word)?;
             }

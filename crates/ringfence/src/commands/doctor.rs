@@ -23,7 +23,7 @@ struct Check {
 
 /// What this host can enforce.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     tier: Tier,
     kernel: String,
     checks: Vec<Check>,
@@ -45,7 +45,7 @@ pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
 }
 
 /// Tries everything. Forks, so it is for processes that have no threads yet.
-pub(super) fn examine() -> Report {
+pub(super) fn examine() -> DoctorReport {
     let filter = probe::filter();
     let namespaces = probe::namespaces();
     let abi = probe::landlock_abi();
@@ -100,7 +100,7 @@ pub(super) fn examine() -> Report {
     ));
     let uname = rustix::system::uname();
     let kernel = uname.release().to_string_lossy().into_owned();
-    Report { tier, kernel, checks }
+    DoctorReport { tier, kernel, checks }
 }
 
 /// The interpreter that Python runs use here, and where its packages come from.
@@ -168,7 +168,7 @@ fn check<E: std::fmt::Display>(
     }
 }
 
-fn render(report: &Report) -> String {
+fn render(report: &DoctorReport) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "tier    {}", report.tier);
     let _ = writeln!(out, "kernel  {}\n", report.kernel);

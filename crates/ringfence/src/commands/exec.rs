@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringfence_engine::{Call, CodeCall, Foreground, Io, LOCAL, Place, Prefork, Ran};
+use ringfence_engine::{Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult};
 use ringfence_spec::{Encoding, Outcome, Problem, Status, escape_name};
 use rustix::fs::{Mode, OFlags};
 
@@ -40,7 +40,7 @@ fn attempt(
     prefork: Prefork,
     alerts: &Alerts,
     patience: &mut Duration,
-) -> Result<Ran, Problem> {
+) -> Result<RunResult, Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
     if let Some(timeout) = effective.policy.limits.timeout {
@@ -68,7 +68,7 @@ fn attempt(
 }
 
 /// The program's text.
-pub(crate) fn read(source: &Source, place: Option<&Place>) -> Result<Vec<u8>, Problem> {
+pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u8>, Problem> {
     if let Some(code) = &source.code {
         return Ok(code.as_bytes().to_vec());
     }
@@ -92,7 +92,7 @@ pub(crate) fn read(source: &Source, place: Option<&Place>) -> Result<Vec<u8>, Pr
 }
 
 /// `HOSTPATH[:NAME]`, read.
-fn host_file(spec: &str, place: &Place) -> Result<(String, Vec<u8>), Problem> {
+fn host_file(spec: &str, place: &HostContext) -> Result<(String, Vec<u8>), Problem> {
     let whole = PathBuf::from(spec);
     let (path, name) = match spec.rsplit_once(':') {
         Some((path, name)) if !exists(&whole) => (PathBuf::from(path), name.to_owned()),

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_engine::watch::Alert;
-use ringfence_engine::{Builder, Engine, Place, Ran, Recorder};
+use ringfence_engine::{Builder, Engine, HostContext, Recorder, RunResult};
 use ringfence_spec::Problem;
 
 use crate::cli::PolicyFlags;
@@ -30,7 +30,7 @@ impl Alerts {
 }
 
 /// Makes the data directory if it is not there.
-pub(crate) fn make_ready(place: &mut Place) -> Result<(), Problem> {
+pub(crate) fn make_ready(place: &mut HostContext) -> Result<(), Problem> {
     place.state = ready(&place.state, &place.cwd)?;
     Ok(())
 }
@@ -64,18 +64,18 @@ pub(crate) fn for_code(
 }
 
 /// What both have in common. Opens nothing: a single run opens the ledger while its fence goes up.
-fn builder(place: Place, audit: Switch, alerts: &Alerts) -> Builder {
+fn builder(place: HostContext, audit: Switch, alerts: &Alerts) -> Builder {
     let recorder = ledger(&place, audit).map_or_else(Recorder::off, Recorder::lazy);
     alerts.collect(Engine::builder().recorder(recorder).place(place))
 }
 
 /// Shows a run in the foreground and returns its exit code: as JSON, or by `for_people`; one that did not start, as a problem.
 pub(crate) fn show(
-    ran: Result<Ran, Problem>,
+    ran: Result<RunResult, Problem>,
     json: bool,
-    for_people: impl FnOnce(&Ran),
+    for_people: impl FnOnce(&RunResult),
 ) -> ExitCode {
-    let ran = ran.unwrap_or_else(Ran::refused);
+    let ran = ran.unwrap_or_else(RunResult::refused);
     let code = match &ran.problem {
         Some(problem) => problem.kind.exit_code(),
         None => present::exit_code(&ran.outcome),

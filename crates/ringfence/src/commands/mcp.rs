@@ -6,15 +6,15 @@ use std::time::Duration;
 use ringfence_audit::Settings;
 use ringfence_engine::{Builder, Engine, LOCAL, Launcher, Recorder};
 use ringfence_server::mcp::{End, serve_stdio};
-use ringfence_server::tell::Teller;
+use ringfence_server::notify::Notifier;
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
 use crate::commands::serve::raise_descriptors;
 use crate::present;
 use crate::settings::{
-    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ledger, ready,
-    rules, tell,
+    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ledger, notify,
+    ready, rules,
 };
 
 /// A command of an agent's, unless the operator says otherwise (R4.1).
@@ -38,23 +38,23 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     let around = Surroundings::real(false)?;
     let (code, command) = policies(flags, &around)?;
     let rules = rules(flags, &around)?;
-    let tell = tell(flags, &around)?;
-    tell.log.start()?;
-    let mut teller = Teller::new(tell.others);
+    let notify = notify(flags, &around)?;
+    notify.log.start()?;
+    let mut notifier = Notifier::new(notify.others);
     raise_descriptors();
-    let engine = heard(builder(launcher, code, command)?, &teller).rules(rules).build()?;
-    teller.start(&engine)?;
+    let engine = heard(builder(launcher, code, command)?, &notifier).rules(rules).build()?;
+    notifier.start(&engine)?;
     let end = serve_stdio(engine, LOCAL);
-    teller.finish(LAST_WORDS);
+    notifier.finish(LAST_WORDS);
     end
 }
 
 /// The same, with those who want to hear of its calls.
-pub(super) fn heard(mut builder: Builder, teller: &Teller) -> Builder {
-    if let Some(sink) = teller.alert_sink() {
+pub(super) fn heard(mut builder: Builder, notifier: &Notifier) -> Builder {
+    if let Some(sink) = notifier.alert_sink() {
         builder = builder.on_alert(sink);
     }
-    if let Some(sink) = teller.trace_sink() {
+    if let Some(sink) = notifier.trace_sink() {
         builder = builder.on_trace(sink);
     }
     builder

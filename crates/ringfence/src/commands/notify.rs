@@ -6,12 +6,12 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
 
 use ringfence_engine::watch::Alert;
-use ringfence_server::tell::{self, Ear};
+use ringfence_server::notify::{self, Destination};
 use serde::{Deserialize, Serialize};
 
 use crate::cli::PolicyFlags;
 use crate::present;
-use crate::settings::{Surroundings, tell};
+use crate::settings::{Surroundings, notify};
 
 /// The program that this process runs, whatever has become of its file.
 const SELF: &str = "/proc/self/exe";
@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// What a delivering process is given on its standard input.
 #[derive(Debug, Serialize, Deserialize)]
 struct Delivery {
-    to: Vec<Ear>,
+    to: Vec<Destination>,
     lines: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn later(alerts: &[Alert], flags: &PolicyFlags) {
     if alerts.is_empty() {
         return;
     }
-    let settings = Surroundings::real(false).and_then(|around| tell(flags, &around));
+    let settings = Surroundings::real(false).and_then(|around| notify(flags, &around));
     let to = match settings {
         Ok(settings) if settings.others.alerts.is_empty() => return,
         Ok(settings) => settings.others.alerts,
@@ -40,7 +40,7 @@ pub(crate) fn later(alerts: &[Alert], flags: &PolicyFlags) {
             return;
         }
     };
-    let delivery = Delivery { to, lines: alerts.iter().map(tell::line).collect() };
+    let delivery = Delivery { to, lines: alerts.iter().map(notify::line).collect() };
     if let Err(error) = start(&delivery) {
         present::say(&format!("an alert was not delivered: {error}"));
     }
@@ -67,6 +67,6 @@ pub(crate) fn deliver() -> ExitCode {
     let read = std::io::stdin().lock().take(BYTES_MAX).read_to_string(&mut text);
     let delivery = read.ok().and_then(|_| serde_json::from_str::<Delivery>(&text).ok());
     let Some(delivery) = delivery else { return ExitCode::FAILURE };
-    tell::deliver(&delivery.to, &delivery.lines);
+    notify::deliver(&delivery.to, &delivery.lines);
     ExitCode::SUCCESS
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use ringfence_engine::{Call, CommandCall, Foreground, Io, LOCAL, Prefork, Ran};
+use ringfence_engine::{Call, CommandCall, Foreground, Io, LOCAL, Prefork, RunResult};
 use ringfence_spec::Problem;
 use rustix::process::Signal;
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: RunArgs, prefork: Prefork) -> ExitCode {
     code
 }
 
-fn attempt(args: RunArgs, foreground: Foreground, alerts: &Alerts) -> Result<Ran, Problem> {
+fn attempt(args: RunArgs, foreground: Foreground, alerts: &Alerts) -> Result<RunResult, Problem> {
     let around = Surroundings::real(foreground.io == Io::Terminal)?;
     let mut effective = effective(&args.policy, &around)?;
     local::make_ready(&mut effective.place)?;

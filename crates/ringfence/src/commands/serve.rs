@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringfence_engine::Launcher;
 use ringfence_engine::host::resolve;
 use ringfence_server::http::{Offer, Service, Settings};
-use ringfence_server::tell::Teller;
+use ringfence_server::notify::Notifier;
 use ringfence_spec::Problem;
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::commands::{doctor, mcp, policy};
 use crate::present;
-use crate::settings::{Surroundings, ledger, rules, service, tell};
+use crate::settings::{Surroundings, ledger, notify, rules, service};
 
 /// What there is left to tell is told within this time.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         command.policy.hide.extend(both_names(&tls.key)?);
     }
     let rules = rules(&args.policy, &around)?;
-    let tell = tell(&args.policy, &around)?;
+    let notify = notify(&args.policy, &around)?;
     // Both before there are threads: they fork.
     let report = doctor::examine();
     let launcher = Launcher::start()?;
@@ -63,17 +63,17 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     };
     let service = Service::check(settings)?;
     if args.check {
-        present::text(&format!("{}{}", service.summary(), tell.others));
+        present::text(&format!("{}{}", service.summary(), notify.others));
         return Ok(());
     }
     raise_descriptors();
-    tell.log.start()?;
-    let mut teller = Teller::new(tell.others);
-    let engine = mcp::heard(mcp::builder(launcher, code, command)?, &teller);
+    notify.log.start()?;
+    let mut notifier = Notifier::new(notify.others);
+    let engine = mcp::heard(mcp::builder(launcher, code, command)?, &notifier);
     let engine = engine.admission(how.admission).rules(rules).build()?;
-    teller.start(&engine)?;
+    notifier.start(&engine)?;
     let end = service.serve(engine, |_| ());
-    teller.finish(LAST_WORDS);
+    notifier.finish(LAST_WORDS);
     end
 }
 

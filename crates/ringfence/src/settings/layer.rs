@@ -202,8 +202,8 @@ impl Layer {
             // Not about runs: `serve.rs` reads it.
             super::serve::take_table(&mut table);
         }
-        // Nor about one run: `rules.rs` and `tell.rs` read them.
-        for other in [super::rules::TABLE, super::tell::TABLE] {
+        // Nor about one run: `rules.rs` and `notify.rs` read them.
+        for other in [super::rules::TABLE, super::notify::TABLE, super::notify::OLD_TABLE] {
             table.remove(other);
         }
         let shown = path.display().to_string();

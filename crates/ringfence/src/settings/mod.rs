@@ -4,16 +4,16 @@
 mod key;
 mod layer;
 mod log;
+mod notify;
 mod rules;
 mod serve;
-mod tell;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_engine::host::resolve;
-use ringfence_engine::{CodePolicy, CodeRules, Place, Redaction};
+use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
     CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
 };
@@ -22,9 +22,9 @@ use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
 pub(crate) use layer::Switch;
 use layer::{Layer, Value};
+pub(crate) use notify::{is_address, notify};
 pub(crate) use rules::rules;
 pub(crate) use serve::service;
-pub(crate) use tell::{is_address, tell};
 
 macro_rules! pick {
     ($source:expr, $key:ident, $variant:ident) => {
@@ -81,7 +81,7 @@ pub(crate) struct Effective {
     /// What was decided about Python code.
     pub(crate) code: CodeRules,
     /// Where the run starts.
-    pub(crate) place: Place,
+    pub(crate) place: HostContext,
     /// Whether calls are written down.
     pub(crate) audit: Switch,
     /// Whether secrets are taken out of captured output.
@@ -96,7 +96,7 @@ pub(crate) struct EffectiveCode {
     /// What was decided.
     pub(crate) policy: CodePolicy,
     /// Where runs start from.
-    pub(crate) place: Place,
+    pub(crate) place: HostContext,
     /// Whether calls are written down.
     pub(crate) audit: Switch,
     /// Whether secrets are taken out of captured output.
@@ -104,7 +104,7 @@ pub(crate) struct EffectiveCode {
 }
 
 /// Where the ledger of a data directory is; nowhere if there is to be none.
-pub(crate) fn ledger(place: &Place, audit: Switch) -> Option<PathBuf> {
+pub(crate) fn ledger(place: &HostContext, audit: Switch) -> Option<PathBuf> {
     (audit == Switch::On).then(|| place.state.join("ledger"))
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn effective_code(
     let limits = sources.limits(Limits::for_code(rules.preset), &mut origins)?;
     Ok(EffectiveCode {
         policy: CodePolicy { rules, limits, python: pick!(chosen, Python, Path) },
-        place: Place {
+        place: HostContext {
             environment: around.environment.clone(),
             state: state_dir(chosen, around),
             cwd: sources.cwd.clone(),
@@ -420,7 +420,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
         code: chosen.code_rules(),
-        place: Place {
+        place: HostContext {
             environment: around.environment.clone(),
             cwd: cwd.clone(),
             state: state_dir(chosen, around),
@@ -569,7 +569,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
     } else {
         serve::check_file(path)?;
         rules::check_file(path)?;
-        tell::check_file(path)?;
+        notify::check_file(path)?;
         Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
     };
     let layer = layer.ok_or_else(|| {

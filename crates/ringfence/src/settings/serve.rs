@@ -11,7 +11,7 @@ use ringfence_spec::{ByteSize, Count, Problem, Span};
 
 use super::Surroundings;
 use super::layer::{Switch, read_table, text};
-use super::tell::is_address;
+use super::notify::is_address;
 use crate::cli::{PolicyFlags, ServiceFlags};
 
 /// The table's name.

@@ -123,7 +123,7 @@ fn an_alert_of_a_run_is_delivered_and_delays_nothing() {
     std::fs::write(&slow, "").unwrap();
     world.write(
         "home/.config/ringfence/config.toml",
-        &format!("[tell]\nalert_command = [\"sh\", \"-c\", {deliver:?}]\n"),
+        &format!("[notify]\nalert_command = [\"sh\", \"-c\", {deliver:?}]\n"),
     );
     let ran = world.ringfence(&["run", "--json", "--", "sh", "-c", FOUR_DENIALS]);
     // Its receiver is still busy, and the run has its exit code.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::{
-    CodeCall, CommandCall, Engine, LOCAL, Launcher, Place, Recorder, Redaction, Rules,
+    CodeCall, CommandCall, Engine, HostContext, LOCAL, Launcher, Recorder, Redaction, Rules,
 };
 use ringfence_spec::{CommandPreset, Policy, Span};
 use serde_json::Value;
@@ -30,7 +30,7 @@ pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::erro
     let rules = operator.remove("rules").map(toml::Value::try_into::<Rules>);
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(Place::here(data)?)
+        .place(HostContext::here(data)?)
         .command_policy(commands)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .rules(rules.transpose()?.unwrap_or_default())

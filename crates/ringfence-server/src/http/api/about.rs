@@ -11,31 +11,31 @@ use ringfence_engine::admission::BreakerState;
 use ringfence_spec::Problem;
 use serde_json::{Value, json};
 
-use crate::http::House;
-use crate::http::door::draining;
+use crate::http::AppState;
 use crate::http::fault::Fault;
-use crate::http::scope::{Admin, May};
+use crate::http::middleware::draining;
+use crate::http::scope::{Admin, Scoped};
 
 /// Read the policy
 ///
 /// What runs may do here, and where each value came from.
 #[utoipa::path(get, path = "/policy", tag = "about", responses((status = 200, description = "The policy", body = Value)))]
-pub(super) async fn policy(State(house): State<Arc<House>>, _may: May<Admin>) -> Response {
-    prepared(&house.about.policy)
+pub(super) async fn policy(State(app): State<Arc<AppState>>, _may: Scoped<Admin>) -> Response {
+    prepared(&app.about.policy)
 }
 
 /// Read what this host can enforce
 ///
 /// As probed when the service was started.
 #[utoipa::path(get, path = "/doctor", tag = "about", responses((status = 200, description = "The report", body = Value)))]
-pub(super) async fn doctor(State(house): State<Arc<House>>, _may: May<Admin>) -> Response {
-    prepared(&house.about.doctor)
+pub(super) async fn doctor(State(app): State<Arc<AppState>>, _may: Scoped<Admin>) -> Response {
+    prepared(&app.about.doctor)
 }
 
 /// Read this document
 #[utoipa::path(get, path = "/openapi.json", tag = "about", responses((status = 200, description = "OpenAPI 3.1", body = Value)))]
-pub(super) async fn document(State(house): State<Arc<House>>) -> Response {
-    prepared(&house.about.document)
+pub(super) async fn document(State(app): State<Arc<AppState>>) -> Response {
+    prepared(&app.about.document)
 }
 
 /// Whether the process answers.
@@ -44,11 +44,11 @@ pub(in crate::http) async fn health() -> Json<Value> {
 }
 
 /// Whether new work is taken.
-pub(in crate::http) async fn ready(State(house): State<Arc<House>>) -> Result<Json<Value>, Fault> {
-    if house.drain.is_cancelled() {
+pub(in crate::http) async fn ready(State(app): State<Arc<AppState>>) -> Result<Json<Value>, Fault> {
+    if app.drain.is_cancelled() {
         return Err(draining());
     }
-    if house.engine.admission().own_breaker() == BreakerState::Open {
+    if app.engine.admission().own_breaker() == BreakerState::Open {
         let problem = Problem::refused(
             "service_unwell",
             "the service failed too often and is taking a break",
@@ -60,11 +60,11 @@ pub(in crate::http) async fn ready(State(house): State<Arc<House>>) -> Result<Js
 
 /// The numbers, as Prometheus reads them.
 pub(in crate::http) async fn metrics(
-    State(house): State<Arc<House>>,
-    _may: May<Admin>,
+    State(app): State<Arc<AppState>>,
+    _may: Scoped<Admin>,
 ) -> impl IntoResponse {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], house.counts.after(&house.engine.metrics()))
+    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], app.counts.after(&app.engine.metrics()))
 }
 
 fn prepared(json: &Bytes) -> Response {
@@ -72,8 +72,8 @@ fn prepared(json: &Bytes) -> Response {
 }
 
 /// Where to get a token, for a client that has none; nothing where tokens come from the operator alone.
-pub(crate) async fn authority(State(house): State<Arc<House>>) -> Response {
-    match &house.about.authority {
+pub(crate) async fn authority(State(app): State<Arc<AppState>>) -> Response {
+    match &app.about.authority {
         Some(document) => prepared(document),
         None => crate::http::nothing_here().into_response(),
     }

@@ -9,10 +9,10 @@ use ringfence_spec::Problem;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::http::House;
+use crate::http::AppState;
 use crate::http::fault::Fault;
 use crate::http::params::{Path, Query};
-use crate::http::scope::{Audit, May, Scope};
+use crate::http::scope::{Audit, Scope, Scoped};
 
 /// Rows in a page, unless asked otherwise.
 const ROWS: usize = 50;
@@ -21,7 +21,7 @@ const ROWS: usize = 50;
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Which {
+pub(super) struct AuditQuery {
     /// Runs whose id begins so.
     run: Option<String>,
     /// One session's.
@@ -51,35 +51,35 @@ pub(super) struct Which {
 ///
 /// Your own calls, the newest first; everybody's with the scope `admin`.
 #[utoipa::path(
-    get, path = "/audit", tag = "audit", params(Which),
+    get, path = "/audit", tag = "audit", params(AuditQuery),
     responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = serde_json::Value)),
 )]
 pub(super) async fn all(
-    State(house): State<Arc<House>>,
-    may: May<Audit>,
-    Query(which): Query<Which>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Audit>,
+    Query(which): Query<AuditQuery>,
 ) -> Result<Json<Page>, Fault> {
-    page(&house, &may, which).await
+    page(&app, &may, which).await
 }
 
 /// Read what was written down of a session
 #[utoipa::path(
     get, path = "/sessions/{id}/audit", tag = "audit",
-    params(("id" = String, Path, description = "The session"), Which),
+    params(("id" = String, Path, description = "The session"), AuditQuery),
     responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = serde_json::Value)),
 )]
 pub(super) async fn of_session(
-    State(house): State<Arc<House>>,
-    may: May<Audit>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Audit>,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
+    Query(which): Query<AuditQuery>,
 ) -> Result<Json<Page>, Fault> {
     // One that is another's is as unknown here as everywhere.
-    house.engine.session_info(may.name(), &id).await?;
-    page(&house, &may, Which { session: Some(id), ..which }).await
+    app.engine.session_info(may.name(), &id).await?;
+    page(&app, &may, AuditQuery { session: Some(id), ..which }).await
 }
 
-async fn page(house: &House, may: &May<Audit>, which: Which) -> Result<Json<Page>, Fault> {
+async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<Json<Page>, Fault> {
     fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
         text.map(str::parse).transpose().map_err(|e| Problem::usage("bad_filter", e))
     }
@@ -101,7 +101,7 @@ async fn page(house: &House, may: &May<Audit>, which: Which) -> Result<Json<Page
         until_ms: which.until_ms,
         view: if which.rows { View::Rows } else { View::Runs },
     };
-    let Some(ledger) = house.ledger.clone() else {
+    let Some(ledger) = app.ledger.clone() else {
         return Err(Problem::cannot_build("audit_off", "nothing is written down here")
             .hint("the operator runs this service with `--audit off`")
             .into());

@@ -14,17 +14,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 
-use crate::http::House;
+use crate::http::AppState;
 use crate::http::body::Content;
 use crate::http::fault::Fault;
 use crate::http::params::{Path, Query};
-use crate::http::scope::{Files, May};
+use crate::http::scope::{Files, Scoped};
 
 /// Which part of a file, or how much of a directory.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Part {
+pub(super) struct FileQuery {
     /// The first byte; 0 if not said.
     offset: Option<u64>,
     /// At most so many bytes; at most 10 MiB.
@@ -37,7 +37,7 @@ pub(super) struct Part {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct HowMuch {
+pub(super) struct DeleteQuery {
     /// Delete a directory with all that is in it.
     #[serde(default)]
     recursive: bool,
@@ -47,7 +47,7 @@ pub(super) struct HowMuch {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Search {
+pub(super) struct SearchQuery {
     /// A regular expression in Rust's syntax.
     pattern: String,
     /// A file or directory below the workspace; all of it if not said.
@@ -69,16 +69,16 @@ pub(super) struct Search {
 /// List a session's files
 #[utoipa::path(
     get, path = "/sessions/{id}/files", tag = "files",
-    params(("id" = String, Path, description = "The session"), Part),
+    params(("id" = String, Path, description = "The session"), FileQuery),
     responses((status = 200, description = "What is in its workspace", body = Value)),
 )]
 pub(super) async fn list_root(
-    State(house): State<Arc<House>>,
-    may: May<Files>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Files>,
     Path(id): Path<String>,
-    Query(part): Query<Part>,
+    Query(part): Query<FileQuery>,
 ) -> Result<Response, Fault> {
-    list(&house, &may, &id, ".", part.depth).await
+    list(&app, &may, &id, ".", part.depth).await
 }
 
 /// Read a file, or list a directory
@@ -87,7 +87,7 @@ pub(super) async fn list_root(
     params(
         ("id" = String, Path, description = "The session"),
         ("path" = String, Path, description = "Below its workspace"),
-        Part,
+        FileQuery,
     ),
     responses((
         status = 200,
@@ -97,21 +97,21 @@ pub(super) async fn list_root(
     )),
 )]
 pub(super) async fn read(
-    State(house): State<Arc<House>>,
-    may: May<Files>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Files>,
     Path((id, path)): Path<(String, String)>,
-    Query(part): Query<Part>,
+    Query(part): Query<FileQuery>,
 ) -> Result<Response, Fault> {
-    let Part { offset, limit, depth } = part;
+    let FileQuery { offset, limit, depth } = part;
     if depth.is_some() {
-        return list(&house, &may, &id, &path, depth).await;
+        return list(&app, &may, &id, &path, depth).await;
     }
     let offset = offset.unwrap_or(0);
-    let read = house.engine.file_read(may.name(), &id, path.clone().into(), offset, limit).await;
+    let read = app.engine.file_read(may.name(), &id, path.clone().into(), offset, limit).await;
     let contents = match read {
         Ok(contents) => contents,
         Err(problem) if problem.code == "not_a_file" => {
-            return list(&house, &may, &id, &path, None).await;
+            return list(&app, &may, &id, &path, None).await;
         }
         Err(problem) => return Err(problem.into()),
     };
@@ -136,16 +136,16 @@ pub(super) async fn read(
 /// Search a session's files
 #[utoipa::path(
     get, path = "/sessions/{id}/grep", tag = "files",
-    params(("id" = String, Path, description = "The session"), Search),
+    params(("id" = String, Path, description = "The session"), SearchQuery),
     responses((status = 200, description = "Lines that match, and the bound that ended the search", body = Value)),
 )]
 pub(super) async fn grep(
-    State(house): State<Arc<House>>,
-    may: May<Files>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Files>,
     Path(id): Path<String>,
-    Query(search): Query<Search>,
+    Query(search): Query<SearchQuery>,
 ) -> Result<Response, Fault> {
-    let Search { pattern, path, glob, literal, ignore_case, context, limit } = search;
+    let SearchQuery { pattern, path, glob, literal, ignore_case, context, limit } = search;
     let query = GrepQuery {
         pattern,
         style: PatternStyle { literal, ignore_case },
@@ -153,7 +153,7 @@ pub(super) async fn grep(
         bounds: GrepBounds::asked(limit, context),
     };
     let path = path.unwrap_or_else(|| ".".to_owned());
-    let found = house.engine.file_grep(may.name(), &id, path.into(), query).await?;
+    let found = app.engine.file_grep(may.name(), &id, path.into(), query).await?;
     Ok(Json(found).into_response())
 }
 
@@ -173,13 +173,13 @@ pub(super) async fn grep(
     ),
 )]
 pub(super) async fn write(
-    State(house): State<Arc<House>>,
-    may: May<Files>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Files>,
     Path((id, path)): Path<(String, String)>,
     Content(content): Content,
 ) -> Result<Response, Fault> {
     let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
-    let written = house
+    let written = app
         .engine
         .file_write(may.name(), &id, path.clone().into(), content.into(), options)
         .await?;
@@ -197,30 +197,30 @@ pub(super) async fn write(
     params(
         ("id" = String, Path, description = "The session"),
         ("path" = String, Path, description = "Below its workspace"),
-        HowMuch,
+        DeleteQuery,
     ),
     responses((status = 200, description = "How many names are gone", body = Value)),
 )]
 pub(super) async fn delete(
-    State(house): State<Arc<House>>,
-    may: May<Files>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Files>,
     Path((id, path)): Path<(String, String)>,
-    Query(how_much): Query<HowMuch>,
+    Query(how_much): Query<DeleteQuery>,
 ) -> Result<Json<Value>, Fault> {
     let depth = if how_much.recursive { Depth::All } else { Depth::One };
-    let deleted = house.engine.file_delete(may.name(), &id, path.clone().into(), depth).await?;
+    let deleted = app.engine.file_delete(may.name(), &id, path.clone().into(), depth).await?;
     Ok(Json(json!({"path": path, "n_entries": deleted.n_entries})))
 }
 
 async fn list(
-    house: &House,
-    may: &May<Files>,
+    app: &AppState,
+    may: &Scoped<Files>,
     id: &str,
     path: &str,
     depth: Option<usize>,
 ) -> Result<Response, Fault> {
     let depth = depth.unwrap_or(1).max(1);
-    let engine = &house.engine;
+    let engine = &app.engine;
     let listing = engine.file_list(may.name(), id, path.into(), depth, LIST_ENTRIES_MAX).await?;
     let told = json!({"path": path, "entries": listing.entries, "truncated": listing.truncated});
     Ok(Json(told).into_response())

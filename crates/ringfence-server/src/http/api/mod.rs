@@ -15,7 +15,7 @@ use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::House;
+use super::AppState;
 
 pub(super) use about::{authority, health, metrics, ready};
 
@@ -23,8 +23,8 @@ pub(super) use about::{authority, health, metrics, ready};
 pub(super) const BASE: &str = "/api/v1";
 
 /// Every route, and the document that describes them.
-pub(super) fn routes() -> (Router<Arc<House>>, OpenApi) {
-    let (router, mut document) = OpenApiRouter::<Arc<House>>::with_openapi(schema::frame())
+pub(super) fn routes() -> (Router<Arc<AppState>>, OpenApi) {
+    let (router, mut document) = OpenApiRouter::<Arc<AppState>>::with_openapi(schema::frame())
         .routes(routes!(runs::create, runs::list))
         .routes(routes!(runs::show, runs::cancel))
         .routes(routes!(sessions::create, sessions::list))

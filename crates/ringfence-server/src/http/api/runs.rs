@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use super::schema::Outcome;
-use crate::http::House;
-use crate::http::body::Asked;
+use crate::http::AppState;
+use crate::http::body::JsonBody;
 use crate::http::fault::Fault;
 use crate::http::params::Path;
 use crate::http::runs;
-use crate::http::scope::{May, Run};
+use crate::http::scope::{Run, Scoped};
 use crate::request;
 
 /// What to run: `code` or `command`.
@@ -62,9 +62,9 @@ enum Command {
     ),
 )]
 pub(super) async fn create(
-    State(house): State<Arc<House>>,
-    may: May<Run>,
-    Asked(asked): Asked<RunRequest>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Run>,
+    JsonBody(asked): JsonBody<RunRequest>,
 ) -> Result<Response, Fault> {
     let RunRequest { code, command, session, timeout_s, stdin, cwd, background } = asked;
     let timeout = request::seconds(timeout_s)?;
@@ -89,7 +89,7 @@ pub(super) async fn create(
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };
-    let run = house.engine.start(&may.caller.owner(), may.name(), call, KeepFiles::No)?;
+    let run = app.engine.start(&may.caller.owner(), may.name(), call, KeepFiles::No)?;
     if background == Some(true) {
         let place = [(header::LOCATION, format!("{}/runs/{}", super::BASE, run.id()))];
         return Ok((StatusCode::ACCEPTED, place, Json(run.running(&run.partial()))).into_response());
@@ -101,8 +101,8 @@ pub(super) async fn create(
 ///
 /// Those that go on, and the last that ended; the newest first.
 #[utoipa::path(get, path = "/runs", tag = "runs", responses((status = 200, description = "The runs", body = Value)))]
-pub(super) async fn list(State(house): State<Arc<House>>, may: May<Run>) -> Json<Value> {
-    let runs = house.engine.list_runs(&may.caller.owner());
+pub(super) async fn list(State(app): State<Arc<AppState>>, may: Scoped<Run>) -> Json<Value> {
+    let runs = app.engine.list_runs(&may.caller.owner());
     let runs = runs.iter().map(|run| {
         let status = if run.is_running() { "running" } else { "ended" };
         json!({"run_id": run.id(), "session_id": run.session(), "status": status})
@@ -118,11 +118,11 @@ pub(super) async fn list(State(house): State<Arc<House>>, may: May<Run>) -> Json
     responses((status = 200, description = "How it stands", body = Outcome)),
 )]
 pub(super) async fn show(
-    State(house): State<Arc<House>>,
-    may: May<Run>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Run>,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    let run = house.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
+    let run = app.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
     Ok(runs::now(&run))
 }
 
@@ -134,11 +134,11 @@ pub(super) async fn show(
     responses((status = 200, description = "How it ended", body = Outcome)),
 )]
 pub(super) async fn cancel(
-    State(house): State<Arc<House>>,
-    may: May<Run>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Run>,
     Path(id): Path<String>,
 ) -> Result<Response, Fault> {
-    let run = house.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
+    let run = app.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
     Ok(runs::cancel(&run).await)
 }
 

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use crate::http::House;
-use crate::http::body::Asked;
+use crate::http::AppState;
+use crate::http::body::JsonBody;
 use crate::http::fault::Fault;
 use crate::http::params::Path;
-use crate::http::scope::{May, Sessions};
+use crate::http::scope::{Scoped, Sessions};
 
 /// What a session is to be.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -32,21 +32,21 @@ pub(super) struct SessionRequest {
     responses((status = 201, description = "The session; `id` is what to pass as `session`", body = Value)),
 )]
 pub(super) async fn create(
-    State(house): State<Arc<House>>,
-    may: May<Sessions>,
-    Asked(asked): Asked<SessionRequest>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
+    JsonBody(asked): JsonBody<SessionRequest>,
 ) -> Result<(StatusCode, Json<Value>), Fault> {
-    let state = house.engine.session_create(may.name(), asked.read_only).await?;
+    let state = app.engine.session_create(may.name(), asked.read_only).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
 }
 
 /// List your sessions
 #[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, description = "The sessions", body = Value)))]
 pub(super) async fn list(
-    State(house): State<Arc<House>>,
-    may: May<Sessions>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
 ) -> Result<Json<Value>, Fault> {
-    let states = house.engine.session_list(may.name()).await?;
+    let states = app.engine.session_list(may.name()).await?;
     let sessions: Vec<Value> = states.iter().map(shown).collect();
     Ok(Json(json!({"sessions": sessions})))
 }
@@ -57,11 +57,11 @@ pub(super) async fn list(
     responses((status = 200, description = "What is known of it", body = Value)),
 )]
 pub(super) async fn show(
-    State(house): State<Arc<House>>,
-    may: May<Sessions>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Fault> {
-    let info = house.engine.session_info(may.name(), &id).await?;
+    let info = app.engine.session_info(may.name(), &id).await?;
     Ok(Json(shown(&info)))
 }
 
@@ -73,11 +73,11 @@ pub(super) async fn show(
     responses((status = 204, description = "It is gone")),
 )]
 pub(super) async fn close(
-    State(house): State<Arc<House>>,
-    may: May<Sessions>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Fault> {
-    house.engine.session_close(may.name(), &id).await?;
+    app.engine.session_close(may.name(), &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -89,11 +89,11 @@ pub(super) async fn close(
     responses((status = 201, description = "The new session", body = Value)),
 )]
 pub(super) async fn fork(
-    State(house): State<Arc<House>>,
-    may: May<Sessions>,
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), Fault> {
-    let state = house.engine.session_fork(may.name(), &id).await?;
+    let state = app.engine.session_fork(may.name(), &id).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
 }
 

@@ -58,7 +58,7 @@ enum Unit {
 }
 
 #[derive(Debug, Serialize)]
-struct Report {
+struct BenchReport {
     kernel: String,
     cpus: usize,
     comparisons: Vec<Comparison>,
@@ -90,7 +90,7 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
     }
 }
 
-fn measure(args: &BenchArgs) -> Result<Report, Problem> {
+fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
     let own = std::env::current_exe()
         .map_err(|e| Problem::internal("bench", "cannot find this program").cause(e))?;
     let ground = Ground::new()?;
@@ -195,7 +195,7 @@ fn measure(args: &BenchArgs) -> Result<Report, Problem> {
 
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(Report { kernel, cpus, comparisons })
+    Ok(BenchReport { kernel, cpus, comparisons })
 }
 
 /// A command behind bubblewrap, with the nearest it has to our default fence.
@@ -521,7 +521,7 @@ fn cannot(path: &Path, error: &std::io::Error) -> Problem {
     Problem::internal("bench", format!("cannot write `{}`", path.display())).cause(error)
 }
 
-fn render(report: &Report) -> String {
+fn render(report: &BenchReport) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "kernel {}, {} processors", report.kernel, report.cpus);
     for c in &report.comparisons {

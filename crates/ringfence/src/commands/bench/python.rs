@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_engine::cancel::{self, Cancel};
 use ringfence_engine::host::found;
-use ringfence_engine::{Call, CodeCall, Engine, LOCAL, Launcher, Ran, Repl};
+use ringfence_engine::{Call, CodeCall, Engine, LOCAL, Launcher, Repl, RunResult};
 use ringfence_spec::{CodePreset, Outcome, Problem};
 
 use super::{Comparison, Contender, Unit, summary};
@@ -79,7 +79,7 @@ pub(super) fn comparisons(
 struct Workers {
     engine: Engine,
     /// Held, so that nothing is cancelled.
-    _wanted: cancel::Wish,
+    _wanted: cancel::CancelOnDrop,
     cancel: Cancel,
 }
 
@@ -101,7 +101,7 @@ impl Workers {
         Ok(Self { engine, _wanted: wanted, cancel })
     }
 
-    fn run(&self, code: &str) -> Ran {
+    fn run(&self, code: &str) -> RunResult {
         let call = CodeCall { code: code.into(), ..CodeCall::default() };
         self.engine.run_blocking(LOCAL, "bench", &Call::Code(call), &self.cancel)
     }

@@ -3,7 +3,7 @@
 mod client;
 mod hygiene;
 mod long;
-mod tell;
+mod notify;
 
 use serde_json::{Value, json};
 

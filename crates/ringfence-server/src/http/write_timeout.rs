@@ -12,22 +12,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// Hears whether bytes were written that are not yet on their way.
-pub(super) trait Debt {
+pub(super) trait Unflushed {
     fn owes(&self, bytes: bool);
 }
 
 /// A connection and how long a write may wait.
 #[derive(Debug)]
-pub(super) struct Patient<T, D> {
+pub(super) struct WriteTimeout<T, D> {
     inner: T,
     debt: Arc<D>,
-    patience: Duration,
+    limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T, D: Debt> Patient<T, D> {
-    pub(super) fn new(inner: T, debt: Arc<D>, patience: Duration) -> Self {
-        Self { inner, debt, patience, waiting: None }
+impl<T, D: Unflushed> WriteTimeout<T, D> {
+    pub(super) fn new(inner: T, debt: Arc<D>, limit: Duration) -> Self {
+        Self { inner, debt, limit, waiting: None }
     }
 
     fn judge<O>(
@@ -39,8 +39,8 @@ impl<T, D: Debt> Patient<T, D> {
             self.waiting = None;
             return poll;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let write_timeout = self.limit;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(write_timeout)));
         match waiting.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -48,7 +48,7 @@ impl<T, D: Debt> Patient<T, D> {
     }
 }
 
-impl<T: AsyncRead + Unpin, D> AsyncRead for Patient<T, D> {
+impl<T: AsyncRead + Unpin, D> AsyncRead for WriteTimeout<T, D> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -58,7 +58,7 @@ impl<T: AsyncRead + Unpin, D> AsyncRead for Patient<T, D> {
     }
 }
 
-impl<T: AsyncWrite + Unpin, D: Debt> AsyncWrite for Patient<T, D> {
+impl<T: AsyncWrite + Unpin, D: Unflushed> AsyncWrite for WriteTimeout<T, D> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -106,7 +106,7 @@ mod tests {
     #[derive(Default)]
     struct Owed(AtomicBool);
 
-    impl Debt for Owed {
+    impl Unflushed for Owed {
         fn owes(&self, bytes: bool) {
             self.0.store(bytes, Ordering::Relaxed);
         }
@@ -116,7 +116,7 @@ mod tests {
     async fn a_write_that_nobody_takes_ends() {
         let (ours, _theirs) = tokio::io::duplex(16);
         let debt = Arc::new(Owed::default());
-        let mut ours = Patient::new(ours, Arc::clone(&debt), Duration::from_secs(30));
+        let mut ours = WriteTimeout::new(ours, Arc::clone(&debt), Duration::from_secs(30));
         ours.write_all(&[0; 16]).await.unwrap();
         ours.flush().await.unwrap();
         assert!(!debt.0.load(Ordering::Relaxed));

@@ -2,32 +2,37 @@
 
 use ringfence_spec::{Risk, Status};
 
-use super::Seen;
+use super::FinishedCall;
 use super::ring::{Ring, tool_hash};
 use super::settings::Settings;
 
 /// One rule.
-pub(crate) struct Rule {
+pub(crate) struct AlertRule {
     /// Stable, `snake_case`.
     pub(crate) name: &'static str,
     pub(crate) risk: Risk,
     /// The call, now, the calls before it, the thresholds.
-    pub(crate) look: fn(&Seen, u64, &Ring, &Settings) -> Option<String>,
+    pub(crate) look: fn(&FinishedCall, u64, &Ring, &Settings) -> Option<String>,
 }
 
 /// Every rule.
-pub(crate) static ALL: [Rule; 8] = [
-    Rule { name: "repeated_blocks", risk: Risk::High, look: repeated_blocks },
-    Rule { name: "repeated_failures", risk: Risk::Medium, look: repeated_failures },
-    Rule { name: "outlier_duration", risk: Risk::Low, look: outlier_duration },
-    Rule { name: "duplicate_code", risk: Risk::Medium, look: duplicate_code },
-    Rule { name: "large_read", risk: Risk::Medium, look: large_read },
-    Rule { name: "many_reads", risk: Risk::Medium, look: many_reads },
-    Rule { name: "traversal", risk: Risk::High, look: traversal },
-    Rule { name: "many_violations", risk: Risk::High, look: many_violations },
+pub(crate) static ALL: [AlertRule; 8] = [
+    AlertRule { name: "repeated_blocks", risk: Risk::High, look: repeated_blocks },
+    AlertRule { name: "repeated_failures", risk: Risk::Medium, look: repeated_failures },
+    AlertRule { name: "outlier_duration", risk: Risk::Low, look: outlier_duration },
+    AlertRule { name: "duplicate_code", risk: Risk::Medium, look: duplicate_code },
+    AlertRule { name: "large_read", risk: Risk::Medium, look: large_read },
+    AlertRule { name: "many_reads", risk: Risk::Medium, look: many_reads },
+    AlertRule { name: "traversal", risk: Risk::High, look: traversal },
+    AlertRule { name: "many_violations", risk: Risk::High, look: many_violations },
 ];
 
-fn repeated_blocks(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn repeated_blocks(
+    seen: &FinishedCall,
+    now_ms: u64,
+    ring: &Ring,
+    settings: &Settings,
+) -> Option<String> {
     if settings.n_blocked == 0 || seen.status != Status::Blocked {
         return None;
     }
@@ -38,7 +43,12 @@ fn repeated_blocks(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -
 }
 
 /// Failures of the caller's own: what admission refused and what was our fault says nothing about the caller.
-fn repeated_failures(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn repeated_failures(
+    seen: &FinishedCall,
+    now_ms: u64,
+    ring: &Ring,
+    settings: &Settings,
+) -> Option<String> {
     let failed = |status| {
         matches!(status, Status::Error | Status::Timeout | Status::Memory | Status::Killed)
     };
@@ -51,7 +61,12 @@ fn repeated_failures(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings)
 }
 
 /// Compared with calls of the same tool that ran, by this client.
-fn outlier_duration(seen: &Seen, _: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn outlier_duration(
+    seen: &FinishedCall,
+    _: u64,
+    ring: &Ring,
+    settings: &Settings,
+) -> Option<String> {
     let ran = |status| !matches!(status, Status::Blocked | Status::Rejected | Status::Failed);
     if settings.duration_factor == 0
         || !ran(seen.status)
@@ -80,7 +95,12 @@ fn outlier_duration(seen: &Seen, _: u64, ring: &Ring, settings: &Settings) -> Op
     })
 }
 
-fn duplicate_code(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn duplicate_code(
+    seen: &FinishedCall,
+    now_ms: u64,
+    ring: &Ring,
+    settings: &Settings,
+) -> Option<String> {
     let code = seen.code_sha256.filter(|_| settings.n_duplicates > 0)?;
     let past = ring.within(now_ms, settings.window_ms);
     let n = 1 + past.filter(|past| past.code_sha256 == Some(code)).count();
@@ -88,13 +108,18 @@ fn duplicate_code(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) ->
         .then(|| format!("the same code ran {n} times within {} s", settings.window_ms / 1000))
 }
 
-fn large_read(seen: &Seen, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+fn large_read(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
     (settings.bytes_read > 0 && seen.bytes_read >= settings.bytes_read)
         .then(|| format!("`{}` read {} bytes", seen.tool, seen.bytes_read))
 }
 
 /// Many small reads are a large one.
-fn many_reads(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn many_reads(
+    seen: &FinishedCall,
+    now_ms: u64,
+    ring: &Ring,
+    settings: &Settings,
+) -> Option<String> {
     if settings.bytes_read_in_window == 0 || seen.bytes_read == 0 {
         return None;
     }
@@ -104,7 +129,7 @@ fn many_reads(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Opt
         .then(|| format!("{sum} bytes read within {} s", settings.window_ms / 1000))
 }
 
-fn traversal(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
+fn traversal(seen: &FinishedCall, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {
     if settings.n_traversals == 0 || !seen.traversal {
         return None;
     }
@@ -113,7 +138,7 @@ fn traversal(seen: &Seen, now_ms: u64, ring: &Ring, settings: &Settings) -> Opti
         .then(|| format!("{n} paths that leave their place within {} s", settings.window_ms / 1000))
 }
 
-fn many_violations(seen: &Seen, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+fn many_violations(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
     (settings.n_violations > 0 && seen.n_violations > settings.n_violations)
         .then(|| format!("{} violations in one run of `{}`", seen.n_violations, seen.tool))
 }

@@ -14,19 +14,19 @@ use rustix::process::{Pid, Signal};
 use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::interpreter::Interpreter;
-use crate::keeper::{LOADER, OPTIONS, PROGRAM, SELDOM};
-use crate::worker::{Fate, Job, Said, parts};
+use crate::worker::{AfterRun, GuestReport, Job, parts};
+use crate::zygote_keeper::{LAZY, LOADER, OPTIONS, PROGRAM};
 
 /// Frames of the guest's that are looked at. It sends one; a program may send more before.
 const FRAMES_MAX: usize = 64;
 
 /// What a program left.
 #[derive(Debug)]
-pub struct Alone {
+pub struct OneShot {
     /// How it ended, by the kernel's word.
     pub finished: ringfence_jail::Finished,
     /// What the guest said about it: useful, and not proof.
-    pub said: Option<Said>,
+    pub said: Option<GuestReport>,
     /// Why it did not begin.
     pub refused: Option<String>,
     /// Files it left.
@@ -41,7 +41,7 @@ pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
         "environment": interpreter.facts.environment,
     });
     argv.extend(OPTIONS.into_iter().chain([LOADER, PROGRAM]).map(OsString::from));
-    argv.extend([config.to_string().into(), OsString::from(SELDOM)]);
+    argv.extend([config.to_string().into(), OsString::from(LAZY)]);
     argv
 }
 
@@ -53,7 +53,7 @@ pub fn run_alone(
     name: &str,
     early: Option<PreforkedChild>,
     permit: Permit<'_>,
-) -> Result<Alone, Problem> {
+) -> Result<OneShot, Problem> {
     let cannot = |e: CallError| Problem::internal("guest", "cannot talk to the guest").cause(e);
     let (ours, inside) = channel::pair().map_err(cannot)?;
     let feeder = Feeder::start(&ours, job).map_err(cannot)?;
@@ -83,7 +83,7 @@ pub fn run_alone(
         }
         Fault::NotSendable => Problem::internal("launch", "cannot launch the run"),
     })?;
-    let words = LastWords::hear(&ours);
+    let words = FinalReport::hear(&ours);
     if !words.ready && finished.stopped.is_none() && finished.oom_kills == 0 {
         let problem = Problem::cannot_build("python", "cannot start Python behind the fence");
         let stderr = finished.output.map(|(_, stderr)| stderr.parts().0).unwrap_or_default();
@@ -95,22 +95,22 @@ pub fn run_alone(
         ringfence_sys::untrusted::open_beneath(&root, WORKSPACE.trim_start_matches('/').as_ref())
             .ok()
     });
-    let LastWords { said, refused, .. } = words;
-    Ok(Alone { finished, said, refused, artifacts: workspace.map(Artifacts::new) })
+    let FinalReport { said, refused, .. } = words;
+    Ok(OneShot { finished, said, refused, artifacts: workspace.map(Artifacts::new) })
 }
 
 /// What the guest said before it ended.
 #[derive(Default)]
-struct LastWords {
+struct FinalReport {
     /// It was there at all.
     ready: bool,
     /// The program began: nobody can say any more that it did not.
     begun: bool,
-    said: Option<Said>,
+    said: Option<GuestReport>,
     refused: Option<String>,
 }
 
-impl LastWords {
+impl FinalReport {
     fn hear(channel: &OwnedFd) -> Self {
         let mut words = Self::default();
         for _ in 0..FRAMES_MAX {
@@ -118,7 +118,7 @@ impl LastWords {
                 Ok(Some(frame)) => match frame.kind {
                     b'R' => words.ready = true,
                     b'G' => words.begun = true,
-                    b'D' => words.said = Said::read(&frame.body),
+                    b'D' => words.said = GuestReport::read(&frame.body),
                     b'E' if !words.begun => words.refused = Some(crate::worker::shown(&frame.body)),
                     _ => {}
                 },
@@ -140,7 +140,7 @@ struct Feeder {
 impl Feeder {
     fn start(channel: &OwnedFd, job: &Job) -> Result<Self, CallError> {
         rustix::io::ioctl_fionbio(channel, true).named(|| "ioctl(FIONBIO)")?;
-        let mut parts = parts(job, Fate::Single).peekable();
+        let mut parts = parts(job, AfterRun::Single).peekable();
         while let Some(part) = parts.peek() {
             match part.send(channel) {
                 Ok(()) => drop(parts.next()),

@@ -25,16 +25,16 @@ pub(crate) const ARCHIVES: &str = "archives";
 
 /// An open directory of ours.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct LedgerDir {
     dir: OwnedFd,
     path: PathBuf,
 }
 
 /// The lock all writers share. Dropping it lets the next one in.
 #[derive(Debug)]
-pub(crate) struct Turn<'a>(&'a File);
+pub(crate) struct WriteLock<'a>(&'a File);
 
-impl Home {
+impl LedgerDir {
     /// Opens the directory, or makes it and its parents.
     pub(crate) fn create(path: &Path) -> Result<Self, Problem> {
         match Self::open_dir(path) {
@@ -147,7 +147,7 @@ impl Home {
         rustix::fs::fsync(&file)
     }
 
-    /// Makes an empty file to be written and then named by [`Home::publish`].
+    /// Makes an empty file to be written and then named by [`LedgerDir::publish`].
     pub(crate) fn draft(&self, name: &str) -> Result<File, Problem> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         self.owned(name, self.open_file(name, flags))
@@ -212,7 +212,7 @@ impl Home {
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> WriteLock<'a> {
     /// Waits for the turn to write.
     pub(crate) fn wait(lock: &'a File, path: &Path) -> Result<Self, Problem> {
         Self::take(lock, FlockOperation::LockExclusive, path)
@@ -234,7 +234,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         let _ = rustix::fs::flock(self.0, FlockOperation::Unlock);
     }

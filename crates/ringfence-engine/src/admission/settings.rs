@@ -55,7 +55,7 @@ impl Rejection {
 
 /// What a run meant for the breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BreakerVerdict {
     /// Nothing against anybody.
     Fine,
     /// The client's doing: a limit hit, a screen refused.
@@ -66,7 +66,7 @@ pub enum Verdict {
     Unknown,
 }
 
-impl From<Status> for Verdict {
+impl From<Status> for BreakerVerdict {
     fn from(status: Status) -> Self {
         match status {
             Status::Ok | Status::Error => Self::Fine,

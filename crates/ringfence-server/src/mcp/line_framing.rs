@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::{Semaphore, watch};
 
-use super::outline::{self, Flaw};
+use super::json_limits::{self, InvalidMessage};
 
 /// A line longer than this is refused, unread.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
@@ -31,7 +31,7 @@ const REFUSALS_MAX: usize = 64;
 
 /// Messages from a reader, answers to a writer.
 #[derive(Debug)]
-pub(super) struct Lines<R, W> {
+pub(super) struct LineTransport<R, W> {
     read: BufReader<R>,
     // Kept here because a read may be dropped halfway and taken up again.
     line: Vec<u8>,
@@ -40,24 +40,24 @@ pub(super) struct Lines<R, W> {
     in_flight: InFlight,
     refusals: Arc<Semaphore>,
     write: Arc<tokio::sync::Mutex<W>>,
-    ending: Ending,
+    ending: Disconnect,
 }
 
 /// Says that the client has left.
 #[derive(Clone, Debug)]
-pub(super) struct Ending(Arc<watch::Sender<bool>>);
+pub(super) struct Disconnect(Arc<watch::Sender<bool>>);
 
 /// Hears it.
 #[derive(Debug)]
-pub(super) struct Ended(watch::Receiver<bool>);
+pub(super) struct Disconnected(watch::Receiver<bool>);
 
 /// Both sides.
-pub(super) fn ended() -> (Ending, Ended) {
+pub(super) fn ended() -> (Disconnect, Disconnected) {
     let (ending, ended) = watch::channel(false);
-    (Ending(Arc::new(ending)), Ended(ended))
+    (Disconnect(Arc::new(ending)), Disconnected(ended))
 }
 
-impl Ended {
+impl Disconnected {
     /// Returns once the client has left.
     pub(super) async fn wait(&mut self) {
         // Whoever says it is gone: so is the client.
@@ -79,8 +79,8 @@ enum Taken {
     Nothing,
 }
 
-impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<R, W> {
-    pub(super) fn new(read: R, write: W, ending: Ending) -> Self {
+impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTransport<R, W> {
+    pub(super) fn new(read: R, write: W, ending: Disconnect) -> Self {
         Self {
             read: BufReader::with_capacity(64 << 10, read),
             line: Vec::new(),
@@ -132,7 +132,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
         if line.is_empty() {
             return Taken::Nothing;
         }
-        if let Err(Flaw { said, id }) = outline::of(line) {
+        if let Err(InvalidMessage { said, id }) = json_limits::of(line) {
             return Taken::Answer(ErrorData::invalid_request(said, None), id);
         }
         let message = match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
@@ -162,7 +162,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
     }
 }
 
-impl<R, W> Transport<RoleServer> for Lines<R, W>
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -241,7 +241,7 @@ fn begins(request: &ClientRequest) -> bool {
 async fn write<W: AsyncWrite + Send + Unpin>(
     to: Arc<tokio::sync::Mutex<W>>,
     message: TxJsonRpcMessage<RoleServer>,
-    ending: Ending,
+    ending: Disconnect,
 ) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(&message)?;
     line.push(b'\n');
@@ -315,7 +315,7 @@ mod tests {
             let (ending, mut end) = ended();
             let (mut client, input) = tokio::io::duplex(piece);
             let (output, mut said) = tokio::io::duplex(32 << 20);
-            let mut lines = Lines::new(input, output, ending);
+            let mut lines = LineTransport::new(input, output, ending);
             let sent = sent.to_vec();
             let sending = tokio::spawn(async move {
                 client.write_all(&sent).await.unwrap();

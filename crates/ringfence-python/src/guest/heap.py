@@ -38,7 +38,7 @@ def close_gaps():
         closed.append(taken[:-n])
 
 
-def gather(rehearsals):
+def gather(warm_ups):
     """Moves the code of all functions that are called meanwhile into one place, in the order in which they are first called."""
     ran = {}
 
@@ -52,7 +52,7 @@ def gather(rehearsals):
 
     sys.setprofile(note)
     try:
-        list(rehearsals)
+        list(warm_ups)
     finally:
         sys.setprofile(None)
     functions = {}

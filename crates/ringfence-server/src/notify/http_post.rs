@@ -5,15 +5,15 @@ use std::time::Duration;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
-use super::names::Names;
+use super::resolver::HelperResolver;
 
 /// Who does not take it by then does not take it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client that follows no redirection and trusts whom this host trusts.
-pub(super) struct Post(ureq::Agent);
+pub(super) struct HttpClient(ureq::Agent);
 
-impl Post {
+impl HttpClient {
     pub(super) fn new() -> Self {
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let config = ureq::Agent::config_builder()
@@ -21,7 +21,7 @@ impl Post {
             .max_redirects(0)
             .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
             .tls_config(tls);
-        Self(ureq::Agent::with_parts(config.build(), DefaultConnector::default(), Names))
+        Self(ureq::Agent::with_parts(config.build(), DefaultConnector::default(), HelperResolver))
     }
 
     /// Posts it; an answer other than a 2xx is an error.

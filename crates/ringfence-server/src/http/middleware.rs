@@ -15,27 +15,27 @@ use super::api::BASE;
 use super::fault::Fault;
 use super::oauth::is_well_known;
 use super::tokens::Denied;
-use super::{House, body};
+use super::{AppState, body};
 
 /// Requests of one client at once. More would only wait at the engine's gate, each with its body in memory.
 const AT_ONCE: usize = 64;
 
 /// Lets a request in, or says why not.
-pub(super) async fn door(
-    State(house): State<Arc<House>>,
+pub(super) async fn middleware(
+    State(app): State<Arc<AppState>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match let_in(&house, &mut request) {
+    let mut response = match let_in(&app, &mut request) {
         // Held until the request is answered.
         Ok(_place) => next.run(request).await,
         Err(fault) => fault.into_response(),
     };
-    house.counts.count(response.status());
+    app.counts.count(response.status());
     // A browser that gets here all the same guesses nothing and keeps nothing.
     let unknown = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
-    if let Some(challenge) = house.challenge.as_ref().filter(|_| unknown) {
+    if let Some(challenge) = app.challenge.as_ref().filter(|_| unknown) {
         headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -43,8 +43,8 @@ pub(super) async fn door(
     response
 }
 
-fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphorePermit>, Fault> {
-    house.hosts.check(request.uri(), request.headers())?;
+fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphorePermit>, Fault> {
+    app.hosts.check(request.uri(), request.headers())?;
     // Whoever watches over the service need not be able to use it.
     if matches!(request.uri().path(), "/healthz" | "/readyz") {
         return Ok(None);
@@ -53,7 +53,7 @@ fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphoreP
     if is_well_known(request.uri().path()) {
         return Ok(None);
     }
-    let caller = match house.tokens.check(bearer(request.headers())) {
+    let caller = match app.tokens.check(bearer(request.headers())) {
         Ok(caller) => caller,
         Err(Denied::Unknown) => {
             let problem =
@@ -63,17 +63,17 @@ fn let_in(house: &House, request: &mut Request) -> Result<Option<OwnedSemaphoreP
         }
         Err(Denied::Unreadable(problem)) => {
             // The operator's to know, not the client's.
-            house.say_now_and_then(&problem);
+            app.say_now_and_then(&problem);
             let problem = Problem::cannot_build("tokens_unusable", "tokens cannot be checked now")
                 .hint("the service's operator finds the reason on its stderr");
             return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
         }
     };
-    if house.drain.is_cancelled() && is_new_work(request.method(), request.uri().path()) {
+    if app.drain.is_cancelled() && is_new_work(request.method(), request.uri().path()) {
         return Err(draining());
     }
-    body::check_length(request.headers(), house.body_bytes_max(request.uri().path()))?;
-    let place = house.places.take(&caller.name)?;
+    body::check_length(request.headers(), app.body_bytes_max(request.uri().path()))?;
+    let place = app.places.take(&caller.name)?;
     request.extensions_mut().insert(caller);
     Ok(Some(place))
 }
@@ -103,11 +103,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Who has how many requests here.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct RequestSlots {
     clients: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
-impl Places {
+impl RequestSlots {
     fn take(&self, client: &Arc<str>) -> Result<OwnedSemaphorePermit, Fault> {
         let places = {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ringfence_jail::{Errand, Fault, Launched, Launcher};
+use ringfence_jail::{Fault, LaunchRequest, Launched, Launcher};
 use ringfence_plan::{CodePlan, Plan, WorkerPlan};
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Named as _};
@@ -20,17 +20,17 @@ use crate::interpreter::Interpreter;
 /// The bootstrap of a program that is alone.
 pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 
-/// What it needs seldom.
-pub(crate) const SELDOM: &str = include_str!("guest/seldom.py");
+/// Functions of the bootstrap that few programs need, compiled on first use.
+pub(crate) const LAZY: &str = include_str!("guest/lazy.py");
 
 /// The same, followed by what makes workers.
 const ZYGOTE: &str = concat!(
     include_str!("guest/program.py"),
-    include_str!("guest/seldom.py"),
-    include_str!("guest/pack.py"),
+    include_str!("guest/lazy.py"),
+    include_str!("guest/hugepages.py"),
     include_str!("guest/calls.py"),
     include_str!("guest/seeds.py"),
-    include_str!("guest/dense.py"),
+    include_str!("guest/heap.py"),
     include_str!("guest/zygote.py")
 );
 
@@ -60,12 +60,12 @@ pub struct Preload {
     /// Modules that it imports.
     pub modules: Vec<String>,
     /// A program that it runs some times: the interpreter adapts the code it uses, where every worker inherits it.
-    pub practice: String,
+    pub warm_up: String,
 }
 
 /// Starts one zygote after another. Dropping it ends the last.
 #[derive(Debug)]
-pub struct Keeper {
+pub struct ZygoteKeeper {
     launcher: Arc<Launcher>,
     plan: Plan,
     /// Read by the zygote after its source.
@@ -81,7 +81,7 @@ struct Current {
     zygote: Option<(Launched, OwnedFd)>,
 }
 
-impl Keeper {
+impl ZygoteKeeper {
     /// One for this plan and interpreter. `state` is where runs are written down, `name` what they are called there.
     pub fn new(
         launcher: Arc<Launcher>,
@@ -117,7 +117,7 @@ impl Keeper {
         current.n_started += 1;
         current.zygote = None;
         let name = format!("{}{}", self.name, current.n_started);
-        let launched = self.launcher.launch(&Errand {
+        let launched = self.launcher.launch(&LaunchRequest {
             plan: &self.plan,
             state: &self.state,
             name: &name,
@@ -158,7 +158,7 @@ fn config(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> St
         "listener": plan.listener,
         "numbers": plan.numbers,
         "preload": preload.modules,
-        "practice": preload.practice,
+        "warm_up": preload.warm_up,
         "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
         "calls": ringfence_spec::hex(ringfence_sys::calls_code()),
         "packages": interpreter.facts.packages,
@@ -202,7 +202,7 @@ print(json.dumps([n_moved, bool(anonymous), is_huge(area)]))
     #[test]
     fn an_interpreter_goes_on_where_it_was_after_it_was_moved() {
         let code = ringfence_spec::hex(ringfence_sys::pack_code());
-        let guest = include_str!("guest/pack.py");
+        let guest = include_str!("guest/hugepages.py");
         let script = format!("import os\nCODE = '{code}'\n{guest}\n{SCRIPT}");
         let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -265,7 +265,7 @@ print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
         let numbers =
             ["close", "openat", "ppoll", "dup3", "sendmsg"].map(|name| number(arch, name).unwrap());
         let code = ringfence_spec::hex(ringfence_sys::calls_code());
-        let guest = concat!(include_str!("guest/pack.py"), include_str!("guest/calls.py"));
+        let guest = concat!(include_str!("guest/hugepages.py"), include_str!("guest/calls.py"));
         let script = format!("import os\nCODE = '{code}'\nNUMBERS = {numbers:?}\n{guest}\n{CALLS}");
         let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -21,9 +21,9 @@ const ADDRESSES_MAX: usize = 16;
 
 /// Looks up names in a process of its own.
 #[derive(Debug)]
-pub(super) struct Names;
+pub(super) struct HelperResolver;
 
-impl Resolver for Names {
+impl Resolver for HelperResolver {
     fn resolve(
         &self,
         uri: &Uri,

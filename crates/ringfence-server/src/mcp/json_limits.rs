@@ -22,7 +22,7 @@ const META_BYTES_MAX: usize = 16 << 10;
 
 /// What a message is, as far as its outline tells.
 #[derive(Debug)]
-pub(crate) struct Outline {
+pub(crate) struct MessageShape {
     /// It asks to be remembered as a client.
     pub(crate) is_hello: bool,
     /// It asks about a run that goes on, or ends one.
@@ -33,7 +33,7 @@ pub(crate) struct Outline {
 
 /// Why a message is not read any further.
 #[derive(Debug)]
-pub(crate) struct Flaw {
+pub(crate) struct InvalidMessage {
     pub(crate) said: String,
     pub(crate) id: Option<RequestId>,
 }
@@ -53,10 +53,13 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> 
 }
 
 /// Looks a message over. What is no message at all has no outline; whoever reads it next finds the words for it.
-pub(crate) fn of(message: &[u8]) -> Result<Option<Outline>, Flaw> {
+pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage> {
     let n_values = n_values(message);
     if n_values > VALUES_MAX {
-        return Err(Flaw { said: format!("a message has at most {VALUES_MAX} values"), id: None });
+        return Err(InvalidMessage {
+            said: format!("a message has at most {VALUES_MAX} values"),
+            id: None,
+        });
     }
     let Ok(fields) = serde_json::from_slice::<Fields>(message) else { return Ok(None) };
     let Some(method) = fields.method else { return Ok(None) };
@@ -66,7 +69,7 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<Outline>, Flaw> {
         // JSON-RPC 2.0, 5: a response to a request whose id cannot be told has the id null.
         Some(Err(_)) => {
             let said = "an id is a text or a whole number that fits in 64 bits".to_owned();
-            return Err(Flaw { said, id: None });
+            return Err(InvalidMessage { said, id: None });
         }
     };
     let is_hello = method == "initialize";
@@ -74,19 +77,22 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<Outline>, Flaw> {
         let said = format!(
             "`initialize` has at most {HELLO_BYTES_MAX} bytes and {HELLO_VALUES_MAX} values"
         );
-        return Err(Flaw { said, id });
+        return Err(InvalidMessage { said, id });
     }
     if fields.params.get("_meta").is_some_and(|meta| bytes(meta) > META_BYTES_MAX) {
-        return Err(Flaw { said: format!("`_meta` has at most {META_BYTES_MAX} bytes"), id });
+        return Err(InvalidMessage {
+            said: format!("`_meta` has at most {META_BYTES_MAX} bytes"),
+            id,
+        });
     }
     let waits = method == "tools/call" && fields.params["name"] == "wait";
-    Ok(Some(Outline { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
+    Ok(Some(MessageShape { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
 }
 
 /// How long a value is when it is written down.
 fn bytes(value: &impl Serialize) -> usize {
-    struct Written(usize);
-    impl std::io::Write for Written {
+    struct Bytes_(usize);
+    impl std::io::Write for Bytes_ {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -96,7 +102,7 @@ fn bytes(value: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut written = Written(0);
+    let mut written = Bytes_(0);
     serde_json::to_writer(&mut written, value).map_or(usize::MAX, |()| written.0)
 }
 
@@ -180,9 +186,9 @@ mod tests {
         let file = "x".repeat(3 << 20);
         let call = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call",
             "params": {"name": "write_file", "arguments": {"content": file}}});
-        let outline = of(call.to_string().as_bytes()).unwrap().unwrap();
-        assert!(!outline.is_about_a_run);
-        assert_eq!(outline.id, Some(RequestId::String("a".into())));
+        let json_limits = of(call.to_string().as_bytes()).unwrap().unwrap();
+        assert!(!json_limits.is_about_a_run);
+        assert_eq!(json_limits.id, Some(RequestId::String("a".into())));
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         assert_eq!(of(note.as_bytes()).unwrap().unwrap().id, None);
     }

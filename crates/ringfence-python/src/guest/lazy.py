@@ -1,4 +1,4 @@
-"""What few programs need: follows `program.py` in the same text, or is compiled by `seldom` there."""
+"""What few programs need: follows `program.py` in the same text, or is compiled by `lazy` there."""
 
 
 def write_file(channel, opened, frame):

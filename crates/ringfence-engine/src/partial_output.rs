@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use ringfence_jail::{SoFar as Raw, Tail};
+use ringfence_jail::{OutputBuffer as Raw, Tail};
 use ringfence_screen::scrub::Scrub;
 
 use crate::call::Redaction;
@@ -14,21 +14,21 @@ const DOUBTFUL_BYTES: usize = 256;
 
 /// Given along with a call by who wants to look before it ends. A clone is the same one.
 #[derive(Clone, Debug, Default)]
-pub struct SoFar {
+pub struct PartialOutput {
     raw: Raw,
-    manner: Arc<OnceLock<Manner>>,
+    manner: Arc<OnceLock<OutputFormat>>,
 }
 
 /// How what a run writes is shown.
 #[derive(Debug)]
-struct Manner {
+struct OutputFormat {
     scrub: Scrub,
     redact: bool,
 }
 
 /// The end of what a run has written until now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Partial {
+pub struct PartialText {
     /// Of standard output.
     pub stdout: String,
     /// Of standard error.
@@ -41,20 +41,20 @@ pub struct Partial {
     pub note: Option<String>,
 }
 
-impl SoFar {
+impl PartialOutput {
     /// Says how it is shown, before anything is written.
     pub(crate) fn begin(&self, scrub: Scrub, redaction: Redaction) -> Raw {
         let redact = redaction == Redaction::Answers;
-        let _ = self.manner.set(Manner { scrub, redact });
+        let _ = self.manner.set(OutputFormat { scrub, redact });
         self.raw.clone()
     }
 
     /// As it is now.
-    pub fn read(&self) -> Partial {
+    pub fn read(&self) -> PartialText {
         // Before it began there is nothing.
-        let Some(manner) = self.manner.get() else { return Partial::default() };
+        let Some(manner) = self.manner.get() else { return PartialText::default() };
         let written = self.raw.read();
-        Partial {
+        PartialText {
             stdout_bytes: written.stdout.total_bytes,
             stderr_bytes: written.stderr.total_bytes,
             stdout: manner.stream(written.stdout),
@@ -64,7 +64,7 @@ impl SoFar {
     }
 }
 
-impl Manner {
+impl OutputFormat {
     fn stream(&self, tail: Tail) -> String {
         let mut bytes: Vec<u8> = tail.bytes.into();
         if (bytes.len() as u64) < tail.total_bytes {
@@ -96,19 +96,19 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_whole_characters_and_whole_lines() {
-        let so_far = SoFar::default();
-        assert_eq!(so_far.read(), Partial::default());
-        let raw = so_far.begin(Scrub::default(), Redaction::Answers);
+        let partial_output = PartialOutput::default();
+        assert_eq!(partial_output.read(), PartialText::default());
+        let raw = partial_output.begin(Scrub::default(), Redaction::Answers);
         raw.add_stdout("one\nä".as_bytes());
         raw.add_stdout(&"ö".as_bytes()[..1]);
         raw.add_stderr(b"\x1b[31mred");
         raw.set_note("half \u{202e}way".to_owned());
-        let partial = so_far.read();
+        let partial = partial_output.read();
         assert_eq!((partial.stdout.as_str(), partial.stdout_bytes), ("one\nä", 7));
         assert!(!partial.stderr.contains('\x1b') && partial.stderr.ends_with("red"));
         assert!(partial.note.is_some_and(|note| !note.contains('\u{202e}')));
         raw.add_stdout("line of output\n".repeat(5_000).as_bytes());
-        let partial = so_far.read();
+        let partial = partial_output.read();
         assert!(partial.stdout.starts_with("line of output\n") && partial.stdout.len() < 20_000);
     }
 }

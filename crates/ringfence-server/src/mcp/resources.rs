@@ -15,7 +15,7 @@ use rmcp::model::{
 };
 use serde_json::json;
 
-use super::fit;
+use super::truncate;
 
 /// Runs whose leavings are kept.
 const RUNS_MAX: usize = 16;
@@ -37,13 +37,13 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-')
 
 /// The last runs that left something, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
-    runs: Mutex<VecDeque<Arc<Left>>>,
+pub(super) struct ResourceStore {
+    runs: Mutex<VecDeque<Arc<StoredRun>>>,
 }
 
 /// What one run left.
 #[derive(Debug)]
-struct Left {
+struct StoredRun {
     run_id: String,
     /// Name, and all of it.
     streams: Vec<(&'static str, Vec<u8>)>,
@@ -51,16 +51,16 @@ struct Left {
     n_bytes: u64,
 }
 
-impl Shelf {
+impl ResourceStore {
     /// Takes in what the result of a run has no room for; returns links to it.
     pub(super) fn keep(&self, outcome: &Outcome, files: Option<Artifacts>) -> Vec<Resource> {
         let streams = [
-            ("stdout", &outcome.stdout, fit::STDOUT_CHARS_MAX),
-            ("stderr", &outcome.stderr, fit::OTHER_CHARS_MAX),
+            ("stdout", &outcome.stdout, truncate::STDOUT_CHARS_MAX),
+            ("stderr", &outcome.stderr, truncate::OTHER_CHARS_MAX),
         ];
         let streams: Vec<_> = streams
             .into_iter()
-            .filter(|(_, text, chars_max)| fit::is_too_long(text, *chars_max))
+            .filter(|(_, text, chars_max)| truncate::is_too_long(text, *chars_max))
             .filter_map(|(name, text, _)| Some((name, whole(text, outcome.encoding)?)))
             .collect();
         let artifacts: Vec<_> = outcome.artifacts.iter().take(FILES_MAX).cloned().collect();
@@ -74,11 +74,13 @@ impl Shelf {
         if n_bytes > BYTES_MAX {
             return Vec::new();
         }
-        let left = Arc::new(Left { run_id: outcome.run_id.to_string(), streams, files, n_bytes });
+        let left =
+            Arc::new(StoredRun { run_id: outcome.run_id.to_string(), streams, files, n_bytes });
         let links = left.links();
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         runs.push_back(left);
-        let all = |runs: &VecDeque<Arc<Left>>| runs.iter().map(|left| left.n_bytes).sum::<u64>();
+        let all =
+            |runs: &VecDeque<Arc<StoredRun>>| runs.iter().map(|left| left.n_bytes).sum::<u64>();
         while runs.len() > RUNS_MAX || all(&runs) > BYTES_MAX {
             runs.pop_front();
         }
@@ -106,7 +108,7 @@ impl Shelf {
             runs.iter().find(|left| left.run_id == run_id).cloned().ok_or_else(unknown)?
         };
         let (mut bytes, total, media_type) = left.read(name, offset, limit).ok_or_else(unknown)?;
-        fit::leave_cut_character(&mut bytes);
+        truncate::leave_cut_character(&mut bytes);
         let next = offset.saturating_add(bytes.len() as u64);
         let about = json!({
             "ringfence/total_bytes": total,
@@ -144,7 +146,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-impl Left {
+impl StoredRun {
     fn links(&self) -> Vec<Resource> {
         let streams = self.streams.iter().map(|(name, bytes)| {
             Resource::new(format!("{ROOT}{}/{name}", self.run_id), *name)
@@ -232,15 +234,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_read_in_parts_that_make_the_whole() {
-        let shelf = Shelf::default();
-        assert!(shelf.keep(&outcome("short".to_owned()), None).is_empty());
+        let resources = ResourceStore::default();
+        assert!(resources.keep(&outcome("short".to_owned()), None).is_empty());
         let whole = "zeile mit ä\n".repeat(50_000);
-        let links = shelf.keep(&outcome(whole.clone()), None);
+        let links = resources.keep(&outcome(whole.clone()), None);
         assert_eq!(links[0].size, Some(whole.len() as u64));
         let (mut read, mut offset) = (String::new(), 0);
         loop {
             let uri = format!("{}?offset={offset}&limit=100001", links[0].uri);
-            let (part, next) = text(&shelf.read(&uri).unwrap());
+            let (part, next) = text(&resources.read(&uri).unwrap());
             read.push_str(&part);
             match next {
                 Some(next) => offset = next,
@@ -252,9 +254,9 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_said_and_what_is_old_goes() {
-        let shelf = Shelf::default();
+        let resources = ResourceStore::default();
         let long = || outcome("x".repeat(20_000));
-        let first = shelf.keep(&long(), None)[0].uri.clone();
+        let first = resources.keep(&long(), None)[0].uri.clone();
         for uri in [
             "",
             "ringfence://runs/",
@@ -266,14 +268,14 @@ mod tests {
             &format!("{first}?limit=0"),
             &format!("{first}?a=b"),
         ] {
-            assert!(shelf.read(uri).is_err(), "{uri}");
+            assert!(resources.read(uri).is_err(), "{uri}");
         }
-        assert!(shelf.read(&first).is_ok());
+        assert!(resources.read(&first).is_ok());
         for _ in 0..RUNS_MAX {
-            shelf.keep(&long(), None);
+            resources.keep(&long(), None);
         }
-        assert!(shelf.read(&first).is_err());
-        assert_eq!(shelf.list().len(), RUNS_MAX);
-        assert!(shelf.keep(&outcome("x".repeat(33 << 20)), None).is_empty());
+        assert!(resources.read(&first).is_err());
+        assert_eq!(resources.list().len(), RUNS_MAX);
+        assert!(resources.keep(&outcome("x".repeat(33 << 20)), None).is_empty());
     }
 }

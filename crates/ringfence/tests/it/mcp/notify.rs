@@ -65,7 +65,7 @@ fn alerts_anchors_and_traces_are_told() {
     world.write(
         "home/.config/ringfence/config.toml",
         &format!(
-            "[tell]\nalert_webhook = '{base}/hook/alerts'\nalert_command = ['sh', '-c', 'cat >> {0}.alerts']\n\
+            "[notify]\nalert_webhook = '{base}/hook/alerts'\nalert_command = ['sh', '-c', 'cat >> {0}.alerts']\n\
              anchor_webhook = '{base}/hook/anchors'\nanchor_file = '{0}.anchors'\nanchor_every = '1h'\ntraces = '{base}'\n",
             kept.display()
         ),
@@ -114,7 +114,7 @@ fn nobody_waits_for_those_who_do_not_listen() {
     world.write(
         "home/.config/ringfence/config.toml",
         &format!(
-            "[tell]\nalert_webhook = '{deaf}'\nanchor_webhook = '{deaf}'\ntraces = '{deaf}'\n"
+            "[notify]\nalert_webhook = '{deaf}'\nanchor_webhook = '{deaf}'\ntraces = '{deaf}'\n"
         ),
     );
     let mut client = Client::new(&world, &[]);
@@ -158,6 +158,7 @@ fn an_anchor_goes_where_it_is_sent() {
 fn the_log_has_a_line_for_each_call_and_goes_to_stderr() {
     let world = World::new();
     let config = "home/.config/ringfence/config.toml";
+    // The table's former name is still read.
     for (table, logged) in [("", false), ("[tell]\nlog = 'info'\nlog_format = 'json'\n", true)] {
         world.write(config, table);
         let mut server = world
@@ -213,7 +214,8 @@ fn a_table_that_cannot_be_used_is_told_so() {
         ("log = 'loud'", "loud"),
         ("log_format = 'xml'", "xml"),
     ] {
-        let file = world.write("home/.config/ringfence/config.toml", &format!("[tell]\n{line}\n"));
+        let file =
+            world.write("home/.config/ringfence/config.toml", &format!("[notify]\n{line}\n"));
         for args in
             [&["mcp"][..], &["serve", "--check"], &["policy", "check", file.to_str().unwrap()]]
         {

@@ -10,8 +10,8 @@ use ringfence_spec::Problem;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::digest::Digest;
-use crate::head::{Head, Mark, Place};
-use crate::home::{DATABASE, LOG, Turn};
+use crate::dir::{DATABASE, LOG, WriteLock};
+use crate::head::{ChainPosition, Head, Mark};
 use crate::keys::{KeyBody, PublicKey};
 use crate::line::{Line, Stored};
 use crate::store::{Store, Tail};
@@ -25,7 +25,7 @@ impl Store {
     /// Takes the turn and folds what is in the intake. The database is there and connected after it.
     pub(crate) fn fold_now(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
-        let _turn = Turn::wait(&lock, self.home.path())?;
+        let _turn = WriteLock::wait(&lock, self.home.path())?;
         // What is wrong goes into the chain before it could be covered up.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// Where the rows in the database end, and in which epoch.
-    pub(crate) fn database_tail(&mut self) -> Result<Option<(Place, i64)>, Problem> {
+    pub(crate) fn database_tail(&mut self) -> Result<Option<(ChainPosition, i64)>, Problem> {
         if !self.connect()? {
             return Ok(None);
         }
@@ -173,10 +173,10 @@ pub(crate) fn line_of(row: &Row<'_>) -> rusqlite::Result<Line> {
 }
 
 /// Where the rows in `db` end, and in which epoch.
-pub(crate) fn database_tail(db: &Connection) -> rusqlite::Result<Option<(Place, i64)>> {
+pub(crate) fn database_tail(db: &Connection) -> rusqlite::Result<Option<(ChainPosition, i64)>> {
     db.prepare_cached("SELECT seq, chain, epoch FROM entries ORDER BY seq DESC LIMIT 1")?
         .query_row([], |row| {
-            let place = Place { seq: row.get(0)?, chain: Digest::from_bytes(row.get(1)?) };
+            let place = ChainPosition { seq: row.get(0)?, chain: Digest::from_bytes(row.get(1)?) };
             Ok((place, row.get(2)?))
         })
         .optional()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
 
-use crate::home::Home;
+use crate::dir::LedgerDir;
 use crate::ledger::Durability;
 use crate::seal::SealKey;
 
@@ -20,20 +20,20 @@ const BYTES_MAX: u64 = 64 << 10;
 /// What the owner of a ledger decided about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Manner {
+pub struct StorageSettings {
     /// What an acknowledged row survives.
     pub durability: Durability,
     /// Where the key is that bodies are sealed with; without one they are in the clear.
     pub key_file: Option<PathBuf>,
 }
 
-impl Manner {
+impl StorageSettings {
     /// As it stands beside the ledger in `dir`; the usual where nothing does.
     pub fn read(dir: &Path) -> Result<Self, Problem> {
         if rustix::fs::access(dir, rustix::fs::Access::EXISTS).is_err() {
             return Ok(Self::default());
         }
-        Self::of(&Home::open(dir)?)
+        Self::of(&LedgerDir::open(dir)?)
     }
 
     /// Writes it down, for every process that opens the ledger from now on.
@@ -42,10 +42,10 @@ impl Manner {
         self.seal()?;
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Problem::internal("ledger_settings", "cannot write settings").cause(e))?;
-        Home::create(dir)?.write_atomically(MANNER, &text)
+        LedgerDir::create(dir)?.write_atomically(MANNER, &text)
     }
 
-    pub(crate) fn of(home: &Home) -> Result<Self, Problem> {
+    pub(crate) fn of(home: &LedgerDir) -> Result<Self, Problem> {
         let Some(file) = home.find(MANNER)? else { return Ok(Self::default()) };
         let shown = home.join(MANNER);
         let wrong = |cause: &dyn std::fmt::Display| {
@@ -101,11 +101,13 @@ mod tests {
     fn who_opens_a_ledger_keeps_to_its_manner() {
         let dir = tempfile::tempdir().unwrap();
         let ledger = dir.path().join("ledger");
-        assert_eq!(Manner::read(&ledger).unwrap(), Manner::default());
-        let manner =
-            Manner { durability: Durability::PowerLoss, key_file: Some(key(dir.path(), 0o600)) };
+        assert_eq!(StorageSettings::read(&ledger).unwrap(), StorageSettings::default());
+        let manner = StorageSettings {
+            durability: Durability::PowerLoss,
+            key_file: Some(key(dir.path(), 0o600)),
+        };
         manner.write(&ledger).unwrap();
-        assert_eq!(Manner::read(&ledger).unwrap(), manner);
+        assert_eq!(StorageSettings::read(&ledger).unwrap(), manner);
         let open = Ledger::open(&ledger, Settings::new(KeepAll)).unwrap();
         assert_eq!(open.settings.durability, Durability::PowerLoss);
         let run_id = ringfence_spec::RunId::from_random([7; 16]);
@@ -133,9 +135,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let ledger = dir.path().join("ledger");
         for key_file in [dir.path().join("missing"), "key".into(), key(dir.path(), 0o644)] {
-            let manner = Manner { key_file: Some(key_file), ..Manner::default() };
+            let manner = StorageSettings { key_file: Some(key_file), ..StorageSettings::default() };
             assert_eq!(manner.write(&ledger).unwrap_err().code, "ledger_key");
         }
-        assert_eq!(Manner::read(&ledger).unwrap(), Manner::default());
+        assert_eq!(StorageSettings::read(&ledger).unwrap(), StorageSettings::default());
     }
 }

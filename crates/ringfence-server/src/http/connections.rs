@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::patience::Debt;
+use super::write_timeout::Unflushed;
 
 /// Who has been idle for less is not asked to go: a head, or a handshake, may be on its way. Short, because a crowd that
 /// says nothing has as long in each of its places.
@@ -21,21 +21,21 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The room and who is in it.
 #[derive(Debug)]
-pub(super) struct Floor {
+pub(super) struct ConnectionLimit {
     n_max: usize,
-    guests: Mutex<Guests>,
+    connections: Mutex<Connections>,
     left: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Guests {
+struct Connections {
     next: u64,
-    here: BTreeMap<u64, Arc<Guest>>,
+    here: BTreeMap<u64, Arc<Connection>>,
 }
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct Connection {
     n_requests: AtomicUsize,
     /// Bytes of an answer are still to be taken.
     owes: AtomicBool,
@@ -48,20 +48,20 @@ pub(super) struct Guest {
 
 /// A place in the room, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
-    floor: Arc<Floor>,
+pub(super) struct Slot {
+    connections: Arc<ConnectionLimit>,
     number: u64,
     /// Who sits here.
-    pub(super) guest: Arc<Guest>,
+    pub(super) connection: Arc<Connection>,
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Guest>);
+pub(super) struct ActiveRequest(Arc<Connection>);
 
-impl Floor {
+impl ConnectionLimit {
     pub(super) fn new(n_max: usize) -> Arc<Self> {
-        Arc::new(Self { n_max: n_max.max(1), guests: Mutex::default(), left: Notify::new() })
+        Arc::new(Self { n_max: n_max.max(1), connections: Mutex::default(), left: Notify::new() })
     }
 
     /// Waits until there is room for one more who is here already, and makes room if somebody idle is there.
@@ -70,11 +70,11 @@ impl Floor {
             // Before looking: whoever leaves in between wakes us.
             let left = self.left.notified();
             {
-                let guests = self.lock();
-                if guests.here.len() < self.n_max {
+                let connections = self.lock();
+                if connections.here.len() < self.n_max {
                     return;
                 }
-                send_away_one(&guests, MOMENT);
+                send_away_one(&connections, MOMENT);
             }
             tokio::select! {
                 () = left => {}
@@ -89,13 +89,13 @@ impl Floor {
     }
 
     /// Takes a connection in.
-    pub(super) fn seat(self: &Arc<Self>) -> Seat {
-        let guest = Arc::new(Guest::new());
-        let mut guests = self.lock();
-        guests.next += 1;
-        let number = guests.next;
-        guests.here.insert(number, Arc::clone(&guest));
-        Seat { floor: Arc::clone(self), number, guest }
+    pub(super) fn slot(self: &Arc<Self>) -> Slot {
+        let connection = Arc::new(Connection::new());
+        let mut connections = self.lock();
+        connections.next += 1;
+        let number = connections.next;
+        connections.here.insert(number, Arc::clone(&connection));
+        Slot { connections: Arc::clone(self), number, connection }
     }
 
     /// Tells all to go, and waits until they have.
@@ -103,9 +103,9 @@ impl Floor {
         loop {
             let left = self.left.notified();
             {
-                let guests = self.lock();
-                guests.here.values().for_each(|guest| guest.go.cancel());
-                if guests.here.is_empty() {
+                let connections = self.lock();
+                connections.here.values().for_each(|connection| connection.go.cancel());
+                if connections.here.is_empty() {
                     return;
                 }
             }
@@ -113,32 +113,32 @@ impl Floor {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Guests> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Asks the one to go that has been idle longest, unless somebody is on the way out already.
-fn send_away_one(guests: &Guests, spared: Duration) {
-    let mut longest: Option<(Instant, &Guest)> = None;
-    for guest in guests.here.values().filter(|guest| !guest.is_busy()) {
-        if guest.asked_to_go.load(Ordering::Relaxed) {
+fn send_away_one(connections: &Connections, spared: Duration) {
+    let mut longest: Option<(Instant, &Connection)> = None;
+    for connection in connections.here.values().filter(|connection| !connection.is_busy()) {
+        if connection.asked_to_go.load(Ordering::Relaxed) {
             return;
         }
-        let since = guest.idle_since();
+        let since = connection.idle_since();
         if longest.is_none_or(|(before, _)| since < before) {
-            longest = Some((since, guest));
+            longest = Some((since, connection));
         }
     }
-    if let Some((since, guest)) = longest
+    if let Some((since, connection)) = longest
         && since.elapsed() >= spared
     {
-        guest.asked_to_go.store(true, Ordering::Relaxed);
-        guest.go.cancel();
+        connection.asked_to_go.store(true, Ordering::Relaxed);
+        connection.go.cancel();
     }
 }
 
-impl Guest {
+impl Connection {
     fn new() -> Self {
         Self {
             n_requests: AtomicUsize::new(0),
@@ -150,9 +150,9 @@ impl Guest {
     }
 
     /// Has a request answered.
-    pub(super) fn busy(self: &Arc<Self>) -> Busy {
+    pub(super) fn busy(self: &Arc<Self>) -> ActiveRequest {
         self.n_requests.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Whether somebody waits for an answer or a part of one.
@@ -165,23 +165,23 @@ impl Guest {
     }
 }
 
-impl Debt for Guest {
+impl Unflushed for Connection {
     fn owes(&self, bytes: bool) {
         self.owes.store(bytes, Ordering::Relaxed);
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         *self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.n_requests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.floor.lock().here.remove(&self.number);
-        self.floor.left.notify_waiters();
+        self.connections.lock().here.remove(&self.number);
+        self.connections.left.notify_waiters();
     }
 }
 
@@ -191,19 +191,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_one_idle_longest_makes_room() {
-        let floor = Floor::new(3);
-        let seats: Vec<Seat> = (0..3).map(|_| floor.seat()).collect();
-        let busy = seats[0].guest.busy();
+        let connections = ConnectionLimit::new(3);
+        let seats: Vec<Slot> = (0..3).map(|_| connections.slot()).collect();
+        let busy = seats[0].connection.busy();
         sleep(MOMENT).await;
-        drop(seats[1].guest.busy());
+        drop(seats[1].connection.busy());
         let waiting = tokio::spawn({
-            let floor = Arc::clone(&floor);
-            async move { floor.room().await }
+            let connections = Arc::clone(&connections);
+            async move { connections.room().await }
         });
-        seats[2].guest.go.cancelled().await;
+        seats[2].connection.go.cancelled().await;
         sleep(MOMENT * 2).await;
         // One goes for one who comes.
-        assert!(!seats[0].guest.go.is_cancelled() && !seats[1].guest.go.is_cancelled());
+        assert!(!seats[0].connection.go.is_cancelled() && !seats[1].connection.go.is_cancelled());
         assert!(!waiting.is_finished());
         let mut seats = seats;
         drop(seats.pop());
@@ -213,16 +213,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_has_just_come_has_a_moment_to_speak() {
-        let floor = Floor::new(2);
-        let (first, newcomer) = (floor.seat(), floor.seat());
-        let _busy = first.guest.busy();
+        let connections = ConnectionLimit::new(2);
+        let (first, newcomer) = (connections.slot(), connections.slot());
+        let _busy = first.connection.busy();
         let waiting = tokio::spawn({
-            let floor = Arc::clone(&floor);
-            async move { floor.room().await }
+            let connections = Arc::clone(&connections);
+            async move { connections.room().await }
         });
         sleep(MOMENT / 2).await;
-        assert!(!newcomer.guest.go.is_cancelled());
-        newcomer.guest.go.cancelled().await;
+        assert!(!newcomer.connection.go.is_cancelled());
+        newcomer.connection.go.cancelled().await;
         drop(newcomer);
         waiting.await.unwrap();
     }

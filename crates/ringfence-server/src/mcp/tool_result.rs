@@ -11,8 +11,8 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::shelf::Shelf;
-use super::{fit, picture};
+use super::resources::ResourceStore;
+use super::{picture, truncate};
 
 /// Images shown of one run.
 const IMAGES_MAX: usize = 4;
@@ -24,7 +24,7 @@ const TOLD_MAX: usize = 10;
 pub(super) fn of_run(
     mut outcome: Outcome,
     files: Option<Artifacts>,
-    shelf: &Shelf,
+    resources: &ResourceStore,
 ) -> CallToolResult {
     let mut images = Vec::new();
     for artifact in &outcome.artifacts {
@@ -39,8 +39,8 @@ pub(super) fn of_run(
             .and_then(|f| f.read(Path::new(&artifact.path), picture::SOURCE_BYTES_MAX).ok());
         images.extend(bytes.as_deref().and_then(picture::shown));
     }
-    let links = shelf.keep(&outcome, files);
-    fit::outcome(&mut outcome);
+    let links = resources.keep(&outcome, files);
+    truncate::outcome(&mut outcome);
     let mut result = result(outcome.status, twin(&outcome), &outcome);
     result.content.extend(images);
     result.content.extend(links.into_iter().map(ContentBlock::resource_link));
@@ -84,7 +84,7 @@ pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
 
 /// The result of a run that left no files.
 pub(super) fn of_outcome(outcome: Outcome) -> CallToolResult {
-    of_run(outcome, None, &Shelf::default())
+    of_run(outcome, None, &ResourceStore::default())
 }
 
 /// The result of a call that is no run. `own` is an object with the tool's own fields.

@@ -10,7 +10,7 @@ use ringfence_spec::Problem;
 
 /// A caller's surroundings.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct HostContext {
     /// The caller's environment.
     pub environment: BTreeMap<OsString, OsString>,
     /// Where a run starts.
@@ -21,7 +21,7 @@ pub struct Place {
     pub config: Option<PathBuf>,
 }
 
-impl Place {
+impl HostContext {
     /// This process's own, with state in `data`.
     pub fn here(data: &Path) -> Result<Self, Problem> {
         let cwd = std::env::current_dir()

@@ -2,9 +2,9 @@
 //! A thread of its own does the telling, so that no call waits for it. What cannot be told is counted and said; the ledger
 //! has it all the same.
 
-mod names;
+mod http_post;
 mod otlp;
-mod post;
+mod resolver;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use post::Post;
+use http_post::HttpClient;
 
 /// What may wait to be told.
 const WAITING_MAX: usize = 4096;
@@ -33,13 +33,13 @@ const TRACES_MAX: usize = 500;
 /// How often an alert or an anchor is tried.
 const TRIES: u32 = 3;
 
-/// Whom to tell what.
+/// Destinations of alerts, anchors and traces.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Each alert, as one line of JSON.
-    pub alerts: Vec<Ear>,
+    pub alerts: Vec<Destination>,
     /// Where the ledger stands, signed, as one line of JSON.
-    pub anchors: Vec<Ear>,
+    pub anchors: Vec<Destination>,
     /// How often.
     pub anchor_every: Option<Duration>,
     /// The base of an OpenTelemetry collector's address, without `/v1/traces`.
@@ -49,7 +49,7 @@ pub struct Settings {
 /// Who takes a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ear {
+pub enum Destination {
     /// A file, to which it is appended.
     File(PathBuf),
     /// A command, which finds it on its standard input.
@@ -59,7 +59,7 @@ pub enum Ear {
 }
 
 /// Something to be told.
-enum Word {
+enum Event {
     Alert(String),
     Trace(Box<Trace>),
     /// There is nothing more.
@@ -68,39 +68,39 @@ enum Word {
 
 /// Where calls leave their words. Cheap to clone.
 #[derive(Clone)]
-struct Mouth {
-    words: SyncSender<Word>,
+struct EventQueue {
+    words: SyncSender<Event>,
     n_lost: Arc<AtomicU64>,
 }
 
-impl Mouth {
-    fn say(&self, word: Word) {
+impl EventQueue {
+    fn say(&self, word: Event) {
         if self.words.try_send(word).is_err() {
             self.n_lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Tells what there is to tell.
-pub struct Teller {
+/// Sends alerts, anchors and traces from a thread of its own. Dropping it ends the thread.
+pub struct Notifier {
     settings: Settings,
-    mouth: Mouth,
-    words: Option<Receiver<Word>>,
+    mouth: EventQueue,
+    words: Option<Receiver<Event>>,
     /// Closed when everything is told.
     told: Option<Receiver<()>>,
 }
 
-impl std::fmt::Debug for Teller {
+impl std::fmt::Debug for Notifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Teller").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-impl Teller {
-    /// One that tells nobody yet.
+impl Notifier {
+    /// A notifier whose thread is not started yet.
     pub fn new(settings: Settings) -> Self {
         let (words, received) = mpsc::sync_channel(WAITING_MAX);
-        let mouth = Mouth { words, n_lost: Arc::default() };
+        let mouth = EventQueue { words, n_lost: Arc::default() };
         Self { settings, mouth, words: Some(received), told: None }
     }
 
@@ -108,7 +108,7 @@ impl Teller {
     pub fn alert_sink(&self) -> Option<AlertSink> {
         let mouth = self.mouth.clone();
         let wanted = !self.settings.alerts.is_empty();
-        wanted.then(|| -> AlertSink { Box::new(move |alert| mouth.say(Word::Alert(line(alert)))) })
+        wanted.then(|| -> AlertSink { Box::new(move |alert| mouth.say(Event::Alert(line(alert)))) })
     }
 
     /// For [`ringfence_engine::Builder::on_trace`], where anybody wants traces.
@@ -116,11 +116,11 @@ impl Teller {
         let mouth = self.mouth.clone();
         let wanted = self.settings.traces.is_some();
         wanted.then(|| -> TraceSink {
-            Box::new(move |trace| mouth.say(Word::Trace(Box::new(trace))))
+            Box::new(move |trace| mouth.say(Event::Trace(Box::new(trace))))
         })
     }
 
-    /// Starts telling, if there is anything to tell. The process must not fork any more.
+    /// Starts the thread, if there are destinations. The process must not fork any more.
     pub fn start(&mut self, engine: &Engine) -> Result<(), Problem> {
         let settings = self.settings.clone();
         if settings.is_silent() {
@@ -130,12 +130,12 @@ impl Teller {
         let (n_lost, engine) = (Arc::clone(&self.mouth.n_lost), engine.clone());
         let (done, told) = mpsc::channel();
         let work = move || {
-            Telling { settings, post: Post::new(), engine, n_lost }.work(&words);
+            NotifierThread { settings, http_post: HttpClient::new(), engine, n_lost }.work(&words);
             drop(done);
         };
-        let thread = std::thread::Builder::new().name("ringfence-tell".to_owned());
+        let thread = std::thread::Builder::new().name("ringfence-notify".to_owned());
         thread.spawn(work).map_err(|e| {
-            Problem::internal("threads", "cannot start a thread to tell others").cause(e)
+            Problem::internal("threads", "cannot start the notification thread").cause(e)
         })?;
         self.told = Some(told);
         Ok(())
@@ -144,7 +144,7 @@ impl Teller {
     /// Tells what is left, within this time.
     pub fn finish(self, most: Duration) {
         if let Some(told) = self.told
-            && self.mouth.words.try_send(Word::End).is_ok()
+            && self.mouth.words.try_send(Event::End).is_ok()
         {
             let _ = told.recv_timeout(most);
         }
@@ -152,15 +152,15 @@ impl Teller {
 }
 
 /// The thread's own.
-struct Telling {
+struct NotifierThread {
     settings: Settings,
-    post: Post,
+    http_post: HttpClient,
     engine: Engine,
     n_lost: Arc<AtomicU64>,
 }
 
-impl Telling {
-    fn work(self, words: &Receiver<Word>) {
+impl NotifierThread {
+    fn work(self, words: &Receiver<Event>) {
         let mut traces = Vec::new();
         let mut traces_due = None;
         let every = self.settings.anchor_every.filter(|_| !self.settings.anchors.is_empty());
@@ -179,17 +179,17 @@ impl Telling {
             let wait =
                 due.map_or(Duration::from_hours(1), |due| due.saturating_duration_since(now));
             match words.recv_timeout(wait) {
-                Ok(Word::Alert(line)) => {
-                    for ear in &self.settings.alerts {
-                        self.tell("an alert", ear, &line);
+                Ok(Event::Alert(line)) => {
+                    for to in &self.settings.alerts {
+                        self.send_and_log("an alert", to, &line);
                     }
                 }
-                Ok(Word::Trace(trace)) => {
+                Ok(Event::Trace(trace)) => {
                     traces.push(*trace);
                     traces_due.get_or_insert_with(|| Instant::now() + TRACES_EVERY);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(Word::End) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
             let n_lost = self.n_lost.swap(0, Ordering::Relaxed);
             if n_lost > 0 {
@@ -212,8 +212,8 @@ impl Telling {
                 return;
             }
         };
-        for ear in &self.settings.anchors {
-            self.tell("where the ledger stands", ear, &anchor);
+        for to in &self.settings.anchors {
+            self.send_and_log("where the ledger stands", to, &anchor);
         }
     }
 
@@ -222,38 +222,38 @@ impl Telling {
             return;
         };
         let url = format!("{}/v1/traces", base.trim_end_matches('/'));
-        if let Err(error) = self.post.json(&url, &otlp::request(traces).to_string()) {
+        if let Err(error) = self.http_post.json(&url, &otlp::request(traces).to_string()) {
             tracing::warn!("{} traces could not be told: {error}", traces.len());
         }
         traces.clear();
     }
 
-    fn tell(&self, what: &str, ear: &Ear, line: &str) {
-        ear.insist(&self.post, what, line);
+    fn send_and_log(&self, what: &str, to: &Destination, line: &str) {
+        to.insist(&self.http_post, what, line);
     }
 }
 
 /// Delivers lines and returns when each is delivered or given up: for a process that does nothing else.
-pub fn deliver(to: &[Ear], lines: &[String]) {
-    let post = Post::new();
-    for ear in to {
+pub fn deliver(to: &[Destination], lines: &[String]) {
+    let http_post = HttpClient::new();
+    for to in to {
         for line in lines {
-            ear.insist(&post, "an alert", line);
+            to.insist(&http_post, "an alert", line);
         }
     }
 }
 
-impl Ear {
+impl Destination {
     /// Tells it one line.
-    pub fn tell(&self, line: &str) -> std::io::Result<()> {
-        self.take(&Post::new(), line)
+    pub fn send(&self, line: &str) -> std::io::Result<()> {
+        self.take(&HttpClient::new(), line)
     }
 
     /// Tries a few times.
-    fn insist(&self, post: &Post, what: &str, line: &str) {
+    fn insist(&self, http_post: &HttpClient, what: &str, line: &str) {
         let mut wait = Duration::from_millis(200);
         for n_left in (0..TRIES).rev() {
-            match self.take(post, line) {
+            match self.take(http_post, line) {
                 Ok(()) => return,
                 Err(error) if n_left == 0 => {
                     tracing::warn!("{what} could not be told to {self}: {error}");
@@ -264,7 +264,7 @@ impl Ear {
         }
     }
 
-    fn take(&self, post: &Post, line: &str) -> std::io::Result<()> {
+    fn take(&self, http_post: &HttpClient, line: &str) -> std::io::Result<()> {
         match self {
             Self::File(path) => FileSink(path.clone()).take(line),
             Self::Command(words) => {
@@ -272,7 +272,7 @@ impl Ear {
                 let (program, arguments) = words.split_first().ok_or_else(nothing)?;
                 CommandSink { program: program.into(), arguments: arguments.to_vec() }.take(line)
             }
-            Self::Webhook(url) => post.json(url, line),
+            Self::Webhook(url) => http_post.json(url, line),
         }
     }
 }
@@ -286,18 +286,18 @@ impl Settings {
 /// For `serve --check`: one line for each.
 impl std::fmt::Display for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for ear in &self.alerts {
-            writeln!(f, "alerts       to {ear}")?;
+        for to in &self.alerts {
+            writeln!(f, "alerts       to {to}")?;
         }
-        for ear in &self.anchors {
+        for to in &self.anchors {
             let every = self.anchor_every.unwrap_or_default().as_secs();
-            writeln!(f, "anchors      every {every} s to {ear}")?;
+            writeln!(f, "anchors      every {every} s to {to}")?;
         }
         self.traces.iter().try_for_each(|url| writeln!(f, "traces       to {}", origin(url)))
     }
 }
 
-impl std::fmt::Display for Ear {
+impl std::fmt::Display for Destination {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => write!(f, "the file {}", path.display()),
@@ -339,7 +339,7 @@ mod tests {
             (format!("http://ann:{word}@127.0.0.1:80?key={word}"), "http://127.0.0.1:80"),
         ];
         for (url, shown) in rows {
-            assert_eq!(Ear::Webhook(url).to_string(), format!("the webhook {shown}"));
+            assert_eq!(Destination::Webhook(url).to_string(), format!("the webhook {shown}"));
         }
     }
 }

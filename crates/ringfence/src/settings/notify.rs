@@ -1,10 +1,10 @@
-//! The table `[tell]` of the operator's files: whom a server tells of alerts, of where the ledger stands, and of what calls
+//! The table `[notify]` of the operator's files: whom a server tells of alerts, of where the ledger stands, and of what calls
 //! took; and its log.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringfence_server::tell::{Ear, Settings};
+use ringfence_server::notify::{Destination, Settings};
 use ringfence_spec::{Problem, Span};
 use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
@@ -15,7 +15,10 @@ use super::log::{Format, Log};
 use crate::cli::PolicyFlags;
 
 /// Its name.
-pub(super) const TABLE: &str = "tell";
+pub(super) const TABLE: &str = "notify";
+
+/// Its name before version 0.2, still read.
+pub(super) const OLD_TABLE: &str = "tell";
 
 /// How often the head is anchored, unless the table says it.
 const ANCHOR_EVERY: Span = Span::secs(600);
@@ -37,19 +40,19 @@ struct Table {
 
 /// Whom a server tells what, and what it says of itself.
 #[derive(Debug, Default)]
-pub(crate) struct Tell {
+pub(crate) struct Notify {
     pub(crate) others: Settings,
     pub(crate) log: Log,
 }
 
 /// As the policy file says, else the user's file.
-pub(crate) fn tell(flags: &PolicyFlags, around: &Surroundings) -> Result<Tell, Problem> {
+pub(crate) fn notify(flags: &PolicyFlags, around: &Surroundings) -> Result<Notify, Problem> {
     for file in around.operators_files(flags) {
-        if let Some(tell) = of_file(&file)? {
-            return Ok(tell);
+        if let Some(notify) = of_file(&file)? {
+            return Ok(notify);
         }
     }
-    Ok(Tell::default())
+    Ok(Notify::default())
 }
 
 /// Makes sure of a file's table by itself, for `policy check`.
@@ -57,8 +60,10 @@ pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     of_file(file).map(drop)
 }
 
-fn of_file(file: &Path) -> Result<Option<Tell>, Problem> {
-    let Some(table) = read_table(file)?.and_then(|mut all| all.remove(TABLE)) else {
+fn of_file(file: &Path) -> Result<Option<Notify>, Problem> {
+    let Some(table) =
+        read_table(file)?.and_then(|mut all| all.remove(TABLE).or_else(|| all.remove(OLD_TABLE)))
+    else {
         return Ok(None);
     };
     let wrong = |cause: String| {
@@ -69,7 +74,7 @@ fn of_file(file: &Path) -> Result<Option<Tell>, Problem> {
     let table: Table = table.try_into().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
     let log = log(table.log.as_deref(), table.log_format.as_deref()).map_err(wrong)?;
     let others = decide(table).map_err(wrong)?;
-    Ok(Some(Tell { others, log }))
+    Ok(Some(Notify { others, log }))
 }
 
 fn log(level: Option<&str>, format: Option<&str>) -> Result<Log, String> {
@@ -94,7 +99,7 @@ fn log(level: Option<&str>, format: Option<&str>) -> Result<Log, String> {
 fn decide(table: Table) -> Result<Settings, String> {
     let command = |name: &str, words: Option<Vec<String>>| match words {
         Some(words) if words.is_empty() => Err(format!("`{name}` names no program")),
-        words => Ok(words.map(Ear::Command)),
+        words => Ok(words.map(Destination::Command)),
     };
     let address = |name: &str, url: Option<String>| match url {
         Some(url) if !is_address(&url) => {
@@ -106,12 +111,12 @@ fn decide(table: Table) -> Result<Settings, String> {
         Some(path) if !path.is_absolute() => {
             return Err(format!("`anchor_file` must be absolute, and is `{}`", path.display()));
         }
-        path => path.map(Ear::File),
+        path => path.map(Destination::File),
     };
-    let anchors: Vec<Ear> = [
+    let anchors: Vec<Destination> = [
         file,
         command("anchor_command", table.anchor_command)?,
-        address("anchor_webhook", table.anchor_webhook)?.map(Ear::Webhook),
+        address("anchor_webhook", table.anchor_webhook)?.map(Destination::Webhook),
     ]
     .into_iter()
     .flatten()
@@ -124,7 +129,7 @@ fn decide(table: Table) -> Result<Settings, String> {
     })?;
     let alerts = [
         command("alert_command", table.alert_command)?,
-        address("alert_webhook", table.alert_webhook)?.map(Ear::Webhook),
+        address("alert_webhook", table.alert_webhook)?.map(Destination::Webhook),
     ];
     Ok(Settings {
         alerts: alerts.into_iter().flatten().collect(),

@@ -13,24 +13,24 @@ use ringfence_spec::{ByteSize, Outcome, Problem, Status};
 use crate::cancel;
 use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext};
 use crate::files::Workspace;
-use crate::place::Place;
+use crate::host_context::HostContext;
 
 /// How often the size of a session's files is looked at while a cell runs.
 const QUOTA_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The process and what it was made with.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct SessionInterpreter {
     runner: Arc<PooledRunner>,
     repl: Repl,
 }
 
-impl Live {
+impl SessionInterpreter {
     /// Starts one in this workspace; without one, in a directory that ends with it.
     pub(crate) fn start(
         launcher: &Arc<Launcher>,
         policy: &CodePolicy,
-        place: &Place,
+        place: &HostContext,
         workspace: Option<HostWorkspace>,
     ) -> Result<Self, Problem> {
         let runner = PooledRunner::with_workspace(policy, place, Mode::Session, workspace)?;

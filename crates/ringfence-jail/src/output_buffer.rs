@@ -10,11 +10,11 @@ const TAIL_BYTES: usize = 16 << 10;
 
 /// Written to by whoever runs it, read by anybody. A clone is the same one.
 #[derive(Clone, Debug, Default)]
-pub struct SoFar(Arc<Mutex<Written>>);
+pub struct OutputBuffer(Arc<Mutex<OutputSnapshot>>);
 
 /// The end of what was written.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct OutputSnapshot {
     /// Of standard output.
     pub stdout: Tail,
     /// Of standard error.
@@ -32,9 +32,9 @@ pub struct Tail {
     pub total_bytes: u64,
 }
 
-impl SoFar {
+impl OutputBuffer {
     /// As it is now.
-    pub fn read(&self) -> Written {
+    pub fn read(&self) -> OutputSnapshot {
         self.lock().clone()
     }
 
@@ -53,7 +53,7 @@ impl SoFar {
         self.lock().note = Some(note);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Written> {
+    fn lock(&self) -> MutexGuard<'_, OutputSnapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -71,11 +71,11 @@ mod tests {
 
     #[test]
     fn the_last_bytes_are_kept_and_all_are_counted() {
-        let so_far = SoFar::default();
-        so_far.add_stdout(b"first");
-        so_far.add_stdout(&vec![b'x'; 3 * TAIL_BYTES]);
-        so_far.add_stdout(b"last");
-        let stdout = so_far.read().stdout;
+        let output_buffer = OutputBuffer::default();
+        output_buffer.add_stdout(b"first");
+        output_buffer.add_stdout(&vec![b'x'; 3 * TAIL_BYTES]);
+        output_buffer.add_stdout(b"last");
+        let stdout = output_buffer.read().stdout;
         assert_eq!(stdout.bytes.len(), TAIL_BYTES);
         assert_eq!(stdout.total_bytes, 5 + 3 * TAIL_BYTES as u64 + 4);
         assert!(stdout.bytes.into_iter().collect::<Vec<_>>().ends_with(b"xlast"));
