@@ -25,10 +25,10 @@ use crate::gitfiles::{self, OddFiles};
 use crate::gitindex::{self, HashBytes, NotJudged};
 use crate::open::{id_of, open_exact};
 use crate::registry::Registry;
-use crate::survey::{BARE, Tree, executes_by_config, lexical};
+use crate::survey::{BARE, TOP_DIRECTORIES_MAX, Tree, executes_by_config, lexical};
 
-/// Directories, and links, at the top of a workspace in which a new repository is looked for.
-const TOP_DIRECTORIES_MAX: usize = 512;
+/// Entries at the top of a workspace among which a new repository is looked for.
+const TOP_ENTRIES_MAX: usize = 8192;
 
 /// Nested repositories from which on some may not be protected.
 const NESTED_MANY: usize = 60;
@@ -289,8 +289,12 @@ impl GitWatch {
             let Ok(listed) = untrusted::open_directory_beneath(&tree, Path::new(".")) else {
                 continue;
             };
-            let (mut names, mut links) = (Vec::new(), Vec::new());
+            let (mut names, mut links, mut n_entries) = (Vec::new(), Vec::new(), 0);
             untrusted::list(&listed, budget, |name, kind| {
+                n_entries += 1;
+                if n_entries > TOP_ENTRIES_MAX {
+                    return ControlFlow::Break(());
+                }
                 match kind {
                     FileType::Directory => names.push(name.to_owned()),
                     FileType::Symlink => links.push(name.to_owned()),
@@ -298,6 +302,12 @@ impl GitWatch {
                 }
                 ControlFlow::Continue(())
             })?;
+            if n_entries > TOP_ENTRIES_MAX {
+                report.gaps.push(format!(
+                    "new repositories were looked for among {TOP_ENTRIES_MAX} of more entries at the top of `{}`",
+                    root.display()
+                ));
+            }
             let is_ours =
                 |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
             // With more of them than are protected, one that was there may have been changed in its place.

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::messages::{Known, about, replace};
-use super::outside::{Answers, HostContext, Server};
+use super::outside::{Answers, Place, Server};
 use super::requests::{self, TOKEN};
 use super::watched::Watched;
 use crate::random::Random;
@@ -52,7 +52,7 @@ struct Open {
 }
 
 impl Server for Http {
-    fn start(place: &HostContext) -> Result<Self, CannotTry> {
+    fn start(place: &Place) -> Result<Self, CannotTry> {
         let token = |name: &str| {
             let scopes = ["run", "files", "sessions", "audit", "admin"];
             let mut args = vec!["token", "new", "--name", name];

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 use super::messages::{self, Known};
-use super::outside::{Answers, HostContext, Server};
+use super::outside::{Answers, Place, Server};
 use super::watched::Watched;
 use crate::CannotTry;
 use crate::random::Random;
@@ -35,7 +35,7 @@ pub(super) struct Mcp {
 }
 
 impl Server for Mcp {
-    fn start(place: &HostContext) -> Result<Self, CannotTry> {
+    fn start(place: &Place) -> Result<Self, CannotTry> {
         let mut command = place.ringfence(&["mcp", "--timeout", "2s"]);
         let mut watched = Watched::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let stdin = watched.child.stdin.take().ok_or("no stdin")?;

@@ -28,7 +28,7 @@ const FAILURES_MAX: usize = 5;
 /// A server that can be fuzzed.
 pub(super) trait Server: Sized {
     /// Starts one.
-    fn start(place: &HostContext) -> Result<Self, CannotTry>;
+    fn start(place: &Place) -> Result<Self, CannotTry>;
     /// Does what comes before the first input.
     fn begin(&mut self, random: &mut Random) -> Result<(), String>;
     /// The process.
@@ -49,12 +49,12 @@ pub(super) trait Server: Sized {
 pub(super) type Answers = BTreeMap<String, u64>;
 
 /// Directories of one server, gone with it, and the binary.
-pub(super) struct HostContext {
+pub(super) struct Place {
     dir: tempfile::TempDir,
     binary: PathBuf,
 }
 
-impl HostContext {
+impl Place {
     fn new(binary: &Path) -> Result<Self, CannotTry> {
         let make = || {
             let dir = tempfile::Builder::new().prefix("ringfence-fuzz-").tempdir()?;
@@ -126,7 +126,7 @@ fn one_life<S: Server>(
 ) -> Result<Result<(), String>, CannotTry> {
     // Neighbours would begin alike.
     let mut random = Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    let place = HostContext::new(binary)?;
+    let place = Place::new(binary)?;
     let mut server = S::start(&place)?;
     found.n_servers += 1;
     let mut live = || {

@@ -48,7 +48,7 @@ pub(super) fn fuzz(args: &FuzzArgs, seed: u64) -> Result<Verdict, CannotTry> {
     while Instant::now() < until && failures.len() < 5 {
         let seed = random.next();
         let checkout = random.one_of(CHECKOUTS);
-        let place = HostContext::new(&binary)?;
+        let place = Place::new(&binary)?;
         let work = place.checkout("work", checkout)?;
         let clean = place.checkout("clean", checkout)?;
         place.fill(&work, seed, fill)?;
@@ -116,7 +116,9 @@ fn judge(hostile: &[Value], clean: &[Value], allowance_ms: f64) -> (Judged, f64)
         None => (Judged::Held, ratio),
         Some(start) => {
             let said = start["stderr"].as_str().unwrap_or_default();
-            let with_reason = said.contains("error: ") && said.len() > 20;
+            // A project file that the hostile run left may also allow the next run a millisecond only: it says so.
+            let with_reason =
+                (said.contains("error: ") || said.contains("was killed")) && said.len() > 20;
             if with_reason {
                 (Judged::Refused(reason(said)), ratio)
             } else {
@@ -128,18 +130,19 @@ fn judge(hostile: &[Value], clean: &[Value], allowance_ms: f64) -> (Judged, f64)
 
 /// Why a start was refused, without the names that differ from round to round.
 fn reason(said: &str) -> String {
-    let line = said.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    let says_why = |line: &&str| line.starts_with("error: ") || line.contains("was killed");
+    let line = said.lines().find(says_why).unwrap_or_default();
     let words = line.split('`').step_by(2).collect::<Vec<_>>();
     words.join("…")
 }
 
 /// Directories of one round, gone with it.
-struct HostContext {
+struct Place {
     dir: tempfile::TempDir,
     binary: PathBuf,
 }
 
-impl HostContext {
+impl Place {
     fn new(binary: &Path) -> Result<Self, CannotTry> {
         let cannot = |e: std::io::Error| format!("cannot make a directory: {e}");
         let dir = tempfile::Builder::new().prefix("ringfence-fuzz-").tempdir().map_err(cannot)?;

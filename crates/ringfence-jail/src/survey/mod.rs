@@ -11,5 +11,6 @@ pub(crate) use git::{BARE, lexical};
 pub(crate) use gitconfig::executes as executes_by_config;
 pub use host::{Caller, found, host_facts};
 pub(crate) use host::{caller_ids, core_dumps, small_file};
+pub(crate) use paths::TOP_DIRECTORIES_MAX;
 pub use paths::{Asked, Resolved, request, resolve, without_planted_links};
 pub(crate) use tree::Tree;

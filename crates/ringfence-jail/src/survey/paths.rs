@@ -21,14 +21,15 @@ use super::host::{as_it_is, found_at};
 use super::tree::{Tree, kind_of};
 use crate::registry::Registry;
 
-/// Entries at the top of a workspace, of which those that may hold secrets are masked.
-const TOP_ENTRIES_MAX: u32 = 100_000;
+/// Entries at the top of a workspace, of which those that may hold secrets are masked. Listing so many takes as long as
+/// the start of a run.
+const TOP_ENTRIES_MAX: u32 = 32_768;
 
 /// Secret files that are masked one by one.
 const SECRETS_MAX: usize = 64;
 
 /// Directories at the top in which a repository is looked for.
-const TOP_DIRECTORIES_MAX: usize = 256;
+pub(crate) const TOP_DIRECTORIES_MAX: usize = 512;
 
 /// As many as the kernel follows.
 const LINKS_MAX: usize = 40;
@@ -330,6 +331,13 @@ fn survey(
     }
     let top = top(&tree)?;
     let mut git = git::survey(&tree, &held, &top.directories, around)?;
+    if top.n_directories > TOP_DIRECTORIES_MAX {
+        git.gaps.push(format!(
+            "repositories to protect were looked for in {TOP_DIRECTORIES_MAX} of {} directories at the top of `{}`",
+            top.n_directories,
+            root.path.display()
+        ));
+    }
     follow_links(&tree, &mut protected, &mut git.pinned)?;
     let secrets = top.secrets;
     Ok(WritableRoot { root: root.clone(), owner_uid, owner_gid, protected, secrets, git })
@@ -409,6 +417,8 @@ struct Top {
     secrets: Vec<PathBuf>,
     /// Directories, as far as repositories are looked for in them.
     directories: Vec<PathBuf>,
+    /// All directories.
+    n_directories: usize,
 }
 
 fn top(root: &Tree<'_>) -> Result<Top, CallError> {
@@ -419,11 +429,11 @@ fn top(root: &Tree<'_>) -> Result<Top, CallError> {
         let bytes = name.as_bytes();
         let secret = bytes == b".env" || bytes.starts_with(b".env.");
         let template = catalogue::DOTENV_TEMPLATES.iter().any(|t| t.as_bytes() == bytes);
-        if kind == FileType::Directory
-            && bytes != b".git"
-            && top.directories.len() < TOP_DIRECTORIES_MAX
-        {
-            top.directories.push(name.into());
+        if kind == FileType::Directory && bytes != b".git" {
+            top.n_directories += 1;
+            if top.n_directories <= TOP_DIRECTORIES_MAX {
+                top.directories.push(name.into());
+            }
         }
         if secret && !template && kind != FileType::Directory {
             top.secrets.push(name.into());
@@ -438,7 +448,7 @@ fn top(root: &Tree<'_>) -> Result<Top, CallError> {
     }
     let mut targets = Vec::new();
     let mut secrets = Vec::new();
-    for name in top.secrets {
+    for name in std::mem::take(&mut top.secrets) {
         let Some(seen) = root.look(&name)? else { continue };
         match seen.kind {
             FileKind::Directory => continue,
@@ -454,5 +464,5 @@ fn top(root: &Tree<'_>) -> Result<Top, CallError> {
     secrets.extend(targets);
     secrets.sort();
     secrets.dedup();
-    Ok(Top { secrets, directories: top.directories })
+    Ok(Top { secrets, ..top })
 }
