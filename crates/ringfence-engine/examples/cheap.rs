@@ -99,7 +99,7 @@ fn engine(launcher: Launcher, state: &Path, recorder: Recorder) -> Result<Engine
         state: state.to_owned(),
         config: None,
     };
-    Engine::builder().launcher(launcher).place(place).recorder(recorder).parallel(CLIENTS).build()
+    Engine::builder().launcher(launcher).host(place).recorder(recorder).parallel(CLIENTS).build()
 }
 
 /// One after the other; how long each took.

@@ -1,23 +1,25 @@
-//! The engine in a program of one's own: `cargo run -p ringfence-engine --example embed`.
+//! Runs Python and a command from a program of one's own: `cargo run -p ringfence-engine --example embed`.
 
-#![allow(clippy::disallowed_methods)]
+use ringfence_engine::{CodeCall, CommandCall, Engine, SessionOptions};
 
-use ringfence_engine::{CodeCall, Engine, HostContext, Launcher};
+#[tokio::main]
+async fn start() -> Result<(), Box<dyn std::error::Error>> {
+    let engine = Engine::builder().build()?;
+    let session = engine.session_create("me", SessionOptions::default()).await?.id;
+    for code in ["x = 20", "print('hello')\nx * 2 + 2"] {
+        let call =
+            CodeCall { code: code.into(), session: Some(session.clone()), ..CodeCall::default() };
+        let outcome = engine.execute("me", call).await.outcome;
+        println!("{:?} {:?} {:?}", outcome.status, outcome.stdout, outcome.value);
+    }
+    let call = CommandCall { argv: vec!["uname".into()], ..CommandCall::default() };
+    println!("{:?}", engine.command("me", call).await.outcome.stdout);
+    engine.session_close("me", &session).await?;
+    Ok(())
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First: runs are launched by a process that is forked before there are threads.
-    let launcher = Launcher::start()?;
-    let data = std::env::temp_dir().join(format!("ringfence-embed-{}", std::process::id()));
-    let engine = Engine::builder().launcher(launcher).place(HostContext::here(&data)?).build()?;
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(async {
-        let session = engine.session_create("me", false).await?.id.to_string();
-        for code in ["x = 20", "x * 2 + 2"] {
-            let (code, session) = (code.into(), Some(session.clone()));
-            let ran = engine.execute("me", CodeCall { code, session, ..CodeCall::default() }).await;
-            println!("{:?} {:?}", ran.outcome.status, ran.outcome.value);
-        }
-        engine.session_close("me", &session).await
-    })?;
-    Ok(std::fs::remove_dir_all(data)?)
+    // First: the engine executes this program again, as the process that launches runs.
+    ringfence_engine::init();
+    start()
 }

@@ -50,7 +50,7 @@ fn main() -> Result<(), Problem> {
         AdmissionSettings { rate_per_minute: Some(RATE), ..AdmissionSettings::service() };
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(HostContext::here(&data)?)
+        .host(HostContext::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .admission(settings)

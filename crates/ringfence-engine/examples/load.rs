@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::files::WriteOptions;
-use ringfence_engine::{CodeCall, CodePolicy, CommandCall, Engine, HostContext, Recorder};
+use ringfence_engine::{
+    CodeCall, CodePolicy, CommandCall, Engine, HostContext, Recorder, SessionId, SessionOptions,
+};
 use ringfence_jail::Launcher;
 use ringfence_spec::{CodePreset, Limits, Outcome, Problem, Status};
 
@@ -34,7 +36,7 @@ fn main() -> Result<(), Problem> {
     code.rules.preset = CodePreset::Open;
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(HostContext::here(&data)?)
+        .host(HostContext::here(&data)?)
         .code_policy(code)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .parallel(2)
@@ -107,14 +109,14 @@ async fn step(engine: &Engine, name: &str, n: usize) -> Result<(), Problem> {
 
 /// A session's life: files, cells, a copy, an end; every third is left to the next service.
 async fn session(engine: &Engine, name: &str, n: usize) -> Result<(), Problem> {
-    let id = engine.session_create(name, false).await?.id.to_string();
+    let id = engine.session_create(name, SessionOptions::default()).await?.id;
     let fill = format!("for i in range({FILES}): open(f'f{{i}}', 'w').write('{id}')");
     for code in [&*fill, "x = 1", "x + 1"] {
         acknowledge(&engine.execute(name, cell(&id, code)).await.outcome, Status::Ok);
     }
     let note = format!("{id} whole").into_bytes();
     engine.file_write(name, &id, "note".into(), note, WriteOptions::default()).await?;
-    let copy = engine.session_fork(name, &id).await?.id.to_string();
+    let copy = engine.session_fork(name, &id).await?.id;
     if !n.is_multiple_of(3) {
         engine.session_close(name, &id).await?;
         engine.session_close(name, &copy).await?;
@@ -125,7 +127,7 @@ async fn session(engine: &Engine, name: &str, n: usize) -> Result<(), Problem> {
 /// What an earlier service left: a copy is whole, a note is whole, and each has its own bytes.
 async fn check_sessions(engine: &Engine, name: &str) -> Result<(), Problem> {
     for state in engine.session_list(name).await? {
-        let id = state.id.to_string();
+        let id = state.id.clone();
         let listing = engine.file_list(name, &id, ".".into(), 1, 1000).await?;
         let n_files = listing.entries.len();
         let tag = state.forked_from.as_ref().unwrap_or(&state.id).to_string();
@@ -155,7 +157,7 @@ fn code(code: &str) -> CodeCall {
     CodeCall { code: code.into(), ..CodeCall::default() }
 }
 
-fn cell(session: &str, text: &str) -> CodeCall {
+fn cell(session: &SessionId, text: &str) -> CodeCall {
     CodeCall { session: Some(session.to_owned()), ..code(text) }
 }
 

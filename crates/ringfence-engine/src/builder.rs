@@ -25,10 +25,11 @@ use crate::trace::TraceSink;
 /// How an engine is made.
 pub struct Builder {
     launcher: Option<Launcher>,
-    place: HostContext,
+    launcher_program: Option<PathBuf>,
+    host: Option<HostContext>,
     code: CodePolicy,
     command: Policy,
-    recorder: Recorder,
+    recorder: Option<Recorder>,
     admission: AdmissionSettings,
     sessions: SessionSettings,
     clock: Arc<dyn Clock>,
@@ -44,23 +45,19 @@ pub struct Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Builder").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let place = HostContext {
-            environment: std::env::vars_os().collect(),
-            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
-            ..HostContext::default()
-        };
         Self {
             launcher: None,
-            place,
+            launcher_program: None,
+            host: None,
             code: CodePolicy::default(),
             command: Policy::of_preset(CommandPreset::default(), memory_total_bytes()),
-            recorder: Recorder::off(),
+            recorder: None,
             admission: AdmissionSettings::default(),
             sessions: SessionSettings::default(),
             clock: Arc::new(HostClock),
@@ -75,10 +72,18 @@ impl Builder {
         }
     }
 
-    /// Where calls come from; `place.state` holds sessions.
+    /// Sets the caller's environment and directories. [default: those of this process and user]
     #[must_use]
-    pub fn place(mut self, place: HostContext) -> Self {
-        self.place = place;
+    pub fn host(mut self, host: HostContext) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Executes this program, by its absolute path, as the launcher: an installed `ringfence` of the same version. A program
+    /// whose `main` begins with [`crate::init`] needs none.
+    #[must_use]
+    pub fn launcher_program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.launcher_program = Some(program.into());
         self
     }
 
@@ -96,10 +101,10 @@ impl Builder {
         self
     }
 
-    /// Where calls are written down.
+    /// Sets where calls are recorded. [default: `ledger` in the data directory, as on the command line]
     #[must_use]
     pub fn recorder(mut self, recorder: Recorder) -> Self {
-        self.recorder = recorder;
+        self.recorder = Some(recorder);
         self
     }
 
@@ -159,8 +164,7 @@ impl Builder {
         self
     }
 
-    /// Launches runs by this process, which was started before there were threads. Without one it is started with the first
-    /// run that needs it.
+    /// Launches runs by this process, which was forked before there were threads.
     #[must_use]
     pub fn launcher(mut self, launcher: Launcher) -> Self {
         self.launcher = Some(launcher);
@@ -193,16 +197,21 @@ impl Builder {
         self
     }
 
-    /// Makes it. Whatever a call needs is opened and started by the first call that needs it.
+    /// Builds the engine. Ledger, sessions, workers and launcher are opened by the first call that needs them.
     pub fn build(self) -> Result<Engine, Problem> {
+        let host = match self.host {
+            Some(host) => host,
+            None => HostContext::of_user()?,
+        };
+        let recorder = self.recorder.unwrap_or_else(|| Recorder::lazy(host.state.join("ledger")));
         // Runs of a service that was killed are shown as interrupted from here on, not as running.
-        self.recorder.recover()?;
+        recorder.recover()?;
         let launcher = self.launcher.map(Arc::new);
         Ok(Engine::new(Arc::new_cyclic(|own| EngineState {
             sessions: OnceLock::new(),
             session_settings: self.sessions,
             warm: Mutex::default(),
-            recorder: self.recorder,
+            recorder,
             metrics: Metrics::default(),
             interceptor: Interceptor::new(self.rules, self.watch, self.sinks, self.traces),
             redaction: self.redaction,
@@ -210,7 +219,8 @@ impl Builder {
             clock: self.clock,
             code: self.code,
             command: self.command,
-            place: self.place,
+            host,
+            launcher_program: self.launcher_program,
             n_parallel: self.n_parallel,
             plan_hook: self.plan_hook,
             stage_hook: self.stage_hook,

@@ -2,6 +2,7 @@
 //! observe. What a face chooses is how the run is launched, and nothing else.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -75,7 +76,8 @@ pub(crate) struct EngineState {
     pub(crate) admission: Admission,
     pub(crate) code: CodePolicy,
     pub(crate) command: Policy,
-    pub(crate) place: HostContext,
+    pub(crate) host: HostContext,
+    pub(crate) launcher_program: Option<PathBuf>,
     pub(crate) n_parallel: Option<usize>,
     pub(crate) plan_hook: Option<PlanHook>,
     pub(crate) stage_hook: Option<StageHook>,
@@ -167,10 +169,10 @@ impl RunCall<'_> {
         }
     }
 
-    fn session(&self) -> Option<&str> {
+    fn session(&self) -> Option<&SessionId> {
         match self {
-            Self::Code(call) => call.session.as_deref(),
-            Self::Command(call) => call.session.as_deref(),
+            Self::Code(call) => call.session.as_ref(),
+            Self::Command(call) => call.session.as_ref(),
         }
     }
 
@@ -192,8 +194,8 @@ impl RunCall<'_> {
 }
 
 /// Adds the session that a call names. Anything else than an id is the client's own text, and no part of a row or an alert.
-pub(crate) fn in_session(entry: Entry, session: Option<&str>) -> Entry {
-    match session.and_then(SessionId::parse) {
+pub(crate) fn in_session(entry: Entry, session: Option<&SessionId>) -> Entry {
+    match session.filter(|id| id.is_well_formed()) {
         Some(id) => entry.session(id.as_str()),
         None => entry,
     }
@@ -208,7 +210,7 @@ impl EngineState {
     pub(crate) fn sessions(&self) -> Result<&Sessions, Problem> {
         if self.sessions.get().is_none() {
             let settings = self.session_settings;
-            let opened = Sessions::open(&self.place.state, settings, Arc::clone(&self.clock))?;
+            let opened = Sessions::open(&self.host.state, settings, Arc::clone(&self.clock))?;
             if self.sessions.set(opened).is_ok() {
                 let _ = self.sweeper.set(Sweeper::start(self.own.clone())?);
             }
@@ -221,10 +223,16 @@ impl EngineState {
         self.sessions.get().map_or(0, Sessions::n_open)
     }
 
-    /// The process that launches runs. Started when it is first needed, which must be before there are threads.
+    /// The process that launches runs, started when it is first needed.
     pub(crate) fn launcher(&self) -> Result<&Arc<Launcher>, Problem> {
         if self.launcher.get().is_none() {
-            let _ = self.launcher.set(Arc::new(Launcher::start()?));
+            let launcher = match &self.launcher_program {
+                Some(program) => Launcher::execute(program),
+                None if crate::init::is_done() => Launcher::execute(Path::new("/proc/self/exe")),
+                None => Launcher::start(),
+            };
+            // Of two threads that come at once the second uses the first one's.
+            let _ = self.launcher.set(Arc::new(launcher?));
         }
         self.launcher.get().ok_or_else(|| Problem::internal("launcher", "there is no launcher"))
     }
@@ -395,7 +403,7 @@ impl EngineState {
                 // A session's files are mounted there; other commands work where the caller is.
                 let cwd = match call.session {
                     Some(_) => ringfence_plan::WORKSPACE.to_owned(),
-                    None => self.place.cwd.to_string_lossy().into_owned(),
+                    None => self.host.cwd.to_string_lossy().into_owned(),
                 };
                 Subject::Command { argv: words(call), cwd }
             }
@@ -440,7 +448,7 @@ impl EngineState {
         let blocked = RunResult::of;
         match launch {
             Launch::Foreground { prefork, .. } => {
-                let runner = OneShotRunner::new(policy, &self.place, self.plan_hook.as_ref())?;
+                let runner = OneShotRunner::new(policy, &self.host, self.plan_hook.as_ref())?;
                 if !verdict.safe {
                     return Ok(blocked(runner.blocked(run_id, verdict)));
                 }
@@ -457,7 +465,7 @@ impl EngineState {
                 record.begin()?;
                 let mut outcome = live.cell(&job, cancel, quota.as_ref())?;
                 outcome.run_id = run_id;
-                outcome.session_id.clone_from(&call.session);
+                outcome.session_id = call.session.as_ref().map(SessionId::to_string);
                 Ok(RunResult::of(outcome))
             }
             Launch::Service { cancel } => {
@@ -540,7 +548,7 @@ impl EngineState {
             repl
         } else {
             let workspace = session.host_workspace()?;
-            SessionInterpreter::start(self.launcher()?, &self.code, &self.place, Some(workspace))?
+            SessionInterpreter::start(self.launcher()?, &self.code, &self.host, Some(workspace))?
         };
         job.name = Some(format!("cell {}", n_cells + 1));
         job.output = self.partial(partial_output, repl.context());
@@ -572,7 +580,7 @@ impl EngineState {
         let mut policy = self.command.clone();
         policy.limits.timeout = narrowed(policy.limits.timeout, call.timeout)
             .and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
-        let session = call.session.as_deref().map(|id| self.sessions()?.find(client, id));
+        let session = call.session.as_ref().map(|id| self.sessions()?.find(client, id));
         let session = session.transpose()?;
         if let Some(session) = &session {
             // Host tools, the session's files, and nothing of the user that runs the engine.
@@ -584,7 +592,7 @@ impl EngineState {
             Launch::Foreground { io, .. } => *io,
             Launch::Service { .. } | Launch::Repl(_) => Io::Capture,
         };
-        let mut runner = CommandRunner::new(&policy, &self.place, run_id, call.argv.clone(), io)
+        let mut runner = CommandRunner::new(&policy, &self.host, run_id, call.argv.clone(), io)
             .with_hook(self.plan_hook.as_ref());
         if let Some(session) = &session {
             runner = runner.in_session(session.host_workspace()?);
@@ -638,11 +646,11 @@ impl EngineState {
     pub(crate) fn start_repl(
         &self,
         client: &str,
-        session: Option<&str>,
+        session: Option<&SessionId>,
     ) -> Result<SessionInterpreter, Problem> {
         let workspace =
             session.map(|id| self.sessions()?.host_workspace(client, id)).transpose()?;
-        SessionInterpreter::start(self.launcher()?, &self.code, &self.place, workspace)
+        SessionInterpreter::start(self.launcher()?, &self.code, &self.host, workspace)
     }
 
     /// The plan of a command, without running it.
@@ -651,13 +659,13 @@ impl EngineState {
         argv: Vec<std::ffi::OsString>,
     ) -> Result<ringfence_plan::Plan, Problem> {
         let io = Io::Passthrough;
-        CommandRunner::new(&self.command, &self.place, fresh_id()?, argv, io).explain()
+        CommandRunner::new(&self.command, &self.host, fresh_id()?, argv, io).explain()
     }
 
     /// The plans of Python runs, without running anything.
     pub(crate) fn explain_code(&self) -> Result<ringfence_plan::CodePlan, Problem> {
         let mode = Mode::Pool { n_parallel: self.n_parallel() };
-        Ok(PooledRunner::new(&self.code, &self.place, mode)?.plan().clone())
+        Ok(PooledRunner::new(&self.code, &self.host, mode)?.plan().clone())
     }
 
     /// The workers of the policy, started when they are first needed.
@@ -667,7 +675,7 @@ impl EngineState {
             return Ok(Arc::clone(warm));
         }
         let n_parallel = self.n_parallel();
-        let runner = PooledRunner::new(&self.code, &self.place, Mode::Pool { n_parallel })?;
+        let runner = PooledRunner::new(&self.code, &self.host, Mode::Pool { n_parallel })?;
         let pool = runner.pool(self.launcher()?, n_parallel)?;
         let warm = Arc::new(Warm { pool, runner });
         *slot = Some(Arc::clone(&warm));

@@ -24,7 +24,7 @@ use crate::intercept::{self, Subject};
 use crate::metrics::Gauges;
 use crate::partial_output::PartialOutput;
 use crate::record::{self, Recorder};
-use crate::sessions::{SessionInfo, SessionState, Swept};
+use crate::sessions::{SessionId, SessionInfo, SessionOptions, SessionState, Swept};
 use crate::trace::Stopwatch;
 use crate::watch::FinishedCall;
 
@@ -34,7 +34,7 @@ pub struct CodeCall {
     /// The source. Bytes, because a file may declare another encoding than UTF-8.
     pub code: Vec<u8>,
     /// The session it is a cell of; without one it runs alone, in a directory of its own.
-    pub session: Option<String>,
+    pub session: Option<SessionId>,
     /// What it reads.
     pub stdin: Vec<u8>,
     /// Files in its directory: name below it, content. Not with a session, which has files of its own.
@@ -57,7 +57,7 @@ pub struct CommandCall {
     /// Program and arguments.
     pub argv: Vec<OsString>,
     /// The session whose files it works on; without one, in the engine's working directory.
-    pub session: Option<String>,
+    pub session: Option<SessionId>,
     /// What it reads.
     pub stdin: Vec<u8>,
     /// Less time than the policy gives.
@@ -269,11 +269,11 @@ impl Engine {
     pub async fn session_create(
         &self,
         owner: &str,
-        read_only: bool,
+        options: SessionOptions,
     ) -> Result<SessionState, Problem> {
         let owner = owner.to_owned();
         self.call("session", &owner.clone(), None, move |state| {
-            let made = state.sessions()?.create(&owner, read_only)?;
+            let made = state.sessions()?.create(&owner, options)?;
             let event = Entry::session_event(made.id.as_str(), "created").client(&owner);
             state.recorder.note(&event)?;
             Ok(made)
@@ -282,7 +282,7 @@ impl Engine {
     }
 
     /// What is known of a session.
-    pub async fn session_info(&self, owner: &str, id: &str) -> Result<SessionInfo, Problem> {
+    pub async fn session_info(&self, owner: &str, id: &SessionId) -> Result<SessionInfo, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.call("session", &owner.clone(), Some(id.clone()), move |state| {
             state.sessions()?.info(&owner, &id)
@@ -298,7 +298,7 @@ impl Engine {
     }
 
     /// A copy of a session's files as a new session.
-    pub async fn session_fork(&self, owner: &str, id: &str) -> Result<SessionState, Problem> {
+    pub async fn session_fork(&self, owner: &str, id: &SessionId) -> Result<SessionState, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         let wanted = cancel::StopFlag::default();
         let stop = wanted.seen();
@@ -318,7 +318,7 @@ impl Engine {
     pub async fn session_rollback(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         cell: u64,
     ) -> Result<SessionInfo, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
@@ -341,7 +341,7 @@ impl Engine {
     }
 
     /// Ends a session: its files, its processes; its rows in the ledger are archived.
-    pub async fn session_close(&self, owner: &str, id: &str) -> Result<(), Problem> {
+    pub async fn session_close(&self, owner: &str, id: &SessionId) -> Result<(), Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.call("session", &owner.clone(), Some(id.clone()), move |state| {
             let id = state.sessions()?.close(&owner, &id)?;
@@ -354,7 +354,7 @@ impl Engine {
     pub async fn file_read(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
         offset: u64,
         limit: Option<u64>,
@@ -369,7 +369,7 @@ impl Engine {
     pub async fn file_write(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
         content: Vec<u8>,
         options: WriteOptions,
@@ -387,7 +387,7 @@ impl Engine {
     pub async fn file_list(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
         depth: usize,
         entries_max: usize,
@@ -402,7 +402,7 @@ impl Engine {
     pub async fn file_grep(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
         query: GrepQuery,
     ) -> Result<Grepped, Problem> {
@@ -423,7 +423,7 @@ impl Engine {
     pub async fn file_stat(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
     ) -> Result<FileEntry, Problem> {
         self.file("stat_file", owner, id, path, move |files, path, _| files.stat(path)).await
@@ -433,7 +433,7 @@ impl Engine {
     pub async fn file_move(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         from: OsString,
         to: OsString,
         conflict: OnConflict,
@@ -448,7 +448,7 @@ impl Engine {
     pub async fn file_delete(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
         depth: Depth,
     ) -> Result<Deleted, Problem> {
@@ -461,7 +461,7 @@ impl Engine {
         &self,
         tool: &'static str,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         path: OsString,
         work: impl FnOnce(&Workspace, &OsStr, &mut record::StartedCall<'_>) -> Result<T, Problem>
         + Send
@@ -532,7 +532,7 @@ impl Engine {
         &self,
         tool: &'static str,
         client: &str,
-        session: Option<String>,
+        session: Option<SessionId>,
         work: impl FnOnce(&EngineState) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         self.call_with(tool, client, session, None, move |state, _| work(state)).await
@@ -542,7 +542,7 @@ impl Engine {
         &self,
         tool: &'static str,
         client: &str,
-        session: Option<String>,
+        session: Option<SessionId>,
         summary: Option<String>,
         work: impl FnOnce(&EngineState, &mut record::StartedCall<'_>) -> Result<T, Problem>
         + Send
@@ -556,7 +556,7 @@ impl Engine {
         blocking(move || {
             let run_id = fresh_id()?;
             let mut entry = Entry::call_start(run_id).client(client).tool(tool);
-            entry = in_session(entry, session.as_deref());
+            entry = in_session(entry, session.as_ref());
             let about = summary.clone().map_or(Subject::Nothing, |path| Subject::Paths(vec![path]));
             let judged = state.interceptor.judge(tool, &about);
             entry = entry.risk(judged.risk);

@@ -1,14 +1,14 @@
-//! Where a call comes from: directories and environment of whoever makes it.
+//! The caller's side of a call: its environment, working directory and data directory.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_jail::Registry;
-use ringfence_jail::survey::{Caller, without_planted_links};
+use ringfence_jail::survey::{Caller, resolve, without_planted_links};
 use ringfence_spec::Problem;
 
-/// A caller's surroundings.
+/// The caller's environment and directories.
 #[derive(Clone, Debug, Default)]
 pub struct HostContext {
     /// The caller's environment.
@@ -30,6 +30,16 @@ impl HostContext {
         Ok(Self { environment, cwd, state: data.to_owned(), config: None })
     }
 
+    /// This process's own, with state in the user's data directory, as on the command line. Makes that directory.
+    pub fn of_user() -> Result<Self, Problem> {
+        let mut host = Self::here(Path::new(""))?;
+        let variable = |name: &str| host.environment.get(std::ffi::OsStr::new(name)).cloned();
+        let config = xdg_dir(variable("XDG_CONFIG_HOME"), variable("HOME"), ".config");
+        host.state = ready_data_dir(&user_data_dir(variable), &host.cwd)?;
+        host.config = config;
+        Ok(host)
+    }
+
     /// Where a path of the caller's leads. A link in a directory that runs have written may have been made by one: if it leads
     /// out of that directory, the path is refused.
     pub fn without_planted_links(&self, path: &Path, key: &str) -> Result<PathBuf, Problem> {
@@ -44,4 +54,68 @@ impl HostContext {
             cwd: Some(self.cwd.clone()),
         }
     }
+}
+
+/// The directory for `ringfence` that an XDG variable names, or the usual one below the home.
+pub fn xdg_dir(
+    named: Option<OsString>,
+    home: Option<OsString>,
+    below_home: &str,
+) -> Option<PathBuf> {
+    let absolute = |dir: OsString| Some(PathBuf::from(dir)).filter(|dir| dir.is_absolute());
+    let dir =
+        named.and_then(absolute).or_else(|| home.and_then(absolute).map(|h| h.join(below_home)));
+    dir.map(|dir| dir.join("ringfence"))
+}
+
+/// The user's data directory: sessions, ledger and records of workspaces.
+pub fn user_data_dir(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    let is_usable = |dir: &PathBuf| {
+        let exists = |a: &&Path| rustix::fs::access(*a, rustix::fs::Access::EXISTS).is_ok();
+        let existing = dir.ancestors().find(exists);
+        existing.is_some_and(|a| rustix::fs::access(a, rustix::fs::Access::WRITE_OK).is_ok())
+    };
+    // A service account may have no writable home. `/tmp` is sticky, and the owner of the directory is checked.
+    xdg_dir(variable("XDG_STATE_HOME"), variable("HOME"), ".local/state")
+        .filter(is_usable)
+        .unwrap_or_else(|| {
+            PathBuf::from(format!("/tmp/ringfence-{}", rustix::process::geteuid().as_raw()))
+        })
+}
+
+/// Makes the data directory if it does not exist, and returns its canonical path, by which it is hidden from runs. It must
+/// belong to the user, and no other user may write to it.
+pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+    let cannot = |e: &dyn std::fmt::Display| {
+        Problem::cannot_build(
+            "data_dir",
+            format!("cannot use the data directory `{}`", data.display()),
+        )
+        .cause(e)
+    };
+    let in_tmp = data.parent() == Some(Path::new("/tmp"));
+    if in_tmp && data.is_symlink() {
+        return Err(cannot(&"it is a link, which another user may have made"));
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|e| cannot(&e))?;
+    let resolved = resolve(&std::path::absolute(data).map_err(|e| cannot(&e))?);
+    let resolved = resolved.map_err(|e| cannot(&e))?;
+    let planted = |(link, _): &(PathBuf, PathBuf)| {
+        resolve(cwd).is_ok_and(|cwd| link.starts_with(cwd.found.path))
+    };
+    if resolved.links.iter().any(planted) {
+        return Err(cannot(
+            &"a link in the working directory leads there, which a run may have made",
+        ));
+    }
+    let real = resolved.found.path;
+    let meta = std::fs::symlink_metadata(&real).map_err(|e| cannot(&e))?;
+    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err(cannot(&"it is not a directory of yours"));
+    }
+    if meta.mode() & 0o002 != 0 {
+        return Err(cannot(&"every user may write to it"));
+    }
+    Ok(real)
 }

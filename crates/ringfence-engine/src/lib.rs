@@ -1,20 +1,43 @@
-//! One road for every call: admit, screen, plan, jail, collect, scrub, record.
+//! Runs Python and shell commands behind Ringfence's fence, from a Rust program: the same calls, records and limits as the
+//! `ringfence` command, its MCP server and its HTTP service.
 //!
 //! ```no_run
-//! use ringfence_engine::{CodeCall, Engine, Launcher, Place};
+//! use ringfence_engine::{CodeCall, Engine};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // First: runs are launched by a process that is forked before there are threads.
-//! let launcher = Launcher::start()?;
-//! let engine = Engine::builder().launcher(launcher).place(Place::here("data".as_ref())?).build()?;
-//! tokio::runtime::Runtime::new()?.block_on(async {
+//! #[tokio::main(flavor = "multi_thread")]
+//! async fn start() -> Result<(), Box<dyn std::error::Error>> {
+//!     let engine = Engine::builder().build()?;
 //!     let code = b"print('hello')\n6 * 7".to_vec();
 //!     let ran = engine.execute("me", CodeCall { code, ..CodeCall::default() }).await;
 //!     assert_eq!(ran.outcome.value.as_deref(), Some("42"));
-//! });
-//! # Ok(())
-//! # }
+//!     Ok(())
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // First: the engine executes this program again as the process that launches runs.
+//!     ringfence_engine::init();
+//!     start()
+//! }
 //! ```
+//!
+//! A program that cannot begin `main` so, such as a test of `cargo test`, names an installed `ringfence` of the same
+//! version by [`Builder::launcher_program`].
+//!
+//! Every call takes the same way: admit, inspect (screen, rules, risk), record the start, plan, launch, collect, scrub,
+//! redact, record the end, observe (metrics, alerts, traces).
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `engine`, `builder`, `init` | the public handle, its settings, the launcher in an embedding program |
+//! | `call` | engine state and the one blocking implementation of every kind of run |
+//! | `command`, `code`, `repl` | how a command, a Python program and a REPL cell are launched |
+//! | `runs` | registry of running and finished runs |
+//! | `sessions`, `files` | sessions, their interpreters and files |
+//! | [`admission`] | concurrency, rates, queues, circuit breakers |
+//! | `intercept`, [`watch`] | rules, risk ratings, alerts |
+//! | `record`, `verdict` | ledger rows; status and error of an outcome |
+//! | `metrics`, `trace` | numbers and timings |
+//! | `sweeper`, [`cancel`], [`clock`] | expiry of sessions, cancellation, time |
 
 // Tests make and look at files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -30,6 +53,7 @@ mod engine;
 pub mod files;
 mod host_context;
 mod ids;
+mod init;
 mod intercept;
 mod launched;
 mod metrics;
@@ -46,6 +70,7 @@ pub mod watch;
 
 /// Facts of this host that settings and `doctor` ask for.
 pub mod host {
+    pub use crate::host_context::{ready_data_dir, user_data_dir, xdg_dir};
     pub use ringfence_jail::probe;
     pub use ringfence_jail::survey::{found, resolve};
 }
@@ -60,6 +85,7 @@ pub use command::{Io, Prefork};
 pub use engine::{Call, CodeCall, CommandCall, Engine, Foreground, RunResult};
 pub use host_context::HostContext;
 pub use ids::{fresh_id, some_id};
+pub use init::init;
 pub use intercept::AlertSink;
 pub use partial_output::{PartialOutput, PartialText};
 pub use record::{Recorder, StartedCall, redact};
@@ -69,8 +95,8 @@ pub use ringfence_python::Artifacts;
 pub use ringfence_screen::decide::Rules;
 pub use runs::{Ended, KeepFiles, Run};
 pub use sessions::{
-    Daily, Quota, ReplState, SessionId, SessionInfo, SessionSettings, SessionState, Sessions,
-    Swept, Today,
+    Daily, Quota, ReplState, SessionId, SessionInfo, SessionOptions, SessionSettings, SessionState,
+    Sessions, Swept, Today,
 };
 pub use text::{cut_character, shown};
 pub use trace::{Part, Trace, TraceSink};

@@ -9,7 +9,7 @@ use ringfence_spec::{Outcome, Problem};
 use crate::call::{Launch, ReplLaunch, RunCall};
 use crate::engine::{CodeCall, Engine, RunResult};
 use crate::files::Workspace;
-use crate::sessions::{Quota, SessionInterpreter};
+use crate::sessions::{Quota, SessionId, SessionInterpreter};
 
 /// Completions that are offered.
 const COMPLETIONS_MAX: usize = 200;
@@ -29,14 +29,14 @@ pub struct Repl {
 /// The files of a session that a REPL works on, and their quota.
 #[derive(Debug)]
 struct SessionFiles {
-    id: String,
+    id: SessionId,
     files: Workspace,
     bytes_max: u64,
 }
 
 impl Engine {
     /// Starts an interactive interpreter, in a directory of its own or on the files of a session.
-    pub fn repl(&self, client: &str, session: Option<&str>) -> Result<Repl, Problem> {
+    pub fn repl(&self, client: &str, session: Option<&SessionId>) -> Result<Repl, Problem> {
         let live = self.state.start_repl(client, session)?;
         Ok(Repl {
             engine: self.clone(),
@@ -49,7 +49,7 @@ impl Engine {
     fn session_files(
         &self,
         client: &str,
-        session: Option<&str>,
+        session: Option<&SessionId>,
     ) -> Result<Option<SessionFiles>, Problem> {
         let Some(id) = session else { return Ok(None) };
         let (files, bytes_max) = self.state.sessions()?.files(client, id)?;
@@ -80,7 +80,7 @@ impl Repl {
 
     /// A copy that goes on from the same state.
     pub fn branch(&mut self) -> Result<Self, Problem> {
-        let id = self.session.as_ref().map(|session| session.id.as_str());
+        let id = self.session.as_ref().map(|session| &session.id);
         Ok(Self {
             engine: self.engine.clone(),
             client: self.client.clone(),

@@ -15,6 +15,7 @@ use crate::call::EngineState;
 use crate::engine::{Call, Engine, RunResult};
 use crate::ids::fresh_id;
 use crate::partial_output::{PartialOutput, PartialText};
+use crate::sessions::SessionId;
 
 /// Runs of one owner at once.
 const RUNNING_MAX: usize = 64;
@@ -44,7 +45,7 @@ pub(crate) struct Runs {
 #[derive(Debug)]
 pub struct Run {
     id: RunId,
-    session: Option<String>,
+    session: Option<SessionId>,
     began: Instant,
     began_ms: i64,
     partial_output: PartialOutput,
@@ -90,8 +91,8 @@ impl Run {
     }
 
     /// The session it belongs to.
-    pub fn session(&self) -> Option<&str> {
-        self.session.as_deref()
+    pub fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
     }
 
     /// When it began.
@@ -144,7 +145,7 @@ impl Run {
         let problem = Problem::usage("cancelled", "the run was cancelled");
         let mut outcome = Outcome::not_started(self.id, Status::Killed, &problem);
         outcome.ran = ringfence_spec::Ran::Unknown;
-        outcome.session_id.clone_from(&self.session);
+        outcome.session_id = self.session.as_ref().map(SessionId::to_string);
         outcome
     }
 
@@ -153,7 +154,7 @@ impl Run {
         let nothing_yet = Problem::usage("", "");
         let unknown = Outcome::not_started(self.id, Status::Ok, &nothing_yet);
         let mut outcome = serde_json::to_value(unknown).unwrap_or_default();
-        outcome["session_id"] = self.session.as_deref().into();
+        outcome["session_id"] = self.session.as_ref().map(SessionId::as_str).into();
         outcome["status"] = "running".into();
         outcome["ran"] = "unknown".into();
         outcome["usage"]["wall_ms"] = (self.began.elapsed().as_secs_f64() * 1000.0).into();

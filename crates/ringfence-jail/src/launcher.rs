@@ -1,5 +1,9 @@
-//! A process beside us that launches runs. It has one thread for ever, so it may fork; we may not, once we have more.
-//! It ends with us, and everything it launched ends with it. It decides nothing: plans come ready-made.
+//! The launcher: a helper process with one thread that forks a supervisor for every run. A program with threads cannot
+//! fork safely, so it sends its plans here. The launcher ends with its caller, and every run ends with the launcher.
+//! Decides nothing: plans come ready-made.
+//!
+//! A command that has no threads yet forks it ([`Launcher::start`]). Any other program executes it
+//! ([`Launcher::execute`]): a `ringfence` binary, or itself, if its `main` begins with [`become_launcher_if_asked`].
 
 use std::ffi::OsStr;
 use std::io::{IoSlice, Read as _};
@@ -11,6 +15,7 @@ use std::path::{Path, PathBuf};
 use ringfence_plan::Plan;
 use ringfence_spec::Problem;
 use ringfence_sys::{CallError, Forked, Named as _};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -31,11 +36,37 @@ const BODY_BYTES_MAX: usize = 8192;
 /// What a supervisor answers is far smaller: denials are bounded, and output does not come this way.
 const REPORT_BYTES_MAX: u64 = 4 << 20;
 
+/// Name under which a program is executed as a launcher.
+const LAUNCHER_NAME: &str = "ringfence-launcher";
+
+/// The first packet of an executed launcher. Plans have no schema of their own on the wire: caller and launcher must be
+/// of the same version.
+const GREETING: &str = concat!("ringfence-launcher ", env!("CARGO_PKG_VERSION"), " 1");
+
+/// Time an executed launcher has to greet.
+const GREETING_SECONDS: i64 = 10;
+
 /// The launcher's handle. Dropping it ends the launcher and every run.
 #[derive(Debug)]
 pub struct Launcher {
     socket: Option<OwnedFd>,
     pid: i32,
+}
+
+/// Becomes the launcher of the process that executed this program under that name, and exits when that process ends.
+/// Returns at once in every other case. First in `main`: the launcher must have no threads.
+pub fn become_launcher_if_asked() {
+    if std::env::args_os().next().is_none_or(|name| name != LAUNCHER_NAME) {
+        return;
+    }
+    let served = std::panic::catch_unwind(|| {
+        // The socket is descriptor 0, which runs must not inherit.
+        let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+        rustix::net::send(&socket, GREETING.as_bytes(), rustix::net::SendFlags::NOSIGNAL)?;
+        serve(&socket);
+        Ok::<_, Errno>(())
+    });
+    ringfence_sys::exit_now(i32::from(!matches!(served, Ok(Ok(())))))
 }
 
 /// One run, for the launcher.
@@ -68,7 +99,7 @@ enum RunReport {
 }
 
 impl Launcher {
-    /// Starts one. The calling process must have one thread.
+    /// Forks one. The calling process must have one thread.
     pub fn start() -> Result<Self, Problem> {
         let cannot =
             |e: CallError| Problem::internal("launcher", "cannot start the launcher").cause(e);
@@ -79,7 +110,7 @@ impl Launcher {
                 "launcher_too_late",
                 format!("the launcher must be started before there are threads, and there are {n_threads}"),
             )
-            .hint("start it first thing in `main`, before a runtime"));
+            .hint("begin `main` with `ringfence_engine::init()`, or name an installed `ringfence` by `Builder::launcher_program`"));
         }
         let (ours, theirs) = ringfence_sys::packet_pair().map_err(cannot)?;
         match ringfence_sys::fork().map_err(cannot)? {
@@ -90,6 +121,74 @@ impl Launcher {
                 let done = std::panic::catch_unwind(work);
                 ringfence_sys::exit_now(i32::from(done.is_err()))
             }
+        }
+    }
+
+    /// Executes `program`, an absolute path, as the launcher. From a process with any number of threads.
+    pub fn execute(program: &Path) -> Result<Self, Problem> {
+        use std::os::unix::process::CommandExt as _;
+        let cannot = |cause: &dyn std::fmt::Display| {
+            Problem::cannot_build(
+                "launcher",
+                format!("cannot start the launcher `{}`", program.display()),
+            )
+            .cause(cause)
+        };
+        if !program.is_absolute() {
+            return Err(cannot(&"its path is not absolute"));
+        }
+        let (ours, theirs) = ringfence_sys::packet_pair().map_err(|e| cannot(&e))?;
+        let child = std::process::Command::new(program)
+            .arg0(LAUNCHER_NAME)
+            // Nothing of the caller's secrets, and nothing that a loader obeys.
+            .env_clear()
+            .current_dir("/")
+            .stdin(theirs)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .map_err(|e| cannot(&e))?;
+        let pid = i32::try_from(child.id()).map_err(|e| cannot(&e))?;
+        // From here on dropping it ends the process.
+        let launcher = Self { socket: Some(ours), pid };
+        match launcher.greeting() {
+            Ok(greeting) if greeting == GREETING.as_bytes() => Ok(launcher),
+            Ok(greeting) => {
+                let greeting = String::from_utf8_lossy(&greeting).into_owned();
+                launcher.kill();
+                Err(cannot(&format!("it says {greeting:?}, and {GREETING:?} is needed"))
+                    .hint("use a `ringfence` of the same version as the library"))
+            }
+            Err(why) => {
+                launcher.kill();
+                Err(cannot(&why).hint(
+                    "name an installed `ringfence`, or a program whose `main` begins with `ringfence_engine::init()`",
+                ))
+            }
+        }
+    }
+
+    /// The first packet, if it comes in time.
+    fn greeting(&self) -> Result<Vec<u8>, CallError> {
+        let gone = || CallError::new("it ended without a greeting", Errno::PIPE);
+        let socket = self.socket.as_ref().ok_or_else(gone)?;
+        let limit = Timespec { tv_sec: GREETING_SECONDS, tv_nsec: 0 };
+        let mut ready = [PollFd::new(socket, PollFlags::IN)];
+        let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&limit)));
+        if n.named(|| "poll")? == 0 {
+            return Err(CallError::new("it did not greet in time", Errno::TIMEDOUT));
+        }
+        let mut greeting = [0; 128];
+        let received = rustix::net::recv(socket, &mut greeting[..], RecvFlags::DONTWAIT);
+        match received.named(|| "recv")? {
+            (0, _) => Err(gone()),
+            (n, _) => Ok(greeting[..n].to_owned()),
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
     }
 

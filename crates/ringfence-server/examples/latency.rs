@@ -44,7 +44,7 @@ fn main() -> Result<(), Problem> {
     let ledger = data.path().join("ledger");
     let engine = Engine::builder()
         .launcher(launcher)
-        .place(HostContext::here(data.path())?)
+        .host(HostContext::here(data.path())?)
         .recorder(Recorder::open(&ledger, LedgerSettings::new(KeepAll))?)
         .build()?;
     let service = Service::check(Settings {

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use ringfence_engine::files::FileAccess;
 use ringfence_spec::Problem;
 
 /// Changes to the first argument inside the fence, where it can reach nothing that the run could not, and goes on with the second.
@@ -10,6 +11,11 @@ const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
 /// The same for a command that is no line for a shell.
 const WORDS_IN_DIRECTORY: &str = "cd -- \"$1\" && shift && exec \"$@\"";
+
+/// Access to the files of a session that a client asks for by a flag.
+pub(crate) const fn access(read_only: bool) -> FileAccess {
+    if read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite }
+}
 
 /// A line for the shell, in a directory if one is named.
 pub(crate) fn shell(command: String, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use ringfence_engine::SessionId;
 
 /// Run what AI agents write behind a fence you can see.
 #[derive(Debug, Parser)]
@@ -83,7 +84,7 @@ pub(crate) struct RunArgs {
 pub(crate) struct GrepArgs {
     /// The session
     #[arg(long, value_name = "ID")]
-    pub(crate) session: String,
+    pub(crate) session: SessionId,
     /// The pattern is a text, not an expression
     #[arg(short = 'F', long)]
     pub(crate) literal: bool,
@@ -214,7 +215,7 @@ pub(crate) struct ReplArgs {
     pub(crate) policy: PolicyFlags,
     /// Work on this session's files
     #[arg(long, value_name = "ID")]
-    pub(crate) session: Option<String>,
+    pub(crate) session: Option<SessionId>,
     /// Read each cell as a JSON string on a line, print each outcome as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -281,18 +282,18 @@ pub(crate) enum SessionCommand {
     /// What is known of a session, and where its files are
     Show {
         /// The session
-        id: String,
+        id: SessionId,
     },
     /// A copy of a session's files as a new session
     Fork {
         /// The session
-        id: String,
+        id: SessionId,
     },
     /// End sessions and remove their files; their rows in the ledger are archived
     Rm {
         /// The sessions
         #[arg(required = true)]
-        ids: Vec<String>,
+        ids: Vec<SessionId>,
     },
     /// End sessions that have expired
     Gc,

@@ -12,6 +12,8 @@ mod settings;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Last in that case: a library may have executed this program as its launcher.
+    ringfence_engine::init();
     // A run's child makes its namespaces while its command line is read.
     let prefork = commands::prefork(std::env::args_os().nth(1).as_deref());
     match cli::parse() {

@@ -58,9 +58,10 @@ pub struct FileRules {
 }
 
 /// Whether files may be changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileAccess {
     /// Read and change.
+    #[default]
     ReadWrite,
     /// Every operation that would change something is refused.
     ReadOnly,

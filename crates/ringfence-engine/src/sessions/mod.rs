@@ -19,7 +19,7 @@ use serde::Serialize;
 
 pub use interpreter::Quota;
 pub(crate) use interpreter::SessionInterpreter;
-pub use state::{Daily, SessionId, SessionSettings, SessionState, Today};
+pub use state::{Daily, SessionId, SessionOptions, SessionSettings, SessionState, Today};
 
 use crate::clock::Clock;
 use crate::files::{FileAccess, FileRules, Workspace};
@@ -106,14 +106,14 @@ impl Sessions {
     }
 
     /// Makes a session.
-    pub fn create(&self, owner: &str, read_only: bool) -> Result<SessionState, Problem> {
-        self.create_from(owner, read_only, None, |_| Ok(()))
+    pub fn create(&self, owner: &str, options: SessionOptions) -> Result<SessionState, Problem> {
+        self.create_from(owner, options, None, |_| Ok(()))
     }
 
     fn create_from(
         &self,
         owner: &str,
-        read_only: bool,
+        options: SessionOptions,
         forked_from: Option<SessionId>,
         fill: impl FnOnce(&Path) -> Result<(), Problem>,
     ) -> Result<SessionState, Problem> {
@@ -129,7 +129,7 @@ impl Sessions {
             used_ms: now,
             expires_ms: now.saturating_add(self.settings.ttl_ms),
             quota_bytes: self.settings.quota_bytes,
-            read_only,
+            read_only: options.access == FileAccess::ReadOnly,
             n_cells: 0,
             forked_from,
             today: Today::default(),
@@ -139,7 +139,7 @@ impl Sessions {
     }
 
     /// What is known of an owner's session.
-    pub fn info(&self, owner: &str, id: &str) -> Result<SessionInfo, Problem> {
+    pub fn info(&self, owner: &str, id: &SessionId) -> Result<SessionInfo, Problem> {
         let session = self.find(owner, id)?;
         let state = session.state().clone();
         // A cell that runs now holds its REPL; it is live then.
@@ -155,12 +155,12 @@ impl Sessions {
     }
 
     /// Where an owner's session has its files.
-    pub fn workspace(&self, owner: &str, id: &str) -> Result<PathBuf, Problem> {
+    pub fn workspace(&self, owner: &str, id: &SessionId) -> Result<PathBuf, Problem> {
         Ok(self.find(owner, id)?.workspace.clone())
     }
 
     /// The same by handle, and what they may take.
-    pub fn files(&self, owner: &str, id: &str) -> Result<(Workspace, u64), Problem> {
+    pub fn files(&self, owner: &str, id: &SessionId) -> Result<(Workspace, u64), Problem> {
         let session = self.find(owner, id)?;
         let bytes_max = session.state().quota_bytes;
         let rules = FileRules { quota_bytes: Some(bytes_max), ..FileRules::default() };
@@ -168,7 +168,7 @@ impl Sessions {
     }
 
     /// The same, for the plan of runs in it.
-    pub fn host_workspace(&self, owner: &str, id: &str) -> Result<HostWorkspace, Problem> {
+    pub fn host_workspace(&self, owner: &str, id: &SessionId) -> Result<HostWorkspace, Problem> {
         self.find(owner, id)?.host_workspace()
     }
 
@@ -187,7 +187,7 @@ impl Sessions {
     }
 
     /// A copy of a session's files as a new session. Variables do not go with them.
-    pub fn fork(&self, owner: &str, id: &str) -> Result<SessionState, Problem> {
+    pub fn fork(&self, owner: &str, id: &SessionId) -> Result<SessionState, Problem> {
         self.fork_unless(owner, id, &AtomicBool::new(false))
     }
 
@@ -195,22 +195,23 @@ impl Sessions {
     pub(crate) fn fork_unless(
         &self,
         owner: &str,
-        id: &str,
+        id: &SessionId,
         stop: &AtomicBool,
     ) -> Result<SessionState, Problem> {
         let from = self.find(owner, id)?;
-        let (read_only, parent) = {
+        let (access, parent) = {
             let state = from.state();
-            (state.read_only, state.id.clone())
+            let access = if state.read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite };
+            (access, state.id.clone())
         };
         let quota = self.settings.quota_bytes;
-        self.create_from(owner, read_only, Some(parent), |to| {
+        self.create_from(owner, SessionOptions { access }, Some(parent), |to| {
             copy::tree(&from.workspace, to, quota, stop)
         })
     }
 
     /// Ends a session and removes everything of it but its rows in the ledger.
-    pub fn close(&self, owner: &str, id: &str) -> Result<SessionId, Problem> {
+    pub fn close(&self, owner: &str, id: &SessionId) -> Result<SessionId, Problem> {
         let session = self.find(owner, id)?;
         self.remove(&session.id)?;
         Ok(session.id.clone())
@@ -245,7 +246,7 @@ impl Sessions {
     }
 
     /// The owner's session, whose last use is now. Any other id gets the one answer, after the one time.
-    pub(crate) fn find(&self, owner: &str, id: &str) -> Result<Arc<Session>, Problem> {
+    pub(crate) fn find(&self, owner: &str, id: &SessionId) -> Result<Arc<Session>, Problem> {
         let asked = Instant::now();
         let found = self.look_up(owner, id);
         if found.as_ref().is_ok_and(Option::is_none) {
@@ -254,15 +255,17 @@ impl Sessions {
         found?.ok_or_else(unknown)
     }
 
-    fn look_up(&self, owner: &str, id: &str) -> Result<Option<Arc<Session>>, Problem> {
-        let Some(id) = SessionId::parse(id) else { return Ok(None) };
+    fn look_up(&self, owner: &str, id: &SessionId) -> Result<Option<Arc<Session>>, Problem> {
+        if !id.is_well_formed() {
+            return Ok(None);
+        }
         let now = self.clock.now_ms();
         let session = {
             // Held while the disk is read, so that nobody opens again what is being closed.
             let mut open = self.lock();
             // Another process may have closed it, or used it: what is on disk is true.
-            let Some(on_disk) = self.store.load(&id)? else {
-                open.remove(&id);
+            let Some(on_disk) = self.store.load(id)? else {
+                open.remove(id);
                 return Ok(None);
             };
             if !same(&on_disk.owner, owner) || now >= on_disk.expires_ms {
@@ -270,8 +273,8 @@ impl Sessions {
             }
             let session = open.entry(id.clone()).or_insert_with(|| {
                 Arc::new(Session {
-                    workspace: self.store.workspace(&id),
-                    id,
+                    workspace: self.store.workspace(id),
+                    id: id.clone(),
                     state: Mutex::new(on_disk),
                     files: OnceLock::new(),
                     live: Mutex::new(None),

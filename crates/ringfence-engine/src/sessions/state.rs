@@ -3,24 +3,27 @@
 use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
 
-/// An id nobody can guess: 128 bits. Whoever has it and owns the session may use it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+use crate::files::FileAccess;
+
+/// A session's id: 128 random bits as hexadecimal digits. A client that knows it and owns the session may use it. Made from a
+/// client's text it may be no session's: every lookup then answers as for one that does not exist.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct SessionId(String);
 
 /// Hexadecimal digits of an id.
 const ID_CHARS: usize = 32;
 
 impl SessionId {
-    /// A new one.
+    /// Makes a new id.
     pub fn fresh() -> Result<Self, Problem> {
         Ok(Self(crate::ids::fresh_id()?.to_string()))
     }
 
-    /// Reads one; anything else is no session's id, whatever it looks like.
-    pub fn parse(text: &str) -> Option<Self> {
+    /// Whether this can be a session's id; only such a text becomes part of a path.
+    pub(crate) fn is_well_formed(&self) -> bool {
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        (text.len() == ID_CHARS && text.bytes().all(hex)).then(|| Self(text.to_owned()))
+        self.0.len() == ID_CHARS && self.0.bytes().all(hex)
     }
 
     /// The text.
@@ -29,11 +32,15 @@ impl SessionId {
     }
 }
 
-impl TryFrom<String> for SessionId {
-    type Error = &'static str;
+impl From<&str> for SessionId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::parse(&text).ok_or("no session id")
+impl From<String> for SessionId {
+    fn from(text: String) -> Self {
+        Self(text)
     }
 }
 
@@ -79,6 +86,13 @@ impl Default for SessionSettings {
             index_jobs_per_day: 5,
         }
     }
+}
+
+/// Options of a new session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Access that runs and clients have to its files.
+    pub access: FileAccess,
 }
 
 /// What survives a restart.
@@ -159,7 +173,7 @@ mod tests {
 
     #[test]
     fn only_an_id_is_an_id() {
-        assert!(SessionId::parse(&"0123456789abcdef".repeat(2)).is_some());
+        assert!(SessionId::from("0123456789abcdef".repeat(2)).is_well_formed());
         let wrong = [
             "",
             "../..",
@@ -170,7 +184,7 @@ mod tests {
         for text in
             wrong.iter().copied().chain([&*"0".repeat(33), "..%2f..%2f..%2f..%2f..%2f..%2f..1"])
         {
-            assert!(SessionId::parse(text).is_none(), "{text}");
+            assert!(!SessionId::from(text).is_well_formed(), "{text}");
         }
         assert_ne!(SessionId::fresh().unwrap(), SessionId::fresh().unwrap());
     }

@@ -129,7 +129,8 @@ impl Store {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
         let mut ids: Vec<SessionId> = entries
             .flatten()
-            .filter_map(|entry| SessionId::parse(entry.file_name().to_str()?))
+            .filter_map(|entry| Some(SessionId::from(entry.file_name().to_str()?)))
+            .filter(SessionId::is_well_formed)
             .collect();
         ids.sort();
         ids

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringfence_engine::files::WriteOptions;
-use ringfence_engine::{CodeCall, CommandCall, Engine, ReplState};
+use ringfence_engine::{CodeCall, CommandCall, Engine, ReplState, SessionId, SessionOptions};
 use ringfence_spec::{Outcome, Problem, Status};
 
 use crate::world::{World, on_runtime};
@@ -97,7 +97,7 @@ struct Model {
 /// One session as it should be.
 #[derive(Clone, Default)]
 struct Session {
-    id: String,
+    id: SessionId,
     owner: usize,
     closed: bool,
     files: BTreeMap<&'static str, String>,
@@ -115,8 +115,9 @@ impl Model {
     async fn step(&mut self, engine: &Engine, op: &Op) {
         match op {
             Op::Create(owner) => {
-                let state = engine.session_create(OWNERS[*owner], false).await.unwrap();
-                let id = state.id.to_string();
+                let state =
+                    engine.session_create(OWNERS[*owner], SessionOptions::default()).await.unwrap();
+                let id = state.id;
                 self.sessions.push(Session { id, owner: *owner, ..Session::default() });
             }
             Op::Write(who, name) => {
@@ -152,9 +153,9 @@ impl Model {
                 let names: Vec<&str> = listing.entries.iter().map(|e| e.path.as_str()).collect();
                 assert_eq!(names, session.files.keys().copied().collect::<Vec<_>>());
                 let own = engine.session_list(owner).await.unwrap();
-                let mut own: Vec<String> = own.iter().map(|state| state.id.to_string()).collect();
+                let mut own: Vec<SessionId> = own.iter().map(|state| state.id.clone()).collect();
                 let open = self.sessions.iter().filter(|session| session.is(owner));
-                let mut expected: Vec<String> = open.map(|session| session.id.clone()).collect();
+                let mut expected: Vec<SessionId> = open.map(|session| session.id.clone()).collect();
                 own.sort();
                 expected.sort();
                 assert_eq!(own, expected);
@@ -201,7 +202,7 @@ impl Model {
                 let parent = &self.sessions[at];
                 let copy = engine.session_fork(owner, &parent.id).await;
                 let Some(copy) = parent.answers(owner, copy) else { return };
-                let (id, owner, files) = (copy.id.to_string(), parent.owner, parent.files.clone());
+                let (id, owner, files) = (copy.id, parent.owner, parent.files.clone());
                 self.sessions.push(Session { id, owner, files, ..Session::default() });
             }
             Op::Rollback(who, which) => {
@@ -319,7 +320,7 @@ impl Session {
     }
 }
 
-async fn cell(engine: &Engine, owner: &str, session: &str, code: &str) -> Outcome {
+async fn cell(engine: &Engine, owner: &str, session: &SessionId, code: &str) -> Outcome {
     let call =
         CodeCall { code: code.into(), session: Some(session.to_owned()), ..CodeCall::default() };
     engine.execute(owner, call).await.outcome

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{Expectations, Record};
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_engine::{CodeCall, CommandCall, KeepFiles, Redaction};
+use ringfence_engine::{CodeCall, CommandCall, KeepFiles, Redaction, SessionOptions};
 use ringfence_jail::Launcher;
 use ringfence_spec::{AuditState, CodePreset, Ran, Start, Status};
 
@@ -149,7 +149,7 @@ pub(crate) fn while_the_ledger_is_full_nothing_runs(world: &World) {
                     ("ledger_full", String::new())
                 );
             }
-            assert!(engine.session_create("ann", false).await.is_err());
+            assert!(engine.session_create("ann", SessionOptions::default()).await.is_err());
         }
         assert!(!work("ran").exists());
         assert_eq!(intake(), before, "half a row is left");
@@ -196,7 +196,7 @@ pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {
         assert!(outcome.error.unwrap().message.contains("no-push"));
         let outcome = engine.command("ann", shell("echo git push")).await.outcome;
         assert_eq!(outcome.stdout, "git push\n");
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         let read = |path: &'static str| engine.file_read("ann", &id, path.into(), 0, None);
         assert_eq!(read("a/key.pem").await.unwrap_err().code, "rule");
         assert_eq!(read("../../etc/passwd").await.unwrap_err().code, "path_outside");
@@ -250,7 +250,7 @@ pub(crate) fn the_last_handle_ends_everything(world: &World) {
     let engine = world.engine();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (run, kept) = runtime.block_on(async {
-        let session = engine.session_create("me", false).await.unwrap().id.to_string();
+        let session = engine.session_create("me", SessionOptions::default()).await.unwrap().id;
         let cell = CodeCall { session: Some(session), ..code("x = 1") };
         assert_eq!(engine.execute("me", cell).await.outcome.status, Status::Ok);
         assert_eq!(engine.execute("me", code("1")).await.outcome.status, Status::Ok);
@@ -297,7 +297,7 @@ pub(crate) fn a_panic_is_one_calls_problem(world: &World) {
     on_runtime(async {
         let mut sessions = std::collections::HashMap::new();
         for client in STAGES {
-            let id = engine.session_create(client, false).await.unwrap().id.to_string();
+            let id = engine.session_create(client, SessionOptions::default()).await.unwrap().id;
             sessions.insert(client, id);
         }
         let good = async {

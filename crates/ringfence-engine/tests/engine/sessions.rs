@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_engine::{CodeCall, CommandCall, Engine, ReplState, SessionSettings};
+use ringfence_engine::{
+    CodeCall, CommandCall, Engine, ReplState, SessionId, SessionOptions, SessionSettings,
+};
 use ringfence_spec::{Outcome, Status};
 
 use crate::world::{World, on_runtime};
 
-async fn cell(engine: &Engine, owner: &str, session: &str, code: &str) -> Outcome {
+async fn cell(engine: &Engine, owner: &str, session: &SessionId, code: &str) -> Outcome {
     let call =
         CodeCall { code: code.into(), session: Some(session.to_owned()), ..CodeCall::default() };
     engine.execute(owner, call).await.outcome
@@ -16,7 +18,7 @@ async fn cell(engine: &Engine, owner: &str, session: &str, code: &str) -> Outcom
 pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         let outcome = cell(&engine, "ann", &id, "x = 41\nopen('a.txt', 'w').write('kept')").await;
         assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
         let outcome = cell(&engine, "ann", &id, "import os\nos._exit(7)").await;
@@ -29,7 +31,7 @@ pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
         )
         .await;
         assert_eq!(outcome.value, Some(format!("(42, 'kept', '{id}')")), "{outcome:?}");
-        assert_eq!(outcome.session_id.as_deref(), Some(&*id));
+        assert_eq!(outcome.session_id.as_deref(), Some(id.as_str()));
         let argv = ["sh", "-c", "cat a.txt; echo more > b.txt"].map(Into::into).to_vec();
         let call = CommandCall { argv, session: Some(id.clone()), ..CommandCall::default() };
         let outcome = engine.command("ann", call).await.outcome;
@@ -44,7 +46,7 @@ pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
         )
         .await;
         engine.session_close("ann", &id).await.unwrap();
-        assert!(!world.data().join("sessions").join(&id).exists());
+        assert!(!world.data().join("sessions").join(id.as_str()).exists());
         let outcome = cell(&engine, "ann", &id, "1").await;
         assert_eq!(outcome.error.unwrap().code, "session_unknown");
     });
@@ -53,11 +55,12 @@ pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
 pub(crate) fn foreign_and_unknown_ids_are_alike(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let anns = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let anns = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         let unknown = "0".repeat(32);
         let traversal = "../../../../../../../../etc/pas";
         let mut answers = Vec::new();
         for id in [anns.as_str(), &unknown, traversal, "", "\0"] {
+            let id = &SessionId::from(id);
             let asked = Instant::now();
             let answer = engine.session_info("bob", id).await.unwrap_err();
             let took = asked.elapsed();
@@ -77,13 +80,13 @@ pub(crate) fn foreign_and_unknown_ids_are_alike(world: &World) {
 pub(crate) fn a_fork_is_a_copy(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         let make = "import os\nos.makedirs('d/e')\nopen('d/e/f', 'w').write('1')\nos.symlink('/etc/passwd', 'link')\nos.mkfifo('pipe')";
         let outcome = cell(&engine, "ann", &id, make).await;
         assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
         let copy = engine.session_fork("ann", &id).await.unwrap();
-        assert_eq!(copy.forked_from.as_ref().unwrap().to_string(), id);
-        let copy = copy.id.to_string();
+        assert_eq!(copy.forked_from.as_ref().unwrap(), &id);
+        let copy = copy.id;
         cell(&engine, "ann", &copy, "open('d/e/f', 'w').write('2')").await;
         let outcome =
             cell(&engine, "ann", &id, "import os\nopen('d/e/f').read(), os.readlink('link')").await;
@@ -98,7 +101,7 @@ pub(crate) fn a_fork_is_a_copy(world: &World) {
 pub(crate) fn rollback_takes_variables_back(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         for code in ["x = 1", "x = 2", "x = 3"] {
             assert_eq!(cell(&engine, "ann", &id, code).await.status, Status::Ok);
         }
@@ -112,7 +115,7 @@ pub(crate) fn rollback_takes_variables_back(world: &World) {
 pub(crate) fn sessions_live_and_die_to_the_second(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         cell(&engine, "ann", &id, "x = 1\nopen('f', 'w').write('kept')").await;
         world.clock.advance_ms(2 * 3_600_000 - 1);
         assert!(engine.sweep().await.unwrap().dormant.is_empty());
@@ -128,7 +131,7 @@ pub(crate) fn sessions_live_and_die_to_the_second(world: &World) {
         world.clock.advance_ms(1);
         assert_eq!(engine.session_info("ann", &id).await.unwrap_err().code, "session_unknown");
         assert_eq!(engine.sweep().await.unwrap().expired.len(), 1);
-        assert!(!world.data().join("sessions").join(&id).exists());
+        assert!(!world.data().join("sessions").join(id.as_str()).exists());
     });
 }
 
@@ -136,7 +139,7 @@ pub(crate) fn a_quota_ends_the_cell_that_passes_it(world: &World) {
     let settings = SessionSettings { quota_bytes: 4 << 20, ..SessionSettings::default() };
     let engine = world.builder().sessions(settings).build().unwrap();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         cell(&engine, "ann", &id, "x = 1\nopen('kept', 'w').write('kept')").await;
         let fill = "import os, time\nwhile True:\n    with open('big', 'ab') as f: f.write(bytes(1 << 16)); f.flush()\n    time.sleep(0.002)";
         let outcome = cell(&engine, "ann", &id, fill).await;
@@ -144,7 +147,7 @@ pub(crate) fn a_quota_ends_the_cell_that_passes_it(world: &World) {
         assert_eq!(outcome.error.unwrap().code, "quota_exceeded");
         let outcome = cell(&engine, "ann", &id, "1").await;
         assert_eq!(outcome.error.unwrap().code, "quota_exceeded", "nothing more runs");
-        std::fs::remove_file(world.data().join("sessions").join(&id).join("workspace/big"))
+        std::fs::remove_file(world.data().join("sessions").join(id.as_str()).join("workspace/big"))
             .unwrap();
         let outcome = cell(&engine, "ann", &id, "x, open('kept').read()").await;
         assert_eq!(outcome.value.as_deref(), Some("(1, 'kept')"), "{outcome:?}");
@@ -154,8 +157,8 @@ pub(crate) fn a_quota_ends_the_cell_that_passes_it(world: &World) {
 pub(crate) fn a_changed_state_is_refused(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
-        let file = world.data().join("sessions").join(&id).join("session.json");
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        let file = world.data().join("sessions").join(id.as_str()).join("session.json");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("\"ann\"", "\"bob\"")).unwrap();
         assert_eq!(engine.session_info("bob", &id).await.unwrap_err().code, "session_tampered");
@@ -169,14 +172,14 @@ pub(crate) fn a_changed_state_is_refused(world: &World) {
 pub(crate) fn closing_ends_the_cell_that_runs(world: &World) {
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         assert_eq!(cell(&engine, "ann", &id, "x = 1").await.status, Status::Ok);
         let run = |code: &'static str| {
             let (engine, id) = (engine.clone(), id.clone());
             tokio::spawn(async move { cell(&engine, "ann", &id, code).await })
         };
         let endless = run("open('began', 'w').close()\nwhile True: pass");
-        let began = world.data().join("sessions").join(&id).join("workspace/began");
+        let began = world.data().join("sessions").join(id.as_str()).join("workspace/began");
         while !began.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -188,7 +191,7 @@ pub(crate) fn closing_ends_the_cell_that_runs(world: &World) {
         assert_eq!(outcome.error.unwrap().code, "cancelled");
         // It came before the end or behind it, but it does not run in a session that is gone.
         assert_eq!(waiting.await.unwrap().error.unwrap().code, "session_unknown");
-        assert!(!world.data().join("sessions").join(&id).exists());
+        assert!(!world.data().join("sessions").join(id.as_str()).exists());
     });
 }
 
@@ -199,7 +202,7 @@ pub(crate) fn what_a_killed_maker_left_is_no_session_and_goes(world: &World) {
     std::fs::write(world.data().join("sessions.key.next"), "short").unwrap();
     let engine = world.engine();
     on_runtime(async {
-        let whole = engine.session_create("ann", false).await.unwrap();
+        let whole = engine.session_create("ann", SessionOptions::default()).await.unwrap();
         assert!(!half.exists());
         assert!(!world.data().join("sessions.key.next").exists());
         engine.sweep().await.unwrap();
@@ -211,7 +214,7 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
     use ringfence_engine::files::{Depth, OnConflict, WriteOptions};
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         let write = |owner: &'static str, path: &'static str| {
             let content = b"print('from a file')".to_vec();
             engine.file_write(owner, &id, path.into(), content, WriteOptions::default())
@@ -237,7 +240,14 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
             engine.file_stat("ann", &id, "c.py".into()).await.unwrap_err().code,
             "not_found"
         );
-        let frozen = engine.session_create("ann", true).await.unwrap().id.to_string();
+        let frozen = engine
+            .session_create(
+                "ann",
+                SessionOptions { access: ringfence_engine::files::FileAccess::ReadOnly },
+            )
+            .await
+            .unwrap()
+            .id;
         let refused = engine
             .file_write("ann", &frozen, "x".into(), Vec::new(), WriteOptions::default())
             .await;
@@ -258,7 +268,7 @@ pub(crate) fn a_dropped_search_gives_its_place_back(world: &World) {
     use ringfence_engine::files::{GrepBounds, GrepQuery, PatternStyle, WriteOptions};
     let engine = world.engine();
     on_runtime(async {
-        let id = engine.session_create("ann", false).await.unwrap().id.to_string();
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
         let bit = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).count_ones() % 2 == 1;
         let text =
             (0_u64..5_000_000).map(|n| if n % 1000 == 0 { b'\n' } else { b'0' + u8::from(bit(n)) });

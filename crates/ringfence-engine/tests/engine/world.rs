@@ -56,7 +56,7 @@ impl World {
         };
         Engine::builder()
             .launcher(launcher)
-            .place(place)
+            .host(place)
             .code_policy(policy(CodePreset::Open))
             .recorder(
                 Recorder::open(&self.ledger(), Settings::new(ringfence_engine::redact)).unwrap(),

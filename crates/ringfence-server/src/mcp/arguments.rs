@@ -1,6 +1,7 @@
 //! What each tool takes. Names and types are those of the schemas in `tools.rs`, and a test holds them together. What is not
 //! named here is refused: an argument that does nothing would be a promise.
 
+use ringfence_engine::SessionId;
 use ringfence_spec::Problem;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteCode {
     pub(super) code: String,
-    pub(super) session: Option<String>,
+    pub(super) session: Option<SessionId>,
     pub(super) timeout_s: Option<f64>,
 }
 
@@ -20,7 +21,7 @@ pub(super) struct ExecuteCode {
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCommand {
     pub(super) command: String,
-    pub(super) session: Option<String>,
+    pub(super) session: Option<SessionId>,
     pub(super) cwd: Option<String>,
     pub(super) stdin: Option<String>,
     pub(super) timeout_s: Option<f64>,
@@ -37,7 +38,7 @@ pub(super) struct Wait {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
-    pub(super) session: String,
+    pub(super) session: SessionId,
     pub(super) path: String,
     pub(super) offset: Option<u64>,
     pub(super) limit: Option<u64>,
@@ -47,7 +48,7 @@ pub(super) struct ReadFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFile {
-    pub(super) session: String,
+    pub(super) session: SessionId,
     pub(super) path: String,
     pub(super) content: String,
 }
@@ -56,7 +57,7 @@ pub(super) struct WriteFile {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListDir {
-    pub(super) session: String,
+    pub(super) session: SessionId,
     #[serde(default = "workspace")]
     pub(super) path: String,
     pub(super) depth: Option<u64>,
@@ -66,7 +67,7 @@ pub(super) struct ListDir {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grep {
-    pub(super) session: String,
+    pub(super) session: SessionId,
     pub(super) pattern: String,
     #[serde(default = "workspace")]
     pub(super) path: String,
@@ -84,7 +85,7 @@ pub(super) struct Grep {
 #[serde(deny_unknown_fields)]
 pub(super) struct OneSession {
     pub(super) action: Action,
-    pub(super) session: Option<String>,
+    pub(super) session: Option<SessionId>,
     pub(super) cell: Option<u64>,
     pub(super) read_only: Option<bool>,
 }

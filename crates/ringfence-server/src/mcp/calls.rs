@@ -7,7 +7,7 @@ use ringfence_engine::files::{
     ContentKind, Cut, EntryKind, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
     WriteOptions,
 };
-use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionState};
+use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
 use ringfence_spec::{Problem, escape_name};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject};
@@ -268,7 +268,8 @@ impl McpServer {
         let (engine, client) = (&self.engine, &*self.client);
         match (action, session) {
             (Action::Create, None) => {
-                let state = engine.session_create(client, read_only.unwrap_or(false)).await?;
+                let access = crate::request::access(read_only.unwrap_or(false));
+                let state = engine.session_create(client, SessionOptions { access }).await?;
                 Ok(made("created", &state))
             }
             (Action::Create, Some(_)) => Err(Problem::usage(

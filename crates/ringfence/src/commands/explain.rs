@@ -21,7 +21,7 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     if args.argv.is_empty() {
         let effective = effective_code(&args.policy, &around)?;
-        let engine = Engine::builder().place(effective.place).code_policy(effective.policy);
+        let engine = Engine::builder().host(effective.place).code_policy(effective.policy);
         let plan = engine.parallel(1).build()?.explain_code()?;
         if args.json {
             present::json(&plan);
@@ -31,7 +31,7 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
         return Ok(());
     }
     let effective = effective(&args.policy, &around)?;
-    let engine = Engine::builder().place(effective.place).command_policy(effective.policy);
+    let engine = Engine::builder().host(effective.place).command_policy(effective.policy);
     let plan = engine.build()?.explain_command(args.argv)?;
     if args.json {
         present::json(&plan);

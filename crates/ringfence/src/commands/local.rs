@@ -66,7 +66,7 @@ pub(crate) fn for_code(
 /// What both have in common. Opens nothing: a single run opens the ledger while its fence goes up.
 fn builder(place: HostContext, audit: Switch, alerts: &Alerts) -> Builder {
     let recorder = ledger(&place, audit).map_or_else(Recorder::off, Recorder::lazy);
-    alerts.collect(Engine::builder().recorder(recorder).place(place))
+    alerts.collect(Engine::builder().recorder(recorder).host(place))
 }
 
 /// Shows a run in the foreground and returns its exit code: as JSON, or by `for_people`; one that did not start, as a problem.

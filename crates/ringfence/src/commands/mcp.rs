@@ -88,7 +88,7 @@ pub(super) fn builder(
         .launcher(launcher)
         .recorder(recorder)
         .redaction(command.redaction)
-        .place(command.place)
+        .host(command.place)
         .code_policy(code.policy)
         .command_policy(command.policy))
 }

@@ -47,7 +47,7 @@ fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     // Before any thread: a signal goes to whichever thread takes it, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
     let engine = engine.launcher(Launcher::start()?).build()?;
-    let repl = engine.repl(LOCAL, args.session.as_deref())?;
+    let repl = engine.repl(LOCAL, args.session.as_ref())?;
     let session =
         Session { branches: vec![repl], current: 0, json: args.json, interrupt, alerts, args };
     if std::io::stdin().is_terminal() && !args.json {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ringfence_audit::{Entry, Ledger, Settings};
 use ringfence_engine::clock::HostClock;
-use ringfence_engine::{LOCAL, SessionSettings, SessionState, Sessions};
+use ringfence_engine::files::FileAccess;
+use ringfence_engine::{LOCAL, SessionOptions, SessionSettings, SessionState, Sessions};
 use ringfence_spec::Problem;
 
 use crate::cli::{SessionArgs, SessionCommand};
@@ -43,7 +44,8 @@ fn attempt(args: &SessionArgs) -> Result<(), Problem> {
     };
     match &args.command {
         SessionCommand::New { read_only } => {
-            let state = sessions.create(LOCAL, *read_only)?;
+            let access = if *read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite };
+            let state = sessions.create(LOCAL, SessionOptions { access })?;
             note(state.id.as_str(), "created")?;
             shown(&state);
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ringfence_engine::host::resolve;
+use ringfence_engine::host::{ready_data_dir, user_data_dir, xdg_dir};
 use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
     CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
@@ -175,12 +175,7 @@ impl Surroundings {
     }
 
     fn xdg(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
-        let absolute = |v: &OsString| Some(PathBuf::from(v)).filter(|p| p.is_absolute());
-        let dir = self
-            .variable(variable)
-            .and_then(absolute)
-            .or_else(|| self.variable("HOME").and_then(absolute).map(|home| home.join(below_home)));
-        dir.map(|dir| dir.join("ringfence"))
+        xdg_dir(self.variable(variable).cloned(), self.variable("HOME").cloned(), below_home)
     }
 }
 
@@ -441,42 +436,9 @@ fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
     limits
 }
 
-/// Makes the data directory if it is not there, and returns its one true name: what is hidden from runs is hidden by it.
-/// It must be ours, and nobody else's to write.
+/// Makes the data directory if it does not exist, and returns its canonical path.
 pub(crate) fn ready(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
-    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-    let cannot = |e: &dyn std::fmt::Display| {
-        Problem::cannot_build(
-            "data_dir",
-            format!("cannot use the data directory `{}`", data.display()),
-        )
-        .cause(e)
-        .hint("choose another with `--data-dir`")
-    };
-    let in_tmp = data.parent() == Some(Path::new("/tmp"));
-    if in_tmp && data.is_symlink() {
-        return Err(cannot(&"it is a link, which anybody may have made"));
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(data).map_err(|e| cannot(&e))?;
-    let resolved = resolve(&std::path::absolute(data).map_err(|e| cannot(&e))?);
-    let resolved = resolved.map_err(|e| cannot(&e))?;
-    let planted = |(link, _): &(PathBuf, PathBuf)| {
-        resolve(cwd).is_ok_and(|cwd| link.starts_with(cwd.found.path))
-    };
-    if resolved.links.iter().any(planted) {
-        return Err(cannot(
-            &"a link in the working directory leads there, which a run may have made",
-        ));
-    }
-    let real = resolved.found.path;
-    let meta = std::fs::symlink_metadata(&real).map_err(|e| cannot(&e))?;
-    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
-        return Err(cannot(&"it is not a directory of yours"));
-    }
-    if meta.mode() & 0o002 != 0 {
-        return Err(cannot(&"everybody may write to it"));
-    }
-    Ok(real)
+    ready_data_dir(data, cwd).map_err(|problem| problem.hint("choose another with `--data-dir`"))
 }
 
 /// The data directory by flag, variable, file or habit.
@@ -490,16 +452,7 @@ fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {
     if let Some(Value::Path(path)) = chosen.get(Key::DataDir) {
         return path.clone();
     }
-    let usable = |dir: &PathBuf| {
-        let exists = |a: &&Path| rustix::fs::access(*a, rustix::fs::Access::EXISTS).is_ok();
-        let existing = dir.ancestors().find(exists);
-        existing.is_some_and(|a| rustix::fs::access(a, rustix::fs::Access::WRITE_OK).is_ok())
-    };
-    // A service account may have no home it can write to; then the sticky directory everybody has, under a name of
-    // its own whose owner the registry checks.
-    around.xdg("XDG_STATE_HOME", ".local/state").filter(usable).unwrap_or_else(|| {
-        PathBuf::from(format!("/tmp/ringfence-{}", rustix::process::geteuid().as_raw()))
-    })
+    user_data_dir(|name| around.variable(name).cloned())
 }
 
 /// A value somebody wrote down that passes a ceiling is refused, rather than silently lowered.

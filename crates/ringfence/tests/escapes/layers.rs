@@ -171,7 +171,7 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
 fn command(layers: &str, args: RunArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective(&args.policy, &around)?;
-    let engine = Engine::builder().place(effective.place).command_policy(effective.policy);
+    let engine = Engine::builder().host(effective.place).command_policy(effective.policy);
     let call = CommandCall { argv: args.argv, ..CommandCall::default() };
     run(layers, engine, &call.into())
 }
@@ -180,7 +180,7 @@ fn program(layers: &str, args: ExecArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
     let code = args.source.code.ok_or_else(|| broken("no code"))?.into_encoded_bytes();
-    let engine = Engine::builder().place(effective.place).code_policy(effective.policy);
+    let engine = Engine::builder().host(effective.place).code_policy(effective.policy);
     run(layers, engine, &CodeCall { code, ..CodeCall::default() }.into())
 }
 

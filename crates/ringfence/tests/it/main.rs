@@ -20,6 +20,7 @@ mod http;
 mod init;
 mod interpreter;
 mod ledger;
+mod library;
 mod living;
 mod mcp;
 mod nested;

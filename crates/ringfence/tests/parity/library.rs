@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::{
-    CodeCall, CommandCall, Engine, HostContext, LOCAL, Launcher, Recorder, Redaction, Rules,
+    CodeCall, CommandCall, Engine, HostContext, LOCAL, Recorder, Redaction, Rules,
 };
 use ringfence_spec::{CommandPreset, Policy, Span};
 use serde_json::Value;
 
 /// Serves until stdin ends.
 pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let launcher = Launcher::start()?;
     std::fs::create_dir_all(data)?;
     // What the binary sets besides: a ledger, and less time for commands of an agent's.
     let host = rustix::system::sysinfo();
@@ -29,8 +28,7 @@ pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::erro
     };
     let rules = operator.remove("rules").map(toml::Value::try_into::<Rules>);
     let engine = Engine::builder()
-        .launcher(launcher)
-        .place(HostContext::here(data)?)
+        .host(HostContext::here(data)?)
         .command_policy(commands)
         .recorder(Recorder::open(&data.join("ledger"), Settings::new(KeepAll))?)
         .rules(rules.transpose()?.unwrap_or_default())

@@ -32,6 +32,8 @@ use rows::Row;
 use support::World;
 
 fn main() -> ExitCode {
+    // The library is embedded by this program, which is its own launcher.
+    ringfence_engine::init();
     let args: Vec<String> = std::env::args().skip(1).collect();
     if let [mode, data] = &args[..]
         && mode == "--library"

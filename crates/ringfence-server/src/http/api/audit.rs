@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use ringfence_audit::{Filter, Page, Reader, View};
+use ringfence_engine::SessionId;
 use ringfence_spec::Problem;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -71,12 +72,12 @@ pub(super) async fn all(
 pub(super) async fn of_session(
     State(app): State<Arc<AppState>>,
     may: Scoped<Audit>,
-    Path(id): Path<String>,
+    Path(id): Path<SessionId>,
     Query(which): Query<AuditQuery>,
 ) -> Result<Json<Page>, Fault> {
     // One that is another's is as unknown here as everywhere.
     app.engine.session_info(may.name(), &id).await?;
-    page(&app, &may, AuditQuery { session: Some(id), ..which }).await
+    page(&app, &may, AuditQuery { session: Some(id.into()), ..which }).await
 }
 
 async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<Json<Page>, Fault> {

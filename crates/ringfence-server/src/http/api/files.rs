@@ -1,5 +1,6 @@
 //! Files of a session. A file is sent as it is and never as a page: what a guest wrote must not run in a browser.
 
+use ringfence_engine::SessionId;
 use std::sync::Arc;
 
 use axum::Json;
@@ -75,7 +76,7 @@ pub(super) struct SearchQuery {
 pub(super) async fn list_root(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
-    Path(id): Path<String>,
+    Path(id): Path<SessionId>,
     Query(part): Query<FileQuery>,
 ) -> Result<Response, Fault> {
     list(&app, &may, &id, ".", part.depth).await
@@ -99,7 +100,7 @@ pub(super) async fn list_root(
 pub(super) async fn read(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
-    Path((id, path)): Path<(String, String)>,
+    Path((id, path)): Path<(SessionId, String)>,
     Query(part): Query<FileQuery>,
 ) -> Result<Response, Fault> {
     let FileQuery { offset, limit, depth } = part;
@@ -142,7 +143,7 @@ pub(super) async fn read(
 pub(super) async fn grep(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
-    Path(id): Path<String>,
+    Path(id): Path<SessionId>,
     Query(search): Query<SearchQuery>,
 ) -> Result<Response, Fault> {
     let SearchQuery { pattern, path, glob, literal, ignore_case, context, limit } = search;
@@ -175,7 +176,7 @@ pub(super) async fn grep(
 pub(super) async fn write(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
-    Path((id, path)): Path<(String, String)>,
+    Path((id, path)): Path<(SessionId, String)>,
     Content(content): Content,
 ) -> Result<Response, Fault> {
     let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
@@ -204,7 +205,7 @@ pub(super) async fn write(
 pub(super) async fn delete(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
-    Path((id, path)): Path<(String, String)>,
+    Path((id, path)): Path<(SessionId, String)>,
     Query(how_much): Query<DeleteQuery>,
 ) -> Result<Json<Value>, Fault> {
     let depth = if how_much.recursive { Depth::All } else { Depth::One };
@@ -215,7 +216,7 @@ pub(super) async fn delete(
 async fn list(
     app: &AppState,
     may: &Scoped<Files>,
-    id: &str,
+    id: &SessionId,
     path: &str,
     depth: Option<usize>,
 ) -> Result<Response, Fault> {

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use ringfence_engine::{Call, CodeCall, CommandCall, KeepFiles};
+use ringfence_engine::{Call, CodeCall, CommandCall, KeepFiles, SessionId};
 use ringfence_spec::Problem;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ pub(super) struct RunRequest {
     /// A line for `sh`, or a program and its arguments.
     command: Option<Command>,
     /// The session it belongs to; without one it runs alone.
-    session: Option<String>,
+    #[schema(value_type = Option<String>)]
+    session: Option<SessionId>,
     /// Seconds; can only be less than the operator's limit.
     timeout_s: Option<f64>,
     /// What it reads.

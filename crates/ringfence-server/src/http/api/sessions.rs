@@ -1,5 +1,6 @@
 //! Sessions: make one, look at it, copy its files to a new one, end it.
 
+use ringfence_engine::{SessionId, SessionOptions};
 use std::sync::Arc;
 
 use axum::Json;
@@ -36,7 +37,8 @@ pub(super) async fn create(
     may: Scoped<Sessions>,
     JsonBody(asked): JsonBody<SessionRequest>,
 ) -> Result<(StatusCode, Json<Value>), Fault> {
-    let state = app.engine.session_create(may.name(), asked.read_only).await?;
+    let options = SessionOptions { access: crate::request::access(asked.read_only) };
+    let state = app.engine.session_create(may.name(), options).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
 }
 
@@ -59,7 +61,7 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
-    Path(id): Path<String>,
+    Path(id): Path<SessionId>,
 ) -> Result<Json<Value>, Fault> {
     let info = app.engine.session_info(may.name(), &id).await?;
     Ok(Json(shown(&info)))
@@ -75,7 +77,7 @@ pub(super) async fn show(
 pub(super) async fn close(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
-    Path(id): Path<String>,
+    Path(id): Path<SessionId>,
 ) -> Result<StatusCode, Fault> {
     app.engine.session_close(may.name(), &id).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -91,7 +93,7 @@ pub(super) async fn close(
 pub(super) async fn fork(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
-    Path(id): Path<String>,
+    Path(id): Path<SessionId>,
 ) -> Result<(StatusCode, Json<Value>), Fault> {
     let state = app.engine.session_fork(may.name(), &id).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))

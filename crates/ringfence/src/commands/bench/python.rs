@@ -93,7 +93,7 @@ impl Workers {
         let effective = effective_code(&flags, &Surroundings::real(false)?)?;
         let engine = Engine::builder()
             .launcher(launcher)
-            .place(effective.place)
+            .host(effective.place)
             .code_policy(effective.policy)
             .parallel(2)
             .build()?;
