@@ -115,7 +115,7 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Maximum number of concurrent connections.
     pub connections_max: usize,
-    /// Time that runs may continue after the service was told to end.
+    /// Time that runs may continue after the shutdown signal.
     pub drain: Duration,
 }
 
@@ -189,7 +189,7 @@ impl Service {
         Ok(Self { settings, hosts, tokens, n_tokens, tokens_needed, tls })
     }
 
-    /// Describes what would be served, for people.
+    /// Summarizes the service, for people.
     pub fn summary(&self) -> String {
         let Settings { listen, allow_hosts, limits, ledger, .. } = &self.settings;
         let scheme = self.scheme();

@@ -227,7 +227,7 @@ mod tests {
             // Nothing was decoded: that would take many seconds in a debug build.
             assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {:?}", begun.elapsed());
         }
-        // The same, within bounds.
+        // The same kind of file, within bounds.
         let (width, height) = dimensions(&shown(&jpeg_of_scans(1_600, 1_600, 3, 12)).unwrap());
         assert_eq!((width, height), (EDGE_MAX, EDGE_MAX));
     }

@@ -24,7 +24,7 @@ pub(super) async fn policy(State(app): State<Arc<AppState>>, _may: Scoped<Admin>
     prepared(&app.about.policy)
 }
 
-/// Read what this host can enforce
+/// Read the host's enforcement report
 ///
 /// As probed when the service started.
 #[utoipa::path(get, path = "/doctor", tag = "about", responses((status = 200, description = "The report", body = Value)))]
