@@ -28,7 +28,7 @@ const DRAFT: &str = "tokens.json.new";
 /// Lock for changes to the file. Created with the first token and never removed, so it shows that there was one.
 const LOCK: &str = "tokens.lock";
 
-/// Maximum size of the file. We write no larger one: 1,000 tokens take a quarter of it.
+/// Maximum size of the file that is read: four times what 1,000 tokens take.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Prefix by which a token can be recognized in a log.
