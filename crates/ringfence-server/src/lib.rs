@@ -1,9 +1,17 @@
-//! The engine for programs that are not ours: agents and their hosts, over MCP and HTTP.
+//! MCP and HTTP servers for the engine: the interface for agents and their hosts.
 //!
-//! Speaks protocols and nothing else: whatever a call does, the engine does, on the one road of every call. Decides no
-//! policy, reads no settings, opens no file of a client's.
+//! Translates protocols and nothing else: the engine executes every call, on the same path as for every other
+//! interface. Decides no policy, reads no settings, opens no client's files.
+//!
+//! | Module | Purpose |
+//! |---|---|
+//! | `fixtures` | Conformance fixtures in place of the tools; only with the feature `fixtures`. |
+//! | `http` | HTTP server: MCP at `/mcp`, REST at `/api/v1`, health and metrics. |
+//! | `mcp` | MCP tools, the server that offers them, and its stdio transport. |
+//! | `notify` | Sends alerts, ledger anchors and call traces to the operator's systems. |
+//! | `request` | Converts client arguments to engine arguments, for MCP and REST alike. |
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 #[cfg(feature = "fixtures")]

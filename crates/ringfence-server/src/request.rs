@@ -1,4 +1,4 @@
-//! What a client asks in words of its own, made into what the engine takes. The same for every face.
+//! Converts client arguments to engine arguments. Shared by MCP and REST.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -6,10 +6,11 @@ use std::time::Duration;
 use ringfence_engine::files::FileAccess;
 use ringfence_spec::Problem;
 
-/// Changes to the first argument inside the fence, where it can reach nothing that the run could not, and goes on with the second.
+/// Script that changes to the directory `$1` and runs the shell command `$2`. The `cd` happens inside the sandbox,
+/// where it can reach nothing that the run could not.
 const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
-/// The same for a command that is no line for a shell.
+/// Same, for an argument vector in place of a shell command.
 const WORDS_IN_DIRECTORY: &str = "cd -- \"$1\" && shift && exec \"$@\"";
 
 /// Access to the files of a session that a client asks for by a flag.
@@ -17,7 +18,7 @@ pub(crate) const fn access(read_only: bool) -> FileAccess {
     if read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite }
 }
 
-/// A line for the shell, in a directory if one is named.
+/// Builds the argument vector of a shell command, run in `cwd` if given.
 pub(crate) fn shell(command: String, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {
     let argv: Vec<String> = match cwd {
         None => vec!["sh".into(), "-c".into(), command],
@@ -26,7 +27,7 @@ pub(crate) fn shell(command: String, cwd: Option<String>) -> Result<Vec<OsString
     checked(argv)
 }
 
-/// The same for words that no shell reads.
+/// Same, for an argument vector that no shell interprets.
 pub(crate) fn words(argv: Vec<String>, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {
     let Some(cwd) = cwd else { return checked(argv) };
     let inside = ["sh", "-c", WORDS_IN_DIRECTORY, "sh", &cwd].map(str::to_owned);
@@ -40,7 +41,7 @@ fn checked(argv: Vec<String>) -> Result<Vec<OsString>, Problem> {
     Ok(argv.into_iter().map(OsString::from).collect())
 }
 
-/// Seconds as a length of time.
+/// Converts seconds to a [`Duration`].
 pub(crate) fn seconds(timeout_s: Option<f64>) -> Result<Option<Duration>, Problem> {
     let Some(timeout_s) = timeout_s else { return Ok(None) };
     let wrong = || {

@@ -1,4 +1,4 @@
-//! What a request carries, read in full: not more than is allowed, not longer than is decent.
+//! Reads request bodies, within bounds of size and time.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use super::AppState;
 use super::fault::Fault;
 
-/// A body is here after so long, or its sender is not serious.
+/// Time limit for reading a body.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
-/// Refuses a body by its length alone, before any of it is read.
+/// Rejects a body by its `Content-Length`, before any of it is read.
 pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), Fault> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     match length.and_then(|length| length.parse::<u64>().ok()) {
@@ -25,7 +25,7 @@ pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), 
     }
 }
 
-/// Reads a body.
+/// Reads a body within both bounds.
 pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Fault> {
     let whole = Limited::new(body, bytes_max).collect();
     match tokio::time::timeout(READ_WITHIN, whole).await {
@@ -45,7 +45,7 @@ fn too_large(bytes_max: usize) -> Fault {
     Fault::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
 }
 
-/// JSON that was asked for, in the shape of `T`.
+/// JSON body, deserialized as `T`.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 
@@ -54,7 +54,7 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> 
 
     async fn from_request(request: Request, app: &std::sync::Arc<AppState>) -> Result<Self, Fault> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        // Also so that a form on a page of another's, which is sent without asking, is never what was meant here.
+        // Also rejects HTML forms of other sites, which browsers send without a CORS preflight.
         let is_json = kind.is_some_and(|kind| {
             let kind = kind.split(';').next().unwrap_or_default().trim();
             kind.eq_ignore_ascii_case("application/json")
@@ -74,7 +74,7 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> 
     }
 }
 
-/// Bytes as they are.
+/// Raw body.
 #[derive(Debug)]
 pub(super) struct Content(pub(super) Bytes);
 

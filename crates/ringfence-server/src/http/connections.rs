@@ -1,5 +1,5 @@
-//! The connections that are here: a bounded number. When it is full and another waits, the one that has been idle longest
-//! makes room, so that a crowd that asks for nothing keeps nobody out. Who has just come is given a moment to speak.
+//! Bounds the number of connections. When the limit is reached and another connection waits, the one idle longest is
+//! closed, so that idle connections keep no client out. A new connection has a grace period to send its first request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::write_timeout::Unflushed;
 
-/// Who has been idle for less is not asked to go: a head, or a handshake, may be on its way. Short, because a crowd that
-/// says nothing has as long in each of its places.
+/// Idle grace period: a connection that has been idle for less is not closed, because a request head or a TLS handshake
+/// may be on its way. Short, because every silent connection can occupy its slot for that long.
 const MOMENT: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether somebody's moment is over.
+/// Poll interval for the idle grace period.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The room and who is in it.
+/// Open connections and their maximum number.
 #[derive(Debug)]
 pub(super) struct ConnectionLimit {
     n_max: usize,
@@ -33,29 +33,29 @@ struct Connections {
     here: BTreeMap<u64, Arc<Connection>>,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     n_requests: AtomicUsize,
-    /// Bytes of an answer are still to be taken.
-    owes: AtomicBool,
-    /// Since when nothing was asked.
+    /// Bytes of a response are not flushed yet.
+    unflushed: AtomicBool,
+    /// End of the last request, or start of the connection.
     idle_since: Mutex<Instant>,
     asked_to_go: AtomicBool,
-    /// Tells it to end once its request is answered.
+    /// Cancelled to close the connection once its request is answered.
     pub(super) go: CancellationToken,
 }
 
-/// A place in the room, given back when dropped.
+/// Slot of one connection, freed when dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     connections: Arc<ConnectionLimit>,
     number: u64,
-    /// Who sits here.
+    /// Connection in this slot.
     pub(super) connection: Arc<Connection>,
 }
 
-/// A request that is being answered.
+/// Marks a request as in progress until dropped.
 #[derive(Debug)]
 pub(super) struct ActiveRequest(Arc<Connection>);
 
@@ -64,10 +64,10 @@ impl ConnectionLimit {
         Arc::new(Self { n_max: n_max.max(1), connections: Mutex::default(), left: Notify::new() })
     }
 
-    /// Waits until there is room for one more who is here already, and makes room if somebody idle is there.
+    /// Waits for a free slot for an accepted connection, and closes an idle connection if there is none.
     pub(super) async fn room(&self) {
         loop {
-            // Before looking: whoever leaves in between wakes us.
+            // Before the check, so that a slot freed in between wakes us.
             let left = self.left.notified();
             {
                 let connections = self.lock();
@@ -83,12 +83,12 @@ impl ConnectionLimit {
         }
     }
 
-    /// Makes room although there may be some: the host has no more descriptors.
+    /// Closes an idle connection even if slots are free: the host is out of descriptors.
     pub(super) fn make_room(&self) {
         send_away_one(&self.lock(), Duration::ZERO);
     }
 
-    /// Takes a connection in.
+    /// Adds a connection.
     pub(super) fn slot(self: &Arc<Self>) -> Slot {
         let connection = Arc::new(Connection::new());
         let mut connections = self.lock();
@@ -98,7 +98,7 @@ impl ConnectionLimit {
         Slot { connections: Arc::clone(self), number, connection }
     }
 
-    /// Tells all to go, and waits until they have.
+    /// Closes all connections, and waits until they have ended.
     pub(super) async fn close(&self) {
         loop {
             let left = self.left.notified();
@@ -118,7 +118,7 @@ impl ConnectionLimit {
     }
 }
 
-/// Asks the one to go that has been idle longest, unless somebody is on the way out already.
+/// Closes the connection idle longest, if for at least `spared`, unless another idle one is closing already.
 fn send_away_one(connections: &Connections, spared: Duration) {
     let mut longest: Option<(Instant, &Connection)> = None;
     for connection in connections.here.values().filter(|connection| !connection.is_busy()) {
@@ -142,22 +142,22 @@ impl Connection {
     fn new() -> Self {
         Self {
             n_requests: AtomicUsize::new(0),
-            owes: AtomicBool::new(false),
+            unflushed: AtomicBool::new(false),
             idle_since: Mutex::new(Instant::now()),
             asked_to_go: AtomicBool::new(false),
             go: CancellationToken::new(),
         }
     }
 
-    /// Has a request answered.
+    /// Marks the start of a request.
     pub(super) fn busy(self: &Arc<Self>) -> ActiveRequest {
         self.n_requests.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(Arc::clone(self))
     }
 
-    /// Whether somebody waits for an answer or a part of one.
+    /// Returns whether a request is in progress or part of a response is not flushed yet.
     pub(super) fn is_busy(&self) -> bool {
-        self.n_requests.load(Ordering::Relaxed) > 0 || self.owes.load(Ordering::Relaxed)
+        self.n_requests.load(Ordering::Relaxed) > 0 || self.unflushed.load(Ordering::Relaxed)
     }
 
     fn idle_since(&self) -> Instant {
@@ -167,7 +167,7 @@ impl Connection {
 
 impl Unflushed for Connection {
     fn owes(&self, bytes: bool) {
-        self.owes.store(bytes, Ordering::Relaxed);
+        self.unflushed.store(bytes, Ordering::Relaxed);
     }
 }
 
@@ -192,21 +192,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_one_idle_longest_makes_room() {
         let connections = ConnectionLimit::new(3);
-        let seats: Vec<Slot> = (0..3).map(|_| connections.slot()).collect();
-        let busy = seats[0].connection.busy();
+        let slots: Vec<Slot> = (0..3).map(|_| connections.slot()).collect();
+        let busy = slots[0].connection.busy();
         sleep(MOMENT).await;
-        drop(seats[1].connection.busy());
+        drop(slots[1].connection.busy());
         let waiting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { connections.room().await }
         });
-        seats[2].connection.go.cancelled().await;
+        slots[2].connection.go.cancelled().await;
         sleep(MOMENT * 2).await;
-        // One goes for one who comes.
-        assert!(!seats[0].connection.go.is_cancelled() && !seats[1].connection.go.is_cancelled());
+        // One connection is closed for one that waits.
+        assert!(!slots[0].connection.go.is_cancelled() && !slots[1].connection.go.is_cancelled());
         assert!(!waiting.is_finished());
-        let mut seats = seats;
-        drop(seats.pop());
+        let mut slots = slots;
+        drop(slots.pop());
         waiting.await.unwrap();
         drop(busy);
     }

@@ -1,11 +1,11 @@
-//! What went wrong, as HTTP says it: a status and `application/problem+json` with the code that every face uses.
+//! Problems as HTTP responses: a status and `application/problem+json` with the code that every interface uses.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use ringfence_spec::{ErrorInfo, Problem, ProblemKind};
 use serde_json::json;
 
-/// A problem and the status it is told with.
+/// A problem and its HTTP status.
 #[derive(Debug)]
 pub(super) struct Fault {
     status: StatusCode,
@@ -24,7 +24,7 @@ impl From<Problem> for Fault {
     }
 }
 
-/// The status of a problem that is not the door's.
+/// Default status of a problem.
 fn status_of(problem: &Problem) -> StatusCode {
     match problem.code {
         "not_found" => StatusCode::NOT_FOUND,
@@ -71,7 +71,7 @@ impl IntoResponse for Fault {
     }
 }
 
-/// Whole seconds, never too early.
+/// Value of `Retry-After`: rounded up to whole seconds, at least 1.
 pub(super) fn retry_after(ms: u64) -> HeaderValue {
     HeaderValue::from(ms.div_ceil(1000).max(1))
 }

@@ -1,5 +1,5 @@
-//! Which names this service answers to, and which pages may ask it. A page of somebody else's whose name leads to this
-//! machine (DNS rebinding) brings its own name along, and is not answered.
+//! Checks the host and origin of requests. A page of another site whose name resolves to this machine (DNS rebinding)
+//! sends its own name, and is rejected.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,13 +10,13 @@ use ringfence_spec::Problem;
 
 use super::fault::Fault;
 
-/// The names: this machine's own, and those the operator named.
+/// Host names that the service answers to: loopback names, and those that the operator allowed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     named: Vec<Name>,
 }
 
-/// A host, in lower case, and a port if one was said.
+/// Host in lower case, with an optional port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
     host: String,
@@ -24,7 +24,7 @@ struct Name {
 }
 
 impl Hosts {
-    /// This machine's own names, and these.
+    /// Accepts loopback names, and these.
     pub(super) fn new(named: &[String]) -> Result<Self, Problem> {
         let named = named.iter().map(|text| {
             Name::parse(text).ok_or_else(|| {
@@ -35,7 +35,7 @@ impl Hosts {
         Ok(Self { named: named.collect::<Result<_, _>>()? })
     }
 
-    /// Refuses a request that was meant for another host, or comes from a page of another's.
+    /// Rejects a request for another host, or from a page of another site.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         let host = asked(uri, headers).ok_or_else(|| {
             let problem = Problem::usage("bad_host", "the request does not name one host");
@@ -77,7 +77,7 @@ impl Hosts {
 
 impl Name {
     fn parse(text: &str) -> Option<Self> {
-        // A user name before it would be shown to people as if it were the host.
+        // A user name before the host would look like the host to a reader.
         if text.contains('@') {
             return None;
         }
@@ -98,7 +98,7 @@ impl Name {
     }
 }
 
-/// The one host a request names: in its target if that is whole, and in its header.
+/// Host of a request, from its absolute target and its `Host` header; `None` if it is missing or ambiguous.
 fn asked(uri: &Uri, headers: &HeaderMap) -> Option<Name> {
     let mut hosts = headers.get_all(HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
@@ -115,7 +115,7 @@ fn asked(uri: &Uri, headers: &HeaderMap) -> Option<Name> {
     }
 }
 
-/// The host of an origin that is a page's; `null` and the like are nobody's.
+/// Host of an `http` or `https` origin; `None` for `null` and other schemes.
 fn origin_of(origin: &str) -> Option<Name> {
     let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))?;
     Name::parse(host)
@@ -125,7 +125,7 @@ fn origin_of(origin: &str) -> Option<Name> {
 mod tests {
     use super::*;
 
-    /// The status of a request with these headers; 200 if it passes.
+    /// Status of a request with these headers; 200 if it passes.
     fn status(named: &[&str], target: &str, headers: &[(&str, &str)]) -> u16 {
         use axum::response::IntoResponse as _;
         let named: Vec<String> = named.iter().map(|name| (*name).to_owned()).collect();

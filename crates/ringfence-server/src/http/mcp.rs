@@ -1,5 +1,5 @@
-//! MCP over streamable HTTP, at `/mcp`: the same server as over stdio. Each client has its own, so that a handle of one is
-//! nothing to another.
+//! MCP over streamable HTTP, at `/mcp`: the same server as over stdio. Each client has its own instance, so that
+//! handles of one client are unknown to another.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,14 +27,14 @@ use crate::fixtures::{FixtureServer, Fixtures};
 use crate::mcp::McpServer;
 use crate::mcp::json_limits::{self, InvalidMessage, MessageShape};
 
-/// A message may carry a file to write; as large as over stdio would be a burden here.
+/// Maximum size of a message, which may carry a file to write. The limit of stdio would be too large here.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// Handshakes of one client that are remembered, for clients of the protocols that have one. They are forgotten after five
-/// minutes without a call.
+/// Maximum number of stored handshakes per client, for protocol versions that have one. They expire after five minutes
+/// without a call.
 const HANDSHAKES_MAX: usize = 64;
 
-/// What is offered to clients.
+/// Handler offered to clients.
 #[derive(Debug)]
 pub(super) enum Offered {
     Tools(Engine),
@@ -42,7 +42,7 @@ pub(super) enum Offered {
     Fixtures(Fixtures),
 }
 
-/// A server for each client.
+/// One MCP server per client.
 #[derive(Debug)]
 pub(super) struct Mcp {
     offered: Offered,
@@ -54,12 +54,12 @@ pub(super) struct Mcp {
 struct Server {
     handler: Handler,
     handshakes: Arc<LocalSessionManager>,
-    /// Held by who shakes hands: one after the other, so that none is counted too late.
+    /// Held during a handshake: one at a time, so that none is counted too late.
     shaking: Arc<tokio::sync::Mutex<()>>,
     end: CancellationToken,
 }
 
-/// The transport, and who answers behind it.
+/// Transport, and the handler behind it.
 #[derive(Clone)]
 enum Handler {
     Tools(McpServer, StreamableHttpService<McpServer, LocalSessionManager>),
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Answers a message. Its tools run code, and touch files and sessions, so all three scopes are needed.
+/// Answers a message. The tools run code and access files and sessions, so all three scopes are required.
 pub(super) async fn message(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
@@ -101,7 +101,7 @@ pub(super) async fn message(
             .hint("send the `Mcp-Session-Id` that `initialize` was answered with")
             .into());
     }
-    // Whatever its headers say: the SDK remembers a client by the message alone.
+    // Regardless of the headers: the SDK stores a handshake by the message alone.
     let _shaking = match json_limits {
         Some(json_limits) if json_limits.is_hello => Some(server.room_for_one().await?),
         _ => None,
@@ -118,18 +118,19 @@ pub(super) async fn message(
     }
     let mut response = response.map(Body::new);
     if is_end && response.status() == StatusCode::ACCEPTED {
-        // It is done, not only accepted; the Python SDK warns of anything but 200 and 204.
+        // The session is closed, not only accepted for closing; the Python SDK warns of any status but 200 and 204.
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
     Ok(response.into_response())
 }
 
-/// Whether a message asks for more than how a run stands; what asks for nothing may cancel one.
+/// Returns whether a message starts new work. Messages about an existing run do not, nor do notifications, which may
+/// cancel one.
 fn is_new_work(json_limits: &MessageShape) -> bool {
     json_limits.id.is_some() && !json_limits.is_about_a_run
 }
 
-/// The SDK says of a message that it cannot read that its media type is wrong, which it is not.
+/// Replaces the SDK's response to an unreadable message, which blames the media type although that is correct.
 fn no_message(content: &[u8]) -> Response {
     match serde_json::from_slice::<serde::de::IgnoredAny>(content) {
         Err(_) => refused(-32700, "this is no JSON", None),
@@ -160,7 +161,7 @@ impl Mcp {
             .clone()
     }
 
-    /// Ends every client's server that is not among these.
+    /// Ends the server of every client that is not in this set.
     pub(super) fn keep_only(&self, clients: &HashSet<Caller>) {
         self.lock().retain(|client, server| {
             let keep = clients.contains(client);
@@ -186,11 +187,11 @@ impl Server {
     fn new(offered: &Offered, caller: &Caller, end: CancellationToken) -> Self {
         let handshakes = Arc::new(LocalSessionManager::default());
         let config = StreamableHttpServerConfig::default()
-            // One answer is one JSON object, unless something is to be said before it.
+            // Answers with one JSON object, unless notifications precede the result.
             .with_json_response(true)
             .with_max_request_body_bytes(BODY_BYTES_MAX)
             .with_cancellation_token(end.clone())
-            // The door has looked at both, for every route.
+            // The middleware has checked both, for every route.
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let remembered = Arc::clone(&handshakes);
@@ -211,14 +212,14 @@ impl Server {
         Self { handler, handshakes, shaking: Arc::default(), end }
     }
 
-    /// Whether a request is of a client that shook hands.
+    /// Returns whether a request belongs to a stored handshake.
     async fn remembers(&self, headers: &HeaderMap) -> bool {
         let id = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
         let sessions = self.handshakes.sessions.read().await;
         id.is_some_and(|id| sessions.contains_key(id))
     }
 
-    /// Makes sure that one more client can be remembered; nobody else is until what it returns is dropped.
+    /// Checks that another handshake can be stored. Other handshakes wait until the returned guard is dropped.
     async fn room_for_one(&self) -> Result<OwnedMutexGuard<()>, Fault> {
         let shaking = Arc::clone(&self.shaking).lock_owned().await;
         let n = self.handshakes.sessions.read().await.len();
@@ -232,7 +233,7 @@ impl Server {
         Err(problem.into())
     }
 
-    /// Ends runs and streams, and forgets who shook hands.
+    /// Ends runs and streams, and drops the stored handshakes.
     fn close(&self) {
         match &self.handler {
             Handler::Tools(tools, _) => tools.end(),
@@ -244,7 +245,7 @@ impl Server {
         tokio::spawn(async move {
             let ids: Vec<_> = handshakes.sessions.read().await.keys().cloned().collect();
             for id in ids {
-                // One that has just ended by itself is what is wanted.
+                // A session that has just ended by itself is not an error.
                 let _ = handshakes.close_session(&id).await;
             }
         });

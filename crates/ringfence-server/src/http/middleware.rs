@@ -1,5 +1,5 @@
-//! Every request passes here first: the right host, no page of another's, a good token, a body of a decent size, not too
-//! many at once. What comes after knows who asks.
+//! Checks every request before it is routed: host, origin, token, body size, number of concurrent requests. Handlers
+//! get the caller that this determined.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,11 @@ use super::oauth::is_well_known;
 use super::tokens::Denied;
 use super::{AppState, body};
 
-/// Requests of one client at once. More would only wait at the engine's gate, each with its body in memory.
+/// Maximum number of concurrent requests per client. More would only wait for admission by the engine, each with its
+/// body in memory.
 const AT_ONCE: usize = 64;
 
-/// Lets a request in, or says why not.
+/// Passes a request on, or answers why it is rejected.
 pub(super) async fn middleware(
     State(app): State<Arc<AppState>>,
     mut request: Request,
@@ -32,7 +33,7 @@ pub(super) async fn middleware(
         Err(fault) => fault.into_response(),
     };
     app.counts.count(response.status());
-    // A browser that gets here all the same guesses nothing and keeps nothing.
+    // Browsers must not guess the media type, nor cache the response.
     let unknown = response.status() == StatusCode::UNAUTHORIZED;
     let headers = response.headers_mut();
     if let Some(challenge) = app.challenge.as_ref().filter(|_| unknown) {
@@ -45,11 +46,11 @@ pub(super) async fn middleware(
 
 fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphorePermit>, Fault> {
     app.hosts.check(request.uri(), request.headers())?;
-    // Whoever watches over the service need not be able to use it.
+    // Health checks need no token.
     if matches!(request.uri().path(), "/healthz" | "/readyz") {
         return Ok(None);
     }
-    // Nor can whoever wants to know where to get a token have one.
+    // Nor does the document that says where to get one.
     if is_well_known(request.uri().path()) {
         return Ok(None);
     }
@@ -62,7 +63,7 @@ fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphore
             return Err(Fault::new(StatusCode::UNAUTHORIZED, problem));
         }
         Err(Denied::Unreadable(problem)) => {
-            // The operator's to know, not the client's.
+            // The cause is for the operator, not for the client.
             app.say_now_and_then(&problem);
             let problem = Problem::cannot_build("tokens_unusable", "tokens cannot be checked now")
                 .hint("the service's operator finds the reason on its stderr");
@@ -78,14 +79,13 @@ fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphore
     Ok(Some(place))
 }
 
-/// Whether a request would begin something. Asking how a run stands, and ending one, does not; of a message at `/mcp` only
-/// the message tells.
+/// Returns whether a request starts new work. Reading, and cancelling a run, does not. For `/mcp`, the message decides.
 fn is_new_work(method: &Method, path: &str) -> bool {
     let ends_a_run = *method == Method::DELETE && path.starts_with(&format!("{BASE}/runs/"));
     *method != Method::GET && !ends_a_run && path != "/mcp"
 }
 
-/// The answer to new work while the service ends.
+/// Response to new work during shutdown.
 pub(super) fn draining() -> Fault {
     let problem = Problem::refused("draining", "the service is shutting down")
         .hint("ask again when it is back")
@@ -93,7 +93,7 @@ pub(super) fn draining() -> Fault {
     Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem)
 }
 
-/// The token in a request's one `Authorization` header.
+/// Token of a request that has exactly one `Authorization` header.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(one), None) = (all.next(), all.next()) else { return None };
@@ -101,7 +101,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Who has how many requests here.
+/// Concurrent requests of each client.
 #[derive(Debug, Default)]
 pub(super) struct RequestSlots {
     clients: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
@@ -122,7 +122,7 @@ impl RequestSlots {
         })
     }
 
-    /// How many are here, of everybody.
+    /// Number of requests in progress, of all clients.
     pub(super) fn n_taken(&self) -> usize {
         let clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         clients.values().map(|places| AT_ONCE - places.available_permits()).sum()

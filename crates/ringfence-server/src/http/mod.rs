@@ -1,5 +1,24 @@
-//! HTTP: MCP at `/mcp`, REST at `/api/v1`, and what an operator needs. Every request passes one door, where host, origin,
-//! token and size are looked at; behind it the engine does what every face has it do.
+//! HTTP server: MCP at `/mcp`, REST at `/api/v1`, and endpoints for the operator. A middleware checks host, origin,
+//! token and size of every request; behind it the engine executes the call as for every other interface.
+//!
+//! | Module | Purpose |
+//! |---|---|
+//! | `api` | REST handlers and the `OpenAPI` document. |
+//! | `body` | Reads request bodies within bounds. |
+//! | `connections` | Bounds the number of connections. |
+//! | `counts` | Counts responses by status, for `/metrics`. |
+//! | `fault` | Problems as HTTP responses. |
+//! | `hosts` | Checks the host and origin of requests. |
+//! | `mcp` | MCP over streamable HTTP, one server per client. |
+//! | `middleware` | Checks every request before it is routed. |
+//! | `oauth` | OAuth metadata: where to get a token. |
+//! | `params` | Extractors for path and query parameters. |
+//! | `runs` | Runs as REST responses. |
+//! | `scope` | Scopes of tokens, and the caller of a request. |
+//! | `serve` | Accepts connections, serves them, and drains at shutdown. |
+//! | `tls` | Reads certificate and key. |
+//! | `tokens` | Bearer tokens and their file. |
+//! | `write_timeout` | Ends connections whose client stops reading. |
 
 mod api;
 mod body;
@@ -46,58 +65,57 @@ use fault::Fault;
 use hosts::Hosts;
 use oauth::WELL_KNOWN;
 
-/// Connections that may wait to be taken in.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// How often the operator is told of what happens with every request.
+/// Minimum interval between messages to the operator that every request could cause.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// What is left to a run's own threads when everything ends.
+/// Time for the threads of runs to finish at shutdown.
 const LAST_STEPS: Duration = Duration::from_millis(500);
 
-/// What a service offers.
+/// Handlers that a service offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// The engine: MCP, REST, and what an operator needs.
+    /// The engine: MCP, REST, and endpoints for the operator.
     Engine,
-    /// For conformance only: what the protocol's test suite asks for, at `/mcp`. Nothing that can be asked of it reaches
-    /// the engine.
+    /// Conformance fixtures at `/mcp`, for the protocol's test suite only. No request reaches the engine.
     Fixtures,
 }
 
-/// What an operator decides.
+/// Settings of a service, decided by the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What to offer.
+    /// Handlers to offer.
     pub offer: Offer,
-    /// Where to listen; port 0 takes one that is free.
+    /// Address to listen on; port 0 picks a free port.
     pub listen: SocketAddr,
-    /// Names the service answers to besides this machine's own.
+    /// Host names that the service answers to, besides loopback names.
     pub allow_hosts: Vec<String>,
-    /// Certificate and key.
+    /// Certificate and key files.
     pub tls: Option<TlsFiles>,
-    /// Bounds.
+    /// Resource limits.
     pub limits: Limits,
-    /// Where tokens are.
+    /// Data directory, which contains the tokens.
     pub data_dir: PathBuf,
-    /// Where the ledger is, if there is one.
+    /// Directory of the ledger, if there is one.
     pub ledger: Option<PathBuf>,
-    /// Who hands out tokens, where it is not only the operator.
+    /// Authorization servers that issue tokens, if the operator is not the only issuer.
     pub authority: Option<Authority>,
-    /// What `/policy` says.
+    /// Response of `/policy`.
     pub policy: Value,
-    /// What `/doctor` says.
+    /// Response of `/doctor`.
     pub doctor: Value,
 }
 
-/// Bounds of a service.
+/// Resource limits of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a REST request's body.
+    /// Maximum bytes of a REST request's body.
     pub body_bytes_max: usize,
-    /// Connections at once.
+    /// Maximum number of concurrent connections.
     pub connections_max: usize,
-    /// How long runs may go on after the service was told to end.
+    /// Time that runs may continue after the shutdown signal.
     pub drain: Duration,
 }
 
@@ -107,7 +125,7 @@ impl Default for Limits {
     }
 }
 
-/// Settings that were made sure of.
+/// Service whose settings were checked.
 #[derive(Debug)]
 pub struct Service {
     settings: Settings,
@@ -124,7 +142,7 @@ fn no_fixtures() -> Problem {
 }
 
 impl Service {
-    /// Makes sure of settings. Whoever is not on this machine needs a token and a name that was allowed.
+    /// Checks settings. A service that other machines can reach needs a token and an allowed host name.
     pub fn check(settings: Settings) -> Result<Self, Problem> {
         let hosts = Hosts::new(&settings.allow_hosts)?;
         let tokens = Tokens::of(&settings.data_dir);
@@ -136,7 +154,7 @@ impl Service {
             return Err(no_fixtures());
         }
         if settings.offer == Offer::Fixtures {
-            // One that is gone was one: it says that this directory is a service's.
+            // Revoked and deleted tokens count too: they show that this data directory belongs to a real service.
             let private = listen.ip().is_loopback() && settings.allow_hosts.is_empty();
             if !private || tokens_needed {
                 return Err(Problem::usage(
@@ -171,7 +189,7 @@ impl Service {
         Ok(Self { settings, hosts, tokens, n_tokens, tokens_needed, tls })
     }
 
-    /// What would be served, for people.
+    /// Summarizes the service, for people.
     pub fn summary(&self) -> String {
         let Settings { listen, allow_hosts, limits, ledger, .. } = &self.settings;
         let scheme = self.scheme();
@@ -209,8 +227,8 @@ impl Service {
         )
     }
 
-    /// Serves until SIGTERM or SIGINT. The engine's launcher was started before; this starts the first threads. Where it
-    /// listens is said on stderr, and `ready` is told, once connections are taken in.
+    /// Serves until SIGTERM or SIGINT. The engine's launcher must have been started before; this starts the first
+    /// threads. Once connections are accepted, writes the address to stderr and calls `ready`.
     pub fn serve(self, engine: Engine, ready: impl FnOnce(SocketAddr)) -> Result<(), Problem> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -257,7 +275,7 @@ impl Service {
         let (router, what) = match settings.offer {
             Offer::Engine => {
                 let warm = app.engine.clone();
-                // What goes wrong here goes wrong again for the first program, which has somebody to tell.
+                // An error here occurs again in the first run, which reports it.
                 tokio::spawn(async move { warm.warm_up().await.ok() });
                 (router(&app, operators(routes)), "")
             }
@@ -272,7 +290,7 @@ impl Service {
         let listen = self.settings.listen;
         let socket = if listen.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let bound = socket.and_then(|socket| {
-            // A service that was just ended leaves connections behind that would keep the address.
+            // Lingering connections of a service that has just ended would keep the address in use.
             socket.set_reuseaddr(true)?;
             socket.bind(listen)?;
             socket.listen(BACKLOG)
@@ -295,7 +313,7 @@ impl Service {
     }
 }
 
-/// What every request can reach.
+/// State shared by all requests.
 #[derive(Debug)]
 struct AppState {
     engine: Engine,
@@ -306,16 +324,16 @@ struct AppState {
     counts: counts::Counts,
     limits: Limits,
     ledger: Option<PathBuf>,
-    /// Cancelled when the service ends: no new work.
+    /// Cancelled at shutdown: no new work.
     drain: CancellationToken,
     about: About,
-    /// What a request without a good token is told, where it can get one.
+    /// `WWW-Authenticate` header for requests without a valid token, if there is an authority.
     challenge: Option<HeaderValue>,
-    /// When something was last said that every request could make us say.
+    /// Time of the last message that every request could cause.
     said: Mutex<Option<Instant>>,
 }
 
-/// Texts that do not change while the service runs.
+/// Responses that do not change while the service runs.
 #[derive(Debug)]
 struct About {
     authority: Option<Bytes>,
@@ -325,12 +343,12 @@ struct About {
 }
 
 impl AppState {
-    /// How large a request's body may be.
+    /// Maximum size of a request's body.
     fn body_bytes_max(&self, path: &str) -> usize {
         if path == "/mcp" { mcp::BODY_BYTES_MAX } else { self.limits.body_bytes_max }
     }
 
-    /// Tells the operator, but not as often as strangers can make it happen.
+    /// Writes a message for the operator, but not as often as clients could cause it.
     fn say_now_and_then(&self, what: &dyn std::fmt::Display) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
@@ -340,7 +358,7 @@ impl AppState {
     }
 }
 
-/// Tells the operator. A stderr that is gone leaves nobody to tell.
+/// Writes a message for the operator to stderr. If that fails, there is nowhere else to report it.
 fn say(what: &dyn std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "ringfence: {what}");
 }
@@ -349,7 +367,7 @@ fn prepared(value: &impl Serialize) -> Bytes {
     Bytes::from(serde_json::to_vec(value).unwrap_or_default())
 }
 
-/// Adds what an operator needs.
+/// Adds the endpoints for the operator.
 fn operators(routes: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
     routes
         .route("/healthz", get(api::health))
@@ -362,7 +380,7 @@ fn nothing_here() -> Fault {
     Fault::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
 }
 
-/// Adds MCP, what is said where there is nothing, and the door before all of it.
+/// Adds MCP, the responses for unknown routes and methods, and the middleware in front of all of them.
 fn router(app: &Arc<AppState>, routes: Router<Arc<AppState>>) -> Router {
     routes
         .route("/mcp", any(mcp::message))

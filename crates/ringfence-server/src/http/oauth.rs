@@ -1,30 +1,30 @@
-//! Where a client that has no token can get one (RFC 9728). Whoever hands out tokens is the operator's: the service knows
-//! those that `ringfence token` made, and no others.
+//! OAuth metadata that says where a client without a token can get one (RFC 9728). The issuer is up to the operator:
+//! the service accepts only tokens that `ringfence token` made.
 
 use axum::http::HeaderValue;
 use serde_json::{Value, json};
 
 use super::scope::Scope;
 
-/// Where it is said; with the path of what is protected behind it, too.
+/// Path of the metadata; also served with the path of the protected resource appended.
 pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Whether this is one of the places where it is said.
+/// Returns whether a path is one of the metadata's.
 pub(super) fn is_well_known(path: &str) -> bool {
     path.strip_prefix(WELL_KNOWN).is_some_and(|rest| matches!(rest, "" | "/mcp"))
 }
 
-/// Who hands out tokens for this service.
+/// Authorization servers of this service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
-    /// The service as its clients name it: scheme and host, and a path if it has one.
+    /// URL of the service as its clients know it: scheme and host, and a path if it has one.
     pub public_url: String,
-    /// Addresses of authorization servers.
+    /// URLs of the authorization servers.
     pub servers: Vec<String>,
 }
 
 impl Authority {
-    /// What is said there.
+    /// Builds the metadata document.
     pub(super) fn document(&self) -> Value {
         json!({
             "resource": format!("{}/mcp", self.base()),
@@ -35,7 +35,7 @@ impl Authority {
         })
     }
 
-    /// What a request without a good token is told.
+    /// Builds the `WWW-Authenticate` header for requests without a valid token.
     pub(super) fn challenge(&self) -> Option<HeaderValue> {
         let text = format!("Bearer resource_metadata=\"{}{WELL_KNOWN}/mcp\"", self.base());
         HeaderValue::from_str(&text).ok()

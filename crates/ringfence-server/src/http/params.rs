@@ -1,5 +1,4 @@
-//! What stands in a request's target: names in its path, words behind the question mark. What does not fit is told as
-//! every problem is.
+//! Extractors for path and query parameters. Invalid parameters are reported like every other problem.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,11 +7,11 @@ use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
 
-/// Names in the path.
+/// Path parameters.
 #[derive(Debug)]
 pub(super) struct Path<T>(pub(super) T);
 
-/// Words behind the question mark.
+/// Query parameters.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 

@@ -1,4 +1,4 @@
-//! Runs as REST answers them: the result with its status code, or how a run stands.
+//! Runs as REST responses: the outcome with its status code, or the state of a run in progress.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -7,7 +7,7 @@ use ringfence_spec::{Outcome, Problem, ProblemKind, Status};
 
 use super::fault::{Fault, retry_after};
 
-/// Ends a run when its request goes away before it ended.
+/// Cancels a run if its request is dropped before the run has ended.
 #[derive(Debug)]
 struct CancelWithRequest<'a>(&'a Run);
 
@@ -19,19 +19,19 @@ impl Drop for CancelWithRequest<'_> {
     }
 }
 
-/// Waits for the end. A client that stops waiting ends the run.
+/// Waits for the end. A client that stops waiting cancels the run.
 pub(super) async fn attend(run: &Run) -> Response {
     let _cancel = CancelWithRequest(run);
     end(run).await
 }
 
-/// Ends a run, and answers how it ended; one that has ended stays as it was.
+/// Cancels a run and returns its outcome; a run that has ended is unchanged.
 pub(super) async fn cancel(run: &Run) -> Response {
     run.cancel();
     end(run).await
 }
 
-/// How a run stands.
+/// Returns the current state of a run.
 pub(super) fn now(run: &Run) -> Response {
     match run.result() {
         Some(ended) => respond(&ended.outcome),
@@ -40,7 +40,7 @@ pub(super) fn now(run: &Run) -> Response {
     }
 }
 
-/// The answer about a run that is not there, or another client's.
+/// Response for a run that does not exist or belongs to another client.
 pub(super) fn unknown() -> Fault {
     Problem::new(ProblemKind::NotFound, "run_unknown", "there is no such run")
         .hint("outcomes are kept for a while; what was written down stays in `/api/v1/audit`")
@@ -62,7 +62,7 @@ fn respond(outcome: &Outcome) -> Response {
             StatusCode::SERVICE_UNAVAILABLE
         }
         Status::Rejected => StatusCode::TOO_MANY_REQUESTS,
-        // There is nothing it could have run in: the same answer as from every route.
+        // There is no session to run in: the same response as from every other route.
         _ if error.is_some_and(|e| e.code == "session_unknown") => {
             let problem =
                 Problem::new(ProblemKind::NotFound, "session_unknown", "there is no such session")

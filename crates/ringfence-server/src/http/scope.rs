@@ -1,4 +1,4 @@
-//! What a token is good for, and the proof that a request's token is good for what its route does.
+//! Scopes of tokens, and the proof that a request's token has the scope that its route requires.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 
-/// One thing a token is good for.
+/// Permission of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Run code and commands.
     Run,
-    /// Read and write files of sessions.
+    /// Read and write session files.
     Files,
-    /// Make, copy and end sessions.
+    /// Create, copy and close sessions.
     Sessions,
-    /// Read what was written down of the token's own calls.
+    /// Read the audit records of the token's own calls.
     Audit,
-    /// Read the policy, the doctor's report, the numbers, and what was written down of everybody's calls.
+    /// Read the policy, the doctor's report, the metrics, and the audit records of all clients.
     Admin,
 }
 
@@ -35,10 +35,10 @@ impl Scope {
     /// Every scope.
     pub const ALL: [Self; 5] = [Self::Run, Self::Files, Self::Sessions, Self::Audit, Self::Admin];
 
-    /// What a token has unless its maker says otherwise: enough for an agent.
+    /// Default scopes of a new token: enough for an agent.
     pub const USUAL: [Self; 3] = [Self::Run, Self::Files, Self::Sessions];
 
-    /// Its name.
+    /// Name of the scope.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -67,35 +67,35 @@ impl FromStr for Scope {
     }
 }
 
-/// Who asks: a token's name and what it is good for. Whoever has one was let in by the door. Another token of the same name,
-/// or the same with other scopes, is another caller: what one has begun is not the other's.
+/// Caller of a request: name and scopes of its token. Handlers get one only from the middleware. Another token of the
+/// same name, or the same token with other scopes, is another caller: it has no access to the runs of the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Caller {
     pub(super) name: Arc<str>,
     pub(super) scopes: Arc<[Scope]>,
-    /// The token's hash; nothing where none is needed.
+    /// Hash of the token; `None` where no token is needed.
     pub(super) token: Option<Digest>,
 }
 
 impl Caller {
-    /// Whoever is on this machine, where no token was ever made.
+    /// Caller on this machine, where no token was ever made.
     pub(super) fn local() -> Self {
         Self { name: LOCAL.into(), scopes: Scope::ALL.into(), token: None }
     }
 
-    /// The key that its runs are registered by: no other caller has the same.
+    /// Key that the caller's runs are registered under; unique to the caller.
     pub(super) fn owner(&self) -> String {
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.name()).collect();
         let token = self.token.map(|token| token.to_string()).unwrap_or_default();
         format!("{} {} {token}", self.name, scopes.join(","))
     }
 
-    /// Whether its token has this scope.
+    /// Returns whether the token has this scope.
     pub(super) fn has(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope)
     }
 
-    /// Makes sure of a scope.
+    /// Fails unless the token has this scope.
     pub(super) fn need(&self, scope: Scope) -> Result<(), Fault> {
         if self.has(scope) {
             return Ok(());
@@ -111,7 +111,7 @@ impl Caller {
     }
 }
 
-/// A caller whose token has the scope `S`. A handler that takes one cannot be reached without it.
+/// A caller whose token has the scope `S`. A handler that takes one cannot be reached without that scope.
 #[derive(Clone, Debug)]
 pub(super) struct Scoped<S> {
     pub(super) caller: Caller,
@@ -119,13 +119,13 @@ pub(super) struct Scoped<S> {
 }
 
 impl<S> Scoped<S> {
-    /// Who it is.
+    /// Name of the caller.
     pub(super) fn name(&self) -> &str {
         &self.caller.name
     }
 }
 
-/// Names a scope in a type.
+/// Type that stands for a scope.
 pub(super) trait ScopeName {
     const SCOPE: Scope;
 }

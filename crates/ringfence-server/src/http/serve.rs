@@ -1,5 +1,5 @@
-//! From a listening socket to answers: connections are taken in, given to the router, and let go in the end. The end has
-//! an order: no new work, what goes on is waited for, then everything is ended.
+//! Accepts connections, passes them to the router, and closes them at shutdown. Shutdown has an order: refuse new work,
+//! wait for running work, then end everything.
 
 use std::collections::HashSet;
 use std::future::{Future, poll_fn};
@@ -26,29 +26,29 @@ use super::scope::Caller;
 use super::write_timeout::WriteTimeout;
 use super::{AppState, say};
 
-/// A head that is not here after so long never will be; also how long a connection may be idle.
+/// Time limit for a request head; also the idle timeout of a connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(15);
 
-/// A TLS handshake is done by then.
+/// Time limit for a TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Somebody who takes nothing of an answer for so long has gone.
+/// Write timeout: a client that reads nothing of a response for this long counts as gone.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// What a head may take, and what is read ahead of a body.
+/// Size of the read buffer, which bounds a request head and the read-ahead of a body.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Headers of a request.
+/// Maximum number of headers in a request.
 const HEADERS_MAX: usize = 64;
 
-/// After the last answer, connections have so long to take it.
+/// Time for clients to read the last responses at shutdown.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How often clients whose tokens were revoked or replaced are looked for. Their requests are refused at once; this ends what they
-/// have begun.
+/// Poll interval for revoked and replaced tokens. Their requests are rejected at once; this ends what their clients
+/// have started.
 const REVOKED_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the end of the last run is looked for.
+/// Poll interval for the end of the last run.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
 
 /// Serves until a signal, then drains.
@@ -88,12 +88,12 @@ pub(super) async fn serve(
     }
     app.engine.end_runs(|_| false);
     app.mcp.end();
-    // Whoever has not taken its answer by then has lost it.
+    // Responses that are not read by then are lost.
     let _ = timeout(LAST_WORDS, connections.close()).await;
     Ok(())
 }
 
-/// Waits until nothing is asked and nothing runs.
+/// Waits until no request is in progress and nothing runs.
 async fn idle(app: &AppState) {
     loop {
         let gate = app.engine.admission().counts();
@@ -105,7 +105,7 @@ async fn idle(app: &AppState) {
 }
 
 async fn sweep(app: &AppState) -> std::convert::Infallible {
-    // From then on the engine does it.
+    // After this, the engine sweeps by itself.
     if let Err(problem) = app.engine.sweep().await {
         say(&problem);
     }
@@ -115,7 +115,7 @@ async fn sweep(app: &AppState) -> std::convert::Infallible {
 async fn end_revoked(app: &AppState) -> std::convert::Infallible {
     loop {
         sleep(REVOKED_EVERY).await;
-        // A file that cannot be read lets nobody in, and is told of by the door.
+        // If the file cannot be read, the middleware rejects all requests and reports the error.
         if let Ok(callers) = app.tokens.callers() {
             let owners: HashSet<String> = callers.iter().map(Caller::owner).collect();
             app.engine.end_runs(|owner| owners.contains(owner));
@@ -124,7 +124,7 @@ async fn end_revoked(app: &AppState) -> std::convert::Infallible {
     }
 }
 
-/// Takes connections in, for ever.
+/// Accepts connections, forever.
 async fn accept(
     connections: &Arc<ConnectionLimit>,
     router: Router,
@@ -133,12 +133,12 @@ async fn accept(
 ) -> std::convert::Infallible {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // A connection that broke off while it waited, or no descriptor left for it.
+            // The connection was aborted while it waited, or there is no descriptor left for it.
             connections.make_room();
             sleep(Duration::from_millis(10)).await;
             continue;
         };
-        // Only now: nobody is sent away for somebody who may never come.
+        // Only after the accept: no connection is closed for one that may never come.
         connections.room().await;
         let slot = connections.slot();
         let (router, tls) = (router.clone(), tls.clone());
@@ -149,17 +149,17 @@ async fn accept(
     }
 }
 
-/// One connection, from its first byte to its end.
+/// Serves one connection from its first byte to its end.
 async fn converse(
     stream: TcpStream,
     router: Router,
     tls: Option<TlsAcceptor>,
     connection: &Arc<Connection>,
 ) {
-    // Answers are written whole.
+    // Responses are written whole.
     let _ = stream.set_nodelay(true);
-    // Until it says something it costs no more than its descriptor and this task.
-    // Looks at its first byte: a new socket is called readable whether it is or not.
+    // Until its first byte a connection costs no more than its descriptor and this task. Peeks at that byte, because a
+    // new socket is reported as readable whether it is or not.
     let mut first = [0];
     let spoken = tokio::select! {
         spoken = timeout(HEAD_WITHIN, stream.peek(&mut first)) => matches!(spoken, Ok(Ok(1))),
@@ -168,7 +168,7 @@ async fn converse(
     if !spoken {
         return;
     }
-    // In boxes: what they take is taken from here on, and not by those who say nothing.
+    // Boxed, so that their memory is allocated from here on, and not for silent connections.
     match tls {
         None => Box::pin(answer(stream, router, connection)).await,
         Some(tls) => {
@@ -194,7 +194,7 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let service = hyper::service::service_fn(move |request| {
         let busy = busy.busy();
         let answer = hyper::service::Service::call(&router, request);
-        // It has been answered when all of the answer was handed on.
+        // The request is in progress until the whole response has been handed on.
         async move { answer.await.map(|answer| answer.map(|body| Held { body, _busy: busy })) }
     });
     let stream = TokioIo::new(WriteTimeout::new(stream, Arc::clone(connection), TAKEN_WITHIN));
@@ -207,23 +207,23 @@ fn answer<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let connection = Arc::clone(connection);
     async move {
         let mut serving = std::pin::pin!(serving);
-        // What goes wrong with a connection is its client's to know, and it does.
+        // Connection errors are not reported: they concern only the client, which sees them.
         tokio::select! {
             _ = serving.as_mut() => return,
             () = connection.go.cancelled() => serving.as_mut().graceful_shutdown(),
         }
         if !connection.is_busy() {
-            // Says goodbye, or finds that a request has just come.
+            // Completes the shutdown, or finds that a request has just arrived.
             poll_fn(|context| Poll::Ready(serving.as_mut().poll(context).is_ready())).await;
         }
-        // The beginning of a head is no request: whoever has sent no more is left.
+        // The beginning of a head is not a request: a client that has sent no more is disconnected.
         if connection.is_busy() {
             let _ = serving.await;
         }
     }
 }
 
-/// An answer, and that somebody waits for it.
+/// Response body that keeps its request marked as in progress.
 struct Held {
     body: Body,
     _busy: ActiveRequest,

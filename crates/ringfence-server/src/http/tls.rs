@@ -1,4 +1,4 @@
-//! TLS by certificate and key in files, read once at the start.
+//! TLS configuration from a certificate and a key file, read once at startup.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Where certificate and key are, both PEM.
+/// Paths of certificate and key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those that vouch for it.
+    /// Certificate, followed by its chain.
     pub cert: PathBuf,
-    /// Its key.
+    /// Private key of the certificate.
     pub key: PathBuf,
 }
 
 impl TlsFiles {
-    /// Reads both and makes sure that they belong together.
+    /// Reads both and checks that they belong together.
     pub(super) fn read(&self) -> Result<Arc<ServerConfig>, Problem> {
         let certs: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.cert)
             .and_then(Iterator::collect)

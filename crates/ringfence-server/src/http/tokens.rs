@@ -1,5 +1,5 @@
-//! Bearer tokens. The file holds a name, scopes and a hash for each; the token itself is shown once, to whoever made it.
-//! A running server sees a change with the next request.
+//! Bearer tokens. The file holds a name, scopes and a hash for each; the token itself is shown once, when it is made. A
+//! running server sees a change with the next request.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,38 +19,38 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use super::scope::{Caller, Scope};
 
-/// In the data directory.
+/// File name in the data directory.
 const FILE: &str = "tokens.json";
 
-/// Where a new file is written before it takes the name.
+/// Name of a new file until it is renamed.
 const DRAFT: &str = "tokens.json.new";
 
-/// Held by whoever changes the file. Made with the first token and never removed, so it tells that there was one.
+/// Lock for changes to the file. Created with the first token and never removed, so it shows that there was one.
 const LOCK: &str = "tokens.lock";
 
-/// A file larger than this was not written by us: 1,000 tokens take a quarter of it.
+/// Maximum size of the file that is read: four times what 1,000 tokens take.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// So that one knows a token when one sees it in a log.
+/// Prefix by which a token can be recognized in a log.
 const PREFIX: &str = "rf_";
 
-/// Random bytes of a token: nobody tries them all, so a plain hash hides it.
+/// Random bytes of a token: too many to guess, so a plain hash is enough to hide it.
 const SECRET_BYTES: usize = 32;
 
-/// Characters of a name.
+/// Maximum number of characters in a name.
 const NAME_CHARS_MAX: usize = 64;
 
-/// One token, without itself.
+/// Record of a token, without the token itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// Whose it is: the client's name everywhere.
+    /// Name of the token, which is the client's name everywhere.
     pub name: String,
-    /// What it is good for.
+    /// Scopes of the token.
     pub scopes: Vec<Scope>,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: u64,
-    /// When it was revoked. It stays in the file, so that one sees that there was one.
+    /// Time of revocation. A revoked token stays in the file, as a record that it existed.
     pub revoked_ms: Option<u64>,
     /// SHA-256 of the token.
     sha256: Digest,
@@ -69,12 +69,12 @@ pub struct Tokens {
     known: Mutex<LoadedTokens>,
 }
 
-/// What the file said when it was last read.
+/// Contents of the file when it was last read.
 #[derive(Debug, Default)]
 struct LoadedTokens {
     stamp: Option<Stamp>,
     active: Vec<Active>,
-    /// Somebody made a token once.
+    /// A token was made at some time.
     needed: bool,
 }
 
@@ -84,7 +84,7 @@ struct Active {
     caller: Caller,
 }
 
-/// What changes when the file does: every change is a new inode.
+/// Metadata that changes with the file: every change creates a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -93,22 +93,22 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// Why nobody was let in.
+/// Reason for rejecting a caller.
 #[derive(Debug)]
 pub(super) enum Denied {
-    /// No token, or none that is good.
+    /// No token, or an invalid one.
     Unknown,
-    /// The file cannot be read, so nobody is.
+    /// The file cannot be read, so every caller is rejected.
     Unreadable(Problem),
 }
 
 impl Tokens {
-    /// Those of this data directory.
+    /// Opens the tokens of a data directory.
     pub fn of(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), known: Mutex::default() }
     }
 
-    /// Makes one and returns it; nobody can read it again.
+    /// Makes a token and returns it; it cannot be read again.
     pub fn make(&self, name: &str, scopes: &[Scope]) -> Result<String, Problem> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(fits) {
@@ -133,7 +133,7 @@ impl Tokens {
                         "`ringfence token revoke {name}` first, or choose another name"
                     )));
             }
-            // A revoked one of that name is followed by this one, who has its sessions.
+            // Replaces a revoked token of that name, whose sessions pass to the new one.
             tokens.retain(|t| t.name != name);
             tokens.push(Token {
                 name: name.to_owned(),
@@ -147,19 +147,19 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Every token there is or was.
+    /// Lists all tokens, including revoked ones.
     pub fn list(&self) -> Result<Vec<Token>, Problem> {
         self.read().map(|written| written.tokens)
     }
 
-    /// Makes a token good for nothing, at once.
+    /// Revokes a token, with immediate effect.
     pub fn revoke(&self, name: &str) -> Result<(), Problem> {
         let is_good = |token: &Token| token.name == name && token.revoked_ms.is_none();
         let unknown = || {
             Problem::usage("token_unknown", format!("there is no token `{name}`"))
                 .hint("`ringfence token ls` lists them")
         };
-        // Looks first: where there never was a token, nothing is left that says otherwise.
+        // Checked first, because `change` creates the lock file, which would claim that there once was a token.
         if !self.read()?.tokens.iter().any(is_good) {
             return Err(unknown());
         }
@@ -170,7 +170,7 @@ impl Tokens {
         })
     }
 
-    /// Whether a token was ever made here. Then one is needed for ever, whatever became of the file.
+    /// Returns whether a token was ever made here. If so, tokens are required forever, even if the file is gone.
     pub(super) fn are_needed(&self) -> Result<bool, Problem> {
         for name in [FILE, LOCK] {
             match std::fs::symlink_metadata(self.dir.join(name)) {
@@ -182,7 +182,7 @@ impl Tokens {
         Ok(false)
     }
 
-    /// Who presents this, as the file stands now.
+    /// Looks up the caller of a token in the current file.
     pub(super) fn check(&self, presented: Option<&str>) -> Result<Caller, Denied> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut known).map_err(Denied::Unreadable)?;
@@ -190,7 +190,7 @@ impl Tokens {
             return Ok(Caller::local());
         }
         let presented = Digest::of(presented.ok_or(Denied::Unknown)?.as_bytes());
-        // Looks at every one, whichever it is: how long it takes says nothing.
+        // Compares with every token, so that the time it takes reveals nothing.
         let mut found: Option<&Caller> = None;
         for active in &known.active {
             let same: Choice = active.sha256.bytes().ct_eq(presented.bytes());
@@ -201,7 +201,7 @@ impl Tokens {
         found.cloned().ok_or(Denied::Unknown)
     }
 
-    /// Who would be let in now.
+    /// Returns all callers that would be accepted now.
     pub(super) fn callers(&self) -> Result<HashSet<Caller>, Problem> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut known)?;
@@ -213,7 +213,7 @@ impl Tokens {
         Ok(callers)
     }
 
-    /// Reads the file if it changed. Once tokens were needed they are needed for ever, whatever became of the file.
+    /// Reads the file if it changed. Once tokens were required they are required forever, even if the file is gone.
     fn refresh(&self, known: &mut LoadedTokens) -> Result<(), Problem> {
         let stamp = match std::fs::symlink_metadata(self.dir.join(FILE)) {
             Ok(meta) => Some(Stamp {
@@ -225,7 +225,7 @@ impl Tokens {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
             Err(e) => return Err(self.cannot("read", &e)),
         };
-        // A file that is not there is looked for every time: what is left beside it may be new.
+        // Without a file and while no token is required, looks every time: the lock file may be new.
         if stamp == known.stamp && (stamp.is_some() || known.needed) {
             return Ok(());
         }
@@ -245,7 +245,7 @@ impl Tokens {
 
     fn read(&self) -> Result<TokenRecord, Problem> {
         let mut text = String::new();
-        // Whatever is there in its place, opening it does not wait.
+        // Must not block, even if there is a FIFO in its place.
         let mut options = File::options();
         options.read(true).custom_flags(at_once());
         let file = match options.open(self.dir.join(FILE)) {
@@ -269,7 +269,7 @@ impl Tokens {
         serde_json::from_str(&text).map_err(|e| self.cannot("read", &e))
     }
 
-    /// Changes the file, whole or not at all, one at a time.
+    /// Changes the file atomically, one writer at a time.
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<Token>) -> Result<(), Problem>,
@@ -287,7 +287,7 @@ impl Tokens {
         change(&mut written.tokens)?;
         let draft = self.dir.join(DRAFT);
         match std::fs::remove_file(&draft) {
-            // Nobody else is here: whoever left it is dead.
+            // We hold the lock, so a writer that has ended left it behind.
             Ok(()) => {}
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => return Err(fail(e)),
@@ -310,7 +310,7 @@ impl Tokens {
     }
 }
 
-/// Opening a pipe without this waits for its other end.
+/// Flags for an open that does not block: opening a FIFO otherwise waits for its other end.
 fn at_once() -> i32 {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     i32::try_from(flags.bits()).unwrap_or(0)
@@ -360,7 +360,7 @@ mod tests {
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         assert_eq!(who(&tokens, None), Err(false));
         assert_eq!(who(&tokens, Some(&ada)), Err(false));
-        // Nor does one that is started later open again.
+        // A service that is started later requires tokens too.
         assert_eq!(who(&Tokens::of(dir.path()), None), Err(false));
         let again = Tokens::of(dir.path()).make("ada", &Scope::USUAL).unwrap();
         assert_eq!(who(&tokens, Some(&again)), Ok("ada".to_owned()));

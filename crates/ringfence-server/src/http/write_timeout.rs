@@ -1,5 +1,5 @@
-//! A connection whose other side must go on reading: what is written and not taken for a while ends it, so that nobody
-//! can leave answers lying in our memory. Tells whether something is still to be taken.
+//! Stream with a write timeout: a peer that stops reading for a while is disconnected, so that no client can leave
+//! responses in our memory. Reports whether written bytes are not flushed yet.
 
 use std::future::Future as _;
 use std::io;
@@ -11,23 +11,23 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// Hears whether bytes were written that are not yet on their way.
+/// Is notified whether written bytes are not flushed yet.
 pub(super) trait Unflushed {
     fn owes(&self, bytes: bool);
 }
 
-/// A connection and how long a write may wait.
+/// A stream and the time limit of its writes.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<T, D> {
     inner: T,
-    debt: Arc<D>,
+    unflushed: Arc<D>,
     limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T, D: Unflushed> WriteTimeout<T, D> {
-    pub(super) fn new(inner: T, debt: Arc<D>, limit: Duration) -> Self {
-        Self { inner, debt, limit, waiting: None }
+    pub(super) fn new(inner: T, unflushed: Arc<D>, limit: Duration) -> Self {
+        Self { inner, unflushed, limit, waiting: None }
     }
 
     fn judge<O>(
@@ -64,7 +64,7 @@ impl<T: AsyncWrite + Unpin, D: Unflushed> AsyncWrite for WriteTimeout<T, D> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.debt.owes(true);
+        self.unflushed.owes(true);
         let poll = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.judge(poll, context)
     }
@@ -74,7 +74,7 @@ impl<T: AsyncWrite + Unpin, D: Unflushed> AsyncWrite for WriteTimeout<T, D> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.debt.owes(true);
+        self.unflushed.owes(true);
         let poll = Pin::new(&mut self.inner).poll_write_vectored(context, parts);
         self.judge(poll, context)
     }
@@ -86,7 +86,7 @@ impl<T: AsyncWrite + Unpin, D: Unflushed> AsyncWrite for WriteTimeout<T, D> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let poll = Pin::new(&mut self.inner).poll_flush(context);
         if poll.is_ready() {
-            self.debt.owes(false);
+            self.unflushed.owes(false);
         }
         self.judge(poll, context)
     }
@@ -115,15 +115,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_write_that_nobody_takes_ends() {
         let (ours, _theirs) = tokio::io::duplex(16);
-        let debt = Arc::new(Owed::default());
-        let mut ours = WriteTimeout::new(ours, Arc::clone(&debt), Duration::from_secs(30));
+        let unflushed = Arc::new(Owed::default());
+        let mut ours = WriteTimeout::new(ours, Arc::clone(&unflushed), Duration::from_secs(30));
         ours.write_all(&[0; 16]).await.unwrap();
         ours.flush().await.unwrap();
-        assert!(!debt.0.load(Ordering::Relaxed));
+        assert!(!unflushed.0.load(Ordering::Relaxed));
         let began = tokio::time::Instant::now();
         let error = ours.write_all(&[0; 16]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed().as_secs(), 30);
-        assert!(debt.0.load(Ordering::Relaxed));
+        assert!(unflushed.0.load(Ordering::Relaxed));
     }
 }

@@ -1,5 +1,5 @@
-//! What each tool takes. Names and types are those of the schemas in `tools.rs`, and a test holds them together. What is not
-//! named here is refused: an argument that does nothing would be a promise.
+//! Arguments of each tool. Names and types are those of the schemas in `tools.rs`; a test checks that they match.
+//! Unknown arguments are rejected: accepting one that does nothing would be a promise.
 
 use ringfence_engine::SessionId;
 use ringfence_spec::Problem;
@@ -7,7 +7,7 @@ use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// For `execute_code`.
+/// Arguments of `execute_code`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteCode {
@@ -16,7 +16,7 @@ pub(super) struct ExecuteCode {
     pub(super) timeout_s: Option<f64>,
 }
 
-/// For `run_command`.
+/// Arguments of `run_command`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCommand {
@@ -27,14 +27,14 @@ pub(super) struct RunCommand {
     pub(super) timeout_s: Option<f64>,
 }
 
-/// For `wait`.
+/// Arguments of `wait`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
     pub(super) run_id: String,
 }
 
-/// For `read_file`.
+/// Arguments of `read_file`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
@@ -44,7 +44,7 @@ pub(super) struct ReadFile {
     pub(super) limit: Option<u64>,
 }
 
-/// For `write_file`.
+/// Arguments of `write_file`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteFile {
@@ -53,7 +53,7 @@ pub(super) struct WriteFile {
     pub(super) content: String,
 }
 
-/// For `list_dir`.
+/// Arguments of `list_dir`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListDir {
@@ -63,7 +63,7 @@ pub(super) struct ListDir {
     pub(super) depth: Option<u64>,
 }
 
-/// For `grep`.
+/// Arguments of `grep`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grep {
@@ -80,7 +80,7 @@ pub(super) struct Grep {
     pub(super) limit: Option<usize>,
 }
 
-/// For `session`.
+/// Arguments of `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OneSession {
@@ -90,7 +90,7 @@ pub(super) struct OneSession {
     pub(super) read_only: Option<bool>,
 }
 
-/// What to do with a session.
+/// Action on a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Action {
@@ -105,7 +105,7 @@ fn workspace() -> String {
     ".".to_owned()
 }
 
-/// Reads a tool's arguments, or says which one is wrong.
+/// Deserializes a tool's arguments, or reports which one is wrong.
 pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: JsonObject) -> Result<T, Problem> {
     serde_json::from_value(serde_json::Value::Object(arguments)).map_err(|error| {
         Problem::usage("bad_arguments", format!("cannot call `{tool}` with these arguments"))

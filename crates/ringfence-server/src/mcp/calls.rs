@@ -1,4 +1,5 @@
-//! Each tool, done: arguments read, the engine asked, the answer made. Holds no rule of its own about what may be done.
+//! Implements each tool: reads arguments, calls the engine, builds the result. Has no rules of its own about what is
+//! allowed.
 
 use std::fmt::Write as _;
 
@@ -22,19 +23,19 @@ use super::runs::Cancelled;
 use super::{McpServer, picture, tool_result, truncate};
 use crate::request;
 
-/// Bytes of a file in one answer, unless asked otherwise.
+/// Default number of file bytes in a result.
 const READ_BYTES: u64 = 20_000;
 
-/// And at most.
+/// Maximum number of file bytes in a result.
 const READ_BYTES_MAX: u64 = 60_000;
 
-/// Entries of a directory in one answer.
+/// Maximum number of directory entries in a result.
 const ENTRIES_MAX: usize = 500;
 
-/// Characters of a listing as text; the data has all of it.
+/// Maximum characters of a listing as text; the structured data has all of it.
 const LISTING_CHARS_MAX: usize = 8_000;
 
-/// Why there is no answer of the tool's own.
+/// Reason why there is no result of the tool's own.
 enum Stop {
     Problem(Problem),
     Cancelled,
@@ -54,7 +55,7 @@ impl From<Cancelled> for Stop {
 
 type Answered = Result<CallToolResult, Stop>;
 
-/// The same of a run, which may outlast its call.
+/// Result of a tool that starts a run, which may outlast its call.
 type StartedCall = Result<CallToolResponse, Stop>;
 
 impl McpServer {
@@ -74,7 +75,7 @@ impl McpServer {
             "list_dir" => self.list_dir(arguments).await.map(Into::into),
             "grep" => tokio::select! {
                 answered = self.grep(arguments) => answered.map(Into::into),
-                // Ends the search, and gives its place to somebody else.
+                // Ends the search and frees its slot for another call.
                 () = context.ct.cancelled() => Err(Stop::Cancelled),
             },
             "session" => self.session(arguments).await.map(Into::into),
@@ -88,7 +89,7 @@ impl McpServer {
                 }
                 _ => tool_result::not_done(&problem).into(),
             }),
-            // The protocol sends no answer to a request that was cancelled.
+            // The protocol sends no response to a cancelled request.
             Err(Stop::Cancelled) => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }
@@ -156,7 +157,7 @@ impl McpServer {
         let n_bytes = contents.bytes.len();
         let image = if whole_image {
             let bytes = contents.bytes.clone();
-            // May take a while.
+            // Decoding may take a while.
             tokio::task::spawn_blocking(move || picture::shown(&bytes)).await.ok().flatten()
         } else {
             None
@@ -172,7 +173,7 @@ impl McpServer {
             }
         };
         let mut text = match (&content, encoding) {
-            // The data has it as it is.
+            // The structured data has the text unescaped.
             (Some(content), Some("utf-8")) => ringfence_engine::shown(content),
             _ => format!("{}: {n_bytes} bytes that are no text", escape_name(&path)),
         };
@@ -323,7 +324,7 @@ impl McpServer {
     }
 }
 
-/// Matches as grep prints them, safe to show, and what ended the search.
+/// Formats matches as grep does, escaped for display, with the bound that ended the search.
 fn lines(found: &Grepped) -> String {
     let mut text = ringfence_engine::shown(&found.to_string());
     if text.is_empty() {
@@ -365,7 +366,7 @@ fn told(info: &SessionInfo) -> CallToolResult {
     )
 }
 
-/// What a model has a use for.
+/// Serializes the fields of a session that are of use to a model.
 fn shown(session: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(session).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {

@@ -1,5 +1,5 @@
-//! A message looked over before any of it is kept: what it asks for, what it is called, and whether it is small enough. A
-//! tree of many small values takes a dozen times the memory of its text, so values are counted before they are made.
+//! Checks a message before it is stored: method, id, and whether it is small enough. A tree of many small values takes
+//! a dozen times the memory of its text, so values are counted before they are allocated.
 
 use std::fmt;
 
@@ -8,30 +8,30 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Values in a message, names among them. No tool takes as many; a file to write is one.
+/// Maximum number of values in a message, including keys. No tool takes as many; a file to write is one.
 const VALUES_MAX: usize = 4096;
 
-/// Values in what a client says of itself, which is kept as long as it is here.
+/// Maximum number of values in `initialize`, which is stored as long as the client is connected.
 const HELLO_VALUES_MAX: usize = 1024;
 
-/// Bytes of it.
+/// Maximum bytes of `initialize`.
 const HELLO_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of `_meta`, which is kept while the call goes on.
+/// Maximum bytes of `_meta`, which is stored during the call.
 const META_BYTES_MAX: usize = 16 << 10;
 
-/// What a message is, as far as its outline tells.
+/// Properties of a message that decide how it is handled.
 #[derive(Debug)]
 pub(crate) struct MessageShape {
-    /// It asks to be remembered as a client.
+    /// It is a request to `initialize`.
     pub(crate) is_hello: bool,
-    /// It asks about a run that goes on, or ends one.
+    /// It asks about an existing run, or ends one.
     pub(crate) is_about_a_run: bool,
-    /// What it may be answered to by, if by anything.
+    /// Id to respond to; `None` for a notification.
     pub(crate) id: Option<RequestId>,
 }
 
-/// Why a message is not read any further.
+/// Reason for rejecting a message.
 #[derive(Debug)]
 pub(crate) struct InvalidMessage {
     pub(crate) said: String,
@@ -41,7 +41,7 @@ pub(crate) struct InvalidMessage {
 #[derive(Deserialize)]
 struct Fields {
     method: Option<String>,
-    // Nothing is not the same as `null`.
+    // A missing id is not the same as `null`.
     #[serde(default, deserialize_with = "there")]
     id: Option<Value>,
     #[serde(default)]
@@ -52,7 +52,8 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> 
     Value::deserialize(from).map(Some)
 }
 
-/// Looks a message over. What is no message at all has no outline; whoever reads it next finds the words for it.
+/// Checks a message against the limits. Returns `None` if it is not a message at all; the parser that reads it next
+/// reports the error.
 pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage> {
     let n_values = n_values(message);
     if n_values > VALUES_MAX {
@@ -66,7 +67,7 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
     let id = match fields.id.map(serde_json::from_value::<RequestId>) {
         None => None,
         Some(Ok(id)) => Some(id),
-        // JSON-RPC 2.0, 5: a response to a request whose id cannot be told has the id null.
+        // JSON-RPC 2.0, 5: a response to a request whose id cannot be determined has the id null.
         Some(Err(_)) => {
             let said = "an id is a text or a whole number that fits in 64 bits".to_owned();
             return Err(InvalidMessage { said, id: None });
@@ -89,7 +90,7 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
     Ok(Some(MessageShape { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
 }
 
-/// How long a value is when it is written down.
+/// Returns the length of a value in JSON.
 fn bytes(value: &impl Serialize) -> usize {
     struct Bytes_(usize);
     impl std::io::Write for Bytes_ {
@@ -106,15 +107,15 @@ fn bytes(value: &impl Serialize) -> usize {
     serde_json::to_writer(&mut written, value).map_or(usize::MAX, |()| written.0)
 }
 
-/// How many values there are, up to where it is no JSON any more.
+/// Counts the values, up to the first syntax error.
 fn n_values(message: &[u8]) -> usize {
     let mut n = 0;
-    // An end before the end is told by whoever makes values of it.
+    // The parser that reads the message next reports syntax errors.
     let _ = Count(&mut n).deserialize(&mut serde_json::Deserializer::from_slice(message));
     n
 }
 
-/// Counts values and keeps none.
+/// Counts values without keeping any.
 struct Count<'a>(&'a mut usize);
 
 impl<'de> DeserializeSeed<'de> for Count<'_> {

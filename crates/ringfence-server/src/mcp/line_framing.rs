@@ -1,5 +1,5 @@
-//! One message a line, bounded: what is too long, no JSON or no message is answered and forgotten, and the line behind it is read
-//! as if nothing had been. Keeps count of requests in flight.
+//! Transport with one message per line, bounded. A line that is too long, no JSON or no message gets an error response
+//! and is dropped, and the next line is read as usual. Tracks the requests in flight.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,23 +17,24 @@ use tokio::sync::{Semaphore, watch};
 
 use super::json_limits::{self, InvalidMessage};
 
-/// A line longer than this is refused, unread.
+/// Maximum bytes of a line. A longer one is rejected unparsed.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Memory kept for the next line.
+/// Capacity of the line buffer that is kept for the next line.
 const LINE_BYTES_KEPT: usize = 1 << 20;
 
-/// Requests of one client that have no answer yet.
+/// Maximum number of requests of one client without a response.
 const IN_FLIGHT_MAX: usize = 256;
 
-/// Answers to lines that were no message, on their way. Who sends more of those and reads nothing is told nothing.
+/// Maximum number of pending error responses to invalid lines. A client that sends more of those without reading gets
+/// no response to them.
 const REFUSALS_MAX: usize = 64;
 
-/// Messages from a reader, answers to a writer.
+/// Transport that reads messages from `R` and writes responses to `W`.
 #[derive(Debug)]
 pub(super) struct LineTransport<R, W> {
     read: BufReader<R>,
-    // Kept here because a read may be dropped halfway and taken up again.
+    // A field, because a read may be dropped halfway and resumed.
     line: Vec<u8>,
     skipping: bool,
     begun: bool,
@@ -43,36 +44,36 @@ pub(super) struct LineTransport<R, W> {
     ending: Disconnect,
 }
 
-/// Says that the client has left.
+/// Signals that the client has disconnected.
 #[derive(Clone, Debug)]
 pub(super) struct Disconnect(Arc<watch::Sender<bool>>);
 
-/// Hears it.
+/// Receives the signal.
 #[derive(Debug)]
 pub(super) struct Disconnected(watch::Receiver<bool>);
 
-/// Both sides.
+/// Creates both sides of the signal.
 pub(super) fn ended() -> (Disconnect, Disconnected) {
     let (ending, ended) = watch::channel(false);
     (Disconnect(Arc::new(ending)), Disconnected(ended))
 }
 
 impl Disconnected {
-    /// Returns once the client has left.
+    /// Returns once the client has disconnected.
     pub(super) async fn wait(&mut self) {
-        // Whoever says it is gone: so is the client.
+        // If the sender is gone, so is the client.
         let _ = self.0.wait_for(|ended| *ended).await;
     }
 }
 
-/// What a read of a line came to.
+/// Result of reading a line.
 enum Read {
     Line,
     TooLong,
     End,
 }
 
-/// What there is to do about a line.
+/// Action to take for a line.
 enum Taken {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     Answer(ErrorData, Option<RequestId>),
@@ -93,7 +94,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTr
         }
     }
 
-    /// Reads up to the next newline. Nothing is lost when this is dropped: between taking bytes and keeping them it never waits.
+    /// Reads up to the next newline. Loses nothing when dropped: it never waits between taking bytes and storing them.
     async fn read_line(&mut self) -> Read {
         loop {
             let Ok(bytes) = self.read.fill_buf().await else { return Read::End };
@@ -146,7 +147,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTr
                 }
                 self.begun = self.begun || begins(&request.request);
             }
-            // Before that the SDK waits for requests, and ends when it gets anything else.
+            // Until then the SDK waits for requests, and ends when it gets anything else.
             _ if !self.begun => return Taken::Nothing,
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -207,7 +208,7 @@ where
                     };
                     let answer = ServerJsonRpcMessage::error(error, id);
                     let writing = write(Arc::clone(&self.write), answer, self.ending.clone());
-                    // On its own, because this future may be dropped halfway and the answer must not be.
+                    // In its own task, because this future may be dropped halfway and the response must not be.
                     tokio::spawn(async move {
                         let _ = writing.await;
                         drop(permit);
@@ -222,8 +223,8 @@ where
     }
 }
 
-/// Whether the SDK takes this for the beginning of a conversation: a hello, or a request that needs none. It answers what
-/// comes before that, and goes on waiting.
+/// Returns whether the SDK treats this request as the beginning of a conversation: `initialize`, or a request that
+/// needs none. The SDK answers requests before that, and keeps waiting.
 fn begins(request: &ClientRequest) -> bool {
     let about = request.get_meta();
     match request {
@@ -251,13 +252,14 @@ async fn write<W: AsyncWrite + Send + Unpin>(
         error => error,
     };
     if written.is_err() {
-        // Nobody reads what we say any more.
+        // The client does not read any more.
         ending.0.send_replace(true);
     }
     written
 }
 
-/// What to say to a line that is no message. Who can be named is told by name; who sent a notification is told nothing.
+/// Response to a line that is not a message. It has the id of the request if there is one; a notification gets no
+/// response.
 fn refused(line: &[u8], error: &serde_json::Error) -> Taken {
     let Ok(value) = serde_json::from_slice::<Value>(line) else {
         return Taken::Answer(ErrorData::parse_error(format!("no JSON: {error}"), None), None);
@@ -269,7 +271,7 @@ fn refused(line: &[u8], error: &serde_json::Error) -> Taken {
     Taken::Answer(ErrorData::invalid_request("no message of this protocol", None), id)
 }
 
-/// Ids of requests that have no answer yet.
+/// Ids of requests without a response.
 #[derive(Clone, Debug, Default)]
 struct InFlight(Arc<Mutex<HashSet<RequestId>>>);
 
@@ -279,7 +281,7 @@ impl InFlight {
         const BUSY: ErrorCode = ErrorCode(-32000);
         let mut ids = self.lock();
         if ids.contains(id) {
-            // Without the id: with it, this would pass for the answer to the first.
+            // Without the id: with it, this would be taken for the response to the first request.
             let said = format!("the id {id} belongs to a request that has no answer yet");
             return Err(Taken::Answer(ErrorData::invalid_request(said, None), None));
         }
@@ -307,7 +309,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// Everything a client sent, read in pieces of some size: what came through, and what was said.
+    /// Sends bytes in pieces of some size; returns the messages that came through, and the responses.
     fn through(sent: &[u8], piece: usize) -> (Vec<RxJsonRpcMessage<RoleServer>>, Vec<Value>) {
         let _limit = ringfence_testing::TimeLimit::new();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -326,7 +328,7 @@ mod tests {
             }
             sending.await.unwrap();
             end.wait().await;
-            // Answers are written by tasks of their own, which run whenever this one waits.
+            // Responses are written by tasks of their own, which run whenever this one waits.
             tokio::task::yield_now().await;
             drop(lines);
             let mut text = String::new();
@@ -386,7 +388,7 @@ mod tests {
         let ask = |method: &str, params: &Value| {
             json!({"jsonrpc": "2.0", "id": "a", "method": method, "params": params}).to_string()
         };
-        // Each is followed by a notification and an answer to nothing.
+        // Each is followed by a notification and a response to no request.
         let after = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}
 {"jsonrpc":"2.0","id":7,"result":{}}"#;
         for (first, n_through) in [

@@ -1,5 +1,22 @@
-//! MCP: the tools, and the server that offers them. Serves clients of the stateless protocol (2026-07-28) and of those with
-//! a handshake, as the SDK does. Sessions are handles in arguments, so nothing hangs on a connection.
+//! MCP: the tools, and the server that offers them. Serves clients of the stateless protocol (2026-07-28) and of
+//! versions with a handshake, as the SDK does. Sessions are handles in arguments, so no state depends on a connection.
+//!
+//! | Module | Purpose |
+//! |---|---|
+//! | `arguments` | Argument types of the tools. |
+//! | `calls` | Implementation of each tool. |
+//! | `json_limits` | Checks the size and shape of a message before it is stored. |
+//! | `line_framing` | Transport with one message per line. |
+//! | `picture` | Scales images down for a model. |
+//! | `picture_cost` | Computes the cost of decoding an image from its header. |
+//! | `progress` | Progress notifications. |
+//! | `resources` | Output and files that do not fit in a result, as resources. |
+//! | `runs` | Runs as tool calls, and their results. |
+//! | `stdio` | Server over standard input and output. |
+//! | `tasks` | Runs that outlast their call, as protocol tasks. |
+//! | `tool_result` | Builds the results of tool calls. |
+//! | `tools` | Tool declarations and their schemas. |
+//! | `truncate` | Shortens results to fit a context window. |
 
 mod arguments;
 mod calls;
@@ -34,7 +51,7 @@ pub use stdio::{End, serve_stdio};
 
 use runs::Runs;
 
-/// What a host tells its model about this server; hosts cut it at 2,048 characters.
+/// Server instructions that hosts pass to their model; hosts cut them at 2,048 characters.
 const INSTRUCTIONS: &str = "\
 Ringfence runs code and commands behind a fence: no network, nothing of the user's but what the operator granted, limits \
 on time, memory, processes and disk. Use it for every program you write or do not trust.
@@ -51,10 +68,10 @@ denials name rule, line and a way out); `timeout`, `memory`, `killed` (a limit: 
 again later); `failed` (not your program's fault). `hint` says what to do next. Do not try to get around a refusal; choose \
 what the hint names, or tell the user.";
 
-/// How long a list of tools may be kept: it changes with the version of this program only.
+/// Cache lifetime of lists that change only with the version of this program.
 const LIST_FRESH_MS: u64 = 3_600_000;
 
-/// The tools of one client, as a handler for the SDK. Cheap to clone; clones share runs that go on.
+/// SDK handler with the tools of one client. Cheap to clone; clones share the runs.
 #[derive(Clone, Debug)]
 pub struct McpServer {
     engine: Engine,
@@ -64,28 +81,28 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// Offers the engine to a client. Whoever calls this has made sure who the client is.
-    /// `owner` is whose runs can be asked for by their ids.
+    /// Offers the engine to a client, whose identity the caller has checked. `owner` is the key that the client's runs
+    /// are registered under.
     pub fn new(engine: Engine, owner: &str, client: &str) -> Self {
         let runs = Arc::new(Runs::new(engine.clone(), owner, client));
         Self { engine, client: client.into(), runs, warm: Arc::new(Once::new()) }
     }
 
-    /// Ends every run of this client's, and every one that is yet to come.
+    /// Ends every run of this client, and every later one.
     pub fn end(&self) {
         self.runs.end();
     }
 
-    /// Every tool, in the order they are listed.
+    /// Lists every tool, in a fixed order.
     pub fn tools() -> Vec<Tool> {
         tools::all()
     }
 
-    /// Starts workers as soon as somebody shows interest, so that the first program finds one.
+    /// Starts workers with the first request for tools, so that the first run finds one.
     fn warm_up(&self) {
         self.warm.call_once(|| {
             let engine = self.engine.clone();
-            // What goes wrong here goes wrong again for the first program, which has somebody to tell.
+            // An error here occurs again in the first run, which reports it.
             tokio::spawn(async move { engine.warm_up().await.ok() });
         });
     }
@@ -106,7 +123,7 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let info = self.negotiate_initialize(&hello)?;
-        // What was agreed, not what was asked for: the SDK answers later requests by what stands here.
+        // The negotiated version, not the requested one: the SDK answers later requests by this value.
         hello.protocol_version = info.protocol_version.clone();
         context.peer.set_peer_info(hello);
         Ok(info)
@@ -123,7 +140,8 @@ impl ServerHandler for McpServer {
         Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))
     }
 
-    // The SDK answers for prompts and completions with empty lists. What is not declared is not there.
+    // By default, the SDK answers prompts and completions with empty lists. These are not declared, so there is no such
+    // method.
 
     async fn list_prompts(
         &self,
@@ -208,7 +226,7 @@ fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder().enable_tools().enable_resources().enable_tasks().build()
 }
 
-/// There is one page of everything, so no cursor was ever given out.
+/// Rejects cursors. Every list has one page, so no cursor was ever given out.
 fn no_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     if page.is_some_and(|page| page.cursor.is_some()) {
         return Err(ErrorData::invalid_params("there is no such page", None));

@@ -1,9 +1,9 @@
-//! Pictures that a model can look at: as they are where they are small, else smaller. The original is a resource, or a file of
-//! the session's.
+//! Images for a model: unchanged if they are small, otherwise scaled down. The original is a resource, or a file of the
+//! session.
 //!
-//! A guest writes these files, and a few hundred bytes can ask for seconds and hundreds of megabytes. So the cost of a
-//! picture is worked out from its header before it is decoded, what is too much is not decoded, and the process decodes
-//! one picture at a time.
+//! A guest writes these files, and a few hundred bytes can cost seconds and hundreds of megabytes. So the cost of an
+//! image is computed from its header before it is decoded, an image that costs too much is not decoded, and the process
+//! decodes one image at a time.
 
 use std::io::Cursor;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,32 +15,33 @@ use rmcp::model::ContentBlock;
 
 use super::picture_cost::{self, Cost};
 
-/// A picture in a result takes no more than this.
+/// Maximum bytes of an image in a result.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Its longer edge, in pixels: models see no more.
+/// Maximum length of the longer edge, in pixels: models see no more.
 const EDGE_MAX: u32 = 1568;
 
-/// One that is larger is only named.
+/// Maximum bytes of a source image. A larger one is only named.
 pub(super) const SOURCE_BYTES_MAX: u64 = 8 << 20;
 
-/// Memory that reading one may take.
+/// Maximum memory for decoding.
 const MEMORY_BYTES_MAX: u64 = 128 << 20;
 
-/// Pixels of a picture that is read: those of a camera of 24 megapixels. The slowest of that size takes half a second of a
-/// processor.
+/// Maximum number of pixels to decode: those of a 24-megapixel camera. The slowest image of that size takes half a
+/// second of a processor.
 const PIXELS_MAX: u64 = 24_000_000;
 
-/// Blocks that all scans of a progressive JPEG may visit, at some 40 ns each: twelve scans of 24 megapixels in three colours.
+/// Maximum block visits of all scans of a progressive JPEG, at some 40 ns each: twelve scans of 24 megapixels in three
+/// colours.
 const BLOCK_VISITS_MAX: u64 = 16_000_000;
 
-/// Times it is made smaller before it is given up.
+/// Maximum number of attempts to scale an image down.
 const TRIES_MAX: u32 = 3;
 
-/// Wait for another picture to be made smaller; after that this one is only named.
+/// Maximum wait while another image is scaled down; after that this one is only named.
 const TURN_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes as a picture, if they are one; what a guest calls a picture need not be.
+/// Converts bytes to an image block, if they are an image. The name that a guest gave the file proves nothing.
 pub(super) fn shown(bytes: &[u8]) -> Option<ContentBlock> {
     shown_after(bytes, TURN_WAIT_MAX)
 }
@@ -52,7 +53,7 @@ fn shown_after(bytes: &[u8], wait_max: Duration) -> Option<ContentBlock> {
         ContentBlock::image(encoded, format.to_mime_type())
     };
     let cost = picture_cost::of(bytes, format)?;
-    // The decoder has to see the same picture that was judged.
+    // The decoder must see the same image whose cost was computed.
     if reader(bytes, format).into_dimensions().ok()? != (cost.width, cost.height) {
         return None;
     }
@@ -66,7 +67,7 @@ fn shown_after(bytes: &[u8], wait_max: Duration) -> Option<ContentBlock> {
     smaller(bytes, format).as_deref().map(block)
 }
 
-/// What a file's first bytes say it is.
+/// Detects the media type from the first bytes of a file.
 pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     format(bytes).map(|format| format.to_mime_type())
 }
@@ -101,7 +102,7 @@ fn smaller(bytes: &[u8], format: ImageFormat) -> Option<Vec<u8>> {
     })
 }
 
-/// The right to decode, which one thread of the process has at a time. Dropping it hands it on.
+/// Permit to decode, held by one thread of the process at a time. Dropping it passes it on.
 struct Turn(());
 
 static IS_TAKEN: Mutex<bool> = Mutex::new(false);
@@ -132,14 +133,14 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    /// Other tests decode at the same time, slowly.
+    /// With a longer wait: other tests decode at the same time, slowly.
     fn shown(bytes: &[u8]) -> Option<ContentBlock> {
         shown_after(bytes, Duration::from_mins(2))
     }
 
     fn png(width: u32, height: u32) -> Vec<u8> {
         let mut bytes = Cursor::new(Vec::new());
-        // No two pixels alike, so that it cannot be packed.
+        // No two pixels alike, so that it cannot be compressed.
         let picture = image::RgbImage::from_fn(width, height, |x, y| {
             let mixed = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes();
             image::Rgb([mixed[3], mixed[2], mixed[1]])
@@ -172,13 +173,13 @@ mod tests {
         {
             assert!(shown(bytes).is_none(), "{:?}", bytes.get(..8));
         }
-        // A file of a few bytes that says it is 60,000 pixels wide and high.
+        // A file of a few bytes that claims to be 60,000 pixels wide and high.
         let mut bomb = png(2, 2);
         bomb[16..24].copy_from_slice(&[0, 0, 0xea, 0x60, 0, 0, 0xea, 0x60]);
         assert!(shown(&bomb).is_none());
     }
 
-    /// A progressive JPEG of a few hundred bytes: each scan refines every block a little, by four bytes that say nothing.
+    /// Builds a progressive JPEG of a few hundred bytes: each scan refines every block, with four bytes of empty data.
     fn jpeg_of_scans(width: u16, height: u16, n_components: u8, n_scans: usize) -> Vec<u8> {
         fn segment(bytes: &mut Vec<u8>, marker: u8, body: &[u8]) {
             bytes.extend([0xff, marker]);
@@ -226,7 +227,7 @@ mod tests {
             // Nothing was decoded: that would take many seconds in a debug build.
             assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {:?}", begun.elapsed());
         }
-        // The same, within bounds.
+        // The same kind of file, within bounds.
         let (width, height) = dimensions(&shown(&jpeg_of_scans(1_600, 1_600, 3, 12)).unwrap());
         assert_eq!((width, height), (EDGE_MAX, EDGE_MAX));
     }

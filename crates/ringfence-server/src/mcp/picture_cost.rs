@@ -1,10 +1,10 @@
-//! The cost of decoding a picture, read from its header: pixels, memory, and how often a JPEG's blocks are visited.
-//! Decodes nothing. Where a file can be read in two ways, the dearer one counts; one that is out of order has no cost.
+//! Computes the cost of decoding an image from its header: pixels, memory, and block visits of a JPEG. Decodes nothing.
+//! Where a file can be read in two ways, the more expensive one counts; a malformed file has no cost.
 
 use image::ImageFormat;
 
-/// Segments of a JPEG, or chunks of a PNG in front of its data. Cameras and plots write a few dozen; each costs a decoder
-/// more than its bytes.
+/// Maximum number of JPEG segments, or of PNG chunks before the data. Cameras and plots write a few dozen; each costs a
+/// decoder more than its bytes.
 const SEGMENTS_MAX: usize = 1024;
 
 /// Cost of decoding.
@@ -16,11 +16,12 @@ pub(super) struct Cost {
     pub(super) height: u32,
     /// Memory for the pixels and, of a progressive JPEG, for the coefficients of all blocks.
     pub(super) memory_bytes: u64,
-    /// Blocks of 8 by 8 samples that the scans of a progressive JPEG visit.
+    /// Visits of blocks of 8 by 8 samples: of each block once per scan in a progressive JPEG, once in any other; 0 for
+    /// a PNG.
     pub(super) block_visits: u64,
 }
 
-/// The cost of a PNG or JPEG, if its header is in order.
+/// Computes the cost of a PNG or JPEG; `None` if its header is malformed.
 pub(super) fn of(bytes: &[u8], format: ImageFormat) -> Option<Cost> {
     match format {
         ImageFormat::Png => png(bytes),
@@ -40,7 +41,7 @@ fn png(bytes: &[u8]) -> Option<Cost> {
     }
     let (width, height) = (u32_at(header, 0)?, u32_at(header, 4)?);
     let bytes_a_sample = if *header.get(8)? == 16 { 2 } else { 1 };
-    // As they are decoded: a palette becomes colours, with transparency if there is any.
+    // After decoding: a palette becomes colours, with transparency if there is any.
     let n_channels = match header.get(9)? {
         0 => 1,
         2 => 3,
@@ -69,7 +70,7 @@ fn jpeg(bytes: &[u8]) -> Option<Cost> {
             return None;
         }
         let marker = *bytes.get(at + 1)?;
-        // A byte of fill.
+        // Fill byte.
         if marker == 0xff {
             at += 1;
             continue;
@@ -77,13 +78,13 @@ fn jpeg(bytes: &[u8]) -> Option<Cost> {
         let length = usize::from(u16_at(bytes, at + 2)?);
         let body = bytes.get(at + 4..at.checked_add(2)?.checked_add(length)?)?;
         match marker {
-            // DHT, JPG and DAC are among the numbers of frames.
+            // DHT, JPG and DAC share the number range of frame headers.
             0xc4 | 0xc8 | 0xcc => {}
-            // Two frames are two pictures, of which the decoder may take the other.
+            // With two frames the decoder may use the other one.
             0xc0..=0xcf if frame.is_some() => return None,
             0xc0..=0xcf => frame = Some(Frame::read(marker, body)?),
             0xda => return frame?.cost(scans(&bytes[at..])?),
-            // SOI, EOI, restart: not in front of the first scan.
+            // SOI, EOI, restart: invalid before the first scan.
             0xd0..=0xd9 | 0x00 | 0x01 => return None,
             _ => {}
         }
@@ -109,7 +110,7 @@ impl Frame {
         let components: Vec<_> =
             components.map(|c| (u64::from(c[1] >> 4), u64::from(c[1] & 15))).collect();
         let in_order = components.iter().all(|(h, v)| (1..=4).contains(h) && (1..=4).contains(v));
-        // Baseline and extended with Huffman codes, and progressive; nothing else is shown.
+        // Baseline and extended with Huffman codes, and progressive; no other kind is supported.
         let is_known = matches!(marker, 0xc0..=0xc2) && (1..=4).contains(&n_components);
         let is_progressive = marker == 0xc2;
         (is_known && in_order).then_some(Self { is_progressive, width, height, components })
@@ -124,7 +125,7 @@ impl Frame {
         let n_blocks = n_mcus * blocks_in_mcu;
         let n_pixels = u64::from(self.width) * u64::from(self.height);
         let n_channels: u64 = if self.components.len() == 1 { 1 } else { 3 };
-        // Coefficients of 16 bits.
+        // Coefficients have 16 bits.
         let coefficients = if self.is_progressive { n_blocks * 64 * 2 } else { 0 };
         Some(Cost {
             width: u32::from(self.width),
@@ -135,8 +136,8 @@ impl Frame {
     }
 }
 
-/// Scans from the first on. In coded data a byte FF is followed by 00 or a restart, so every other marker is one, and what
-/// stands behind the end of the picture is counted too.
+/// Counts the scans from the first on. In coded data a byte FF is followed by 00 or a restart, so every other pair is a
+/// marker. Data after the end of the image is counted too.
 fn scans(rest: &[u8]) -> Option<u64> {
     let markers = rest
         .windows(2)
@@ -181,7 +182,7 @@ mod tests {
         assert!(jpeg.block_visits >= 300 * 200 / 64);
     }
 
-    /// `FF DA` in a comment behind the first scan counts as a scan: a decoder may see it so.
+    /// `FF DA` in a comment after the first scan counts as a scan: a decoder may read it as one.
     #[test]
     fn a_progressive_jpeg_costs_its_scans() {
         let frame = |n: usize| {
@@ -219,7 +220,7 @@ mod tests {
         let text = [0, 0, 0, 0, b't', b'E', b'X', b't', 0, 0, 0, 0];
         let many = [&png[..33], &text.repeat(SEGMENTS_MAX), &png[33..]].concat();
         assert_eq!(of(&many, ImageFormat::Png), None);
-        // Cut off anywhere, neither panics.
+        // Neither panics on a truncated file.
         for n in 0..png.len() {
             let _ = of(&png[..n], ImageFormat::Png);
         }

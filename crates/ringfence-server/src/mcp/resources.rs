@@ -1,5 +1,5 @@
-//! What runs left and a result has no room for: whole output, files, images as they were. A client has a link to each and
-//! reads it as a resource, whole or in parts. Kept for the last runs, within bounds.
+//! Resources for what does not fit in the result of a run: whole output, files, original images. A client gets a link
+//! to each and reads it as a resource, whole or in parts. Kept for the last runs, within bounds.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -17,42 +17,42 @@ use serde_json::json;
 
 use super::truncate;
 
-/// Runs whose leavings are kept.
+/// Maximum number of runs whose resources are kept.
 const RUNS_MAX: usize = 16;
 
-/// What all of it may take.
+/// Maximum bytes of all kept resources.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// Files of one run that have a link.
+/// Maximum number of linked files per run.
 const FILES_MAX: usize = 20;
 
-/// Bytes of one answer, unless asked otherwise; and at most.
+/// Bytes of one read: default and maximum.
 const PART_BYTES: u64 = 256 << 10;
 const PART_BYTES_MAX: u64 = 1 << 20;
 
 const ROOT: &str = "ringfence://runs/";
 
-/// What is left of a path as it is.
+/// Characters of a path to percent-encode.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 
-/// The last runs that left something, the oldest first.
+/// Resources of the last runs that have any, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ResourceStore {
     runs: Mutex<VecDeque<Arc<StoredRun>>>,
 }
 
-/// What one run left.
+/// Resources of one run.
 #[derive(Debug)]
 struct StoredRun {
     run_id: String,
-    /// Name, and all of it.
+    /// Name and whole contents of each.
     streams: Vec<(&'static str, Vec<u8>)>,
     files: Option<(Artifacts, Vec<Artifact>)>,
     n_bytes: u64,
 }
 
 impl ResourceStore {
-    /// Takes in what the result of a run has no room for; returns links to it.
+    /// Stores what does not fit in the result of a run; returns links to it.
     pub(super) fn keep(&self, outcome: &Outcome, files: Option<Artifacts>) -> Vec<Resource> {
         let streams = [
             ("stdout", &outcome.stdout, truncate::STDOUT_CHARS_MAX),
@@ -87,13 +87,13 @@ impl ResourceStore {
         links
     }
 
-    /// Everything there is, the newest first.
+    /// Lists all resources, newest first.
     pub(super) fn list(&self) -> Vec<Resource> {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         runs.iter().rev().flat_map(|left| left.links()).collect()
     }
 
-    /// Reads one, or a part of it.
+    /// Reads a resource, or a part of it.
     pub(super) fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
         let unknown = || {
             let message = "there is no such resource; what runs leave is kept for a while";
@@ -128,14 +128,14 @@ impl ResourceStore {
         {
             *meta = Some(rmcp::model::MetaObject(about));
         }
-        // It does not change, but it goes.
+        // The contents do not change, but they are dropped after a while.
         Ok(ReadResourceResult::new(vec![contents])
             .with_ttl_ms(0)
             .with_cache_scope(CacheScope::Private))
     }
 }
 
-/// How links are made, for clients that read in parts.
+/// URI templates of the resources, for clients that read in parts.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let parts = "`offset` and `limit` count bytes; `_meta` says where the next part begins";
     vec![
@@ -165,7 +165,7 @@ impl StoredRun {
         streams.chain(files).collect()
     }
 
-    /// A part of something, how long all of it is, and what it is.
+    /// Reads a part of a resource; returns it with the total length and the media type.
     fn read(&self, name: &str, offset: u64, limit: u64) -> Option<(Vec<u8>, u64, String)> {
         if let Some((_, bytes)) = self.streams.iter().find(|(stream, _)| *stream == name) {
             let total = bytes.len() as u64;
@@ -195,7 +195,7 @@ fn blob(bytes: &[u8], uri: &str) -> ResourceContents {
     ResourceContents::blob(base64::engine::general_purpose::STANDARD.encode(bytes), uri)
 }
 
-/// Where to begin and how much to read.
+/// Parses the offset and limit of a read.
 fn part(query: &str) -> Result<(u64, u64), ErrorData> {
     let (mut offset, mut limit) = (0, PART_BYTES);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {

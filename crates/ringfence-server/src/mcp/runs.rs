@@ -1,5 +1,5 @@
-//! Runs as tool calls see them. A call waits for its run for a while; then the run goes on and can be asked for by name. The
-//! engine owns the runs; results as the protocol has them are made once and kept here.
+//! Runs as tool calls. A call waits for its run for a while; after that the run continues and can be queried by id. The
+//! engine owns the runs; tool results are built once and kept here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,30 +16,31 @@ use tokio_util::sync::CancellationToken;
 use super::resources::ResourceStore;
 use super::{progress, tasks, tool_result};
 
-/// How long a call waits before it says that the run goes on. Hosts give up on calls that take longer than some tens of seconds.
+/// Time that a call waits before it answers that the run continues. Hosts give up on calls that take longer than some
+/// tens of seconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Results that are kept. A result has an image or two at most.
+/// Maximum number of kept results. Each has at most four images.
 const KEPT_MAX: usize = 64;
 
-/// A result that is made when it is first asked for.
+/// Result that is built on first use.
 type Made = OnceCell<Arc<CallToolResult>>;
 
-/// The runs of one client, as results of tool calls.
+/// Runs of one client, as results of tool calls.
 #[derive(Debug)]
 pub(super) struct Runs {
     engine: Engine,
-    /// Whose runs they are.
+    /// Key that the runs are registered under.
     owner: Arc<str>,
     client: Arc<str>,
     results: Mutex<VecDeque<(RunId, Arc<Made>)>>,
-    /// What they left.
+    /// Resources of the runs.
     pub(super) resources: Arc<ResourceStore>,
-    /// Cancelled when the client may run nothing any more.
+    /// Cancelled when the client may not run anything any more.
     end: CancellationToken,
 }
 
-/// The call was cancelled: nobody waits for an answer.
+/// The call was cancelled: no response is expected.
 #[derive(Debug)]
 pub(super) struct Cancelled;
 
@@ -75,7 +76,7 @@ impl Runs {
         }
     }
 
-    /// Waits for a run that outlasted its call. Who cancels this ends the run.
+    /// Waits for a run that outlasted its call. Cancelling this call ends the run.
     pub(super) async fn wait(
         &self,
         run_id: &str,
@@ -92,7 +93,7 @@ impl Runs {
             .map_or_else(|| tool_result::running(&run), |result| CallToolResult::clone(&result)))
     }
 
-    /// Ends every run, whoever waits for it, and every one that is yet to come.
+    /// Ends every run, even one that a call waits for, and every later one.
     pub(super) fn end(&self) {
         self.end.cancel();
         self.engine.end_runs(|owner| owner != &*self.owner);
@@ -102,8 +103,8 @@ impl Runs {
         self.engine.find_run(&self.owner, run_id)
     }
 
-    /// The result of a run that has ended, made when it is first asked for. In a task of its own: a call that stops waiting
-    /// does not stop it, and the next finds what it made.
+    /// Returns the result of a run that has ended, built on first use. A task of its own builds it: a call that stops
+    /// waiting does not stop the task, and the next call finds the result.
     pub(super) async fn result(&self, run: &Run, ended: Arc<Ended>) -> Arc<CallToolResult> {
         let (cell, resources) = (self.cell(run.id()), Arc::clone(&self.resources));
         let made = tokio::spawn(async move {
@@ -112,7 +113,7 @@ impl Runs {
                 let make = move || {
                     tool_result::of_run(ended.outcome.clone(), ended.take_files(), &resources)
                 };
-                // To make a picture smaller takes a while.
+                // Scaling an image down takes a while.
                 let result = if pictures {
                     tokio::task::spawn_blocking(make).await.ok()
                 } else {
@@ -138,7 +139,7 @@ impl Runs {
         cell
     }
 
-    /// The result of a run, if it comes in time. A call that is cancelled ends its run.
+    /// Returns the result of a run, if it ends in time. Cancelling the call ends its run.
     async fn attend(
         &self,
         run: &Run,
@@ -158,7 +159,7 @@ impl Runs {
     async fn ended(&self, run: &Run) -> Arc<CallToolResult> {
         match run.ended().await {
             Some(ended) => self.result(run, ended).await,
-            // It was cancelled before it could answer.
+            // The run was cancelled before it had a result.
             None => Arc::new(tool_result::of_outcome(run.cancelled())),
         }
     }

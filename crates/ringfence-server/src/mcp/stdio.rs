@@ -1,5 +1,5 @@
-//! MCP over standard input and output. Nothing but protocol messages is ever written to stdout: guests have pipes of their own,
-//! and talk goes to stderr.
+//! MCP over standard input and output. Only protocol messages are written to stdout: guests have pipes of their own,
+//! and logs go to stderr.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::McpServer;
 use super::line_framing::{LineTransport, ended};
 
-/// After the end of input, calls in flight may still be answered for so long.
+/// Time to answer calls in flight after the end of input.
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
 
-/// Then everything is ended, and the threads that see to it have so long. Together less than a second.
+/// Time for the threads to finish when everything is ended after that. Together less than a second.
 const LAST_STEPS: Duration = Duration::from_millis(400);
 
 /// Delay of the first sweep of expired sessions: after the first answers. From then on the engine sweeps.
 const FIRST_SWEEP: Duration = Duration::from_secs(2);
 
-/// Why the server ended.
+/// Reason why the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The client closed its side.
@@ -29,9 +29,10 @@ pub enum End {
     Signal(u8),
 }
 
-/// Serves one client until it leaves. The engine's launcher was started before; this starts the first threads.
+/// Serves one client until it disconnects. The engine's launcher must have been started before; this starts the first
+/// threads.
 pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
-    // One thread speaks; runs have threads of their own.
+    // One thread handles the protocol; runs have threads of their own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -43,11 +44,11 @@ pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
     end
 }
 
-/// Ends sessions that have expired, of this client and of those before it: no other process may be there to do it.
-/// From then on the engine does it.
+/// Ends expired sessions, of this client and of earlier ones: there may be no other process to do it. After this, the
+/// engine sweeps by itself.
 async fn sweep(engine: Engine) -> std::convert::Infallible {
     tokio::time::sleep(FIRST_SWEEP).await;
-    // What cannot be swept now is swept later; the call that needs it says what is the matter.
+    // A sweep that fails is repeated later; a call that needs it reports the error.
     let _ = engine.sweep().await;
     std::future::pending().await
 }
@@ -66,7 +67,7 @@ async fn serve(server: McpServer) -> Result<End, Problem> {
     let lines = LineTransport::new(read, write, ending);
     let sweeping = sweep(server.engine.clone());
     let service = async {
-        // A client that leaves before it said hello is no problem of anybody's.
+        // A client that disconnects before `initialize` is not an error.
         if let Ok(running) = server.serve(lines).await {
             let _ = running.waiting().await;
         }

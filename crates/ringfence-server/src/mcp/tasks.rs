@@ -1,5 +1,5 @@
-//! A run that outlasts its call, as a task of the protocol's: for clients that declare the extension. To others it is a
-//! result that says `running`, and the tool `wait`.
+//! Runs that outlast their call, as protocol tasks: for clients that declare the extension. Other clients get a result
+//! with the status `running`, and use the tool `wait`.
 
 use ringfence_audit::now_ms;
 use ringfence_spec::utc;
@@ -16,24 +16,24 @@ use ringfence_engine::Run;
 use super::progress;
 use super::runs::Runs;
 
-/// How often it is worth asking.
+/// Recommended poll interval.
 const POLL_EVERY_MS: u64 = 1_000;
 
-/// How long a result is kept, unless many others come.
+/// Time that a result is kept, unless many others follow.
 const KEPT_MS: u64 = 3_600_000;
 
-/// Whether the client knows tasks.
+/// Returns whether the client supports tasks.
 pub(super) fn are_known(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
-/// The answer to a call whose run goes on.
+/// Response to a call whose run continues.
 pub(super) fn created(run: &Run) -> CallToolResponse {
     CallToolResponse::Task(CreateTaskResult::new(task(run, TaskStatus::Working, now_ms())))
 }
 
 impl Runs {
-    /// How a run stands.
+    /// Returns the state of a run.
     pub(super) async fn task(&self, id: &str) -> Result<DetailedTask, ErrorData> {
         let run = self.find(id).ok_or_else(unknown)?;
         let (payload, updated_ms) = if let Some(ended) = run.result() {
@@ -51,13 +51,13 @@ impl Runs {
         Ok(DetailedTask::new(task(&run, payload.status(), updated_ms), payload))
     }
 
-    /// Ends a run. One that has ended already is left as it is.
+    /// Cancels a run. One that has ended already is unchanged.
     pub(super) fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
         self.find(id).ok_or_else(unknown)?.cancel();
         Ok(())
     }
 
-    /// No run of ours ever asks for anything, so there is nothing that could be answered.
+    /// Accepts an update without effect: no run ever asks for input, so there is nothing to answer.
     pub(super) fn update_task(&self, id: &str) -> Result<(), ErrorData> {
         self.find(id).map(drop).ok_or_else(unknown)
     }

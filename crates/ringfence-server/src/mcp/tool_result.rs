@@ -1,4 +1,4 @@
-//! What a call gives back: the data whole, and a short text twin for hosts that show text.
+//! Results of tool calls: structured data, and a short text version for hosts that show text.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use super::resources::ResourceStore;
 use super::{picture, truncate};
 
-/// Images shown of one run.
+/// Maximum number of images shown per run.
 const IMAGES_MAX: usize = 4;
 
-/// Denials told in the text; all of them are in the data.
+/// Maximum number of denials and of artifacts in the text; the structured data lists more.
 const TOLD_MAX: usize = 10;
 
-/// The result of a run that ended, with links to what it has no room for.
+/// Builds the result of a run that ended, with links to what does not fit in it.
 pub(super) fn of_run(
     mut outcome: Outcome,
     files: Option<Artifacts>,
@@ -47,12 +47,12 @@ pub(super) fn of_run(
     result
 }
 
-/// Whether a result shows it, if it is what its name says.
+/// Returns whether a result shows this artifact as an image, if its contents match its media type.
 pub(super) fn is_picture(artifact: &Artifact) -> bool {
     matches!(artifact.media_type.as_str(), "image/png" | "image/jpeg")
 }
 
-/// The result of a run that goes on, with what it has written so far.
+/// Builds the result of a run in progress, with its output so far.
 pub(super) fn running(run: &Run) -> CallToolResult {
     let partial = run.partial();
     let mut text = String::new();
@@ -68,12 +68,12 @@ pub(super) fn running(run: &Run) -> CallToolResult {
     result(Status::Ok, text, &run.running(&partial))
 }
 
-/// The result of a run that did not begin.
+/// Builds the result of a run that did not start.
 pub(super) fn not_started(problem: &Problem) -> CallToolResult {
     of_outcome(Outcome::not_started(some_id(), status_of(problem.kind), problem))
 }
 
-/// The result of a run that was named and is not there.
+/// Builds the result for a run id that does not exist.
 pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
     let outcome = Outcome::not_started(some_id(), Status::Error, problem);
     let mut shaped = shape(&outcome);
@@ -82,12 +82,12 @@ pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
     result(Status::Error, twin(&outcome), &shaped)
 }
 
-/// The result of a run that left no files.
+/// Builds the result of a run that left no files.
 pub(super) fn of_outcome(outcome: Outcome) -> CallToolResult {
     of_run(outcome, None, &ResourceStore::default())
 }
 
-/// The result of a call that is no run. `own` is an object with the tool's own fields.
+/// Builds the result of a successful call other than a run. `own` is an object with the tool's own fields.
 pub(super) fn done(text: String, mut own: Value) -> CallToolResult {
     own["status"] = "ok".into();
     own["ran"] = "yes".into();
@@ -95,7 +95,7 @@ pub(super) fn done(text: String, mut own: Value) -> CallToolResult {
     result(Status::Ok, text, &own)
 }
 
-/// The result of a call that is no run and was not done.
+/// Builds the result of a failed call other than a run.
 pub(super) fn not_done(problem: &Problem) -> CallToolResult {
     let status = status_of(problem.kind);
     let error = ErrorInfo::from(problem);
@@ -115,7 +115,7 @@ fn shape(data: &impl Serialize) -> Value {
     serde_json::to_value(data).unwrap_or_default()
 }
 
-/// What a run did, in the order a person would look for it.
+/// Formats an outcome as text, in the order a person would look for it.
 fn twin(outcome: &Outcome) -> String {
     let mut text = String::new();
     match outcome.encoding {

@@ -1,28 +1,28 @@
-//! The tools as a model sees them for the first time: what for, when not, one example. Every word costs every conversation, so
-//! all of it together stays below 3,500 tokens; a test counts.
+//! Tool declarations as a model first sees them: purpose, when not to use it, one example. Every word costs tokens in
+//! every conversation, so all declarations together stay below 3,500 tokens; a test counts.
 
 use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-/// What a call may do to its surroundings.
+/// Effects of a call on its surroundings.
 struct Effects {
     read_only: bool,
     destructive: bool,
     idempotent: bool,
 }
 
-/// Looks, and changes nothing.
+/// Reads, and changes nothing.
 const LOOKS: Effects = Effects { read_only: true, destructive: false, idempotent: true };
 
-/// May replace or remove files; a second call does it again.
+/// May replace or remove files; a second call repeats the change.
 const CHANGES: Effects = Effects { read_only: false, destructive: true, idempotent: false };
 
-/// Replaces one file; a second call finds it as it will leave it.
+/// Replaces one file; a second call has no further effect.
 const REPLACES: Effects = Effects { read_only: false, destructive: true, idempotent: true };
 
-/// Every tool, always in this order.
+/// Lists every tool, always in this order.
 pub(super) fn all() -> Vec<Tool> {
     vec![
         tool(
@@ -192,7 +192,7 @@ fn timeout() -> Value {
         "description": "Seconds; can only be less than the operator's limit"})
 }
 
-/// `{code, message, hint}`, or nothing.
+/// Schema of `{code, message, hint}`, or null.
 fn problem() -> Value {
     json!({"type": ["object", "null"], "properties": {
         "code": {"type": "string"}, "message": {"type": "string"}, "hint": {"type": ["string", "null"]}}})
@@ -217,7 +217,7 @@ fn tool(
         .read_only(effects.read_only)
         .destructive(effects.destructive)
         .idempotent(effects.idempotent)
-        // Nothing behind the fence reaches a network.
+        // Nothing in the sandbox reaches a network.
         .open_world(false);
     Tool::new(name, description, input)
         .with_title(title)
@@ -225,7 +225,7 @@ fn tool(
         .with_raw_output_schema(Arc::new(output))
 }
 
-/// The outcome of a run. What a model acts on is described; the rest of it comes too.
+/// Output schema of a run. Describes the fields that a model acts on; the others are sent too.
 fn outcome() -> JsonObject {
     object(json!({
         "type": "object",
@@ -247,7 +247,7 @@ fn outcome() -> JsonObject {
     }))
 }
 
-/// The result of any other call.
+/// Output schema of any other call.
 fn result(own: &Value) -> JsonObject {
     let mut schema = json!({
         "type": "object",

@@ -1,25 +1,25 @@
-//! Results that fit a context window: head and tail are kept, and what is missing is said. The shelf has the rest for whoever
-//! needs it.
+//! Shortens results to fit a context window: keeps head and tail, and says what is missing. The resource store has the
+//! rest.
 
 use ringfence_engine::cut_character;
 use ringfence_spec::{Encoding, Outcome};
 
-/// Characters kept of standard output.
+/// Maximum characters of standard output.
 pub(super) const STDOUT_CHARS_MAX: usize = 16_000;
 
-/// Of standard error, of a value, and of an exception's message.
+/// Maximum characters of standard error, of a value, and of an exception's message.
 pub(super) const OTHER_CHARS_MAX: usize = 4_000;
 
-/// Denials and artifacts that are listed.
+/// Maximum number of denials and of artifacts that are listed.
 const LISTED_MAX: usize = 100;
 
-/// Whether a text is cut.
+/// Returns whether a text has to be cut.
 pub(super) fn is_too_long(text: &str, chars_max: usize) -> bool {
-    // Bytes are at least as many as characters: most texts are done here.
+    // There are at least as many bytes as characters, so most texts stop here.
     text.len() > chars_max && text.chars().count() > chars_max
 }
 
-/// Makes an outcome small; `truncated` says what was dropped here, as it does for what the run's own limit dropped.
+/// Shortens an outcome. `truncated` counts what was dropped here as well as what the run's own limit dropped.
 pub(super) fn outcome(outcome: &mut Outcome) {
     let encoding = outcome.encoding;
     let dropped = stream(&mut outcome.stdout, STDOUT_CHARS_MAX, encoding);
@@ -41,7 +41,8 @@ pub(super) fn outcome(outcome: &mut Outcome) {
 fn stream(shown: &mut String, chars_max: usize, encoding: Encoding) -> u64 {
     match encoding {
         Encoding::Utf8 => text(shown, chars_max),
-        // A gap in the middle would make the rest unreadable, so the head alone is kept: whole groups of four characters.
+        // A gap in the middle would make the rest unreadable, so only the head is kept: whole groups of four
+        // characters.
         Encoding::Base64 if shown.len() > chars_max => {
             let kept = chars_max / 4 * 4;
             let dropped = (shown.len() - kept) / 4 * 3;
@@ -52,7 +53,7 @@ fn stream(shown: &mut String, chars_max: usize, encoding: Encoding) -> u64 {
     }
 }
 
-/// A character that is cut at the end of a part comes with the next; a part of nothing else is shown as it is.
+/// Leaves a character that is cut at the end of a part to the next part. A part that has nothing else stays as it is.
 pub(super) fn leave_cut_character(part: &mut Vec<u8>) {
     let kept = part.len() - cut_character(part);
     if kept > 0 {
@@ -60,12 +61,12 @@ pub(super) fn leave_cut_character(part: &mut Vec<u8>) {
     }
 }
 
-/// Cuts a text in the middle; returns how many bytes are missing.
+/// Cuts a text in the middle; returns the number of bytes dropped.
 pub(super) fn text(shown: &mut String, chars_max: usize) -> u64 {
     if !is_too_long(shown, chars_max) {
         return 0;
     }
-    // How a program ends matters more than its middle, and how it begins more than its end.
+    // The end of a program's output matters more than its middle, and the beginning more than the end.
     let (n_head, n_tail) = (chars_max / 3 * 2, chars_max / 3);
     let head = shown.char_indices().nth(n_head).map_or(shown.len(), |(at, _)| at);
     let tail = shown.char_indices().nth_back(n_tail.saturating_sub(1)).map_or(0, |(at, _)| at);

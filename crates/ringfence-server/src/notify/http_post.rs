@@ -1,4 +1,4 @@
-//! Posts JSON to an address of the operator's.
+//! Posts JSON to a URL that the operator configured.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use super::resolver::HelperResolver;
 
-/// Who does not take it by then does not take it.
+/// Timeout of a whole request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A client that follows no redirection and trusts whom this host trusts.
+/// HTTP client that follows no redirects and uses the host's trust store.
 pub(super) struct HttpClient(ureq::Agent);
 
 impl HttpClient {
@@ -24,7 +24,7 @@ impl HttpClient {
         Self(ureq::Agent::with_parts(config.build(), DefaultConnector::default(), HelperResolver))
     }
 
-    /// Posts it; an answer other than a 2xx is an error.
+    /// Posts a JSON body; any status other than 2xx is an error.
     pub(super) fn json(&self, url: &str, body: &str) -> std::io::Result<()> {
         let answer = self.0.post(url).content_type("application/json").send(body);
         let status = answer.map_err(|e| std::io::Error::other(without_address(&e)))?.status();
@@ -36,7 +36,7 @@ impl HttpClient {
     }
 }
 
-/// What went wrong, without the address: it may hold a secret.
+/// Error message without the URL, which may contain a secret.
 fn without_address(error: &ureq::Error) -> String {
     match error {
         ureq::Error::BadUri(_) => "the address cannot be used".to_owned(),

@@ -1,6 +1,5 @@
-//! What the operator's other systems are told: alerts, where the ledger stands, and what the parts of each call took.
-//! A thread of its own does the telling, so that no call waits for it. What cannot be told is counted and said; the ledger
-//! has it all the same.
+//! Sends alerts, ledger anchors and call traces to the operator's systems. A thread of its own does the sending, so
+//! that no call waits for it. Events that cannot be sent are counted and logged; the ledger records them regardless.
 
 mod http_post;
 mod otlp;
@@ -21,73 +20,74 @@ use serde_json::json;
 
 use http_post::HttpClient;
 
-/// What may wait to be told.
+/// Maximum number of queued events.
 const WAITING_MAX: usize = 4096;
 
-/// Traces go out together, at the latest after this time.
+/// Maximum delay before a batch of traces is sent.
 const TRACES_EVERY: Duration = Duration::from_secs(2);
 
-/// So many at once at most.
+/// Maximum number of traces in a batch.
 const TRACES_MAX: usize = 500;
 
-/// How often an alert or an anchor is tried.
+/// Delivery attempts for an alert or an anchor.
 const TRIES: u32 = 3;
 
 /// Destinations of alerts, anchors and traces.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Each alert, as one line of JSON.
+    /// Destinations of alerts, each sent as one line of JSON.
     pub alerts: Vec<Destination>,
-    /// Where the ledger stands, signed, as one line of JSON.
+    /// Destinations of the ledger's signed head, sent as one line of JSON.
     pub anchors: Vec<Destination>,
-    /// How often.
+    /// Interval between anchors.
     pub anchor_every: Option<Duration>,
-    /// The base of an OpenTelemetry collector's address, without `/v1/traces`.
+    /// Base URL of an OpenTelemetry collector, without `/v1/traces`.
     pub traces: Option<String>,
 }
 
-/// Who takes a line.
+/// Destination of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Destination {
-    /// A file, to which it is appended.
+    /// File to append the line to.
     File(PathBuf),
-    /// A command, which finds it on its standard input.
+    /// Command that reads the line on its standard input.
     Command(Vec<String>),
-    /// An address, to which it is posted.
+    /// URL to post the line to.
     Webhook(String),
 }
 
-/// Something to be told.
+/// Entry of the event queue.
 enum Event {
     Alert(String),
     Trace(Box<Trace>),
-    /// There is nothing more.
+    /// Ends the notifier thread.
     End,
 }
 
-/// Where calls leave their words. Cheap to clone.
+/// Sending side of the event queue. Cheap to clone.
 #[derive(Clone)]
 struct EventQueue {
-    words: SyncSender<Event>,
+    events: SyncSender<Event>,
     n_lost: Arc<AtomicU64>,
 }
 
 impl EventQueue {
-    fn say(&self, word: Event) {
-        if self.words.try_send(word).is_err() {
+    fn say(&self, event: Event) {
+        if self.events.try_send(event).is_err() {
             self.n_lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Sends alerts, anchors and traces from a thread of its own. Dropping it ends the thread.
+/// Sends alerts, anchors and traces from a thread of its own. [`Notifier::finish`] ends the thread; a drop does not
+/// while the engine holds a sink, because a sink keeps the event queue open.
 pub struct Notifier {
     settings: Settings,
-    mouth: EventQueue,
-    words: Option<Receiver<Event>>,
-    /// Closed when everything is told.
-    told: Option<Receiver<()>>,
+    queue: EventQueue,
+    events: Option<Receiver<Event>>,
+    /// Disconnected once the thread has sent everything.
+    finished: Option<Receiver<()>>,
 }
 
 impl std::fmt::Debug for Notifier {
@@ -97,61 +97,61 @@ impl std::fmt::Debug for Notifier {
 }
 
 impl Notifier {
-    /// A notifier whose thread is not started yet.
+    /// Creates a notifier without starting its thread.
     pub fn new(settings: Settings) -> Self {
-        let (words, received) = mpsc::sync_channel(WAITING_MAX);
-        let mouth = EventQueue { words, n_lost: Arc::default() };
-        Self { settings, mouth, words: Some(received), told: None }
+        let (events, received) = mpsc::sync_channel(WAITING_MAX);
+        let queue = EventQueue { events, n_lost: Arc::default() };
+        Self { settings, queue, events: Some(received), finished: None }
     }
 
-    /// For [`ringfence_engine::Builder::on_alert`], where anybody wants alerts.
+    /// Sink for [`ringfence_engine::Builder::on_alert`], if alerts have a destination.
     pub fn alert_sink(&self) -> Option<AlertSink> {
-        let mouth = self.mouth.clone();
+        let queue = self.queue.clone();
         let wanted = !self.settings.alerts.is_empty();
-        wanted.then(|| -> AlertSink { Box::new(move |alert| mouth.say(Event::Alert(line(alert)))) })
+        wanted.then(|| -> AlertSink { Box::new(move |alert| queue.say(Event::Alert(line(alert)))) })
     }
 
-    /// For [`ringfence_engine::Builder::on_trace`], where anybody wants traces.
+    /// Sink for [`ringfence_engine::Builder::on_trace`], if traces have a destination.
     pub fn trace_sink(&self) -> Option<TraceSink> {
-        let mouth = self.mouth.clone();
+        let queue = self.queue.clone();
         let wanted = self.settings.traces.is_some();
         wanted.then(|| -> TraceSink {
-            Box::new(move |trace| mouth.say(Event::Trace(Box::new(trace))))
+            Box::new(move |trace| queue.say(Event::Trace(Box::new(trace))))
         })
     }
 
-    /// Starts the thread, if there are destinations. The process must not fork any more.
+    /// Starts the thread if there are destinations. The process must not fork afterwards.
     pub fn start(&mut self, engine: &Engine) -> Result<(), Problem> {
         let settings = self.settings.clone();
         if settings.is_silent() {
             return Ok(());
         }
-        let Some(words) = self.words.take() else { return Ok(()) };
-        let (n_lost, engine) = (Arc::clone(&self.mouth.n_lost), engine.clone());
-        let (done, told) = mpsc::channel();
+        let Some(events) = self.events.take() else { return Ok(()) };
+        let (n_lost, engine) = (Arc::clone(&self.queue.n_lost), engine.clone());
+        let (done, finished) = mpsc::channel();
         let work = move || {
-            NotifierThread { settings, http_post: HttpClient::new(), engine, n_lost }.work(&words);
+            NotifierThread { settings, http_post: HttpClient::new(), engine, n_lost }.work(&events);
             drop(done);
         };
         let thread = std::thread::Builder::new().name("ringfence-notify".to_owned());
         thread.spawn(work).map_err(|e| {
             Problem::internal("threads", "cannot start the notification thread").cause(e)
         })?;
-        self.told = Some(told);
+        self.finished = Some(finished);
         Ok(())
     }
 
-    /// Tells what is left, within this time.
+    /// Sends the queued events and ends the thread. Waits at most `most` for it.
     pub fn finish(self, most: Duration) {
-        if let Some(told) = self.told
-            && self.mouth.words.try_send(Event::End).is_ok()
+        if let Some(finished) = self.finished
+            && self.queue.events.try_send(Event::End).is_ok()
         {
-            let _ = told.recv_timeout(most);
+            let _ = finished.recv_timeout(most);
         }
     }
 }
 
-/// The thread's own.
+/// State of the notifier thread.
 struct NotifierThread {
     settings: Settings,
     http_post: HttpClient,
@@ -160,7 +160,7 @@ struct NotifierThread {
 }
 
 impl NotifierThread {
-    fn work(self, words: &Receiver<Event>) {
+    fn work(self, events: &Receiver<Event>) {
         let mut traces = Vec::new();
         let mut traces_due = None;
         let every = self.settings.anchor_every.filter(|_| !self.settings.anchors.is_empty());
@@ -178,7 +178,7 @@ impl NotifierThread {
             let due = anchor_due.into_iter().chain(traces_due).min();
             let wait =
                 due.map_or(Duration::from_hours(1), |due| due.saturating_duration_since(now));
-            match words.recv_timeout(wait) {
+            match events.recv_timeout(wait) {
                 Ok(Event::Alert(line)) => {
                     for to in &self.settings.alerts {
                         self.send_and_log("an alert", to, &line);
@@ -202,7 +202,7 @@ impl NotifierThread {
         }
     }
 
-    /// Tells everybody where the ledger stands.
+    /// Sends the signed head of the ledger to every anchor destination.
     fn anchor(&self) {
         let Ok(Some(ledger)) = self.engine.recorder().ledger() else { return };
         let anchor = match ledger.anchor() {
@@ -233,7 +233,7 @@ impl NotifierThread {
     }
 }
 
-/// Delivers lines and returns when each is delivered or given up: for a process that does nothing else.
+/// Sends lines and returns when each is delivered or given up: for a process that does nothing else.
 pub fn deliver(to: &[Destination], lines: &[String]) {
     let http_post = HttpClient::new();
     for to in to {
@@ -244,12 +244,12 @@ pub fn deliver(to: &[Destination], lines: &[String]) {
 }
 
 impl Destination {
-    /// Tells it one line.
+    /// Sends one line, without retries.
     pub fn send(&self, line: &str) -> std::io::Result<()> {
         self.take(&HttpClient::new(), line)
     }
 
-    /// Tries a few times.
+    /// Sends one line with retries, and logs the error of the last attempt.
     fn insist(&self, http_post: &HttpClient, what: &str, line: &str) {
         let mut wait = Duration::from_millis(200);
         for n_left in (0..TRIES).rev() {
@@ -283,7 +283,7 @@ impl Settings {
     }
 }
 
-/// For `serve --check`: one line for each.
+/// Summary for `serve --check`: one line per destination.
 impl std::fmt::Display for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for to in &self.alerts {
@@ -302,13 +302,13 @@ impl std::fmt::Display for Destination {
         match self {
             Self::File(path) => write!(f, "the file {}", path.display()),
             Self::Command(words) => write!(f, "the command {}", words.join(" ")),
-            // What comes after the host may be a secret.
+            // The path and query may contain a secret.
             Self::Webhook(url) => write!(f, "the webhook {}", origin(url)),
         }
     }
 }
 
-/// An address without what only its owner needs to know.
+/// Scheme, host and port of a URL, without credentials, path and query.
 fn origin(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -316,7 +316,7 @@ fn origin(url: &str) -> String {
     format!("{scheme}://{host}")
 }
 
-/// An alert as others read it.
+/// Formats an alert as one line of JSON.
 pub fn line(alert: &Alert) -> String {
     let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);

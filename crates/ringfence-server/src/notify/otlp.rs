@@ -1,4 +1,4 @@
-//! Calls as an OpenTelemetry collector takes them: OTLP over HTTP, as JSON. A run's id is its trace's.
+//! Encodes calls for an OpenTelemetry collector: OTLP over HTTP, as JSON. The run id is the trace id.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ const INTERNAL: u8 = 1;
 const OK: u8 = 1;
 const ERROR: u8 = 2;
 
-/// The body of a request to `/v1/traces`.
+/// Builds the body of a request to `/v1/traces`.
 pub(super) fn request(traces: &[Trace]) -> Value {
     let spans: Vec<Value> = traces.iter().flat_map(spans).collect();
     json!({"resourceSpans": [{
@@ -25,10 +25,10 @@ pub(super) fn request(traces: &[Trace]) -> Value {
     }]})
 }
 
-/// The call, and its parts below it.
+/// Builds the span of a call and the child spans of its parts.
 fn spans(trace: &Trace) -> Vec<Value> {
     let trace_id = trace.run_id.to_string();
-    // Any number but 0 will do, as long as no two of one trace are the same.
+    // A span id must not be 0 and must be unique within its trace.
     let whole = span_id(&trace_id, 0);
     let mut attributes = vec![
         attribute("ringfence.run_id", &trace_id),
@@ -54,7 +54,7 @@ fn spans(trace: &Trace) -> Vec<Value> {
     spans
 }
 
-/// Sixteen digits: as many of the trace's as leave room for a number.
+/// Sixteen hex digits: the first 14 of the trace id, then the span number.
 fn span_id(trace_id: &str, n: u8) -> String {
     format!("{}{:02x}", trace_id.get(..14).unwrap_or("00000000000000"), n + 1)
 }
@@ -63,7 +63,7 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// In text, because JSON's numbers do not hold them.
+/// Formats a time as a string, because JSON numbers cannot hold nanoseconds exactly.
 fn nanos(began: SystemTime, after: Duration) -> String {
     let since = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + after;
     since.as_nanos().to_string()

@@ -1,7 +1,7 @@
-//! Host names, looked up by the host's own `getent`.
+//! Resolves host names with the host's own `getent`.
 //!
-//! What a host looks names up by may be libraries that only programs linked against that host's libc can load, and
-//! Ringfence is linked statically where it can be.
+//! Name lookup may need NSS libraries that only programs linked against the host's libc can load, and Ringfence is
+//! linked statically where possible.
 
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,13 +13,13 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-/// A name that takes longer is not found.
+/// Timeout of a lookup.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// As many addresses as are tried.
+/// Maximum number of addresses to try.
 const ADDRESSES_MAX: usize = 16;
 
-/// Looks up names in a process of its own.
+/// Resolver that runs `getent` in a child process.
 #[derive(Debug)]
 pub(super) struct HelperResolver;
 
@@ -73,7 +73,8 @@ fn ask(host: &str) -> std::io::Result<Vec<IpAddr>> {
     Ok(addresses(&answer))
 }
 
-/// Whether it ended in time. Its answer is far less than a pipe holds, so that nobody has to read it meanwhile.
+/// Returns whether the child exited in time. Its output is far smaller than a pipe buffer, so it need not be read
+/// meanwhile.
 fn wait(child: &mut Child) -> bool {
     let began = Instant::now();
     while began.elapsed() < PATIENCE {
@@ -86,7 +87,7 @@ fn wait(child: &mut Child) -> bool {
     false
 }
 
-/// `getent ahosts` names each address once for each kind of socket.
+/// Parses the output of `getent ahosts`, which names each address once per socket type.
 fn addresses(answer: &str) -> Vec<IpAddr> {
     let mut found = Vec::new();
     for address in answer.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()) {

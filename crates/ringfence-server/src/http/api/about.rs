@@ -1,4 +1,4 @@
-//! What the service is: its policy, its host, its health, its numbers, its document.
+//! Describes the service: policy, host report, health, metrics, `OpenAPI` document.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::http::scope::{Admin, Scoped};
 
 /// Read the policy
 ///
-/// What runs may do here, and where each value came from.
+/// Permissions and limits of runs, and the source of each value.
 #[utoipa::path(get, path = "/policy", tag = "about", responses((status = 200, description = "The policy", body = Value)))]
 pub(super) async fn policy(State(app): State<Arc<AppState>>, _may: Scoped<Admin>) -> Response {
     prepared(&app.about.policy)
 }
 
-/// Read what this host can enforce
+/// Read the host's enforcement report
 ///
-/// As probed when the service was started.
+/// As probed when the service started.
 #[utoipa::path(get, path = "/doctor", tag = "about", responses((status = 200, description = "The report", body = Value)))]
 pub(super) async fn doctor(State(app): State<Arc<AppState>>, _may: Scoped<Admin>) -> Response {
     prepared(&app.about.doctor)
@@ -38,12 +38,12 @@ pub(super) async fn document(State(app): State<Arc<AppState>>) -> Response {
     prepared(&app.about.document)
 }
 
-/// Whether the process answers.
+/// Answers while the process is alive.
 pub(in crate::http) async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// Whether new work is taken.
+/// Answers whether the service accepts new work.
 pub(in crate::http) async fn ready(State(app): State<Arc<AppState>>) -> Result<Json<Value>, Fault> {
     if app.drain.is_cancelled() {
         return Err(draining());
@@ -58,7 +58,7 @@ pub(in crate::http) async fn ready(State(app): State<Arc<AppState>>) -> Result<J
     Ok(Json(json!({"status": "ready"})))
 }
 
-/// The numbers, as Prometheus reads them.
+/// Returns the metrics in Prometheus format.
 pub(in crate::http) async fn metrics(
     State(app): State<Arc<AppState>>,
     _may: Scoped<Admin>,
@@ -71,7 +71,7 @@ fn prepared(json: &Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json.clone()).into_response()
 }
 
-/// Where to get a token, for a client that has none; nothing where tokens come from the operator alone.
+/// Returns where to get a token; not found if only the operator issues tokens.
 pub(crate) async fn authority(State(app): State<Arc<AppState>>) -> Response {
     match &app.about.authority {
         Some(document) => prepared(document),

@@ -1,4 +1,4 @@
-//! What was written down: a client's own rows; everybody's for whoever has the scope `admin`.
+//! Audit records: a client's own, and those of all clients with the scope `admin`.
 
 use std::sync::Arc;
 
@@ -15,42 +15,42 @@ use crate::http::fault::Fault;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Audit, Scope, Scoped};
 
-/// Rows in a page, unless asked otherwise.
+/// Default number of rows in a page.
 const ROWS: usize = 50;
 
-/// Which rows.
+/// Filter for audit records.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditQuery {
-    /// Runs whose id begins so.
+    /// Prefix of the run id.
     run: Option<String>,
-    /// One session's.
+    /// Session id.
     session: Option<String>,
-    /// One client's; others than your own need the scope `admin`.
+    /// Client name; other clients than your own need the scope `admin`.
     client: Option<String>,
-    /// One tool's.
+    /// Tool name.
     tool: Option<String>,
-    /// ok, error, blocked, timeout, memory, killed, rejected, failed, running or interrupted.
+    /// One of ok, error, blocked, timeout, memory, killed, rejected, failed, running or interrupted.
     status: Option<String>,
-    /// low, medium or high.
+    /// One of low, medium or high.
     risk: Option<String>,
-    /// Not before, in milliseconds since 1970.
+    /// Earliest time, in milliseconds since 1970.
     since_ms: Option<i64>,
-    /// Before, in milliseconds since 1970.
+    /// Time to stop before, in milliseconds since 1970.
     until_ms: Option<i64>,
-    /// `next` of the page before.
+    /// `next` of the previous page.
     after: Option<String>,
-    /// How many; 50 if not said.
+    /// Maximum number of records [default: 50].
     limit: Option<usize>,
-    /// Every row, starts among them.
+    /// Return every row, including the starts of runs.
     #[serde(default)]
     rows: bool,
 }
 
-/// Read what was written down
+/// Read audit records
 ///
-/// Your own calls, the newest first; everybody's with the scope `admin`.
+/// Your own calls, newest first; those of all clients with the scope `admin`.
 #[utoipa::path(
     get, path = "/audit", tag = "audit", params(AuditQuery),
     responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = serde_json::Value)),
@@ -63,7 +63,7 @@ pub(super) async fn all(
     page(&app, &may, which).await
 }
 
-/// Read what was written down of a session
+/// Read the audit records of a session
 #[utoipa::path(
     get, path = "/sessions/{id}/audit", tag = "audit",
     params(("id" = String, Path, description = "The session"), AuditQuery),
@@ -75,7 +75,7 @@ pub(super) async fn of_session(
     Path(id): Path<SessionId>,
     Query(which): Query<AuditQuery>,
 ) -> Result<Json<Page>, Fault> {
-    // One that is another's is as unknown here as everywhere.
+    // A session of another client is reported as unknown, as on every route.
     app.engine.session_info(may.name(), &id).await?;
     page(&app, &may, AuditQuery { session: Some(id.into()), ..which }).await
 }

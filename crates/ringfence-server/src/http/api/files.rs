@@ -1,4 +1,5 @@
-//! Files of a session. A file is sent as it is and never as a page: what a guest wrote must not run in a browser.
+//! Files of a session. A file is sent as an attachment and never as a page: content that a guest wrote must not run in
+//! a browser.
 
 use ringfence_engine::SessionId;
 use std::sync::Arc;
@@ -21,49 +22,49 @@ use crate::http::fault::Fault;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
 
-/// Which part of a file, or how much of a directory.
+/// Range of a file, or depth of a directory listing.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FileQuery {
-    /// The first byte; 0 if not said.
+    /// First byte [default: 0].
     offset: Option<u64>,
-    /// At most so many bytes; at most 10 MiB.
+    /// Maximum number of bytes, up to 10 MiB.
     limit: Option<u64>,
-    /// Levels of a directory; 1 if not said.
+    /// Levels of a directory to list [default: 1].
     depth: Option<usize>,
 }
 
-/// How much goes with a directory.
+/// Options for deleting a directory.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeleteQuery {
-    /// Delete a directory with all that is in it.
+    /// Delete a directory with all its contents.
     #[serde(default)]
     recursive: bool,
 }
 
-/// What to look for, and where.
+/// Pattern and scope of a search.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SearchQuery {
-    /// A regular expression in Rust's syntax.
+    /// Regular expression in Rust syntax.
     pattern: String,
-    /// A file or directory below the workspace; all of it if not said.
+    /// File or directory below the workspace [default: the whole workspace].
     path: Option<String>,
-    /// Only these files, such as `*.py` or `src/**/*.rs`.
+    /// Search only matching files, such as `*.py` or `src/**/*.rs`.
     glob: Option<String>,
-    /// The pattern is a text, not an expression.
+    /// Treat the pattern as literal text.
     #[serde(default)]
     literal: bool,
-    /// Large and small letters are the same.
+    /// Search case-insensitively.
     #[serde(default)]
     ignore_case: bool,
-    /// Lines around each match; 0 if not said, 5 at most.
+    /// Lines around each match, up to 5 [default: 0].
     context: Option<usize>,
-    /// Matches; 20 if not said, 200 at most.
+    /// Maximum number of matches, up to 200 [default: 20].
     limit: Option<usize>,
 }
 
@@ -160,7 +161,7 @@ pub(super) async fn grep(
 
 /// Write a file
 ///
-/// Whole or not at all; directories that are missing are made.
+/// Written atomically; missing directories are created.
 #[utoipa::path(
     put, path = "/sessions/{id}/files/{*path}", tag = "files",
     params(

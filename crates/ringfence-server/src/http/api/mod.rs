@@ -1,5 +1,5 @@
-//! REST: one file for each kind of thing. A handler reads what was asked, asks the engine, and says what came of it; the
-//! `OpenAPI` document is made from the same declarations that make the routes.
+//! REST API: one file per kind of resource. A handler parses the request, calls the engine, and returns the result; the
+//! `OpenAPI` document is generated from the declarations that define the routes.
 
 mod about;
 mod audit;
@@ -19,10 +19,10 @@ use super::AppState;
 
 pub(super) use about::{authority, health, metrics, ready};
 
-/// Below this everything is.
+/// Base path of all routes.
 pub(super) const BASE: &str = "/api/v1";
 
-/// Every route, and the document that describes them.
+/// Builds all routes, and the document that describes them.
 pub(super) fn routes() -> (Router<Arc<AppState>>, OpenApi) {
     let (router, mut document) = OpenApiRouter::<Arc<AppState>>::with_openapi(schema::frame())
         .routes(routes!(runs::create, runs::list))

@@ -1,4 +1,4 @@
-//! Runs: start one and wait for it, ask how it stands, cancel it.
+//! Runs: start one and wait for it, query its state, cancel it.
 
 use std::sync::Arc;
 
@@ -21,28 +21,28 @@ use crate::http::runs;
 use crate::http::scope::{Run, Scoped};
 use crate::request;
 
-/// What to run: `code` or `command`.
+/// Program to run: either `code` or `command`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RunRequest {
-    /// Python.
+    /// Python source.
     code: Option<String>,
-    /// A line for `sh`, or a program and its arguments.
+    /// Shell command for `sh`, or a program and its arguments.
     command: Option<Command>,
-    /// The session it belongs to; without one it runs alone.
+    /// Session to run in; without one the run stands alone.
     #[schema(value_type = Option<String>)]
     session: Option<SessionId>,
-    /// Seconds; can only be less than the operator's limit.
+    /// Timeout in seconds; can only lower the operator's limit.
     timeout_s: Option<f64>,
-    /// What it reads.
+    /// Standard input.
     stdin: Option<String>,
-    /// Where a command starts.
+    /// Working directory of a command.
     cwd: Option<String>,
-    /// Answer at once with 202 and a `run_id` to ask for.
+    /// Answer at once with 202 and a `run_id` to poll.
     background: Option<bool>,
 }
 
-/// A line for `sh`, or a program and its arguments.
+/// Shell command for `sh`, or a program and its arguments.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Command {
@@ -52,7 +52,7 @@ enum Command {
 
 /// Run code or a command
 ///
-/// Answers when the run has ended. Whoever goes away before cancels it.
+/// Answers when the run has ended. A client that disconnects before cancels it.
 #[utoipa::path(
     post, path = "/runs", tag = "runs", request_body = RunRequest,
     responses(
@@ -100,7 +100,7 @@ pub(super) async fn create(
 
 /// List your runs
 ///
-/// Those that go on, and the last that ended; the newest first.
+/// Those in progress and the last that ended, newest first.
 #[utoipa::path(get, path = "/runs", tag = "runs", responses((status = 200, description = "The runs", body = Value)))]
 pub(super) async fn list(State(app): State<Arc<AppState>>, may: Scoped<Run>) -> Json<Value> {
     let runs = app.engine.list_runs(&may.caller.owner());
@@ -111,9 +111,10 @@ pub(super) async fn list(State(app): State<Arc<AppState>>, may: Scoped<Run>) -> 
     Json(json!({"runs": runs.collect::<Vec<_>>()}))
 }
 
-/// Ask how a run stands
+/// Read the state of a run
 ///
-/// `status` is `running` until it has ended; then this is its outcome, with the status it was or would have been sent with.
+/// `status` is `running` until the run has ended; then this is its outcome, with the HTTP status it was or would have
+/// been sent with.
 #[utoipa::path(
     get, path = "/runs/{id}", tag = "runs", params(("id" = String, Path, description = "The run")),
     responses((status = 200, description = "How it stands", body = Outcome)),
@@ -129,7 +130,7 @@ pub(super) async fn show(
 
 /// Cancel a run
 ///
-/// Kills every process of it. One that has ended stays as it was.
+/// Kills all its processes. A run that has ended is unchanged.
 #[utoipa::path(
     delete, path = "/runs/{id}", tag = "runs", params(("id" = String, Path, description = "The run")),
     responses((status = 200, description = "How it ended", body = Outcome)),

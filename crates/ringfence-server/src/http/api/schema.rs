@@ -1,4 +1,4 @@
-//! The parts of the `OpenAPI` document that no handler declares: what the whole is, the outcome, problems, who may ask.
+//! Parts of the `OpenAPI` document that no handler declares: general information, outcomes, problems, authentication.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::BASE;
 
-/// The document without routes.
+/// Builds the document without routes.
 pub(super) fn frame() -> OpenApi {
     let mut info = Info::new("Ringfence", env!("CARGO_PKG_VERSION"));
     info.description = Some(
@@ -22,12 +22,12 @@ pub(super) fn frame() -> OpenApi {
     OpenApiBuilder::new().info(info).components(Some(Components::new())).build()
 }
 
-/// What every operation has: a base, a way to say who asks, problems.
+/// Adds the parts common to all operations: base path, authentication, problems.
 pub(super) fn finish(document: &mut OpenApi) {
     let routes = std::mem::take(&mut document.paths.paths);
     document.paths.paths = routes
         .into_iter()
-        // The router marks a path that has slashes in it; the document has no word for that.
+        // The router marks a parameter that may contain slashes; OpenAPI has no notation for that.
         .map(|(path, item)| (format!("{BASE}{}", path.replace("{*", "{")), item))
         .collect();
     let problem = ResponseBuilder::new()
@@ -55,7 +55,7 @@ pub(super) fn finish(document: &mut OpenApi) {
     components.schemas.insert("Problem".to_owned(), described(problem_schema()));
 }
 
-/// The answer to a run; `ringfence-spec` has the type.
+/// Outcome of a run; `ringfence-spec` has the type.
 pub(super) struct Outcome;
 
 impl ToSchema for Outcome {
@@ -120,6 +120,6 @@ fn problem_schema() -> Value {
 }
 
 fn described(schema: Value) -> RefOr<Schema> {
-    // A test reads the document and finds both.
+    // A test checks that the document has both.
     serde_json::from_value(schema).map_or_else(|_| RefOr::T(Schema::default()), RefOr::T)
 }

@@ -1,4 +1,4 @@
-//! Sessions: make one, look at it, copy its files to a new one, end it.
+//! Sessions: create, read, copy and close.
 
 use ringfence_engine::{SessionId, SessionOptions};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::http::fault::Fault;
 use crate::http::params::Path;
 use crate::http::scope::{Scoped, Sessions};
 
-/// What a session is to be.
+/// Options of a new session.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionRequest {
-    /// Its files cannot be changed.
+    /// Make the session's files read-only.
     #[serde(default)]
     read_only: bool,
 }
 
-/// Make a session
+/// Create a session
 ///
-/// It keeps Python variables and files between runs, for at most 24 hours.
+/// Keeps Python variables and files between runs, for at most 24 hours.
 #[utoipa::path(
     post, path = "/sessions", tag = "sessions", request_body = SessionRequest,
     responses((status = 201, description = "The session; `id` is what to pass as `session`", body = Value)),
@@ -53,7 +53,7 @@ pub(super) async fn list(
     Ok(Json(json!({"sessions": sessions})))
 }
 
-/// Look at a session
+/// Read a session
 #[utoipa::path(
     get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "The session")),
     responses((status = 200, description = "What is known of it", body = Value)),
@@ -67,9 +67,9 @@ pub(super) async fn show(
     Ok(Json(shown(&info)))
 }
 
-/// End a session
+/// Close a session
 ///
-/// Its files and variables are deleted, its processes killed.
+/// Deletes its files and variables, and kills its processes.
 #[utoipa::path(
     delete, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "The session")),
     responses((status = 204, description = "It is gone")),
@@ -85,7 +85,7 @@ pub(super) async fn close(
 
 /// Copy a session
 ///
-/// A new session with a copy of the files. Variables are not copied.
+/// Creates a session with a copy of the files. Variables are not copied.
 #[utoipa::path(
     post, path = "/sessions/{id}/fork", tag = "sessions", params(("id" = String, Path, description = "The session")),
     responses((status = 201, description = "The new session", body = Value)),
@@ -99,7 +99,7 @@ pub(super) async fn fork(
     Ok((StatusCode::CREATED, Json(shown(&state))))
 }
 
-/// A session as its owner sees it.
+/// Serializes a session for its owner.
 fn shown(session: &impl Serialize) -> Value {
     serde_json::to_value(session).unwrap_or_default()
 }
