@@ -1,4 +1,4 @@
-//! The wish that something should end: a run by a descriptor that a poll sees, a search by a flag.
+//! Cancellation: of a run by a descriptor that poll(2) watches, of a search by a flag.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ringfence_spec::Problem;
 use rustix::pipe::PipeFlags;
 
-/// Whoever holds this wants the run to go on. Dropping it cancels.
+/// Cancels the run when dropped.
 #[derive(Debug)]
 pub struct CancelOnDrop {
     _held: OwnedFd,
 }
 
-/// The run's side.
+/// The run's end of the pair.
 #[derive(Debug)]
 pub struct Cancel {
     seen: OwnedFd,
 }
 
 impl AsFd for Cancel {
-    /// Readable once nobody wants the run any more.
+    /// Readable once the run is cancelled.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.seen.as_fd()
     }
 }
 
-/// Both sides.
+/// Creates both ends.
 pub fn pair() -> Result<(CancelOnDrop, Cancel), Problem> {
     let (seen, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
         .map_err(|e| Problem::internal("cancel", "cannot make a way to cancel").cause(e))?;
     Ok((CancelOnDrop { _held: held }, Cancel { seen }))
 }
 
-/// Sets a flag when dropped, for work that looks at it now and then.
+/// Sets a flag when dropped, for work that polls it.
 #[derive(Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Set once nobody waits for the work any more.
+    /// Returns the flag, which is set once this is dropped.
     pub fn seen(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }

@@ -1,11 +1,11 @@
-//! What time it is: the host's, or a test's.
+//! Source of the current time: the host's clock, or a test's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds of the epoch.
+/// A clock in milliseconds since the epoch.
 pub trait Clock: std::fmt::Debug + Send + Sync {
-    /// Now.
+    /// The current time.
     fn now_ms(&self) -> u64;
 }
 
@@ -20,17 +20,17 @@ impl Clock for HostClock {
     }
 }
 
-/// A clock that stands still until it is set.
+/// A clock that advances only by [`TestClock::advance_ms`].
 #[derive(Debug, Default)]
 pub struct TestClock(AtomicU64);
 
 impl TestClock {
-    /// One that shows this.
+    /// Creates a clock that shows `now`.
     pub fn at_ms(now: u64) -> Self {
         Self(AtomicU64::new(now))
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn advance_ms(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }

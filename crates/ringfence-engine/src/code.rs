@@ -1,4 +1,4 @@
-//! Python runs from settings to outcome: interpreter, plan, pool, screening, and what the numbers mean.
+//! Python runs from settings to outcome: interpreter, plan, pool, screening, and the verdict.
 
 use std::num::NonZero;
 use std::os::fd::BorrowedFd;
@@ -33,7 +33,7 @@ use crate::ids::{fresh_id, some_id};
 use crate::text::{encode, info, millis, truncated};
 use crate::verdict::{self, End, Kind, Verdict};
 
-/// Modules that a zygote has loaded before the first run: what programs of the preset import most.
+/// Modules that a zygote imports before the first run: those that programs of the preset import most.
 const PRELOAD_STANDARD: &[&str] = &[
     "_ast",
     "linecache",
@@ -58,32 +58,32 @@ const PRELOAD_STANDARD: &[&str] = &[
     "copy",
 ];
 
-/// The same for data work, where the interpreter has them.
+/// Additional modules for data work, if the interpreter has them.
 const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
 
-/// What programs of the preset do most. It says nothing, and it may fail where a module is missing.
+/// Warm-up program: the operations programs of the preset use most. Prints nothing; may fail if a module is missing.
 const WARM_UP_STANDARD: &str = include_str!("warm_up/standard.py");
 
-/// The same for data work.
+/// Additional warm-up program for data work.
 const WARM_UP_DATA: &str = include_str!("warm_up/data.py");
 
-/// What Python code may be.
+/// Screening rules for Python code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeRules {
-    /// The preset it is screened by.
+    /// The screening preset.
     pub preset: CodePreset,
-    /// Modules it may import besides the preset's.
+    /// Modules that code may import besides the preset's.
     pub extra_imports: Vec<String>,
 }
 
-/// What Python runs may be and use.
+/// Policy of Python runs.
 #[derive(Clone, Debug)]
 pub struct CodePolicy {
-    /// How code is screened.
+    /// Screening rules.
     pub rules: CodeRules,
-    /// What each run may use.
+    /// Limits of each run.
     pub limits: Limits,
-    /// The interpreter that was asked for.
+    /// The requested interpreter.
     pub python: Option<PathBuf>,
 }
 
@@ -95,13 +95,13 @@ impl Default for CodePolicy {
 }
 
 impl CodePolicy {
-    /// Bytes that a run may leave.
+    /// Maximum bytes that a run may leave.
     pub(crate) fn disk_bytes_max(&self) -> u64 {
         self.limits.disk.map_or(u64::MAX, ringfence_spec::ByteSize::bytes)
     }
 }
 
-/// What every Python run under one policy has in common, however it is started.
+/// State shared by all Python runs under one policy, however they are started.
 #[derive(Debug)]
 pub(crate) struct PythonContext {
     rules: CodeRules,
@@ -118,28 +118,28 @@ pub(crate) struct PythonContext {
 pub(crate) struct PooledRunner {
     context: PythonContext,
     plan: CodePlan,
-    /// The plan's, which every outcome tells.
+    /// Hash of the plan, reported in every outcome.
     policy_sha256: String,
 }
 
-/// One Python run, in an interpreter of its own.
+/// A single Python run, in its own interpreter.
 #[derive(Debug)]
 pub(crate) struct OneShotRunner {
     context: PythonContext,
     plan: Plan,
 }
 
-/// The interpreter that Python runs under this policy would use.
+/// Returns the interpreter that Python runs under this policy would use.
 pub fn python_facts(policy: &CodePolicy, place: &HostContext) -> Result<PythonFacts, Problem> {
     PythonContext::new(policy, place).map(|context| context.interpreter.facts)
 }
 
-/// What workers are for.
+/// Use of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Single runs, this many at once.
+    /// Single runs.
     Pool {
-        /// Runs at once.
+        /// Maximum concurrent runs.
         n_parallel: usize,
     },
     /// A session.
@@ -147,12 +147,12 @@ pub(crate) enum Mode {
 }
 
 impl PythonContext {
-    /// Finds the interpreter and looks around.
+    /// Finds the interpreter and surveys the host.
     fn new(policy: &CodePolicy, place: &HostContext) -> Result<Self, Problem> {
         let variable = |name: &str| place.environment.get(std::ffi::OsStr::new(name)).cloned();
         let facts = host_facts(&place.caller(), CommandPreset::Minimal)?;
         let registry = Registry::new(&place.state);
-        // The working directory is what a command would write, where the plan of one would let it.
+        // Commands may write the working directory, if their plan allows it.
         let workspace = resolve(&place.cwd).ok().map(|cwd| cwd.found.path);
         let workspace = workspace.filter(|cwd| !is_too_broad(cwd, &facts));
         let written_by_runs = |path: &Path| {
@@ -188,7 +188,7 @@ impl PythonContext {
         })
     }
 
-    /// A run of this code with the policy's limits.
+    /// Creates a job for this code with the policy's limits.
     pub(crate) fn job(&self, code: Vec<u8>) -> Job {
         Job {
             code,
@@ -198,13 +198,13 @@ impl PythonContext {
         }
     }
 
-    /// Judges the end of a run that was given this much time.
+    /// Judges the end of a run with this timeout.
     fn judge(&self, end: End, kind: Kind, timeout: Option<Duration>) -> Verdict {
         let timeout = timeout.and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
         verdict::judge(end, kind, &self.limits, timeout)
     }
 
-    /// What layer 7 does to everything that came from inside.
+    /// Returns the layer 7 scrubber, applied to all output of the guest.
     pub(crate) fn scrub(&self) -> &Scrub {
         self.scrub.get_or_init(|| {
             let paths = self.interpreter.prefixes.iter();
@@ -219,7 +219,7 @@ impl PythonContext {
         })
     }
 
-    /// The texts that the guest sent by itself.
+    /// Scrubs the texts that the guest reported itself.
     fn scrubbed(&self, mut outcome: Outcome) -> Outcome {
         let scrub = self.scrub();
         let clean = |text: &mut String| *text = scrub.bytes(text.as_bytes()).text;
@@ -252,12 +252,12 @@ impl OneShotRunner {
         Ok(Self { context, plan })
     }
 
-    /// The outcome of code that screening refused.
+    /// Returns the outcome of code that screening refused.
     pub(crate) fn blocked(&self, run_id: RunId, verdict: &ScreenVerdict) -> Outcome {
         blocked(run_id, &self.plan.enforcement, verdict)
     }
 
-    /// Runs a program that was screened. The calling process must have one thread.
+    /// Runs a screened program. The calling process must have one thread.
     pub(crate) fn run(
         &self,
         run_id: RunId,
@@ -305,7 +305,7 @@ impl PooledRunner {
         Self::with_workspace(policy, place, mode, None)
     }
 
-    /// The same, in a directory of the host's.
+    /// Finds the interpreter and makes the plan, with a host directory as workspace.
     pub(crate) fn with_workspace(
         policy: &CodePolicy,
         place: &HostContext,
@@ -325,22 +325,22 @@ impl PooledRunner {
         Ok(Self { context, plan, policy_sha256 })
     }
 
-    /// What every run of it has in common.
+    /// Returns the context shared by its runs.
     pub(crate) fn context(&self) -> &PythonContext {
         &self.context
     }
 
-    /// The outcome of code that screening refused.
+    /// Returns the outcome of code that screening refused.
     pub(crate) fn blocked(&self, run_id: RunId, verdict: &ScreenVerdict) -> Outcome {
         blocked(run_id, &self.plan.worker.enforcement, verdict)
     }
 
-    /// The plan that runs.
+    /// Returns the plan of its runs.
     pub(crate) fn plan(&self) -> &CodePlan {
         &self.plan
     }
 
-    /// What workers come from.
+    /// Returns the keeper of the zygote that workers are forked from.
     pub(crate) fn keeper(&self, launcher: &Arc<Launcher>) -> Result<ZygoteKeeper, Problem> {
         Ok(ZygoteKeeper::new(
             Arc::clone(launcher),
@@ -352,7 +352,7 @@ impl PooledRunner {
         ))
     }
 
-    /// Starts workers, so many that this many runs at once find one.
+    /// Starts enough workers that `n_parallel` concurrent runs find one waiting.
     pub(crate) fn pool(
         &self,
         launcher: &Arc<Launcher>,
@@ -362,7 +362,7 @@ impl PooledRunner {
         Pool::start(self.keeper(launcher)?, &self.plan, n_waiting)
     }
 
-    /// Starts a session.
+    /// Starts a session's REPL.
     pub(crate) fn repl(&self, launcher: &Arc<Launcher>) -> Result<Repl, Problem> {
         Repl::start(self.keeper(launcher)?, &self.plan)
     }
@@ -375,13 +375,13 @@ impl PooledRunner {
             warm_up.push_str(WARM_UP_DATA);
         }
         if self.plan.worker.listener {
-            // A session has one worker, and somebody who waits for it.
+            // A session has a single worker, and its caller waits for it to start.
             warm_up.clear();
         }
         Preload { modules: modules.into_iter().map(str::to_owned).collect(), warm_up }
     }
 
-    /// Runs one program that was screened, once `permit` says so, until `cancel` has something to read or is closed.
+    /// Runs a screened program once `permit` allows it, until `cancel` becomes readable or is closed.
     pub(crate) fn run(
         &self,
         run_id: RunId,
@@ -439,7 +439,7 @@ impl PooledRunner {
         (self.context.scrubbed(outcome), finished.artifacts)
     }
 
-    /// The outcome of one cell of a session.
+    /// Returns the outcome of a session's cell.
     pub(crate) fn cell_outcome(
         &self,
         cell: ringfence_python::Cell,
@@ -519,7 +519,7 @@ impl PooledRunner {
     }
 }
 
-/// Names the files that a run left, and says if there are others.
+/// Lists the files that a run left, and reports a gap if the list is incomplete.
 fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
     outcome.artifacts = listing.artifacts;
     if let Some(enforcement) = outcome.enforcement.as_mut().filter(|_| !listing.is_complete) {
@@ -527,10 +527,10 @@ fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
     }
 }
 
-/// The exception by which Python tells that it was refused memory.
+/// The exception that Python raises when an allocation is refused.
 const MEMORY_ERROR: &str = "MemoryError";
 
-/// How a program ended, by what its worker, the zygote and the guest say of it.
+/// Determines the end of a program from the reports of its worker, the zygote and the guest.
 fn end_of(limits: &Limits, ended: Ended, said: Option<&GuestReport>) -> End {
     match ended {
         Ended::Deadline => End::Wall,
@@ -546,7 +546,7 @@ fn end_of(limits: &Limits, ended: Ended, said: Option<&GuestReport>) -> End {
                 _ => End::Exited(code),
             }
         }
-        // Refused before it began: told as a problem, never judged.
+        // Refused before it began: reported as a problem, never judged.
         Ended::Refused => End::Silent,
     }
 }
@@ -556,8 +556,8 @@ fn end_of_exit(limits: &Limits, exit: Exit) -> End {
         return End::Exited(code);
     }
     let cpu_limit = limits.cpu.map(|cpu| Duration::from_millis(cpu.millis()));
-    // What the kernel limits it counts in ticks, and what it reports it scales; on a busy virtual machine they differ by a
-    // fifth. Nothing else kills a run that has used so much.
+    // The kernel enforces the limit in ticks but reports scaled times; on a busy virtual machine they differ by a
+    // fifth. Nothing else kills a run that has used so much CPU time.
     let near = |limit: Duration| exit.cpu.mul_f64(1.5) >= limit;
     let full = limits.memory.is_some_and(|m| exit.memory_peak_bytes >= m.bytes() / 10 * 8);
     match exit.signal() {
@@ -576,7 +576,7 @@ fn exception(raised: &Raised) -> Exception {
     Exception { kind: raised.kind.clone(), message: raised.message.clone(), line: raised.line }
 }
 
-/// What the guest's interpreter saw tried.
+/// Converts an attempt that the guest's interpreter reported to a denial.
 fn denial(tried: &Attempt) -> Denial {
     let subject = escape_name(&tried.subject);
     let (layer, rule, hint) = match tried.rule.as_str() {
@@ -627,7 +627,7 @@ fn denial(tried: &Attempt) -> Denial {
     }
 }
 
-/// The outcome of code that screening refused.
+/// Returns the outcome of code that screening refused.
 fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) -> Outcome {
     let first = verdict.violations.first();
     let message = first.map_or_else(
@@ -644,7 +644,7 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) ->
     outcome
 }
 
-/// Copies what a run left to a directory of the host's. What could not be copied is told in the outcome, which stands.
+/// Copies a run's files to a host directory. The outcome reports files that were not copied; its status stays.
 pub(crate) fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
     let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
     let copied =

@@ -1,4 +1,4 @@
-//! One command run from policy to outcome: survey, plan, launch, and the contract's words for its end.
+//! Runs one command from policy to outcome: survey, plan, launch, and mapping of its end to the contract's status.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -22,24 +22,24 @@ use crate::launched::{self, CommandInput};
 use crate::text::{self, encode, millis};
 use crate::verdict::{self, End, Kind, Verdict};
 
-/// Bounds of the look at a workspace before a run. A checkout of the largest public repositories takes some hundreds of
+/// Limits of the workspace survey before a run. A checkout of the largest public repositories takes some hundreds of
 /// entries and a few megabytes.
 const SURVEY_MAX: Duration = Duration::from_secs(10);
 const SURVEY_ENTRIES_MAX: u32 = 120_000;
 const SURVEY_BYTES_MAX: u64 = 64 << 20;
 
-/// How a run's input and output are connected.
+/// Connection of a run's input and output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
     /// Byte for byte to this process's own stdin, stdout and stderr.
     Passthrough,
-    /// The same, on a terminal of the run's own.
+    /// Passed through a terminal of the run's own.
     Terminal,
-    /// Into the outcome.
+    /// Captured in the outcome.
     Capture,
 }
 
-/// A child that makes its namespaces while the command line is read and the host looked at; or why there is none.
+/// A child that creates its namespaces while the parent parses and surveys, or the reason there is none.
 pub struct Prefork(Result<Option<PreforkedChild>, Fault>);
 
 impl Prefork {
@@ -53,12 +53,12 @@ impl Prefork {
         Self(PreforkedChild::start(RunIdentity::Code))
     }
 
-    /// No child: one is forked when the plan is made.
+    /// No child yet: one is forked once the plan is made.
     pub fn none() -> Self {
         Self(Ok(None))
     }
 
-    /// The child; `None` where the host has no namespaces, which the run will find out again.
+    /// Returns the child, or `None` if the host has no namespaces; the run detects that again.
     pub(crate) fn into_child(self) -> Result<Option<PreforkedChild>, Problem> {
         match self.0 {
             Ok(child) => Ok(child),
@@ -74,20 +74,20 @@ impl std::fmt::Debug for Prefork {
     }
 }
 
-/// How a command is started: the only thing that differs between faces.
+/// Launch method of a command, the only difference between the front ends.
 pub(crate) enum CommandLaunch<'a> {
-    /// As a child of this process, which has one thread.
+    /// As a child of this process, which must have one thread.
     Foreground {
         prefork: Prefork,
         permit: Permit<'a>,
-        /// Told what a weaker tier cannot promise, before the program starts.
+        /// Receives the gaps of a weaker tier before the program starts.
         warn: &'a dyn Fn(&str),
     },
     /// By the launcher, from any thread.
     Launcher { launcher: &'a Launcher, given: CommandInput<'a> },
 }
 
-/// A command about to be run.
+/// A command to run.
 pub(crate) struct CommandRunner<'a> {
     policy: &'a Policy,
     caller: Caller,
@@ -99,7 +99,7 @@ pub(crate) struct CommandRunner<'a> {
 }
 
 impl<'a> CommandRunner<'a> {
-    /// Gathers what a run needs; looks at nothing yet.
+    /// Collects the inputs of a run; does not survey the host yet.
     pub(crate) fn new(
         policy: &'a Policy,
         place: &HostContext,
@@ -130,14 +130,14 @@ impl<'a> CommandRunner<'a> {
         }
     }
 
-    /// Has the plan changed before it is launched.
+    /// Sets a hook that edits the plan before launch.
     #[must_use]
     pub(crate) fn with_hook(mut self, hook: Option<&'a PlanHook>) -> Self {
         self.hook = hook;
         self
     }
 
-    /// Works in a session's directory, and sees nothing of the caller's.
+    /// Runs in a session's directory; the caller's directory is not visible.
     #[must_use]
     pub(crate) fn in_session(mut self, session: HostWorkspace) -> Self {
         self.asked.cwd = "/".into();
@@ -145,7 +145,7 @@ impl<'a> CommandRunner<'a> {
         self
     }
 
-    /// The plan that would run. Namespaces are probed first, because nothing else will tell.
+    /// Returns the plan without launching it. Probes for namespaces, because no launch will report a refusal.
     pub(crate) fn explain(&self) -> Result<Plan, Problem> {
         let mut facts = self.survey()?;
         if let Err(refused) = ringfence_jail::probe::namespaces() {
@@ -154,7 +154,7 @@ impl<'a> CommandRunner<'a> {
         self.plan(&facts)
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     pub(crate) fn run(&self, launch: CommandLaunch<'_>) -> Result<(Plan, Finished), Problem> {
         match launch {
             CommandLaunch::Foreground { prefork, permit, warn } => {
@@ -164,7 +164,7 @@ impl<'a> CommandRunner<'a> {
                 let mut facts = self.survey()?;
                 let mut child = match prefork.0 {
                     Ok(child) => child,
-                    // The child's birth is also the probe for namespaces.
+                    // Forking the child is also the namespace probe.
                     Err(Fault::NoNamespaces(error)) => {
                         facts.user_namespaces = UserNamespaces::Refused(error.to_string());
                         None
@@ -185,8 +185,8 @@ impl<'a> CommandRunner<'a> {
         }
     }
 
-    /// Plans and launches; where the host refuses the namespaces that were planned, plans again with what is left. The
-    /// policy says whether that may do.
+    /// Plans and launches. If the host refuses the planned namespaces, plans again without them; the policy decides
+    /// whether that fallback is allowed.
     fn run_planned(
         &self,
         mut facts: HostFacts,
@@ -229,7 +229,7 @@ impl<'a> CommandRunner<'a> {
             permit,
         };
         match child.map(|child| child.run(&task)) {
-            // A plan that cannot be sent goes to a child that has it by birth.
+            // A plan that cannot be sent to the preforked child runs in a new child, which inherits it.
             None | Some(Err(Fault::NotSendable)) => ringfence_jail::run(&task),
             Some(done) => done,
         }
@@ -249,7 +249,7 @@ impl<'a> CommandRunner<'a> {
         Ok(plan)
     }
 
-    /// Never silently weaker: less than the full tier is said before the program starts.
+    /// Warns before the program starts if the tier is weaker than namespaces: a fallback is never silent.
     fn warn(&self, plan: &Plan, warn: &dyn Fn(&str)) {
         if plan.tier == Tier::Namespaces || self.io == Io::Capture {
             return;
@@ -266,8 +266,8 @@ impl<'a> CommandRunner<'a> {
     }
 }
 
-/// Work that the host does before a run, whatever earlier runs left in the workspace: at most ten seconds, or the run's own
-/// time if that is less.
+/// Limits the host's work before a run, whatever earlier runs left in the workspace: ten seconds, or the run's timeout
+/// if that is shorter.
 fn survey_budget(policy: &Policy) -> Budget {
     let time = policy.limits.timeout.map_or(SURVEY_MAX, |t| t.duration().min(SURVEY_MAX));
     Budget::new(SURVEY_ENTRIES_MAX, SURVEY_BYTES_MAX, time)
@@ -278,7 +278,7 @@ fn home(place: &HostContext) -> Option<PathBuf> {
     home.filter(|home| home.is_absolute())
 }
 
-/// Where git reads the user's and the system's configuration: git-config(1), FILES.
+/// Returns the paths of git's system and user configuration: git-config(1), FILES.
 fn git_config_files(place: &HostContext) -> Vec<PathBuf> {
     let variable = |name: &str| place.environment.get(OsStr::new(name)).map(PathBuf::from);
     if let Some(file) = variable("GIT_CONFIG_GLOBAL") {
@@ -293,7 +293,7 @@ fn git_config_files(place: &HostContext) -> Vec<PathBuf> {
     files
 }
 
-/// A fault of the launch as a problem for people.
+/// Converts a launch fault to a problem.
 fn problem_of(fault: Fault) -> Problem {
     let cannot = || Problem::internal("launch", "cannot launch the run");
     match fault {
@@ -303,7 +303,7 @@ fn problem_of(fault: Fault) -> Problem {
     }
 }
 
-/// A finished run as the contract's outcome.
+/// Converts a finished run to the contract's outcome.
 pub(crate) fn outcome(
     run_id: RunId,
     plan: &Plan,
@@ -334,7 +334,7 @@ pub(crate) fn outcome(
     }
     let mut enforcement = plan.enforcement.clone();
     enforcement.gaps.extend(finished.gaps);
-    // The hash of a passthrough run is shown nowhere.
+    // A passthrough run shows its hash nowhere, so none is computed.
     enforcement.policy_sha256 = captured.then(|| plan.sha256());
     let set_aside = finished.set_aside.into_iter().map(set_aside).collect();
     Outcome {
@@ -379,7 +379,7 @@ fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
         (_, Ending::Swept) => End::Swept,
     };
     let mut verdict = verdict::judge(end, kind, &plan.limits, None);
-    // The kernel's word, also where a limit decided: a shell reports the death of its child as an exit code of its own.
+    // Report the kernel's wait status even if a limit decided: a shell reports its child's death as its own exit code.
     (verdict.exit_code, verdict.signal) = match finished.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Signaled(signal) => (None, Some(signal)),
@@ -389,14 +389,14 @@ fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
         let message = format!("not all of the program's output could be written ({lost})");
         let hint = Some("make room where the output goes, or have it read".to_owned());
         let lost = text::info("output_lost", message, hint);
-        // A program that ended well did not fail; what it said is lost all the same.
+        // The program succeeded, but its output is lost, so `ok` becomes `failed`.
         verdict.status = if verdict.status == Status::Ok { Status::Failed } else { verdict.status };
         verdict.error = verdict.error.or(Some(lost));
     }
     verdict
 }
 
-/// Forks that the kernel refused, counted by it.
+/// Returns a denial for the forks that the kernel counted as refused.
 fn refused_forks(plan: &Plan, forks_refused: u64) -> Option<Denial> {
     let pids = plan.limits.pids.filter(|_| forks_refused > 0)?;
     Some(verdict::limit_denial(

@@ -1,5 +1,5 @@
-//! The public face of the engine. Each method wraps the one way of a call: for runs in `call.rs`, for sessions and files
-//! below.
+//! Public API of the engine. Every method follows the same call path: `call.rs` for runs, `call_with` below for
+//! sessions and files.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -28,47 +28,47 @@ use crate::sessions::{SessionId, SessionInfo, SessionOptions, SessionState, Swep
 use crate::trace::Stopwatch;
 use crate::watch::FinishedCall;
 
-/// A program of a client's.
+/// Request to run a program.
 #[derive(Clone, Debug, Default)]
 pub struct CodeCall {
     /// The source. Bytes, because a file may declare another encoding than UTF-8.
     pub code: Vec<u8>,
-    /// The session it is a cell of; without one it runs alone, in a directory of its own.
+    /// The session the program is a cell of. Without one it runs alone, in a directory of its own.
     pub session: Option<SessionId>,
-    /// What it reads.
+    /// Standard input.
     pub stdin: Vec<u8>,
-    /// Files in its directory: name below it, content. Not with a session, which has files of its own.
+    /// Files for the program's directory: relative name, content. Not with a session, which has its own files.
     pub files: Vec<(String, Vec<u8>)>,
-    /// `sys.argv` after the first.
+    /// `sys.argv[1:]`.
     pub argv: Vec<String>,
-    /// Less time than the policy gives.
+    /// Timeout shorter than the policy's.
     pub timeout: Option<Duration>,
-    /// What the run is to be called, for callers who name it before it ends; fresh, from [`crate::fresh_id`].
+    /// Id of the run, for callers that refer to it before it ends. Must be fresh, from [`crate::fresh_id`].
     pub run_id: Option<RunId>,
-    /// For callers who look at what it writes before it ends.
+    /// Buffer for callers that read the output before the run ends.
     pub partial_output: Option<PartialOutput>,
-    /// A directory of the host's that its files are copied to.
+    /// Host directory that the program's files are copied to.
     pub artifacts_to: Option<PathBuf>,
 }
 
-/// A command of a client's.
+/// Request to run a command.
 #[derive(Clone, Debug, Default)]
 pub struct CommandCall {
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// The session whose files it works on; without one, in the engine's working directory.
+    /// The session whose files it works on; without one, the engine's working directory.
     pub session: Option<SessionId>,
-    /// What it reads.
+    /// Standard input.
     pub stdin: Vec<u8>,
-    /// Less time than the policy gives.
+    /// Timeout shorter than the policy's.
     pub timeout: Option<Duration>,
-    /// What the run is to be called; see [`CodeCall::run_id`].
+    /// Id of the run; see [`CodeCall::run_id`].
     pub run_id: Option<RunId>,
-    /// For callers who look at what it writes before it ends.
+    /// Buffer for callers that read the output before the run ends.
     pub partial_output: Option<PartialOutput>,
 }
 
-/// A run of a client's.
+/// Request to run a program or a command.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// A program.
@@ -98,18 +98,18 @@ impl From<CommandCall> for Call {
     }
 }
 
-/// The result of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct RunResult {
-    /// The answer.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Files it left, where it had a directory of its own.
+    /// Files the run left, if it had a directory of its own.
     pub files: Option<Artifacts>,
-    /// Why it did not start, in full; the outcome has the short form.
+    /// The full reason the run did not start; the outcome has the short form.
     pub problem: Option<Problem>,
-    /// Time until the first byte of a program's output, where a warm worker ran it.
+    /// Time to the first byte of output, if a warm worker ran the program.
     pub first_byte: Option<Duration>,
-    /// What could not be made sure of after its end; the receipt has it too.
+    /// Guarantees that could not be verified after the run ended; also in the receipt.
     pub gaps_after: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl RunResult {
         Self { outcome, files: None, problem: None, first_byte: None, gaps_after: Vec::new() }
     }
 
-    /// A call that was refused before it had an id.
+    /// Result of a call that was refused before it had an id.
     pub fn refused(problem: Problem) -> Self {
         Self::not_started(crate::ids::some_id(), problem)
     }
@@ -135,24 +135,24 @@ impl From<Outcome> for RunResult {
     }
 }
 
-/// How a command or program is started as a child of the calling process.
+/// Options for a command or program started as a child of the calling process.
 #[derive(Debug)]
 pub struct Foreground {
-    /// A child that was forked before the command line was read.
+    /// A child forked before the command line was read.
     pub prefork: Prefork,
-    /// How its input and output are connected.
+    /// Connection of its input and output.
     pub io: Io,
 }
 
-/// Runs what clients ask for. Cheap to clone; dropping the last clone ends every run, thread and process of it.
+/// Runs calls for clients. Cheap to clone; dropping the last clone ends all its runs, threads and processes.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    // First, so that runs end before what they run in.
+    // First: fields drop in order, and runs must end before the state they use.
     _ends_runs: Arc<EndRuns>,
     pub(crate) state: Arc<EngineState>,
 }
 
-/// Ends every run when the last handle of an engine is dropped. The tasks of runs hold the state and not this.
+/// Ends every run when the last handle of an engine is dropped. Run tasks hold the state, not this handle.
 #[derive(Debug)]
 struct EndRuns(Arc<EngineState>);
 
@@ -163,7 +163,7 @@ impl Drop for EndRuns {
 }
 
 impl EngineState {
-    /// Runs a call for a client, on a thread that may block. Dropping the future ends the run.
+    /// Runs a call for a client on a blocking thread. Dropping the future ends the run.
     pub(crate) async fn serve(state: Arc<Self>, client: &str, call: Call) -> RunResult {
         let tool = call.as_run().tool();
         let (run_id, entry, mut watch) = match Self::begin_admission(client, tool, call.as_run()) {
@@ -201,23 +201,23 @@ impl Engine {
         Self { _ends_runs: Arc::new(EndRuns(Arc::clone(&state))), state }
     }
 
-    /// Starts with the settings of the command line's defaults.
+    /// Returns a builder with the command line's default settings.
     pub fn builder() -> Builder {
         Builder::new()
     }
 
-    /// Runs a program. Dropping the future ends it, and that is recorded too.
+    /// Runs a program. Dropping the future ends the run; that end is recorded too.
     pub async fn execute(&self, client: &str, call: CodeCall) -> RunResult {
         EngineState::serve(Arc::clone(&self.state), client, call.into()).await
     }
 
-    /// Runs a command. Dropping the future ends it, and that is recorded too.
+    /// Runs a command. Dropping the future ends the run; that end is recorded too.
     pub async fn command(&self, client: &str, call: CommandCall) -> RunResult {
         EngineState::serve(Arc::clone(&self.state), client, call.into()).await
     }
 
-    /// Runs a call to its end on the calling thread, as [`Engine::execute`] and [`Engine::command`] do. `tool` names it in
-    /// the ledger.
+    /// Runs a call to its end on the calling thread, as [`Engine::execute`] and [`Engine::command`] do. `tool` is its
+    /// name in the ledger.
     pub fn run_blocking(
         &self,
         client: &str,
@@ -228,8 +228,8 @@ impl Engine {
         self.run_launched(client, tool, call, Launch::Service { cancel })
     }
 
-    /// Runs a call as a child of this process, which must have one thread and waits for it. `warn` is told what a weaker
-    /// tier cannot promise, before the program starts.
+    /// Runs a call as a child of this process, which must have one thread, and waits for it. `warn` receives the gaps
+    /// of a weaker tier before the program starts.
     pub fn run_in_foreground(
         &self,
         client: &str,
@@ -255,17 +255,17 @@ impl Engine {
         }
     }
 
-    /// The plan of a command, without running it.
+    /// Returns the plan of a command without running it.
     pub fn explain_command(&self, argv: Vec<OsString>) -> Result<ringfence_plan::Plan, Problem> {
         self.state.explain_command(argv)
     }
 
-    /// The plans of Python runs, without running anything.
+    /// Returns the plans of Python runs without running anything.
     pub fn explain_code(&self) -> Result<ringfence_plan::CodePlan, Problem> {
         self.state.explain_code()
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub async fn session_create(
         &self,
         owner: &str,
@@ -281,7 +281,7 @@ impl Engine {
         .await
     }
 
-    /// What is known of a session.
+    /// Returns a session's state.
     pub async fn session_info(&self, owner: &str, id: &SessionId) -> Result<SessionInfo, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.call("session", &owner.clone(), Some(id.clone()), move |state| {
@@ -290,14 +290,14 @@ impl Engine {
         .await
     }
 
-    /// An owner's sessions.
+    /// Lists an owner's sessions.
     pub async fn session_list(&self, owner: &str) -> Result<Vec<SessionState>, Problem> {
         let owner = owner.to_owned();
         self.call("session", &owner.clone(), None, move |state| Ok(state.sessions()?.list(&owner)))
             .await
     }
 
-    /// A copy of a session's files as a new session.
+    /// Copies a session's files to a new session.
     pub async fn session_fork(&self, owner: &str, id: &SessionId) -> Result<SessionState, Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         let wanted = cancel::StopFlag::default();
@@ -314,7 +314,7 @@ impl Engine {
         forked
     }
 
-    /// Takes a session's variables back to what they were after a cell.
+    /// Restores a session's variables to their state after a cell.
     pub async fn session_rollback(
         &self,
         owner: &str,
@@ -340,7 +340,7 @@ impl Engine {
         .await
     }
 
-    /// Ends a session: its files, its processes; its rows in the ledger are archived.
+    /// Closes a session: removes its files, ends its processes and archives its ledger rows.
     pub async fn session_close(&self, owner: &str, id: &SessionId) -> Result<(), Problem> {
         let (owner, id) = (owner.to_owned(), id.to_owned());
         self.call("session", &owner.clone(), Some(id.clone()), move |state| {
@@ -350,7 +350,7 @@ impl Engine {
         .await
     }
 
-    /// Reads a part of a session's file.
+    /// Reads a range of a session's file.
     pub async fn file_read(
         &self,
         owner: &str,
@@ -365,7 +365,7 @@ impl Engine {
         .await
     }
 
-    /// Writes a session's file, all of it or nothing.
+    /// Writes a session's file atomically.
     pub async fn file_write(
         &self,
         owner: &str,
@@ -383,7 +383,7 @@ impl Engine {
         .await
     }
 
-    /// What is in a session's directory.
+    /// Lists a session's directory.
     pub async fn file_list(
         &self,
         owner: &str,
@@ -419,7 +419,7 @@ impl Engine {
         found
     }
 
-    /// What a name in a session is.
+    /// Returns the metadata of a path in a session.
     pub async fn file_stat(
         &self,
         owner: &str,
@@ -429,7 +429,7 @@ impl Engine {
         self.file("stat_file", owner, id, path, move |files, path, _| files.stat(path)).await
     }
 
-    /// Gives a session's file another name.
+    /// Renames a session's file.
     pub async fn file_move(
         &self,
         owner: &str,
@@ -444,7 +444,7 @@ impl Engine {
         .await
     }
 
-    /// Deletes a session's file, or a directory with all that is in it.
+    /// Deletes a session's file, or a directory with its contents.
     pub async fn file_delete(
         &self,
         owner: &str,
@@ -456,7 +456,7 @@ impl Engine {
             .await
     }
 
-    /// One operation on one file of a session, on the same road as every call.
+    /// Runs one operation on a session's file, through the same path as every call.
     async fn file<T: Send + 'static>(
         &self,
         tool: &'static str,
@@ -476,34 +476,34 @@ impl Engine {
         .await
     }
 
-    /// Starts the workers that the first program would start, so that it does not wait for them.
+    /// Starts the workers in advance, so that the first program does not wait for them.
     pub async fn warm_up(&self) -> Result<(), Problem> {
         let state = Arc::clone(&self.state);
         blocking(move || state.warm().map(drop)).await
     }
 
-    /// The same on the calling thread.
+    /// Starts the workers on the calling thread; see [`Engine::warm_up`].
     pub fn start_workers(&self) -> Result<(), Problem> {
         self.state.warm().map(drop)
     }
 
-    /// Waits until this many workers wait for a program.
+    /// Waits until `n` workers are idle and ready for a program.
     pub fn wait_for_workers(&self, n: usize) -> Result<(), Problem> {
         self.state.warm()?.pool.wait_until_full(n)
     }
 
-    /// Memory that a waiting worker has to itself.
+    /// Private memory of an idle worker.
     pub fn waiting_worker_bytes(&self) -> Option<u64> {
         self.state.warm().ok()?.pool.waiting_bytes()
     }
 
-    /// Ends sessions that have expired, puts idle ones to rest.
+    /// Ends expired sessions and the REPLs of idle ones.
     pub async fn sweep(&self) -> Result<Swept, Problem> {
         let state = Arc::clone(&self.state);
         blocking(move || state.sweep()).await
     }
 
-    /// What happened so far, as Prometheus reads it.
+    /// Returns the metrics in the OpenMetrics text format that Prometheus reads.
     pub fn metrics(&self) -> String {
         let pool = {
             let warm = self.state.warm.lock().unwrap_or_else(PoisonError::into_inner);
@@ -517,17 +517,17 @@ impl Engine {
         })
     }
 
-    /// What happened at the gate.
+    /// Returns the admission gate.
     pub fn admission(&self) -> &Admission {
         &self.state.admission
     }
 
-    /// Where calls are written down.
+    /// Returns the recorder that writes calls to the ledger.
     pub fn recorder(&self) -> &Recorder {
         &self.state.recorder
     }
 
-    /// A call that is not a run: recorded, done on a thread that may wait, recorded.
+    /// Runs a call that is not a run on a blocking thread, and records its start and end.
     async fn call<T: Send + 'static>(
         &self,
         tool: &'static str,

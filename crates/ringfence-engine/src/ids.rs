@@ -1,8 +1,8 @@
-//! Names of runs.
+//! Run ids.
 
 use ringfence_spec::{Problem, RunId};
 
-/// An id nobody can guess.
+/// Generates an unguessable id.
 pub fn fresh_id() -> Result<RunId, Problem> {
     let mut random = [0u8; 16];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
@@ -10,7 +10,7 @@ pub fn fresh_id() -> Result<RunId, Problem> {
     Ok(RunId::from_random(random))
 }
 
-/// The same, and where there is no randomness the id of nobody: an answer without a run still has one.
+/// Generates an id, or the zero id if there is no randomness: a result without a run still needs one.
 pub fn some_id() -> RunId {
     fresh_id().unwrap_or(RunId::from_random([0; 16]))
 }

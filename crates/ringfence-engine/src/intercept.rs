@@ -1,5 +1,5 @@
-//! Before a call: what the operator's rules say of it and how risky it is. After it: whether it was out of the ordinary.
-//! Every call of every face passes here; what holds is the jail behind it.
+//! Checks a call against the operator's rules and rates its risk before it runs; checks it for anomalies afterwards.
+//! Every call of every front end passes here, but the security boundary is the jail.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,10 +12,10 @@ use crate::record::Recorder;
 use crate::trace::{Trace, TraceSink};
 use crate::watch::{Alert, FinishedCall, Settings, Watch};
 
-/// Where alerts go besides the ledger.
+/// Receives alerts, besides the ledger.
 pub type AlertSink = Box<dyn Fn(&Alert) + Send + Sync>;
 
-/// Rules, risk and watch.
+/// Rules, risk rating, anomaly watch and sinks.
 pub(crate) struct Interceptor {
     rules: Rules,
     watch: Mutex<Watch>,
@@ -29,28 +29,28 @@ impl std::fmt::Debug for Interceptor {
     }
 }
 
-/// What a call is about.
+/// The part of a call that rules apply to.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// Code, and what screening said of it.
+    /// Code and its screening verdict.
     Code(CodeVerdict),
-    /// A command, and the directory that its relative paths begin in.
+    /// A command and the directory its relative paths start in.
     Command { argv: Vec<String>, cwd: String },
     /// Paths.
     Paths(Vec<String>),
-    /// Nothing that rules look at.
+    /// No subject for the rules.
     Nothing,
 }
 
-/// What is to be done with a call.
+/// Decision on a call.
 #[derive(Debug)]
 pub(crate) struct Inspection {
     pub(crate) risk: Risk,
-    /// In words, for the record.
+    /// Reason for the ledger.
     pub(crate) words: String,
-    /// Why it must not run.
+    /// Set if the call must not run.
     pub(crate) refusal: Option<Problem>,
-    /// Whether a path in it tried to leave its place.
+    /// True if a path in the call has a `..` component.
     pub(crate) traversal: bool,
 }
 
@@ -64,12 +64,12 @@ impl Interceptor {
         Self { rules, watch: Mutex::new(Watch::new(watch)), sinks, traces }
     }
 
-    /// Whether every call is allowed, whatever it is.
+    /// Returns true if no rules are configured, so that every call is allowed.
     pub(crate) fn has_no_rules(&self) -> bool {
         self.rules == Rules::default()
     }
 
-    /// Decides a call.
+    /// Decides whether a call may run, and rates its risk.
     pub(crate) fn judge(&self, tool: &str, about: &Subject) -> Inspection {
         let shape = match about {
             Subject::Command { argv, .. } => Some(shell::shape_of_argv(argv)),
@@ -102,7 +102,7 @@ impl Interceptor {
         Inspection { risk: rated.risk, words, refusal, traversal }
     }
 
-    /// Tells whoever follows calls of one that has ended.
+    /// Sends a finished call's trace to every trace sink.
     pub(crate) fn trace(&self, trace: impl FnOnce() -> Trace) {
         let [others @ .., last] = &self.traces[..] else { return };
         let trace = trace();
@@ -112,7 +112,7 @@ impl Interceptor {
         last(trace);
     }
 
-    /// Looks at a call that has ended; what is out of the ordinary is written down, logged and told.
+    /// Checks a finished call for anomalies; logs and records each alert and sends it to every alert sink.
     pub(crate) fn notice(&self, recorder: &Recorder, seen: &FinishedCall) {
         let alerts = self.watch.lock().unwrap_or_else(PoisonError::into_inner).see(seen);
         for alert in &alerts {
@@ -123,7 +123,7 @@ impl Interceptor {
                 Some(session) => entry.session(session),
                 None => entry,
             };
-            // The call itself is written down already; an alert that cannot be is still told.
+            // The call itself is already recorded. An alert that cannot be recorded is still sent.
             let _ = recorder.note(&entry);
             for sink in &self.sinks {
                 sink(alert);
@@ -133,19 +133,19 @@ impl Interceptor {
 }
 
 impl Inspection {
-    /// A call that could not be judged.
+    /// Refuses a call that could not be judged.
     pub(crate) fn refused(words: &str, problem: Problem) -> Self {
         Self { risk: Risk::High, words: words.to_owned(), refusal: Some(problem), traversal: false }
     }
 
-    /// Adds risk and verdict to a row.
+    /// Adds risk and verdict to a ledger entry.
     pub(crate) fn noted(&self, entry: Entry) -> Entry {
         let entry = entry.risk(self.risk);
         if self.words.is_empty() { entry } else { entry.verdict(&self.words) }
     }
 }
 
-/// What is known of a call before it runs, for the watch; how it went comes later.
+/// Builds the watch's record of a call before it runs; status and duration are filled in later.
 pub(crate) fn seen(tool: &str, entry: &Entry, judged: &Inspection) -> FinishedCall {
     FinishedCall {
         at_ms: 0,
@@ -161,7 +161,7 @@ pub(crate) fn seen(tool: &str, entry: &Entry, judged: &Inspection) -> FinishedCa
     }
 }
 
-/// How a call without an outcome ended, for the watch.
+/// Maps the result of a call without an outcome to a status, for the watch.
 pub(crate) fn status_of(done: Result<(), &Problem>) -> Status {
     match done {
         Ok(()) => Status::Ok,

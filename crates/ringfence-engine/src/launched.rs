@@ -1,4 +1,4 @@
-//! A command in a process of the launcher's: what it is given, what it writes, its end.
+//! Runs a command through the launcher: its input, its output, its end.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -13,18 +13,18 @@ use rustix::pipe::PipeFlags;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
 
-/// What a command is given.
+/// Input and output settings of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandInput<'a> {
     pub(crate) stdin: &'a [u8],
     pub(crate) output_bytes_max: u64,
-    /// Readable when nobody wants the run any more.
+    /// Readable once the run is cancelled.
     pub(crate) cancel: BorrowedFd<'a>,
-    /// For whoever looks before it ends.
+    /// Buffer for callers that read the output before the run ends.
     pub(crate) partial_output: Option<&'a OutputBuffer>,
 }
 
-/// Runs a plan to its end. From any thread.
+/// Runs a plan to its end. Callable from any thread.
 pub(crate) fn run(
     launcher: &Launcher,
     plan: &Plan,
@@ -82,7 +82,7 @@ struct Stream<'a> {
     fd: Option<OwnedFd>,
     output: Output,
     partial_output: Option<&'a OutputBuffer>,
-    /// Adds to the part of `partial_output` that is this stream's.
+    /// Appends to this stream's half of `partial_output`.
     add: fn(&OutputBuffer, &[u8]),
 }
 
@@ -92,7 +92,7 @@ impl<'a> Stream<'a> {
         Self { fd: Some(fd), output, partial_output: given.partial_output, add }
     }
 
-    /// Takes what is there.
+    /// Reads until the pipe is empty or closed.
     fn read(&mut self) {
         let mut buffer = Vec::with_capacity(CHUNK);
         while let Some(fd) = &self.fd {
@@ -119,7 +119,7 @@ impl<'a> Stream<'a> {
 }
 
 impl Streams<'_> {
-    /// Waits for anything to happen and deals with it. Whether the run is over.
+    /// Waits for the next events and handles them. Returns true once the run is over.
     fn step(
         &mut self,
         line: BorrowedFd<'_>,

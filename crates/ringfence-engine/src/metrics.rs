@@ -1,4 +1,4 @@
-//! What happened so far, in numbers, as Prometheus read them.
+//! Counters and histograms, in the OpenMetrics text format that Prometheus reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::admission::{BreakerState, Counts as Gate};
 
-/// Upper ends of the buckets, in seconds.
+/// Upper bounds of the buckets, in seconds.
 const BUCKETS: [f64; 12] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0];
 
@@ -25,12 +25,12 @@ struct Key {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Series {
-    /// Calls not longer than each bucket's end; the last counts all.
+    /// Calls up to each bucket's bound; the last bucket counts all calls.
     buckets: [u64; BUCKETS.len() + 1],
     seconds: f64,
 }
 
-/// What stands at the moment of asking.
+/// Current values, read at each scrape.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) gate: Gate,
@@ -40,7 +40,7 @@ pub(crate) struct Gauges {
 }
 
 impl Metrics {
-    /// Counts a call that ended.
+    /// Counts a finished call.
     pub(crate) fn count(&self, tool: &'static str, status: &'static str, took: Duration) {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let series = calls.entry(Key { tool, status }).or_default();
@@ -52,10 +52,10 @@ impl Metrics {
         }
     }
 
-    /// All of it as text.
+    /// Renders all metrics.
     pub(crate) fn text(&self, now: &Gauges) -> String {
         let mut out = String::new();
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = self.write(&mut out, now);
         out
     }

@@ -1,4 +1,4 @@
-//! What a run that goes on has written, fit to be shown.
+//! Output of a running call, made safe to show.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,49 +9,49 @@ use crate::call::Redaction;
 use crate::record::redact;
 use crate::text::cut_character;
 
-/// Of a tail without a line break, what may be the rest of something that was to be hidden.
+/// Bytes dropped from a tail without a line break: they may be the rest of a secret that redaction would hide.
 const DOUBTFUL_BYTES: usize = 256;
 
-/// Given along with a call by who wants to look before it ends. A clone is the same one.
+/// Output buffer passed with a call, readable before the call ends. Clones share the buffer.
 #[derive(Clone, Debug, Default)]
 pub struct PartialOutput {
     raw: Raw,
     manner: Arc<OnceLock<OutputFormat>>,
 }
 
-/// How what a run writes is shown.
+/// Scrubbing and redaction of a run's output.
 #[derive(Debug)]
 struct OutputFormat {
     scrub: Scrub,
     redact: bool,
 }
 
-/// The end of what a run has written until now.
+/// Tail of a run's output so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartialText {
-    /// Of standard output.
+    /// Tail of standard output.
     pub stdout: String,
-    /// Of standard error.
+    /// Tail of standard error.
     pub stderr: String,
-    /// Bytes on standard output in all.
+    /// Total bytes of standard output.
     pub stdout_bytes: u64,
-    /// Bytes on standard error in all.
+    /// Total bytes of standard error.
     pub stderr_bytes: u64,
-    /// What the program said of its progress.
+    /// Progress note of the program.
     pub note: Option<String>,
 }
 
 impl PartialOutput {
-    /// Says how it is shown, before anything is written.
+    /// Sets the output format before anything is written, and returns the raw buffer.
     pub(crate) fn begin(&self, scrub: Scrub, redaction: Redaction) -> Raw {
         let redact = redaction == Redaction::Answers;
         let _ = self.manner.set(OutputFormat { scrub, redact });
         self.raw.clone()
     }
 
-    /// As it is now.
+    /// Returns the current tail.
     pub fn read(&self) -> PartialText {
-        // Before it began there is nothing.
+        // Empty before `begin`.
         let Some(manner) = self.manner.get() else { return PartialText::default() };
         let written = self.raw.read();
         PartialText {
@@ -75,7 +75,7 @@ impl OutputFormat {
             }
             bytes.drain(..doubtful);
         } else {
-            // The rest of a character comes with the next write.
+            // The rest of a split character comes with the next write.
             bytes.truncate(bytes.len() - cut_character(&bytes));
         }
         self.text(&bytes)

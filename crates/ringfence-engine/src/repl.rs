@@ -1,4 +1,4 @@
-//! An interactive interpreter that its caller holds, on the calling thread. Each cell takes the same way as every run.
+//! An interactive interpreter on the calling thread. Each cell follows the same call path as every run.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::engine::{CodeCall, Engine, RunResult};
 use crate::files::Workspace;
 use crate::sessions::{Quota, SessionId, SessionInterpreter};
 
-/// Completions that are offered.
+/// Maximum completions returned.
 const COMPLETIONS_MAX: usize = 200;
 
-/// Longest wait for completions: a property that takes longer to compute is left out.
+/// Timeout of a completion. A property that takes longer to compute gives no completions.
 const COMPLETION_MAX: Duration = Duration::from_millis(500);
 
 /// An interpreter that keeps its variables between cells. Dropping it ends the interpreter.
@@ -26,7 +26,7 @@ pub struct Repl {
     session: Option<SessionFiles>,
 }
 
-/// The files of a session that a REPL works on, and their quota.
+/// The files of a REPL's session, and their quota.
 #[derive(Debug)]
 struct SessionFiles {
     id: SessionId,
@@ -35,7 +35,7 @@ struct SessionFiles {
 }
 
 impl Engine {
-    /// Starts an interactive interpreter, in a directory of its own or on the files of a session.
+    /// Starts an interactive interpreter, in a directory of its own or on a session's files.
     pub fn repl(&self, client: &str, session: Option<&SessionId>) -> Result<Repl, Problem> {
         let live = self.state.start_repl(client, session)?;
         Ok(Repl {
@@ -58,7 +58,7 @@ impl Engine {
 }
 
 impl Repl {
-    /// Runs one cell. Ends it, and undoes it, when `cancel` becomes readable.
+    /// Runs one cell. Ends and undoes it if `cancel` becomes readable.
     pub fn cell(&mut self, code: &str, cancel: BorrowedFd<'_>) -> Outcome {
         let call = CodeCall {
             code: code.as_bytes().to_vec(),
@@ -78,7 +78,7 @@ impl Repl {
         outcome
     }
 
-    /// A copy that goes on from the same state.
+    /// Returns a copy that continues from the same state.
     pub fn branch(&mut self) -> Result<Self, Problem> {
         let id = self.session.as_ref().map(|session| &session.id);
         Ok(Self {
@@ -89,22 +89,22 @@ impl Repl {
         })
     }
 
-    /// Cells that can be rolled back to.
+    /// Lists the cells that can be rolled back to.
     pub fn checkpoints(&self) -> Vec<u64> {
         self.live.checkpoints()
     }
 
-    /// Goes back to the state after a cell.
+    /// Restores the state after a cell.
     pub fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
         self.live.rollback(cell)
     }
 
-    /// The files in its directory.
+    /// Returns the files in its directory.
     pub fn artifacts(&self) -> Result<Artifacts, Problem> {
         self.live.artifacts()
     }
 
-    /// What the interpreter itself would complete `text` to, asked in a cell that is undone.
+    /// Returns the interpreter's own completions of `text`, from a cell that is undone.
     pub fn completions(&mut self, text: &str) -> Vec<String> {
         let code = format!(
             "import json, rlcompleter\ncompleter = rlcompleter.Completer(globals())\nfound = []\n\

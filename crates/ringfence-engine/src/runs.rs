@@ -1,5 +1,5 @@
-//! The runs of every client: those that are running and the last that ended, whichever face started them. The registry owns
-//! each run; its task ends with the engine.
+//! Registry of every client's runs, whichever front end started them: running ones and the most recently ended. The
+//! registry owns each run; its task ends with the engine.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,31 +17,31 @@ use crate::ids::fresh_id;
 use crate::partial_output::{PartialOutput, PartialText};
 use crate::sessions::SessionId;
 
-/// Runs of one owner at once.
+/// Maximum concurrent runs of one owner.
 const RUNNING_MAX: usize = 64;
 
-/// Ended runs of one owner whose results are kept.
+/// Maximum ended runs of one owner whose results are kept.
 const KEPT_MAX: usize = 64;
 
-/// Memory of those results. The newest is kept whatever it takes.
+/// Memory limit of those results. The newest is kept whatever its size.
 const KEPT_BYTES_MAX: u64 = 32 << 20;
 
-/// Whether the files of a run are kept until they are taken.
+/// Retention of a run's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFiles {
-    /// They are part of the result.
+    /// Keep the files as part of the result.
     Yes,
-    /// They go when the run ends.
+    /// Remove the files when the run ends.
     No,
 }
 
-/// Every owner's runs, the oldest first.
+/// Runs by owner, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     owners: Mutex<HashMap<Arc<str>, VecDeque<Arc<Run>>>>,
 }
 
-/// One run of a client.
+/// A client's run.
 #[derive(Debug)]
 pub struct Run {
     id: RunId,
@@ -54,12 +54,12 @@ pub struct Run {
     task: AbortHandle,
 }
 
-/// The result of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Ended {
-    /// The answer.
+    /// The outcome.
     pub outcome: Outcome,
-    /// When it came.
+    /// Time of the outcome.
     pub at_ms: i64,
     files: Mutex<Option<Artifacts>>,
 }
@@ -70,7 +70,7 @@ impl Ended {
         Self { outcome: ran.outcome, at_ms: now_ms(), files: Mutex::new(files) }
     }
 
-    /// The files that it left, for the first who asks.
+    /// Takes the files the run left. Only the first call returns them.
     pub fn take_files(&self) -> Option<Artifacts> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -85,48 +85,48 @@ impl Ended {
 }
 
 impl Run {
-    /// Its name.
+    /// Returns the run's id.
     pub fn id(&self) -> RunId {
         self.id
     }
 
-    /// The session it belongs to.
+    /// Returns the run's session, if any.
     pub fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
     }
 
-    /// When it began.
+    /// Returns the start time.
     pub fn began(&self) -> Instant {
         self.began
     }
 
-    /// The same, in milliseconds since 1970.
+    /// Returns the start time in milliseconds since 1970.
     pub fn began_ms(&self) -> i64 {
         self.began_ms
     }
 
-    /// The end of what it has written until now.
+    /// Returns the tail of the output so far.
     pub fn partial(&self) -> PartialText {
         self.partial_output.read()
     }
 
-    /// Its result, if it has ended by itself.
+    /// Returns the result, if the run ended without being cancelled.
     pub fn result(&self) -> Option<Arc<Ended>> {
         self.ended.borrow().clone()
     }
 
-    /// Waits for its end. `None` if it was cancelled before it had a result.
+    /// Waits for the run's end. `None` if it was cancelled before it had a result.
     pub async fn ended(&self) -> Option<Arc<Ended>> {
         let mut ended = self.ended.clone();
         ended.wait_for(Option::is_some).await.ok().and_then(|found| found.clone())
     }
 
-    /// Whether it is still running.
+    /// Returns true while the run has neither ended nor been cancelled.
     pub fn is_running(&self) -> bool {
         !self.task.is_finished() && self.ended.borrow().is_none()
     }
 
-    /// Ends it. Does nothing to one that has ended.
+    /// Cancels the run. Does nothing if it has ended.
     pub fn cancel(&self) {
         if self.ended.borrow().is_none() {
             self.cancelled_ms.get_or_init(now_ms);
@@ -135,12 +135,12 @@ impl Run {
         self.task.abort();
     }
 
-    /// When it was cancelled, if it was.
+    /// Returns the time of cancellation, if any.
     pub fn cancelled_ms(&self) -> Option<i64> {
         self.cancelled_ms.get().copied()
     }
 
-    /// The outcome of a run that was cancelled before it had one.
+    /// Returns the outcome of a run that was cancelled before it had one.
     pub fn cancelled(&self) -> Outcome {
         let problem = Problem::usage("cancelled", "the run was cancelled");
         let mut outcome = Outcome::not_started(self.id, Status::Killed, &problem);
@@ -149,7 +149,7 @@ impl Run {
         outcome
     }
 
-    /// An outcome in which nothing is known yet but what was written last.
+    /// Returns a provisional outcome: nothing is known yet except the recent output.
     pub fn running(&self, partial: &PartialText) -> serde_json::Value {
         let nothing_yet = Problem::usage("", "");
         let unknown = Outcome::not_started(self.id, Status::Ok, &nothing_yet);
@@ -166,7 +166,7 @@ impl Run {
         for (name, shown, n_bytes) in streams {
             outcome[name] = shown.as_str().into();
             outcome["usage"][format!("{name}_bytes")] = n_bytes.into();
-            // What is left out is the beginning.
+            // Partial output keeps the tail, so the beginning is the part left out.
             outcome["truncated"][name] = (n_bytes > shown.len() as u64).into();
         }
         outcome
@@ -174,7 +174,7 @@ impl Run {
 }
 
 impl Engine {
-    /// Starts a run that others of the same owner can ask for by its id. In a tokio runtime.
+    /// Starts a run that other callers of the same owner can look up by its id. Requires a tokio runtime.
     pub fn start(
         &self,
         owner: &str,
@@ -205,7 +205,7 @@ impl Engine {
             .retry_after_ms(1_000));
         }
         let (tell, ended) = watch::channel(None);
-        // Not the engine's handle: the task must not keep alive what ends it.
+        // Not the engine's handle: the task must not keep alive the handle whose drop ends it.
         let (state, client) = (Arc::clone(&self.state), client.to_owned());
         let task = tokio::spawn(async move {
             let ran = EngineState::serve(state, &client, call).await;
@@ -226,24 +226,24 @@ impl Engine {
         Ok(run)
     }
 
-    /// A run of this owner's.
+    /// Finds an owner's run by id.
     pub fn find_run(&self, owner: &str, id: &str) -> Option<Arc<Run>> {
         let owners = self.state.runs.lock();
         owners.get(owner)?.iter().find(|run| run.id.to_string() == id).cloned()
     }
 
-    /// The runs of an owner, the newest first.
+    /// Lists an owner's runs, newest first.
     pub fn list_runs(&self, owner: &str) -> Vec<Arc<Run>> {
         let owners = self.state.runs.lock();
         owners.get(owner).into_iter().flatten().rev().cloned().collect()
     }
 
-    /// Runs of all owners that are running.
+    /// Number of running runs of all owners.
     pub fn n_running(&self) -> usize {
         self.state.runs.lock().values().flatten().filter(|run| run.is_running()).count()
     }
 
-    /// Ends every run of owners that are not kept, and forgets them.
+    /// Cancels and removes every run of the owners for which `keep` is false.
     pub fn end_runs(&self, keep: impl Fn(&str) -> bool) {
         self.state.runs.end(keep);
     }
@@ -267,7 +267,7 @@ impl Runs {
     }
 }
 
-/// Forgets the oldest results until the rest is few and small.
+/// Drops the oldest results until the rest is within the limits.
 fn tidy(runs: &mut VecDeque<Arc<Run>>) {
     let (mut n, mut bytes) = (0, 0);
     let mut keep: Vec<bool> = Vec::with_capacity(runs.len());
@@ -280,6 +280,6 @@ fn tidy(runs: &mut VecDeque<Arc<Run>>) {
             },
         );
     }
-    // In the order in which they were looked at, from the newest back.
+    // `keep` was filled from the newest back, so `pop` yields the oldest first, as `retain` visits them.
     runs.retain(|_| keep.pop().unwrap_or(false));
 }

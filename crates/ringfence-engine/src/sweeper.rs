@@ -1,4 +1,4 @@
-//! The thread that ends expired sessions and puts idle ones to rest. Starts with the first session, ends with the engine.
+//! Thread that ends expired sessions and the REPLs of idle ones. Starts with the first session, ends with the engine.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -8,10 +8,10 @@ use ringfence_spec::Problem;
 
 use crate::call::EngineState;
 
-/// Time between two sweeps.
+/// Interval between sweeps.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// The thread. Dropping it ends the thread.
+/// Handle of the thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     end: Arc<(Mutex<bool>, Condvar)>,
@@ -33,7 +33,7 @@ impl Sweeper {
                 }
                 drop(ended);
                 let Some(state) = state.upgrade() else { return };
-                // What cannot be swept now is swept later, also after a panic, which has said what is wrong.
+                // A failed sweep is tried again later, also after a panic, whose hook has printed the cause.
                 let swept =
                     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| state.sweep()));
                 if let Ok(Err(problem)) = swept {
@@ -53,7 +53,7 @@ impl Drop for Sweeper {
         let (ended, told) = &*self.end;
         *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         told.notify_all();
-        // The thread itself drops the last handle if everybody else let go during a sweep.
+        // If every other handle is dropped during a sweep, this runs on the sweeper thread, which cannot join itself.
         if let Some(thread) =
             self.thread.take().filter(|t| t.thread().id() != std::thread::current().id())
         {

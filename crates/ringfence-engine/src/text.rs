@@ -1,11 +1,11 @@
-//! What came out of a run, as text that is safe to show; numbers as the contract has them.
+//! Converts a run's output to text that is safe to show, and numbers to the contract's units.
 
 use base64::Engine as _;
 use ringfence_jail::Output;
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{Encoding, ErrorInfo, Truncated};
 
-/// Both streams as text that is safe to show, or both as base64 where one of them is no text.
+/// Encodes both streams as text that is safe to show, or both as base64 if either is binary.
 pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
     let (out, err) = (joined(out), joined(err));
     let (shown_out, shown_err) = (scrub.bytes(&out), scrub.bytes(&err));
@@ -16,8 +16,8 @@ pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String
     (shown_out.text, shown_err.text, Encoding::Utf8)
 }
 
-/// A guest's text as it is safe to show to a person or a model: controls, direction overrides and invisible characters are
-/// made visible, and so is a return that would draw over its line.
+/// Makes a guest's text safe to show to a person or a model: controls, direction overrides and invisible characters
+/// are made visible, and so is a carriage return that would overwrite its line.
 pub fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let scrubbed = Scrub::default().bytes(text.as_bytes()).text;
@@ -32,12 +32,12 @@ pub fn shown(text: &str) -> String {
     shown
 }
 
-/// Head, a line that says what is missing, tail.
+/// Joins head and tail, with a line between them that gives the number of dropped bytes.
 fn joined(output: Output) -> Vec<u8> {
     let dropped = output.dropped_bytes();
     let (mut head, tail) = output.parts();
     if dropped > 0 {
-        // A character cut in two at the seam would make text look binary: cut before it, resume after it.
+        // A character split at the seam would make text look binary: cut before it, resume after it.
         while head.last().is_some_and(|b| b & 0xc0 == 0x80) {
             head.pop();
         }
@@ -53,7 +53,7 @@ fn joined(output: Output) -> Vec<u8> {
     head
 }
 
-/// How many bytes at the end belong to a character that goes on behind them.
+/// Number of trailing bytes that belong to an incomplete UTF-8 character.
 pub fn cut_character(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
@@ -61,12 +61,12 @@ pub fn cut_character(bytes: &[u8]) -> usize {
     }
 }
 
-/// Milliseconds to the microsecond.
+/// Milliseconds, rounded to the microsecond.
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// What was left out of both streams.
+/// Describes the bytes dropped from both streams.
 pub(crate) fn truncated(stdout: &Output, stderr: &Output) -> Truncated {
     Truncated {
         stdout: stdout.dropped_bytes() > 0,
@@ -75,12 +75,12 @@ pub(crate) fn truncated(stdout: &Output, stderr: &Output) -> Truncated {
     }
 }
 
-/// An error that is not about when to ask again.
+/// An error without a retry time.
 pub(crate) fn info(code: &str, message: impl Into<String>, hint: Option<String>) -> ErrorInfo {
     ErrorInfo { code: code.to_owned(), message: message.into(), hint, retry_after_ms: None }
 }
 
-/// The hint of a limit that was hit.
+/// The hint for a limit that was hit.
 pub(crate) fn raise(flag: &str) -> String {
     format!("raise it with `--{flag}`, within the operator's ceiling")
 }

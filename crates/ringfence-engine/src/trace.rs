@@ -1,27 +1,27 @@
-//! What the parts of a call took, for whoever follows calls through several services.
+//! Timings of a call's parts, for distributed tracing.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use ringfence_spec::RunId;
 
-/// A call that has ended, and where its time went.
+/// Timings of a finished call.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// The run or call; as the ledger has it.
+    /// Id of the run or call, as in the ledger.
     pub run_id: RunId,
     /// The tool.
     pub tool: &'static str,
-    /// Who asked.
+    /// The client that made the call.
     pub client: String,
-    /// In which session, if any.
+    /// The session, if any.
     pub session: Option<String>,
-    /// How it ended.
+    /// Final status.
     pub status: String,
-    /// When it was asked for.
+    /// Time of the request.
     pub began: SystemTime,
-    /// From there to its answer.
+    /// Time from the request to the response.
     pub took: Duration,
-    /// Its parts, one after the other.
+    /// Parts of the call, in order.
     pub parts: Vec<Part>,
 }
 
@@ -30,16 +30,16 @@ pub struct Trace {
 pub struct Part {
     /// Stable, `snake_case`.
     pub name: &'static str,
-    /// From the beginning of the call to the beginning of the part.
+    /// Offset of the part's start from the start of the call.
     pub from: Duration,
-    /// From the beginning of the call to the end of the part.
+    /// Offset of the part's end from the start of the call.
     pub to: Duration,
 }
 
-/// Told of every call that has ended. Called on the call's thread: it must not wait.
+/// Receives the trace of every finished call. Runs on the call's thread, so it must not block.
 pub type TraceSink = Box<dyn Fn(Trace) + Send + Sync>;
 
-/// A call on its way.
+/// Measures a call in progress.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     at: SystemTime,
@@ -53,13 +53,13 @@ impl Stopwatch {
         Self { at: SystemTime::now(), began: Instant::now(), parts }
     }
 
-    /// What was done since the last part is this one.
+    /// Ends a part: the time since the previous part is recorded under `name`.
     pub(crate) fn part(&mut self, name: &'static str) {
         let from = self.parts.last().map_or(Duration::ZERO, |part| part.to);
         self.parts.push(Part { name, from, to: self.began.elapsed() });
     }
 
-    /// The call has ended.
+    /// Ends the call and returns its trace.
     pub(crate) fn stop(
         self,
         run_id: RunId,

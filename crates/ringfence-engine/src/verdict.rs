@@ -1,45 +1,45 @@
-//! How a run ended, in the contract's words: one function for commands, programs and cells, whatever launched them.
+//! Maps the end of a run to the contract's status: one function for commands, programs and cells, however launched.
 
 use ringfence_spec::{Denial, DeniedBy, ErrorInfo, Layer, Limits, Span, Status};
 
 use crate::text::{info, raise};
 
-/// Sent by the kernel to a program that enters it by a door that the filter knows no calls of.
+/// Sent by the kernel for a system call through an entry (ABI) that the filter does not know.
 const SIGSYS: i32 = 31;
 const SIGXCPU: i32 = 24;
 const SIGXFSZ: i32 = 25;
 const SIGKILL: i32 = 9;
 
-/// The end of a run, as the kernel, the supervisor and the guest tell it together.
+/// The end of a run, combined from the kernel's, the supervisor's and the guest's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The program ended by itself, with this code.
+    /// The program exited with this code.
     Exited(i32),
-    /// A signal ended it, other than those by which a limit ends a run.
+    /// A signal ended it, other than those that a limit sends.
     Signaled(i32),
-    /// The whole tree was ended from outside.
+    /// The whole process tree was killed from outside.
     Swept,
-    /// Its wall time was over.
+    /// Wall time limit reached.
     Wall,
-    /// Its CPU time was used up.
+    /// CPU time limit reached.
     Cpu,
-    /// It had more memory than it may have, and was killed.
+    /// Killed for exceeding the memory limit.
     MemoryKilled,
-    /// It asked for more memory than it may have, and was told so.
+    /// An allocation beyond the memory limit was refused, and the program exited with this code.
     MemoryRefused(i32),
-    /// The kernel killed it when memory ran out.
+    /// Killed by the kernel when memory ran out.
     OutOfMemory,
-    /// It wrote more to disk than it may.
+    /// Disk limit exceeded.
     Disk,
-    /// Its caller wants it no more.
+    /// Cancelled by the caller.
     Cancelled,
-    /// The interpreter ended without saying how.
+    /// The interpreter ended without a report.
     Silent,
-    /// It was killed, and not by us.
+    /// Killed, but not by Ringfence.
     KilledFromOutside,
 }
 
-/// What is said of a run when the program itself is Python.
+/// Kind of run; selects the wording of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A command.
@@ -76,7 +76,7 @@ impl Verdict {
         Self { error: Some(info(code, message, hint)), ..self }
     }
 
-    /// The limit that ended the run, as a denial.
+    /// Returns a denial for the limit that ended the run, if any.
     pub(crate) fn denial(&self) -> Option<Denial> {
         let by_limit = matches!(self.status, Status::Timeout | Status::Memory | Status::Killed);
         let error = self.error.as_ref().filter(|e| by_limit && is_limit(&e.code))?;
@@ -85,7 +85,7 @@ impl Verdict {
     }
 }
 
-/// Whether an error's code stands for a limit of the policy.
+/// Returns true if an error code stands for a policy limit.
 fn is_limit(code: &str) -> bool {
     matches!(
         code,
@@ -93,7 +93,7 @@ fn is_limit(code: &str) -> bool {
     )
 }
 
-/// Judges the end of a run. `timeout` is what this run was given, which may be less than its limits say.
+/// Judges the end of a run. `timeout` is this run's own timeout, which may be shorter than its limits.
 pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>) -> Verdict {
     let shown = |limit: Option<String>| limit.unwrap_or_default();
     let memory = || shown(limits.memory.map(|limit| limit.to_string()));
@@ -118,7 +118,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
                 Some(raise("cpu")),
             )
         }
-        // The kernel's limit for each process stands one second above that of the tree.
+        // The kernel's limit per process is one second above that of the tree.
         End::Signaled(SIGXCPU) if limits.cpu.is_some() => Verdict::signaled(
             Status::Timeout,
             SIGXCPU,
@@ -204,7 +204,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
     }
 }
 
-/// A limit that refused or ended something, as a denial.
+/// Builds a denial for a limit that refused or ended something.
 pub(crate) fn limit_denial(rule: &str, subject: String, hint: String, count: u64) -> Denial {
     Denial {
         layer: Layer::Resources,

@@ -663,7 +663,7 @@ struct RunAlone {
 }
 
 impl RunAlone {
-    /// A `run` that can be understood; of anything else the whole parser knows what to say.
+    /// Parses a `run` that is valid; for anything else the full parser reports the error.
     fn of(arguments: &[OsString]) -> Option<RunArgs> {
         let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
         Self::try_parse_from(own).ok().map(|alone| alone.run)

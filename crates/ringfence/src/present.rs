@@ -19,10 +19,10 @@ pub(crate) fn problem(problem: &Problem) -> ExitCode {
         return code;
     }
     let mut err = std::io::stderr().lock();
-    // A closed stderr leaves nobody to tell.
+    // A closed stderr cannot be reported.
     let _ = writeln!(err, "error: {}", plain(&problem.message, Lines::One));
     if let Some(cause) = &problem.cause {
-        // Some causes are drawn on several lines. None of them begins where ours do.
+        // Some causes have several lines. Indent them, so that none looks like one of ours.
         let cause = plain(cause, Lines::Many).replace('\n', "\n    ");
         let _ = writeln!(err, "  cause: {cause}");
     }
@@ -32,7 +32,7 @@ pub(crate) fn problem(problem: &Problem) -> ExitCode {
     code
 }
 
-/// Something that was to be printed on stdout is lost.
+/// Set if output on stdout was lost.
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Prints one JSON object on stdout.
@@ -43,7 +43,7 @@ pub(crate) fn json(value: &impl Serialize) {
     note(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
 }
 
-/// Says that what was printed did not arrive, and what the exit code is then. Whoever closes stdout wanted no more of it.
+/// Returns `code`, or reports an error if output was lost. A closed stdout is none: its reader wanted no more.
 pub(crate) fn all_printed(code: ExitCode) -> ExitCode {
     note(io::stdout().flush());
     if !LOST.load(Ordering::Relaxed) {
@@ -58,26 +58,26 @@ fn note(written: io::Result<()>) {
     }
 }
 
-/// Says something on stderr.
+/// Prints a message on stderr.
 pub(crate) fn say(text: &str) {
     if !takes_text(rustix::stdio::stderr()) {
         return;
     }
-    // A closed stderr leaves nobody to tell.
+    // A closed stderr cannot be reported.
     let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::One));
 }
 
-/// Says after a run what could not be made sure of.
+/// Prints the guarantees that could not be verified after a run.
 pub(crate) fn gaps(gaps: &[String]) {
     for gap in gaps.iter().take(TOLD_MAX) {
         say(&format!("not made sure of: {gap}"));
     }
 }
 
-/// Lines of one kind on stderr.
+/// Maximum lines of one kind on stderr.
 const TOLD_MAX: usize = 5;
 
-/// Says on stderr why a passthrough run was stopped, and what was refused in it.
+/// Prints on stderr why a passthrough run was stopped, and its denials.
 pub(crate) fn talk(outcome: &Outcome) {
     if !takes_text(rustix::stdio::stderr()) {
         return;
@@ -117,20 +117,20 @@ pub(crate) fn talk(outcome: &Outcome) {
     }
 }
 
-/// How many lines a text of ours may have.
+/// Number of lines a text may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lines {
     One,
     Many,
 }
 
-/// Text for a terminal in which every character is seen. Names of files and programs, and what a file of settings holds,
-/// are chosen by others: they could move the cursor, turn the direction, or begin a line that looks like ours.
+/// Makes every character of a text visible on a terminal. Names of files and programs and values from settings files
+/// are untrusted: they could move the cursor, change the direction, or start a line that looks like ours.
 fn plain(text: &str, lines: Lines) -> String {
     escape_unseen(text, |c| c == '\t' || (c == '\n' && lines == Lines::Many))
 }
 
-/// Whether a pipe or terminal takes text within a second: writing to a full one without a reader blocks for ever.
+/// Returns true if a descriptor accepts text within a second: writing to a full pipe without a reader blocks forever.
 fn takes_text(fd: BorrowedFd<'_>) -> bool {
     takes_within(fd, Duration::from_secs(1))
 }
@@ -141,18 +141,18 @@ fn takes_within(fd: BorrowedFd<'_>, time: Duration) -> bool {
     rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|n| n > 0)
 }
 
-/// Writes a program's output to stdout. A reader that takes nothing for `patience` is given up, and that is an error.
+/// Writes a program's output to stdout. Gives up, with an error, on a reader that takes nothing for `patience`.
 pub(crate) fn output(bytes: &[u8], patience: Duration) {
     let _ = io::stdout().flush();
     note(write_within(rustix::stdio::stdout(), bytes, patience));
 }
 
-/// The same to stderr, whose loss is not an error.
+/// Writes a program's output to stderr, whose loss is not an error.
 pub(crate) fn errors(bytes: &[u8], patience: Duration) {
     let _ = write_within(rustix::stdio::stderr(), bytes, patience);
 }
 
-/// Bytes that a pipe takes without waiting once poll(2) says that it takes some: `PIPE_BUF`.
+/// Bytes that a pipe accepts without blocking once poll(2) reports it writable: `PIPE_BUF`.
 const PIPE_BUF: usize = 4096;
 
 fn write_within(fd: BorrowedFd<'_>, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
@@ -177,7 +177,7 @@ pub(crate) fn text(text: &str) {
     note(io::stdout().lock().write_all(text.as_bytes()));
 }
 
-/// The exit code of the contract.
+/// Returns the contract's exit code.
 pub(crate) fn exit_code(outcome: &Outcome) -> u8 {
     match (outcome.status, outcome.exit_code, outcome.signal) {
         (Status::Blocked, _, _) => 126,

@@ -1,36 +1,36 @@
-//! A circuit breaker: opens past half of the last hundred, lets one through after a while, closes when that goes well.
+//! Circuit breaker: opens if over half of the last hundred are bad, tries one after a cool-down, closes if it is good.
 
 use serde::Serialize;
 
-/// Judged over so many.
+/// Outcomes remembered: the bits of `history`.
 const WINDOW: u32 = 128;
 
-/// The last hundred count.
+/// Outcomes judged, out of those remembered.
 const COUNTED: u32 = 100;
 
-/// Fewer say nothing.
+/// Minimum outcomes before the breaker may open.
 const AT_LEAST: u32 = 10;
 
-/// The first cool-down; each that follows at once is twice as long, up to the longest.
+/// First cool-down. Each failed trial doubles it, up to the maximum.
 const COOL_DOWN_MS: u64 = 10_000;
 const COOL_DOWN_MS_MAX: u64 = 300_000;
 
-/// Where a breaker stands.
+/// State of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
-    /// Everything passes.
+    /// Calls pass.
     Closed,
-    /// One passes, to see.
+    /// One trial call passes.
     HalfOpen,
-    /// Nothing passes.
+    /// No call passes.
     Open,
 }
 
-/// One breaker.
+/// A circuit breaker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Breaker {
-    /// The last outcomes, the newest lowest; set means bad.
+    /// Recent outcomes, newest in the lowest bit; a set bit is a bad outcome.
     history: u128,
     n_known: u32,
     state: State,
@@ -43,7 +43,7 @@ enum State {
     Open {
         until_ms: u64,
     },
-    /// One is on its way; should it never come back, the next may go after this.
+    /// A trial call is running; if it never ends, the next may pass after this time.
     Trying {
         until_ms: u64,
     },
@@ -56,7 +56,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Whether a call may pass; or how long to wait.
+    /// Lets a call pass. The error is the time in milliseconds to wait.
     pub(super) fn pass(&mut self, now_ms: u64) -> Result<(), u64> {
         match self.state {
             State::Closed => Ok(()),
@@ -70,7 +70,7 @@ impl Breaker {
         }
     }
 
-    /// How a call that passed went.
+    /// Records the outcome of a call that passed.
     pub(super) fn record(&mut self, bad: bool, now_ms: u64) {
         if let State::Trying { .. } = self.state {
             if bad {
@@ -90,7 +90,7 @@ impl Breaker {
         }
     }
 
-    /// Where it stands.
+    /// Returns the state.
     pub(super) fn state(&self, now_ms: u64) -> BreakerState {
         match self.state {
             State::Closed => BreakerState::Closed,
@@ -99,7 +99,7 @@ impl Breaker {
         }
     }
 
-    /// How long nothing will pass, if nothing does now.
+    /// Returns the time in milliseconds until a trial may pass, if the breaker is open.
     pub(super) fn open_for_ms(&self, now_ms: u64) -> Option<u64> {
         match self.state {
             State::Open { until_ms } if now_ms < until_ms => Some(until_ms - now_ms),
@@ -107,12 +107,12 @@ impl Breaker {
         }
     }
 
-    /// Whether there is no last one that went well.
+    /// Returns true unless the breaker is closed and the last outcome was good.
     pub(super) fn is_suspicious(&self) -> bool {
         self.state != State::Closed || self.n_known == 0 || self.history & 1 == 1
     }
 
-    /// Whether it would be the same if it were made anew.
+    /// Returns true if the breaker is closed and remembers no bad outcome.
     pub(super) fn is_fresh(&self) -> bool {
         self.state == State::Closed && self.history == 0
     }

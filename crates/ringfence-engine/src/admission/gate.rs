@@ -1,4 +1,4 @@
-//! The gate itself.
+//! The admission gate.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +11,17 @@ use super::rate::{Due, Rate};
 use super::settings::{AdmissionSettings, BreakerVerdict, Counts, Rejection};
 use crate::clock::Clock;
 
-/// Clients remembered; the idle ones are forgotten first.
+/// Maximum clients remembered; idle ones are forgotten first.
 const CLIENTS_MAX: usize = 10_000;
 
-/// A guess at how long a run takes, for the first answer to "when again?".
+/// Initial estimate of a run's duration, for the first retry times.
 const RUN_MS_GUESS: u64 = 250;
 
-/// A client of which nothing good is known starts the next run when the last has ended, or after this time: whoever
-/// begins with a long run has other things to ask meanwhile.
+/// A client without a good last run starts its next run when the previous has ended, or after this time: a client that
+/// begins with a long run has other calls to make meanwhile.
 const CAREFUL: Duration = Duration::from_secs(2);
 
-/// The gate.
+/// The admission gate.
 #[derive(Clone, Debug)]
 pub struct Admission {
     shared: Arc<Shared>,
@@ -37,26 +37,26 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     clients: HashMap<String, Client>,
-    /// Clients with somebody waiting, whose turn is next first.
+    /// Clients with waiting calls, next turn first.
     turns: VecDeque<String>,
     ours: Breaker,
     counts: Counts,
     next_ticket: u64,
-    /// The turn that is being served.
+    /// The turn being served.
     turn: u64,
-    /// A running mean of how long runs take.
+    /// Moving average of run durations.
     run_ms: u64,
 }
 
 #[derive(Debug, Default)]
 struct Client {
     due: Due,
-    /// Its next run belongs to this turn, or to the one being served if that is later: who was served comes again when
-    /// all who ask have been (start-time fair queueing).
+    /// Turn of its next run, or the one being served if that is later: a client that was served is served again once
+    /// every waiting client has been (start-time fair queueing).
     turn: u64,
     breaker: Breaker,
     n_running: usize,
-    /// When the last one started.
+    /// Start time of its last run.
     started_ms: u64,
     waiting: VecDeque<Waiter>,
 }
@@ -67,7 +67,7 @@ struct Waiter {
     admit: oneshot::Sender<Answer>,
 }
 
-/// The right to run. Dropping it lets the next in.
+/// Permission to run. Dropping it admits the next call.
 #[derive(Debug)]
 pub struct Permit {
     shared: Arc<Shared>,
@@ -77,13 +77,13 @@ pub struct Permit {
 }
 
 impl Admission {
-    /// A gate with these limits.
+    /// Creates a gate with these limits.
     pub fn new(settings: AdmissionSettings, clock: Arc<dyn Clock>) -> Self {
         let state = State { run_ms: RUN_MS_GUESS, ..State::default() };
         Self { shared: Arc::new(Shared { settings, clock, state: Mutex::new(state) }) }
     }
 
-    /// Waits until this client may run, or says why not. Dropping the future gives the place in the queue back.
+    /// Waits until the client may run, or rejects it. Dropping the future leaves the queue.
     pub async fn admit(&self, client: &str) -> Result<Permit, Rejection> {
         let (ticket, answer) = match self.shared.ask(client) {
             Ok(None) => return Ok(self.shared.permit(client)),
@@ -94,7 +94,7 @@ impl Admission {
         let answer = loop {
             match tokio::time::timeout(CAREFUL, &mut place.answer).await {
                 Ok(answer) => break answer,
-                // Nothing else tells that a client has waited long enough for a run of its own.
+                // No other event fires when a client has waited long enough for its own run.
                 Err(_) => self.shared.let_in(&mut self.shared.lock()),
             }
         };
@@ -111,12 +111,12 @@ impl Admission {
         }
     }
 
-    /// Admits this client at once, or says why not: for callers that do not wait in a queue.
+    /// Admits the client at once or rejects it, for callers that do not queue.
     pub(crate) fn admit_now(&self, client: &str) -> Result<Permit, Rejection> {
         match self.shared.ask(client)? {
             None => Ok(self.shared.permit(client)),
             Some((ticket, answer)) => {
-                // Gives the place in the queue back.
+                // Leaves the queue.
                 drop(QueuePlace { shared: &self.shared, client, ticket, answer, open: true });
                 Err(Rejection {
                     code: "queue_full",
@@ -127,7 +127,7 @@ impl Admission {
         }
     }
 
-    /// What happened so far.
+    /// Returns the gate's counters.
     pub fn counts(&self) -> Counts {
         let now = self.shared.clock.now_ms();
         let state = self.shared.lock();
@@ -135,13 +135,13 @@ impl Admission {
         Counts { breakers_open: state.clients.values().filter(open).count(), ..state.counts }
     }
 
-    /// Where the breaker for our own failures stands.
+    /// Returns the state of the breaker for internal failures.
     pub fn own_breaker(&self) -> BreakerState {
         let now = self.shared.clock.now_ms();
         self.shared.lock().ours.state(now)
     }
 
-    /// Where a client's breaker stands.
+    /// Returns the state of a client's breaker.
     pub fn breaker_of(&self, client: &str) -> BreakerState {
         let now = self.shared.clock.now_ms();
         let state = self.shared.lock();
@@ -149,7 +149,7 @@ impl Admission {
     }
 }
 
-/// A place in the queue, given back when its holder goes away.
+/// A place in the queue, given up on drop.
 struct QueuePlace<'a> {
     shared: &'a Arc<Shared>,
     client: &'a str,
@@ -171,25 +171,25 @@ impl Drop for QueuePlace<'_> {
             let none_left = client.waiting.is_empty();
             state.counts.queued -= 1;
             if none_left {
-                // Otherwise whoever comes and goes would have many turns.
+                // Otherwise a client that joins and leaves repeatedly would have many turns.
                 state.turns.retain(|name| name != self.client);
             }
         } else if let Ok(Ok(())) = self.answer.try_recv() {
-            // It had been let in the moment it left. Who had been turned away holds nothing.
+            // The waiter was admitted just as it left. A rejected waiter holds no slot.
             state.release(self.client);
             self.shared.let_in(&mut state);
         }
     }
 }
 
-/// Come in, or why not.
+/// Admission, or the reason for rejection.
 type Answer = Result<(), Rejection>;
 
 type Waiting = (u64, oneshot::Receiver<Answer>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Counters and lists are whole between any two statements that could panic.
+        // Counters and lists are consistent between any two statements that could panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -202,7 +202,7 @@ impl Shared {
         }
     }
 
-    /// Lets the client in at once (`None`), or gives it a place in the queue.
+    /// Admits the client at once (`None`), or adds it to the queue.
     fn ask(&self, name: &str) -> Result<Option<Waiting>, Rejection> {
         let now = self.clock.now_ms();
         let mut state = self.lock();
@@ -212,7 +212,7 @@ impl Shared {
             return Err(rejection);
         }
         let has_room = self.settings.concurrent.is_none_or(|max| state.counts.running < max);
-        // Whoever waits although there is room waits for a run of its own to end.
+        // A client that waits although there is room waits for its own run to end.
         if has_room && self.may_start(&state, name) && !state.is_waiting(name) {
             state.start(name, now);
             return Ok(None);
@@ -233,7 +233,7 @@ impl Shared {
         Ok(Some((ticket, admitted)))
     }
 
-    /// Breakers and rate.
+    /// Checks breakers and rate.
     fn check(&self, state: &mut State, name: &str, now: u64) -> Result<(), Rejection> {
         if self.settings.breakers {
             state.ours.pass(now).map_err(|retry_after_ms| Rejection {
@@ -258,7 +258,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether this client runs less than it may.
+    /// Returns true if the client is below its own limit on concurrent runs.
     fn may_start(&self, state: &State, name: &str) -> bool {
         let (Some(max), Some(client)) =
             (self.settings.concurrent_per_client, state.clients.get(name))
@@ -271,7 +271,7 @@ impl Shared {
             && (!careful || client.n_running == 0 || u128::from(since) >= CAREFUL.as_millis())
     }
 
-    /// A full queue takes one more whose turn is before somebody's: the one whose turn is last goes.
+    /// Makes room in a full queue if the client's turn is before the last waiter's, which is rejected instead.
     fn make_room(&self, state: &mut State, name: &str) -> Result<(), Rejection> {
         let rejection = Rejection {
             code: "queue_full",
@@ -297,14 +297,14 @@ impl Shared {
         Ok(())
     }
 
-    /// How long those who wait now will take.
+    /// Estimates the time to serve the queue.
     fn queue_ms(&self, state: &State) -> u64 {
         let n_at_once = self.settings.concurrent.unwrap_or(1).max(1);
         let n_rounds = state.counts.queued.div_ceil(n_at_once) as u64;
         (state.run_ms * n_rounds).max(1)
     }
 
-    /// Who is told that the queue is full may ask again as often as if it had not asked.
+    /// Refunds the rate limit for a call that was rejected because the queue is full.
     fn give_back(&self, state: &mut State, name: &str) {
         if let (Some(per_minute), Some(client)) =
             (self.settings.rate_per_minute, state.clients.get_mut(name))
@@ -313,7 +313,7 @@ impl Shared {
         }
     }
 
-    /// Turns away those who wait while their client is shut out.
+    /// Rejects the waiting calls of a client whose breaker is open.
     fn shut_out(state: &mut State, name: &str, now: u64) {
         let Some(client) = state.clients.get_mut(name) else { return };
         let Some(retry_after_ms) = client.breaker.open_for_ms(now) else { return };
@@ -326,7 +326,7 @@ impl Shared {
         state.counts.rejected += n as u64;
     }
 
-    /// Fills free places from the queue: a client with fewer running before one with more, then in turn.
+    /// Fills free slots from the queue: clients with fewer running calls first, then by turn.
     fn let_in(&self, state: &mut State) {
         while self.settings.concurrent.is_none_or(|max| state.counts.running < max) {
             let running = |name: &String| state.clients.get(name).map_or(0, |c| c.n_running);
@@ -363,12 +363,12 @@ impl State {
         self.clients.get(name).is_some_and(|client| !client.waiting.is_empty())
     }
 
-    /// The turn of a client's next run.
+    /// Returns the turn of a client's next run.
     fn client_turn(&self, name: &str) -> u64 {
         self.clients.get(name).map_or(0, |client| client.turn).max(self.turn)
     }
 
-    /// The turn of the last that a client has waiting, with so many more.
+    /// Returns the turn of a client's last waiting call if `n_more` were added.
     fn turn_after(&self, name: &str, n_more: u64) -> u64 {
         let n_waiting = self.clients.get(name).map_or(0, |client| client.waiting.len()) as u64;
         self.client_turn(name) + (n_waiting + n_more).saturating_sub(1)
@@ -408,7 +408,7 @@ impl State {
 }
 
 impl Permit {
-    /// How the run went, for the breakers.
+    /// Sets the verdict on the run, for the breakers.
     pub fn judge(&mut self, verdict: BreakerVerdict) {
         self.verdict = verdict;
     }

@@ -1,4 +1,4 @@
-//! The gate, with a clock that stands still.
+//! Tests of the gate, with a clock that stands still.
 
 use super::*;
 use crate::clock::TestClock;
@@ -70,7 +70,7 @@ async fn a_newcomer_takes_a_place_from_whoever_fills_the_queue() {
     tokio::task::yield_now().await;
     assert_eq!(gate.counts().queued, 4);
     drop(first);
-    // In turn: the flood was served before, so the newcomer is next, although three came before it.
+    // By turn: the flood was served before, so the newcomer is next, although three calls came before it.
     let mut order = Vec::new();
     let mut n_rejected = 0;
     let mut pending: Vec<_> = floods.into_iter().chain([honest]).collect();
@@ -104,7 +104,7 @@ async fn with_more_clients_than_places_each_is_served_before_any_is_again() {
     let names: Vec<String> = (0..20).map(|n| n.to_string()).collect();
     let mut waiting: Vec<_> = names.iter().map(|_| None).collect();
     let mut running = VecDeque::new();
-    // All ask, all the time. Who was served last asks first, who was turned away asks last.
+    // All clients ask all the time, the most served first.
     for _ in 0..2000 {
         let mut order: Vec<usize> = (0..20).collect();
         order.sort_by_key(|n| std::cmp::Reverse(n_served[*n]));
@@ -117,7 +117,7 @@ async fn with_more_clients_than_places_each_is_served_before_any_is_again() {
                     waiting[n] = None;
                 }
                 Some(Err(rejection)) => {
-                    // Nobody is served more often than its rate allows, and asking in vain is free.
+                    // No client is served more often than its rate allows, and a rejected call does not count.
                     assert!(rejection.code == "queue_full" || n_served[n] == 100);
                     waiting[n] = None;
                 }
@@ -125,7 +125,7 @@ async fn with_more_clients_than_places_each_is_served_before_any_is_again() {
             }
         }
         drop(running.pop_front());
-        // The runtime lets a task that never yields see nothing new.
+        // The tokio runtime delivers nothing new to a task that never yields.
         tokio::task::yield_now().await;
     }
     let (least, most) = (n_served.iter().min().unwrap(), n_served.iter().max().unwrap());
@@ -170,7 +170,7 @@ async fn who_comes_and_goes_has_one_turn() {
 async fn who_was_turned_away_and_left_frees_nobodys_place() {
     let (gate, _) = gate(limits(1, 2));
     let _first = gate.admit("a").await.unwrap();
-    // Polled once, so that they stand in the queue; not again, so that they never hear the answer.
+    // Polled once, so that they are in the queue; not again, so that they never receive the answer.
     let mut flood = [Box::pin(gate.admit("flood")), Box::pin(gate.admit("flood"))];
     for waiting in &mut flood {
         assert!(poll_once(waiting.as_mut()).await.is_none());
@@ -226,7 +226,7 @@ async fn one_client_cannot_take_all_places() {
         assert!(poll_once(waiting.as_mut()).await.is_none());
     }
     gate.admit("honest").await.unwrap().judge(BreakerVerdict::Fine);
-    // After one that did harm, the next only when the others are over.
+    // After an abusive run, the next starts only once the others have ended.
     held.pop().unwrap().judge(BreakerVerdict::Abusive);
     for left in [3, 2, 1] {
         assert_eq!((gate.counts().running, gate.counts().queued), (left, 6));
@@ -249,7 +249,7 @@ async fn whoever_begins_with_a_long_run_does_not_wait_for_its_end() {
     drop(second);
     clock.advance_ms(2000);
     third.await.unwrap().judge(BreakerVerdict::Fine);
-    // One went well.
+    // One run was fine.
     let _others = [gate.admit("new").await.unwrap(), gate.admit("new").await.unwrap()];
 }
 

@@ -1,5 +1,5 @@
-//! Who may run now, who waits, who is turned away: rate, concurrency, a bounded fair queue, circuit breakers.
-//! It guards a service; without settings it lets everybody in.
+//! Admission control: rate, concurrency, a bounded fair queue, circuit breakers. Protects a service; without settings
+//! every call is admitted.
 
 mod breaker;
 mod gate;

@@ -1,24 +1,24 @@
-//! How often a client may ask: the generic cell rate algorithm, one number for each client.
+//! Rate limit per client: the generic cell rate algorithm, one number for each client.
 
-/// So many calls in a minute, of which so many at once.
+/// A number of calls per minute, and the burst allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     interval_us: u64,
     tolerance_us: u64,
 }
 
-/// When a client's next call would be due if it asked evenly.
+/// Time at which a client's next call would be due at an even rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Due(u64);
 
 impl Rate {
-    /// `per_minute` calls, all of which may come at once after a minute of quiet.
+    /// `per_minute` calls, all of which may come in one burst after a quiet minute.
     pub(super) fn per_minute(per_minute: u32) -> Self {
         let interval_us = 60_000_000 / u64::from(per_minute.max(1));
         Self { interval_us, tolerance_us: interval_us * u64::from(per_minute.saturating_sub(1)) }
     }
 
-    /// Takes one call; or how long to wait for it.
+    /// Takes one call. The error is the time in milliseconds to wait.
     pub(super) fn take(self, due: &mut Due, now_ms: u64) -> Result<(), u64> {
         let now_us = now_ms.saturating_mul(1000);
         let at = due.0.max(now_us);
@@ -30,12 +30,12 @@ impl Rate {
         Ok(())
     }
 
-    /// Gives back a call that was taken and came to nothing through no fault of the client's.
+    /// Refunds a call that was taken but rejected through no fault of the client.
     pub(super) fn give_back(self, due: &mut Due) {
         due.0 = due.0.saturating_sub(self.interval_us);
     }
 
-    /// Whether a client that has not asked since is as good as new.
+    /// Returns true if the client's limit has fully recovered.
     pub(super) fn is_fresh(due: Due, now_ms: u64) -> bool {
         due.0 <= now_ms.saturating_mul(1000)
     }
@@ -62,7 +62,7 @@ mod tests {
     fn five_times_the_rate_gets_the_rate() {
         let (rate, mut due) = (Rate::per_minute(60), Due::default());
         let taken = (0..3_000).filter(|i| rate.take(&mut due, i * 200).is_ok()).count();
-        // Ten minutes at five a second: the burst, then one a second.
+        // Ten minutes at five calls a second: the burst, then one a second.
         assert!((655..=660).contains(&taken), "{taken}");
     }
 }

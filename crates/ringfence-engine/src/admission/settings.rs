@@ -1,4 +1,4 @@
-//! What an operator sets, what a client is told, and what is counted at the gate.
+//! Settings, rejections and counters of the admission gate.
 
 use ringfence_spec::{Problem, Status};
 use serde::{Deserialize, Serialize};
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdmissionSettings {
-    /// Calls of one client in a minute.
+    /// Calls of one client per minute.
     pub rate_per_minute: Option<u32>,
-    /// Runs at once, of all clients together.
+    /// Concurrent runs of all clients together.
     pub concurrent: Option<usize>,
-    /// Runs at once, of one client. With breakers, one every two seconds until one goes well: at first, and after each
-    /// that hit a limit or was refused.
+    /// Concurrent runs of one client. With breakers, one every two seconds at first and after each run that hit a limit
+    /// or was refused, until one does neither.
     pub concurrent_per_client: Option<usize>,
-    /// Calls that may wait, of all clients together.
+    /// Queued calls of all clients together.
     pub queue: Option<usize>,
-    /// Whether clients whose runs do harm are shut out for a while.
+    /// Enables circuit breakers, which reject clients with abusive runs for a while.
     pub breakers: bool,
 }
 
 impl AdmissionSettings {
-    /// What a service has unless its operator says otherwise.
+    /// Defaults of a service.
     pub fn service() -> Self {
         Self {
             rate_per_minute: Some(100),
@@ -33,19 +33,19 @@ impl AdmissionSettings {
     }
 }
 
-/// Why a call was turned away, and when to come again.
+/// Reason a call was rejected, and when to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// Stable, `snake_case`.
     pub code: &'static str,
-    /// In words.
+    /// Message for the client.
     pub message: String,
-    /// When it may be worth asking again.
+    /// Time after which a retry may succeed.
     pub retry_after_ms: u64,
 }
 
 impl Rejection {
-    /// The same as a problem.
+    /// Converts the rejection to a problem.
     pub fn problem(&self) -> Problem {
         Problem::refused(self.code, self.message.clone())
             .hint(format!("ask again in {} ms", self.retry_after_ms))
@@ -53,16 +53,16 @@ impl Rejection {
     }
 }
 
-/// What a run meant for the breakers.
+/// Verdict on a run, for the circuit breakers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerVerdict {
-    /// Nothing against anybody.
+    /// Neither the client's nor the service's fault.
     Fine,
-    /// The client's doing: a limit hit, a screen refused.
+    /// The client's fault: a limit was hit, or screening refused the code.
     Abusive,
-    /// Our own failure.
+    /// An internal failure.
     OurFault,
-    /// Never ran.
+    /// The call never ran.
     Unknown,
 }
 
@@ -77,17 +77,17 @@ impl From<Status> for BreakerVerdict {
     }
 }
 
-/// What happened at the gate so far, and how it stands.
+/// Counters and current values of the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Calls let in.
+    /// Calls admitted.
     pub admitted: u64,
-    /// Calls turned away.
+    /// Calls rejected.
     pub rejected: u64,
-    /// Running now.
+    /// Calls running now.
     pub running: usize,
-    /// Waiting now.
+    /// Calls queued now.
     pub queued: usize,
-    /// Clients shut out now.
+    /// Clients whose breaker is not closed.
     pub breakers_open: usize,
 }

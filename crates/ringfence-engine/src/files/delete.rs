@@ -1,4 +1,4 @@
-//! Deletes a file, a link, or a directory with all that is in it, by descriptor. A link goes; what it points to stays.
+//! Deletes a file, a link, or a directory with its contents, by descriptor. Deletes a link, never its target.
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -13,27 +13,27 @@ use super::walk::{ENTRIES_MAX, names_in, walk};
 use super::write::{fresh_name, is_draft};
 use super::{Workspace, problems};
 
-/// Directories held open below each other; what is deeper is first moved up to the directory that is deleted.
+/// Maximum nesting of directories held open. Deeper directories are first moved up into the directory being deleted.
 const HELD_MAX: usize = 64;
 
-/// How much goes with a directory.
+/// Recursion of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// A directory must be empty.
+    /// Delete a directory only if it is empty.
     One,
-    /// All that is in it.
+    /// Delete a directory with its contents.
     All,
 }
 
-/// What was deleted.
+/// Result of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Names that are gone.
+    /// Number of entries deleted.
     pub n_entries: u64,
 }
 
 impl Workspace {
-    /// Deletes what a path names. A directory that holds a protected name is refused as a whole, before anything is gone.
+    /// Deletes the entry at a path. A directory that holds a protected name is refused before anything is deleted.
     pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Deleted, Problem> {
         let act = "delete";
         let path = GuestPath::parse(act, path.as_ref())?;
@@ -62,7 +62,7 @@ impl Workspace {
         Ok(Deleted { n_entries: n_gone + 1 })
     }
 
-    /// Deletes everything in the workspace, whatever the rules say: for the end of a session. The directory stays.
+    /// Deletes everything in the workspace, ignoring its rules, to end a session. Keeps the directory itself.
     pub fn clear(&self) -> Result<Deleted, Problem> {
         let mut meter = self.changing();
         meter.forget();
@@ -75,7 +75,7 @@ impl Workspace {
         Ok(Deleted { n_entries: n_gone })
     }
 
-    /// Deletes what writes left that were killed in the middle. Not while another process may write here.
+    /// Deletes the drafts of interrupted writes. Not safe while another process may write here.
     pub fn remove_drafts(&self) -> Result<Deleted, Problem> {
         let fail = |errno| problems::refused_by_kernel("tidy", ".", errno);
         let mut meter = self.changing();
@@ -102,7 +102,7 @@ impl Workspace {
     }
 
     fn empty_out(&self, top: &OwnedFd, n_gone: &mut u64) -> Result<(), Errno> {
-        // Each round takes the upper levels of what the round before moved up.
+        // Each round deletes the upper levels of the directories that the previous round moved up.
         while self.empty_levels(top, top, 0, n_gone)? == Round::MovedUp {}
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Workspace {
         Ok(round)
     }
 
-    /// Opens a directory whose content is about to go, also one that its owner closed to itself (mode 000).
+    /// Opens a directory to delete its contents, even if its owner removed its own access (mode 000).
     fn enter(&self, dir: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         match self.root.open_in(dir, name, flags) {
@@ -157,7 +157,7 @@ impl Workspace {
                 if seen.file_type() != FileType::Directory {
                     return Err(Errno::NOTDIR);
                 }
-                // chmod by name would follow a link that is put there now; this follows only the descriptor.
+                // chmod(2) by name would follow a link swapped in meanwhile; this path follows only the descriptor.
                 let path = format!("/proc/self/fd/{}", seen.fd.as_raw_fd());
                 rustix::fs::chmod(path, Mode::RWXU)?;
                 self.root.open_in(dir, name, flags)

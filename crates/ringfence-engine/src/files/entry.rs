@@ -1,4 +1,4 @@
-//! What is told of a file without opening it. Reads no content and follows no link.
+//! Metadata of a file without opening it. Reads no content and follows no link.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -13,34 +13,34 @@ use super::handle::Seen;
 use super::path::GuestPath;
 use super::{Workspace, path, problems};
 
-/// One name in a workspace.
+/// An entry of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// Its path from the workspace down, as text; what is no text is replaced by `�`.
+    /// Path relative to the workspace; invalid UTF-8 is replaced by `�`.
     pub path: String,
-    /// The same path as it is, in base64, where it is no text.
+    /// The exact path in base64, if it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_base64: Option<String>,
-    /// What it is.
+    /// Type of the entry.
     pub kind: EntryKind,
-    /// Its length; for a link, that of the name it holds.
+    /// Size; for a link, the length of its target.
     pub bytes: u64,
-    /// Its permission bits, as `chmod` takes them.
+    /// Permission bits, as `chmod` takes them.
     pub mode: u32,
-    /// When it was last changed, in milliseconds since 1970.
+    /// Modification time in milliseconds since 1970.
     pub modified_ms: i64,
-    /// How many names it has.
+    /// Number of hard links.
     pub n_links: u64,
-    /// What a link holds, as text.
+    /// Target of a link, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_target: Option<String>,
 }
 
-/// What a name stands for.
+/// Type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
-    /// A plain file.
+    /// A regular file.
     File,
     /// A directory.
     Directory,
@@ -48,12 +48,12 @@ pub enum EntryKind {
     Link,
     /// A FIFO, socket or device: never opened.
     Special,
-    /// Something that is mounted there: never entered.
+    /// A mount point: never entered.
     Mount,
 }
 
 impl Workspace {
-    /// What a path names. A link is told of as itself.
+    /// Returns the metadata of a path. A link is described itself, not its target.
     pub fn stat(&self, path: impl AsRef<OsStr>) -> Result<Entry, Problem> {
         let act = "look at";
         let path = GuestPath::parse(act, path.as_ref())?;
@@ -67,7 +67,7 @@ impl Workspace {
         Ok(Entry::seen(&path::joined(path.names()), &found.seen))
     }
 
-    /// The plain file a path names, opened to be read.
+    /// Opens the regular file at a path for reading.
     pub(super) fn open_file(
         &self,
         act: &str,
@@ -80,7 +80,7 @@ impl Workspace {
         let found = self.find(act, path)?;
         self.check_plain(act, path, &found.seen)?;
         let fail = |errno| self.explain(act, path.names(), errno);
-        // Looked at first, so that a device is not opened at all; looked at again, because it may be another one now.
+        // Checked before the open, so that no device is opened; checked again, because the name may be replaced.
         let fd = self.root.open_in(&found.dir, found.name, OFlags::RDONLY).map_err(fail)?;
         let stat = rustix::fs::fstat(&fd).map_err(fail)?;
         let seen = Seen { fd, stat };
@@ -88,7 +88,7 @@ impl Workspace {
         Ok((seen.fd, seen.stat))
     }
 
-    /// Refuses what is no plain file, and a file that may be somebody else's under another name.
+    /// Refuses anything but a regular file, and a hard-linked file of another owner, which may come from outside.
     pub(super) fn check_plain(
         &self,
         act: &str,
@@ -127,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// A name where something is mounted: that is all that is told.
+    /// An entry for a mount point. Gives no metadata besides its path.
     pub(super) fn mount(path: &[u8]) -> Self {
         let (text, base64) = names_of(path);
         Self {
@@ -168,7 +168,7 @@ fn names_of(path: &[u8]) -> (String, Option<String>) {
     }
 }
 
-/// What a kind of file is called in a sentence.
+/// Name of a file type, with its article.
 pub(super) fn a_kind(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => "a plain file",

@@ -1,5 +1,5 @@
-//! Searches the files of a workspace for a pattern: in order of their names, each opened as `read` opens it. Follows no link,
-//! enters no mount, and looks into nothing that may not be read.
+//! Searches the files of a workspace for a pattern, in order of their names, opening each as `read` does. Follows no
+//! link, enters no mount, and skips files that may not be read.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,41 +16,41 @@ use super::path::{GuestPath, joined, shown};
 use super::walk::{names_in, reading};
 use super::{Workspace, problems};
 
-/// Deeper than this is not searched.
+/// Maximum depth of a search.
 const DEPTH_MAX: usize = 64;
 
-/// Names looked at in one search.
+/// Maximum names read in one search.
 const NAMES_MAX: usize = 200_000;
 
-/// A longer choice of files is none: each of its characters costs time with each name.
+/// Maximum length of a glob: matching time grows with each of its characters, for every name.
 const GLOB_BYTES_MAX: usize = 512;
 
-/// Names that a choice gives as `{a,b}`.
+/// Maximum alternatives of a glob, as in `{a,b}`.
 const GLOB_CHOICES_MAX: usize = 32;
 
-/// Its own files, which nobody looks for.
+/// Directory skipped at every depth: git's own files.
 const UNSEARCHED: &str = ".git";
 
-/// What to search for, and in which files.
+/// A search pattern and the files to search.
 #[derive(Clone, Debug)]
 pub struct GrepQuery {
-    /// A regular expression, or a text.
+    /// A regular expression or a literal.
     pub pattern: String,
-    /// How it is meant.
+    /// Interpretation of the pattern.
     pub style: PatternStyle,
-    /// Which files, such as `*.py` or `src/**/*.rs`; all if nothing.
+    /// Files to search, such as `*.py` or `src/**/*.rs`; all files if `None`.
     pub glob: Option<String>,
-    /// How much.
+    /// Limits of the search.
     pub bounds: Bounds,
 }
 
 impl Workspace {
-    /// Searches a file, or everything below a directory.
+    /// Searches a file, or every file below a directory.
     pub fn grep(&self, path: impl AsRef<OsStr>, query: &GrepQuery) -> Result<Found, Problem> {
         self.grep_unless(path, query, Arc::default())
     }
 
-    /// The same, until `stop` is set: whoever asked has gone.
+    /// Searches until `stop` is set, which happens when the caller drops its request.
     pub(crate) fn grep_unless(
         &self,
         path: impl AsRef<OsStr>,
@@ -86,7 +86,7 @@ impl Workspace {
     }
 }
 
-/// A pattern without `/` is for names, as in a `.gitignore`.
+/// A pattern without `/` matches names at any depth, as in a `.gitignore`.
 fn glob(pattern: &str) -> Result<GlobMatcher, Problem> {
     let refused = |shown: &str, cause: &dyn std::fmt::Display, hint: &str| {
         let problem = Problem::usage("pattern_invalid", format!("cannot search in `{shown}`"));
@@ -121,12 +121,12 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Searches what is in a directory. Whether there were few enough names to look at them all.
+    /// Searches a directory. Returns false if the limit on names was exceeded.
     fn below(&mut self, dir: &OwnedFd, depth: usize) -> bool {
         let mut names = match names_in(dir, self.n_names_left) {
             Ok(Some(names)) => names,
             Ok(None) => return false,
-            // Gone, or not to be read.
+            // Removed meanwhile, or unreadable.
             Err(_) => return true,
         };
         self.n_names_left -= names.len();
@@ -151,7 +151,7 @@ impl Search<'_> {
         if workspace.rules.read_forbidden.matches(&self.names) {
             return true;
         }
-        // A link, a mount or something that is gone is not searched.
+        // A mount or an entry removed meanwhile fails here; a link falls through the match below. Neither is searched.
         let Ok(seen) = workspace.root.look(dir, name) else { return true };
         match seen.file_type() {
             FileType::Directory if name != UNSEARCHED && depth > 1 => {

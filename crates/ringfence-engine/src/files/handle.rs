@@ -1,5 +1,5 @@
-//! From names to descriptors, starting at the workspace's own: no link is followed, no mount entered, nothing above reached.
-//! The descriptor is the proof; what the name means a moment later is of no interest.
+//! Resolves names to descriptors, starting at the workspace's own: follows no link, enters no mount, reaches nothing
+//! above. The descriptor is the proof; a later change of the name does not matter.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,16 +10,16 @@ use rustix::io::Errno;
 
 use super::path::joined;
 
-/// How names are looked up.
+/// Method of name lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// By `openat2`, and by hand where the kernel or a filter does not have it.
+    /// By `openat2`, falling back to manual lookup if the kernel or a seccomp filter refuses it.
     Kernel,
     /// One name at a time, as on kernels before 5.6.
     ByHand,
 }
 
-/// The directory everything is below.
+/// The workspace directory. Every lookup stays below it.
 #[derive(Debug)]
 pub(super) struct Root {
     dir: OwnedFd,
@@ -27,19 +27,19 @@ pub(super) struct Root {
     mount: MountId,
 }
 
-/// Which mount a descriptor is on; by device alone where the kernel does not say.
+/// Identity of a descriptor's mount; the device if the kernel does not report a mount id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MountId {
     Mount(u64),
     Device(u64),
 }
 
-/// An entry of a directory, seen by descriptor.
+/// A directory entry, by descriptor.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// An `O_PATH` descriptor for it; for a link, for the link itself.
+    /// An `O_PATH` descriptor of the entry; for a link, of the link itself.
     pub(super) fd: OwnedFd,
-    /// What it is.
+    /// Its metadata.
     pub(super) stat: Stat,
 }
 
@@ -55,7 +55,7 @@ impl Root {
         Ok(Self { dir, lookup, mount })
     }
 
-    /// The directory that `names` lead to, as `O_PATH`.
+    /// Opens the directory at `names` with `O_PATH`.
     pub(super) fn directory(&self, names: &[OsString]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         if names.is_empty() {
@@ -75,7 +75,7 @@ impl Root {
         Ok(at)
     }
 
-    /// Opens one entry of a directory that was reached from here. Waits for nobody: a FIFO or a leased file answers at once.
+    /// Opens an entry of a directory reached from here. Never blocks: a FIFO or a leased file returns at once.
     pub(super) fn open_in(
         &self,
         dir: impl AsFd,
@@ -83,7 +83,7 @@ impl Root {
         flags: OFlags,
     ) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-        // O_PATH refuses its company on some kernels' openat2: with it, only these three mean anything.
+        // Some kernels' openat2 rejects other flags besides `O_PATH`: with it, only these three have a meaning.
         let flags = if flags.contains(OFlags::PATH) {
             flags & (OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW)
         } else {
@@ -98,14 +98,14 @@ impl Root {
         self.by_hand(dir, name, flags)
     }
 
-    /// What an entry is, without opening what it stands for.
+    /// Returns an entry's metadata without opening the file.
     pub(super) fn look(&self, dir: impl AsFd, name: &OsStr) -> Result<Seen, Errno> {
         let fd = self.open_in(dir, name, OFlags::PATH)?;
         let stat = rustix::fs::fstat(&fd)?;
         Ok(Seen { fd, stat })
     }
 
-    /// Who the workspace belongs to.
+    /// Returns the metadata of the workspace directory.
     pub(super) fn stat(&self) -> Result<Stat, Errno> {
         rustix::fs::fstat(&self.dir)
     }
@@ -126,8 +126,8 @@ fn by_kernel(dir: impl AsFd, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Err
     rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve)
 }
 
-/// Old kernels say ENOSYS, old container filters EPERM; neither is an answer about the file, since what is opened here is
-/// only looked at or read. EAGAIN is openat2's word for a race it could not judge, and a lease's: by hand tells them apart.
+/// Old kernels return ENOSYS, old container filters EPERM. Neither is about the file, which is only inspected or read
+/// here. openat2 returns EAGAIN for an undecided race or a lease; manual lookup tells them apart.
 fn needs_hand(errno: Errno) -> bool {
     matches!(errno, Errno::NOSYS | Errno::PERM | Errno::AGAIN)
 }

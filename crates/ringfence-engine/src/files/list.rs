@@ -1,4 +1,4 @@
-//! Lists a directory, in order and within bounds. Opens directories only, and none that is a link or a mount.
+//! Lists a directory, sorted and within limits. Opens directories only, never a link or a mount.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -12,26 +12,26 @@ use super::path::{GuestPath, joined};
 use super::walk::{names_in, reading};
 use super::{Workspace, problems};
 
-/// More entries than this are not returned, whatever is asked for.
+/// Maximum entries returned, whatever the request asks for.
 pub const LIST_ENTRIES_MAX: usize = 10_000;
 
-/// Deeper than this is not listed, whatever is asked for.
+/// Maximum depth listed, whatever the request asks for.
 pub const LIST_DEPTH_MAX: usize = 32;
 
-/// Names read in one listing; a directory with more is refused, since its first entries in order could not be told.
+/// Maximum names read in one listing. A larger directory is refused, since its first entries in order are unknown.
 const NAMES_MAX: usize = 500_000;
 
-/// What is in a directory.
+/// Contents of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Entries, each directory's by name, and what is in a directory behind it.
+    /// Entries sorted by name within each directory; a directory's contents follow it.
     pub entries: Vec<Entry>,
-    /// Whether there are more that a bound left out.
+    /// True if entries were left out, by a limit or an unreadable directory.
     pub truncated: bool,
 }
 
 impl Workspace {
-    /// Lists `depth` levels below a directory: 1 is what is in it. Returns `entries_max` entries at most.
+    /// Lists `depth` levels below a directory; 1 lists only its own entries. Returns at most `entries_max` entries.
     pub fn list(
         &self,
         path: impl AsRef<OsStr>,
@@ -95,7 +95,7 @@ impl Lister<'_> {
         let seen = match root.look(dir, name) {
             Ok(seen) => seen,
             Err(Errno::XDEV) => return self.listing.entries.push(Entry::mount(&path)),
-            // Gone since the directory was read.
+            // Removed since the directory was read.
             Err(_) => return,
         };
         self.listing.entries.push(Entry::seen(&path, &seen));
@@ -106,7 +106,7 @@ impl Lister<'_> {
             return;
         }
         let opened = root.open_in(dir, name, OFlags::RDONLY | OFlags::DIRECTORY);
-        // A subdirectory that cannot be read, or has too many names, is named and left out.
+        // A subdirectory that cannot be read, or has too many names, is listed without its contents.
         if opened.and_then(|below| self.list(&below, depth - 1)).is_err() {
             self.listing.truncated = true;
         }

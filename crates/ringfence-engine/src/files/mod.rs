@@ -1,15 +1,15 @@
 //! The files of a session's workspace: read, write, list, search, move, delete, stat.
 //!
-//! Every path is looked up by descriptor from the workspace down. A link is never followed, wherever it points: what it
-//! stands for is refused with `path_link`, and the answer names the target where that is a file in the workspace. So a
-//! path has one meaning, `a/../b` is `b`, and the name that the rules judge is the name of the file that is touched. The
-//! link itself can be listed, moved and deleted.
+//! Every path is looked up by descriptor from the workspace down. A link is never followed, wherever it points: access
+//! through it is refused with `path_link`, and the error names the target if that is a file or directory in the
+//! workspace. So a path has one meaning, `a/../b` is `b`, and the name the rules check is the name of the file that is
+//! accessed. The link itself can be listed, moved and deleted.
 //!
 //! Writing replaces: a new file takes the old one's name, so a file with several hard links is never changed under its
-//! other names. A file with several that belongs to somebody else than the workspace's owner is not read either.
+//! other names. A hard-linked file whose owner is not the workspace's owner is not read either.
 //!
 //! Never waits for the guest (FIFOs, devices and leased files are refused at once), never shows a host path, never
-//! touches what is mounted inside the workspace. Holds the thread: callers that must not wait call from another one.
+//! touches a mount inside the workspace. Blocks the thread: async callers must call from a blocking thread.
 //!
 //! ```
 //! use ringfence_engine::files::{FileRules, Workspace, WriteOptions};
@@ -67,7 +67,7 @@ use handle::{Root, Seen};
 use path::GuestPath;
 use usage::Meter;
 
-/// One session's files. Operations that change something wait for each other.
+/// A session's files. Operations that change files exclude each other.
 #[derive(Debug)]
 pub struct Workspace {
     root: Root,
@@ -76,12 +76,12 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Takes hold of a directory of the host's; later renames of it change nothing.
+    /// Opens a host directory; later renames of it have no effect.
     pub fn open(dir: &Path, rules: FileRules) -> Result<Self, Problem> {
         Self::open_with(dir, rules, Lookup::Kernel)
     }
 
-    /// The same, saying how names are looked up.
+    /// Opens a host directory with the given lookup method.
     pub fn open_with(dir: &Path, rules: FileRules, lookup: Lookup) -> Result<Self, Problem> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, dir, flags, Mode::empty())
@@ -93,15 +93,15 @@ impl Workspace {
         Ok(Self { root, rules, meter: Mutex::default() })
     }
 
-    /// The rules it keeps.
+    /// Returns the workspace's rules.
     pub fn rules(&self) -> &FileRules {
         &self.rules
     }
 
-    /// Held while something is changed: a check of what a directory holds is still true when it is moved, as far as these
-    /// operations go, and two writes cannot both take the last of the quota.
+    /// Locks the workspace for a change: a check of a directory's contents still holds when the directory is moved, as
+    /// far as these operations go, and two writes cannot both take the last of the quota.
     fn changing(&self) -> MutexGuard<'_, Meter> {
-        // The meter is a cache that is counted again; a panic elsewhere cannot have made it wrong for good.
+        // The meter is a cache that is counted again, so a panic elsewhere cannot leave it wrong for good.
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +124,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// The directory a path is in, its name there, and what it is.
+    /// Finds the directory of a path, its name there, and its metadata.
     fn find<'a>(&self, act: &str, path: &'a GuestPath) -> Result<ExistingEntry<'a>, Problem> {
         let Some((parents, name)) = path.split() else {
             let why = "it is the workspace itself";
@@ -139,7 +139,7 @@ impl Workspace {
         Ok(ExistingEntry { dir, name, seen })
     }
 
-    /// What the kernel's answer means for this path: which link, which file that is no directory, which mount.
+    /// Explains the kernel's error for this path: names the link, the non-directory or the mount in the way.
     fn explain(&self, act: &str, names: &[OsString], errno: Errno) -> Problem {
         let path = path::shown(names);
         if !matches!(errno, Errno::NOTDIR | Errno::LOOP | Errno::XDEV) {
@@ -169,7 +169,7 @@ impl Workspace {
         problems::refused_by_kernel(act, &path, errno)
     }
 
-    /// Says that `names[n]` is a link, and what to ask for instead when that is a file or directory in the workspace.
+    /// Builds the error for a link at `names[n]`. Suggests its target if that is a file or directory in the workspace.
     fn link_problem(&self, act: &str, names: &[OsString], n: usize, link: &Seen) -> Problem {
         let here = path::shown(&names[..=n]);
         let problem = problems::refused_by_kernel(act, &path::shown(names), Errno::LOOP)
@@ -181,7 +181,7 @@ impl Workspace {
         }
     }
 
-    /// Where a link in the directory `dir` leads with `rest` behind it, if that is in the workspace and may be read.
+    /// Resolves a link in the directory `dir` followed by `rest`, if the result is in the workspace and may be read.
     fn behind_link(
         &self,
         act: &str,
@@ -208,7 +208,7 @@ impl Workspace {
     }
 }
 
-/// An entry that exists, by descriptor.
+/// An existing entry, by descriptor.
 struct ExistingEntry<'a> {
     dir: OwnedFd,
     name: &'a OsStr,

@@ -1,5 +1,5 @@
-//! A path as the guest writes it, parsed once into the names that lead from the workspace to it.
-//! Never touches the disk. `..` is taken away by name, which is right only because no link is ever followed.
+//! A path as the guest writes it, parsed once into the names that lead from the workspace to it. Never touches the
+//! disk. `..` is resolved by name, which is correct only because no link is ever followed.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +10,7 @@ use ringfence_spec::Problem;
 
 use super::problems::{invalid, outside, shown_bytes};
 
-/// Linux's `PATH_MAX`, with its final NUL.
+/// Linux's `PATH_MAX`, including the final NUL.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// Linux's `NAME_MAX`.
@@ -23,16 +23,16 @@ pub(super) struct GuestPath {
     ends: Ends,
 }
 
-/// What the end of a path says about what it names.
+/// Ending of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     AsName,
-    /// With `/`, `/.` or `/..`: only a directory can be meant.
+    /// With `/`, `/.` or `/..`: the path can only mean a directory.
     AsDirectory,
 }
 
 impl GuestPath {
-    /// `path` is relative to the workspace, or absolute below `/workspace`.
+    /// Parses a path relative to the workspace, or absolute below `/workspace`.
     pub(super) fn parse(act: &str, path: &OsStr) -> Result<Self, Problem> {
         let bytes = path.as_bytes();
         if bytes.is_empty() {
@@ -64,22 +64,22 @@ impl GuestPath {
         Ok(Self { names, ends: if directory { Ends::AsDirectory } else { Ends::AsName } })
     }
 
-    /// The names, top first.
+    /// Returns the names, topmost first.
     pub(super) fn names(&self) -> &[OsString] {
         &self.names
     }
 
-    /// The directory it is in and its name there; `None` for the workspace itself.
+    /// Splits into parent directory and name; `None` for the workspace itself.
     pub(super) fn split(&self) -> Option<(&[OsString], &OsStr)> {
         self.names.split_last().map(|(name, parents)| (parents, name.as_os_str()))
     }
 
-    /// Whether its end says that only a directory can be meant.
+    /// Returns true if the path's ending allows only a directory.
     pub(super) fn names_a_directory(&self) -> bool {
         self.ends == Ends::AsDirectory
     }
 
-    /// Refuses what no new file should be called: a control character would write over the lines around it.
+    /// Refuses control characters in the name of a new file: printing one would overwrite the lines around it.
     pub(super) fn check_new(&self, act: &str) -> Result<(), Problem> {
         if self.names.iter().any(|name| holds_control(name)) {
             return Err(invalid(act, &joined(&self.names), "a new name holds a control character"));
@@ -94,17 +94,17 @@ impl fmt::Display for GuestPath {
     }
 }
 
-/// Whether something in a name is obeyed where it is printed.
+/// Returns true if a name holds a control character, which a terminal would interpret.
 pub(super) fn holds_control(name: &OsStr) -> bool {
     name.as_bytes().iter().any(u8::is_ascii_control)
 }
 
-/// Names as one path, as raw bytes.
+/// Joins names to a path of raw bytes.
 pub(super) fn joined(names: &[OsString]) -> Vec<u8> {
     names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>().join(&b'/')
 }
 
-/// Names as one path that is safe to print.
+/// Joins names to a path that is safe to print.
 pub(super) fn shown(names: &[OsString]) -> String {
     if names.is_empty() { ".".to_owned() } else { shown_bytes(&joined(names)) }
 }

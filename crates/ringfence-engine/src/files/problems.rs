@@ -1,4 +1,4 @@
-//! What can go wrong with a file of a workspace, in the guest's words: its path, never the host's.
+//! Errors of file operations, in terms of the guest's path, never the host's.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::path::shown;
 
-/// More characters of a path than this are not repeated in an answer.
+/// Maximum characters of a path repeated in an error.
 const SHOWN_CHARS_MAX: usize = 200;
 
 /// The path leads out of the workspace.
@@ -18,37 +18,37 @@ pub(super) fn outside(act: &str, path: &[u8]) -> Problem {
         .hint("name it relative to the workspace, or below `/workspace`")
 }
 
-/// The path is no path, or no name for a new file.
+/// The path is malformed, or not valid for a new file.
 pub(super) fn invalid(act: &str, path: &[u8], why: &str) -> Problem {
     Problem::usage("name_invalid", cannot(act, &shown_bytes(path))).cause(why)
 }
 
-/// A rule of the policy forbids it.
+/// A policy rule forbids the path.
 pub(super) fn forbidden(act: &str, names: &[OsString], why: impl Into<String>) -> Problem {
     Problem::refused("path_forbidden", cannot(act, &shown(names))).cause(why.into())
 }
 
-/// The session may only read.
+/// The session is read-only.
 pub(super) fn read_only(act: &str, path: &str) -> Problem {
     Problem::refused("read_only", cannot(act, path)).cause("this session may only read its files")
 }
 
-/// It is something else than a plain file.
+/// The path is not a regular file.
 pub(super) fn not_a_file(act: &str, path: &str, what: &str) -> Problem {
     Problem::usage("not_a_file", cannot(act, path)).cause(format!("it is {what}, not a plain file"))
 }
 
-/// More than a bound allows.
+/// A limit is exceeded.
 pub(super) fn too_large(act: &str, path: &str, why: impl Into<String>) -> Problem {
     Problem::refused("too_large", cannot(act, path)).cause(why.into())
 }
 
-/// It is there already.
+/// The path already exists.
 pub(super) fn exists(act: &str, path: &str) -> Problem {
     Problem::usage("exists", cannot(act, path)).cause("it exists already")
 }
 
-/// What the kernel answered to one call.
+/// The kernel refused a system call.
 pub(super) fn refused_by_kernel(act: &str, path: &str, errno: Errno) -> Problem {
     let (kind, code) = match errno {
         Errno::NOENT => (ProblemKind::Usage, "not_found"),
@@ -62,19 +62,19 @@ pub(super) fn refused_by_kernel(act: &str, path: &str, errno: Errno) -> Problem 
         Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => (ProblemKind::Usage, "name_invalid"),
         Errno::NOSPC | Errno::DQUOT => (ProblemKind::CannotBuild, "disk_full"),
         Errno::FBIG => (ProblemKind::Refused, "too_large"),
-        // Opening a file that somebody holds a lease on: the open would wait for them.
+        // AGAIN: another process holds a lease on the file, and the open would wait for it.
         Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => (ProblemKind::Refused, "busy"),
         _ => (ProblemKind::Internal, "file_failed"),
     };
     Problem::new(kind, code, cannot(act, path)).cause(errno)
 }
 
-/// The first line of every problem here.
+/// First line of every error here.
 pub(super) fn cannot(act: &str, path: &str) -> String {
     format!("cannot {act} `{path}`")
 }
 
-/// A path as text that is safe to print and not too long: what is not text or not seen is written as an escape.
+/// Renders a path as printable text of limited length. Invalid UTF-8 and invisible characters are escaped.
 pub(super) fn shown_bytes(path: &[u8]) -> String {
     let mut text = String::new();
     let mut n_chars = 0;
@@ -85,7 +85,7 @@ pub(super) fn shown_bytes(path: &[u8]) -> String {
                 text.push('…');
                 return text;
             }
-            // A backtick would end the quotation; what `escape_debug` escapes is not drawn as it is written.
+            // A backtick would end the quotation; characters that `escape_debug` escapes do not print as themselves.
             match c {
                 '\\' | '\'' | '"' => text.push(c),
                 '`' => text.push_str("\\u{60}"),

@@ -1,4 +1,4 @@
-//! Reads a range of a plain file, up to a bound. Believes no length but that of what it read: files grow, shrink, or say 0.
+//! Reads a range of a regular file, up to a limit. Trusts only the length it read: files grow, shrink, or report 0.
 
 use std::ffi::OsStr;
 
@@ -8,38 +8,38 @@ use sha2::{Digest as _, Sha256};
 use super::path::GuestPath;
 use super::{Workspace, problems};
 
-/// What one call asks the kernel for.
+/// Bytes per read(2).
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Offsets behind this read nothing.
+/// Reads beyond this offset return nothing.
 const OFFSET_MAX: u64 = 1 << 62;
 
 /// A range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// The bytes from the offset on.
+    /// Bytes from the offset on.
     pub bytes: Vec<u8>,
-    /// How long the file was after they were read.
+    /// Size of the file after the read.
     pub total_bytes: u64,
-    /// Whether the file has more behind them.
+    /// True if the file continues after `bytes`.
     pub more: bool,
     /// SHA-256 of `bytes`, in hexadecimal.
     pub sha256: String,
-    /// Whether they can be shown as text.
+    /// Text or binary.
     pub kind: ContentKind,
 }
 
-/// Whether bytes can be shown as text.
+/// Text or binary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentKind {
-    /// UTF-8 without NUL; a character may be cut at either end of a range.
+    /// UTF-8 without NUL; a character may be split at either end of a range.
     Text,
     /// Anything else.
     Binary,
 }
 
 impl Workspace {
-    /// Reads `limit` bytes from `offset` on, and no more than the rules allow; an offset behind the end reads nothing.
+    /// Reads `limit` bytes from `offset` on, at most what the rules allow. An offset past the end reads nothing.
     pub fn read(
         &self,
         path: impl AsRef<OsStr>,
@@ -73,13 +73,13 @@ impl Workspace {
         let size = u64::try_from(rustix::fs::fstat(&fd).map_err(fail)?.st_size).unwrap_or(0);
         let kind = content_kind(&bytes);
         let sha256 = hex(&Sha256::digest(&bytes));
-        // After the end was met the file may have grown: what was not there is not called missing.
+        // The file may have grown after its end was reached: bytes that were not there then are not reported as more.
         let total_bytes = size.max(if bytes.is_empty() { 0 } else { end });
         Ok(Contents { more: !ended && total_bytes > end, bytes, total_bytes, sha256, kind })
     }
 }
 
-/// Text may begin and end in the middle of a character, since ranges do.
+/// A range may start and end within a character, so text may too.
 fn content_kind(bytes: &[u8]) -> ContentKind {
     let start = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
     let bytes = &bytes[start..];

@@ -1,4 +1,4 @@
-//! Moves a file, a directory or a link to another name. Moves names only: nothing is copied, no link followed.
+//! Renames a file, a directory or a link. Copies nothing and follows no link.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
@@ -12,17 +12,17 @@ use super::walk::{ENTRIES_MAX, Walked, walk};
 use super::write::{Parents, rename_new};
 use super::{ExistingEntry, Workspace, problems};
 
-/// What happens to a file that has the new name already.
+/// Handling of an existing file at the new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
-    /// The move fails with `exists`.
+    /// Fail with `exists`.
     Fail,
-    /// The file or link is replaced. A directory never is.
+    /// Replace a file or link, never a directory.
     Replace,
 }
 
 impl Workspace {
-    /// Gives what is at `from` the name `to`. A directory is not moved when it holds a protected name, before or after.
+    /// Renames `from` to `to`. Refuses a directory that holds a protected name, at the old or the new path.
     pub fn rename(
         &self,
         from: impl AsRef<OsStr>,
@@ -71,8 +71,8 @@ impl Workspace {
         }
     }
 
-    /// Refuses to move or delete a directory that holds a name the rules protect, where it is or where it goes: its files
-    /// would be lost, or get out from under their rule, or come under the name that the rule is for.
+    /// Refuses to move or delete a directory that holds a protected name, at its old or its new path: the files would
+    /// be lost, escape their rule, or take a name that a rule protects.
     pub(super) fn check_holds_nothing_protected(
         &self,
         act: &str,
@@ -94,7 +94,7 @@ impl Workspace {
             path.clear();
             path.extend_from_slice(above.names());
             path.extend_from_slice(below);
-            // What may not be read may be deleted, but not moved to where it could be read.
+            // An unreadable file may be deleted, but not moved to a path where it could be read.
             let read = to.is_some() && read.matches_last(&path);
             (read || write.matches_last(&path)).then(|| path.clone())
         };

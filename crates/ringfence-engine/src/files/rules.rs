@@ -1,5 +1,5 @@
-//! What the file operations of a workspace may touch, as data: quota, bounds, names that are not written or not read.
-//! Judges names only and never touches the disk. Names are compared as the least distinguishing file system would.
+//! Rules for file operations on a workspace: quota, size limits, names that may not be written or read. Checks names
+//! only and never touches the disk. Compares names as the least distinguishing file system would.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -12,14 +12,14 @@ use ringfence_spec::Problem;
 
 use super::path::{holds_control, joined};
 
-/// Names that file operations do not write unless the policy says otherwise.
+/// Names that file operations may not write, unless the policy says otherwise.
 pub const WRITE_FORBIDDEN: &[&str] = &[".env*", ".git/", "config.json"];
 
-/// Names that are not copied out of a run, besides those that runs may not write either.
+/// Names not copied out of a run, besides those that runs may not write.
 const COPY_FORBIDDEN: &[&str] = &[".env*", ".git/"];
 
-/// Whether what a run left may be copied to the host under this name: not what the host's tools would obey, nor what would
-/// write over the lines around it. The reason where it may not.
+/// Checks whether a run's file may be copied to the host under this name: not if host tools would obey it, nor if
+/// printing the name would overwrite the lines around it. The error is the reason.
 pub(crate) fn check_copy(path: &Path) -> Result<(), String> {
     static FORBIDDEN: LazyLock<Patterns> = LazyLock::new(|| forbidden(COPY_FORBIDDEN));
     let names: Vec<OsString> = path.iter().map(OsStr::to_owned).collect();
@@ -32,7 +32,7 @@ pub(crate) fn check_copy(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// These names, and those that runs may not write either.
+/// Patterns for `names` and the names that runs may not write.
 fn forbidden(names: &[&str]) -> Patterns {
     let names = names.iter().chain(catalogue::PROTECTED);
     // Falling back to no patterns would fail open.
@@ -40,35 +40,35 @@ fn forbidden(names: &[&str]) -> Patterns {
         .expect("these patterns are constants, and a test reads them")
 }
 
-/// The rules of one workspace.
+/// Rules of one workspace.
 #[derive(Clone, Debug)]
 pub struct FileRules {
-    /// Disk that everything in it may use; `None` is without bound.
+    /// Disk quota of the workspace; `None` is unlimited.
     pub quota_bytes: Option<u64>,
-    /// Whether files may be changed at all.
+    /// Read-write or read-only.
     pub access: FileAccess,
-    /// What is never created, changed, moved, replaced or deleted.
+    /// Names that are never created, changed, moved, replaced or deleted.
     pub write_forbidden: Patterns,
-    /// What is never read, nor moved to where it could be.
+    /// Names that are never read, nor moved to where they could be read.
     pub read_forbidden: Patterns,
-    /// The largest file that is written.
+    /// Maximum size of a written file.
     pub file_bytes_max: u64,
-    /// The most that one read returns.
+    /// Maximum bytes returned by one read.
     pub read_bytes_max: u64,
 }
 
-/// Whether files may be changed.
+/// Access to a workspace's files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Read and change.
+    /// Reads and changes are allowed.
     #[default]
     ReadWrite,
-    /// Every operation that would change something is refused.
+    /// Every operation that changes files is refused.
     ReadOnly,
 }
 
 impl Default for FileRules {
-    /// 10 GB of disk, 100 MB a file, 10 MB a read; [`WRITE_FORBIDDEN`] and the names that runs may not write either.
+    /// 10 GB of disk, 100 MB per file, 10 MB per read; [`WRITE_FORBIDDEN`] and the names that runs may not write.
     fn default() -> Self {
         Self {
             quota_bytes: Some(10 << 30),
@@ -81,8 +81,8 @@ impl Default for FileRules {
     }
 }
 
-/// Patterns of names, as `.gitignore` has them: without a slash inside, a pattern is for a name at any depth; with one, for
-/// a path from the workspace down. What is below a match is matched too. Case is not looked at.
+/// Name patterns, as in a `.gitignore`: without a slash inside, a pattern matches a name at any depth; with one, a
+/// path from the workspace down. A match covers everything below it. Case is ignored.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     names: GlobSet,
@@ -90,7 +90,7 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// Reads patterns; `*` stays within a name, `**` does not.
+    /// Parses patterns. `*` matches within a name, `**` across names.
     pub fn parse<P: AsRef<str>>(patterns: impl IntoIterator<Item = P>) -> Result<Self, Problem> {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in patterns {
@@ -99,7 +99,7 @@ impl Patterns {
                 Problem::usage("pattern_invalid", format!("cannot use the pattern `{pattern}`"))
                     .cause(why)
             };
-            // The directory is covered as well as what is in it: else it could be moved away, and its files with it.
+            // Cover the directory as well as its contents; else it could be moved away with its files.
             let mut text = pattern;
             while let Some(shorter) = text.strip_suffix('/').or_else(|| text.strip_suffix("/**")) {
                 text = shorter;
@@ -129,12 +129,12 @@ impl Patterns {
         Ok(Self { names: build(&names)?, paths: build(&paths)? })
     }
 
-    /// Whether a path, or a directory it is in, is matched.
+    /// Returns true if a path, or a directory above it, matches.
     pub(super) fn matches(&self, names: &[OsString]) -> bool {
         (1..=names.len()).any(|n| self.matches_last(&names[..n]))
     }
 
-    /// The same where the directories above are known not to be.
+    /// Returns true if the path itself matches. The caller knows that no directory above it does.
     pub(super) fn matches_last(&self, names: &[OsString]) -> bool {
         let Some(last) = names.last() else { return false };
         if !self.names.is_empty() && either_form(&self.names, last.as_bytes()) {
@@ -143,13 +143,13 @@ impl Patterns {
         !self.paths.is_empty() && either_form(&self.paths, &joined(names))
     }
 
-    /// Whether there is nothing to match.
+    /// Returns true if there are no patterns.
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty() && self.paths.is_empty()
     }
 }
 
-/// Some file systems drop dots and spaces at the end of a name, so `.git.` is looked at as `.git` too.
+/// Some file systems drop trailing dots and spaces, so `.git.` is also checked as `.git`.
 fn either_form(set: &GlobSet, path: &[u8]) -> bool {
     let folded = fold(path);
     let is_match = |path: &[u8]| set.is_match(Path::new(OsStr::from_bytes(path)));
@@ -166,12 +166,12 @@ fn trim_end(name: &[u8]) -> &[u8] {
     &name[..n_kept]
 }
 
-/// Letters without case, nothing that is not drawn; bytes that are no text stay as they are.
+/// Removes case and invisible characters; keeps invalid UTF-8 as it is.
 fn fold(name: &[u8]) -> Vec<u8> {
     let mut folded = Vec::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         let seen = chunk.valid().chars().filter(|c| !is_ignored(*c));
-        // Up, then down: `ſ` and `K` (Kelvin) have a capital in common with `s` and `k`, but are no capitals of them.
+        // Upper case, then lower: `ſ` and `ı` are lower-case already, and share a capital with `s` and `i`.
         for c in seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase) {
             folded.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
@@ -180,7 +180,7 @@ fn fold(name: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// Characters that file systems which fold names leave out: Unicode's default-ignorable ones.
+/// Characters that file systems ignore when they fold names: Unicode's Default_Ignorable_Code_Point.
 fn is_ignored(c: char) -> bool {
     matches!(
         c,

@@ -1,5 +1,5 @@
-//! How much disk a workspace uses, counted by descriptor, and whether a write still fits.
-//! Counts what runs leave as well as what is written here; changes nothing.
+//! Counts the disk use of a workspace by descriptor, and checks whether a write fits the quota. Counts the files of
+//! runs as well as those written here; changes nothing.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -11,27 +11,27 @@ use rustix::fs::{FileType, Stat};
 use super::walk::{ENTRIES_MAX, Walked, walk};
 use super::{Workspace, problems};
 
-/// What file systems give a file at least; what a new file will take is not known before it is written.
+/// Minimum allocation of a file on most file systems; the exact one is unknown before the file is written.
 const BLOCK_BYTES: u64 = 4096;
 
-/// A count is believed for this many times as long as it took: at most a twentieth of the time is spent counting.
+/// A count stays valid for this many times as long as it took, so at most a twentieth of the time is spent counting.
 const BELIEVED_TIMES: u32 = 20;
 
-/// And at least this long.
+/// Minimum validity of a count.
 const BELIEVED_AT_LEAST: Duration = Duration::from_millis(250);
 
-/// What a workspace holds.
+/// Disk use of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Disk used, holes in files not counted; a file with several names counts once.
+    /// Disk used, without holes in files; a hard-linked file counts once.
     pub bytes: u64,
-    /// Files, directories and whatever else has a name.
+    /// Number of files, directories and other entries.
     pub n_entries: u64,
-    /// Whether everything could be counted: not with a million entries and more, or a directory that may not be read.
+    /// False if not everything could be counted: a million entries or more, or an unreadable directory.
     pub complete: bool,
 }
 
-/// The last count, kept up to date by the writes since.
+/// The last count, updated by the writes since.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     counted: Option<Counted>,
@@ -45,7 +45,7 @@ struct Counted {
 }
 
 impl Meter {
-    /// A file that used `freed` was replaced by one of `total_bytes`.
+    /// Records that a file using `freed` bytes was replaced by one of `total_bytes`.
     pub(super) fn changed(&mut self, freed: u64, total_bytes: u64) {
         if let Some(counted) = &mut self.counted {
             let bytes = counted.usage.bytes.saturating_sub(freed);
@@ -53,21 +53,21 @@ impl Meter {
         }
     }
 
-    /// The next write counts again.
+    /// Discards the count, so that the next write counts again.
     pub(super) fn forget(&mut self) {
         self.counted = None;
     }
 }
 
 impl Workspace {
-    /// Counts the disk that everything in the workspace uses. Call it after a run, which may have written too.
+    /// Counts the disk use of the workspace. Call it after a run, which may have written too.
     pub fn usage(&self) -> Result<Usage, Problem> {
         let mut meter = self.changing();
         self.count(&mut meter)
     }
 
-    /// Refuses a write that would pass the quota. One that makes a file smaller is let through, also when others have
-    /// passed the quota already.
+    /// Refuses a write that would exceed the quota. A write that makes a file smaller is allowed even if the quota is
+    /// exceeded already.
     pub(super) fn make_room(
         &self,
         meter: &mut Meter,
@@ -87,7 +87,7 @@ impl Workspace {
         if meter.counted.as_ref().is_some_and(|c| fresh(c) && fits(c.usage)) {
             return Ok(());
         }
-        // A count that says no may be old: files may have been deleted by a run since.
+        // A refusing count may be out of date: a run may have deleted files since.
         let usage = self.count(meter)?;
         if fits(usage) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Workspace {
         let walked = walk(&self.root, &top, |_, stat| {
             n_entries += 1;
             let directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            // A directory's links are its subdirectories, no other names.
+            // A directory's link count is its subdirectories, not other names.
             let shared = !directory && stat.st_nlink > 1;
             if !shared || several_names.insert((stat.st_dev, stat.st_ino)) {
                 bytes = bytes.saturating_add(disk_bytes(stat));
@@ -131,7 +131,7 @@ impl Workspace {
     }
 }
 
-/// The disk a file uses; `st_blocks` counts units of 512 bytes whatever the file system's own are (stat(2)).
+/// Disk use of a file. `st_blocks` counts units of 512 bytes, whatever the file system's block size (stat(2)).
 pub(super) fn disk_bytes(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
 }

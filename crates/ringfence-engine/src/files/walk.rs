@@ -1,5 +1,5 @@
-//! Visits everything below a directory by descriptor, however deep, with a bounded number of them open.
-//! Follows no link, enters no mount, and stops at a bound that it names.
+//! Walks everything below a directory by descriptor, at any depth, with a bounded number of descriptors open. Follows
+//! no link, enters no mount, and reports if a limit stopped it.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
@@ -11,27 +11,27 @@ use rustix::io::Errno;
 
 use super::handle::Root;
 
-/// Entries visited in one walk. A workspace with more is refused writes: it cannot be counted in reasonable time.
+/// Maximum entries in one walk. A larger workspace is refused writes: it cannot be counted in reasonable time.
 pub(super) const ENTRIES_MAX: usize = 1_000_000;
 
-/// Directories opened in one walk: a comb of deep branches costs its depth for each branch.
+/// Maximum directories opened in one walk: a comb of deep branches costs its depth for each branch.
 const OPENS_MAX: usize = 2_000_000;
 
-/// Directories held open at once; above them only names are kept.
+/// Maximum directories held open at once; for those above, only the names are kept.
 const HELD_MAX: usize = 64;
 
-/// How a walk ended.
+/// Result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walked<T> {
-    /// Everything was visited.
+    /// Every entry was visited.
     All,
-    /// Something could not be visited: too much of it, or a directory that may not be read.
+    /// Some entries were not visited: too many of them, or an unreadable directory.
     NotAll,
-    /// The visitor had seen enough.
+    /// The visitor stopped the walk.
     Stopped(T),
 }
 
-/// Visits what is below `top`. The visitor gets the names from `top` to the entry, and what it is.
+/// Visits everything below `top`. The visitor receives the names from `top` to the entry, and its metadata.
 pub(super) fn walk<T>(
     root: &Root,
     top: &OwnedFd,
@@ -50,7 +50,7 @@ pub(super) fn walk<T>(
             let mut pending = Vec::new();
             for name in entries {
                 let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-                // Gone since the directory was read.
+                // Removed since the directory was read.
                 let Ok(stat) = rustix::fs::statat(&dir, &name, flags) else { continue };
                 let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
                 names.push(name);
@@ -84,7 +84,7 @@ pub(super) fn walk<T>(
             return Ok(Walked::NotAll);
         }
         let Some(dir) = &level.dir else {
-            // Moved away while it was walked.
+            // Moved away during the walk.
             level.pending.clear();
             all = false;
             continue;
@@ -94,7 +94,7 @@ pub(super) fn walk<T>(
                 names.push(name);
                 next = Some(dir);
             }
-            // Gone, or something else by now, or a mount: not ours to walk.
+            // Removed, replaced by another type, or a mount: not part of the walk.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {}
             Err(_) => all = false,
         }
@@ -102,7 +102,7 @@ pub(super) fn walk<T>(
     Ok(if all { Walked::All } else { Walked::NotAll })
 }
 
-/// The names in a directory, or `None` when there are more than `max`.
+/// Returns the names in a directory, or `None` if there are more than `max`.
 pub(super) fn names_in(dir: &OwnedFd, max: usize) -> Result<Option<Vec<OsString>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
@@ -119,7 +119,7 @@ pub(super) fn names_in(dir: &OwnedFd, max: usize) -> Result<Option<Vec<OsString>
     Ok(Some(names))
 }
 
-/// The same directory, opened so that its names can be read.
+/// Reopens a directory so that its names can be read.
 pub(super) fn reading(root: &Root, dir: &impl AsFd) -> Result<OwnedFd, Errno> {
     root.open_in(dir, OsStr::new("."), OFlags::RDONLY | OFlags::DIRECTORY)
 }
@@ -129,7 +129,7 @@ struct Level {
     pending: Vec<OsString>,
 }
 
-/// Goes down again, one name at a time: together they may be longer than any path can be.
+/// Reopens a directory one name at a time: the joined path may exceed `PATH_MAX`.
 fn reopen(root: &Root, top: &OwnedFd, names: &[OsString]) -> Option<OwnedFd> {
     let mut at = reading(root, top).ok()?;
     for name in names {

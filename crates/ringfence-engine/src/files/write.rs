@@ -1,5 +1,5 @@
-//! Writes a file so that its name stands for the old content or the new, never for a part of either.
-//! The new content is written under a name nobody can guess, in the same directory, and takes the old one's place at the end.
+//! Writes a file atomically: its name refers to the old content or the new, never to a part of either. The new content
+//! is written under an unguessable name in the same directory, then renamed over the old file.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -15,17 +15,17 @@ use super::usage::disk_bytes;
 use super::{Workspace, problems};
 use ringfence_spec::hex;
 
-/// What one call hands to the kernel.
+/// Bytes per write(2).
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// How a file is written.
+/// Options of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// What happens to a file that is there.
+    /// Handling of an existing file.
     pub mode: WriteMode,
-    /// What the answer promises.
+    /// Durability of a completed write.
     pub durability: Durability,
-    /// What happens when its directory is missing.
+    /// Handling of a missing parent directory.
     pub parents: Parents,
 }
 
@@ -39,48 +39,48 @@ impl Default for WriteOptions {
     }
 }
 
-/// What happens to a file that is there.
+/// Handling of an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
-    /// It is left alone and the write fails with `exists`.
+    /// Fail with `exists` and leave the file unchanged.
     Create,
-    /// It is replaced, keeping its permissions.
+    /// Replace the file, keeping its permissions.
     Replace,
-    /// The content is added at its end.
+    /// Append to the file.
     Append,
 }
 
-/// What the answer promises.
+/// Durability of a completed write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The file survives the end of every process.
+    /// The file survives the end of any process.
     SurvivesCrash,
-    /// It survives power loss: file and directory are synced before the answer.
+    /// The file survives power loss: file and directory are synced before the write returns.
     SurvivesPowerLoss,
 }
 
-/// What happens when the file's directory is missing.
+/// Handling of a missing parent directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parents {
-    /// `not_found`.
+    /// Fail with `not_found`.
     MustExist,
-    /// It is made, and those above it.
+    /// Create the directory and those above it.
     Create,
 }
 
-/// A file that was written.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// How long it is now.
+    /// Size of the file.
     pub total_bytes: u64,
-    /// SHA-256 of all of it, in hexadecimal.
+    /// SHA-256 of the whole file, in hexadecimal.
     pub sha256: String,
-    /// Whether the name is new.
+    /// True if the file is new.
     pub created: bool,
 }
 
 impl Workspace {
-    /// Writes a file. When it fails nothing is changed, except that directories may have been made for it.
+    /// Writes a file. A failed write changes nothing, except that parent directories may have been created.
     pub fn write(
         &self,
         path: impl AsRef<OsStr>,
@@ -122,7 +122,7 @@ impl Workspace {
         let head_bytes = head.as_ref().map_or(0, |(_, s)| u64::try_from(s.st_size).unwrap_or(0));
         let total_bytes = head_bytes.saturating_add(content.len() as u64);
         self.check_size(act, &shown, total_bytes)?;
-        // A file with other names stays on disk under those.
+        // A hard-linked file stays on disk under its other names.
         let only_name = |seen: &&Seen| seen.stat.st_nlink == 1;
         let freed = old.as_ref().filter(only_name).map_or(0, |seen| disk_bytes(&seen.stat));
         self.make_room(&mut meter, act, &shown, freed, total_bytes)?;
@@ -154,7 +154,7 @@ impl Workspace {
         Ok(WrittenFile { total_bytes, sha256: hex(&sha256.finalize()), created: old.is_none() })
     }
 
-    /// The directory a new file goes into, made where it is missing and asked for, and the file's name.
+    /// Opens a new file's parent directory, creating it if missing and requested, and returns it with the file's name.
     pub(super) fn parent_of<'a>(
         &self,
         act: &str,
@@ -201,16 +201,16 @@ impl Workspace {
         }
     }
 
-    /// Gives a new file or directory to the workspace's owner, and the permissions of the file it replaces.
+    /// Gives a new file or directory the workspace's owner, and the permissions of the file it replaces.
     fn give(&self, new: &OwnedFd, old: Option<&Seen>) -> Result<(), Errno> {
         let owner: Stat = self.root.stat()?;
-        // Runs of a root caller act as another user, who must be able to use the file.
+        // Runs of a root caller use another user, which must be able to access the file.
         if rustix::process::geteuid().is_root() && owner.st_uid != 0 {
             let (uid, gid) = (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid));
             rustix::fs::fchown(new, Some(uid), Some(gid))?;
         }
         if let Some(old) = old {
-            // Without set-user-id and the like: those were given to the old content.
+            // Without set-user-ID and the like: those were granted to the old content.
             rustix::fs::fchmod(new, Mode::from_raw_mode(old.stat.st_mode & 0o777))?;
         }
         Ok(())
@@ -226,7 +226,7 @@ impl Workspace {
     }
 }
 
-/// A file that has no name of its own yet. Dropping it removes it.
+/// A file without its final name yet. Removed on drop.
 struct Draft<'a> {
     dir: &'a OwnedFd,
     name: Option<String>,
@@ -245,7 +245,7 @@ impl<'a> Draft<'a> {
     fn take_the_place_of(mut self, name: &OsStr, mode: WriteMode) -> Result<(), Errno> {
         let Some(draft) = self.name.clone() else { return Ok(()) };
         if mode == WriteMode::Create {
-            // Somebody may have made it since it was looked for.
+            // Another process may have created it since the check.
             rename_new(self.dir, draft.as_ref(), self.dir, name)?;
         } else {
             rustix::fs::renameat(self.dir, &draft, self.dir, name)?;
@@ -263,23 +263,23 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// What drafts and directories on their way out are called, before 32 random digits.
+/// Prefix of drafts and of directories being deleted, before 32 random digits.
 const DRAFT_PREFIX: &str = ".ringfence-draft-";
 
-/// Whether a name is one that [`fresh_name`] gives.
+/// Returns true if a name has the form that [`fresh_name`] returns.
 pub(super) fn is_draft(name: &OsStr) -> bool {
     let digits = name.to_str().and_then(|name| name.strip_prefix(DRAFT_PREFIX));
     digits.is_some_and(|d| d.len() == 32 && d.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// A name nobody can guess.
+/// Returns an unguessable name.
 pub(super) fn fresh_name() -> Result<String, Errno> {
     let mut random = [0u8; 16];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{DRAFT_PREFIX}{}", hex(&random)))
 }
 
-/// Renames only where nothing has the new name.
+/// Renames only if the new name is free.
 pub(super) fn rename_new(
     from_dir: &OwnedFd,
     from: &OsStr,
@@ -287,7 +287,7 @@ pub(super) fn rename_new(
     to: &OsStr,
 ) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE) {
-        // File systems that do not have the flag.
+        // File systems without `RENAME_NOREPLACE`.
         Err(Errno::INVAL | Errno::NOSYS) => {
             match rustix::fs::statat(to_dir, to, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(_) => Err(Errno::EXIST),
@@ -304,7 +304,7 @@ fn sync_directory(dir: &OwnedFd) -> Result<(), Errno> {
     rustix::fs::fsync(rustix::fs::openat(dir, ".", flags, Mode::empty())?)
 }
 
-/// Copies exactly `bytes`: what grows behind them meanwhile is left, and a file that shrinks is an error, not a hole.
+/// Copies exactly `bytes`: data appended meanwhile is left out, and a file that shrinks is an error, not a hole.
 fn copy(from: &OwnedFd, to: &OwnedFd, bytes: u64, sha256: &mut Sha256) -> Result<(), Errno> {
     let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(bytes).unwrap_or(CHUNK_BYTES))];
     let mut left = bytes;

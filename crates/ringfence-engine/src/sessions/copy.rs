@@ -1,4 +1,4 @@
-//! A copy of a tree, by handle: directories and plain files, links as links, holes as holes. Nothing is followed.
+//! Copies a tree by handle: directories and regular files, links as links, holes as holes. Follows no link.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -11,26 +11,26 @@ use ringfence_spec::Problem;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-/// Directories below each other.
+/// Maximum nesting of directories.
 const DEPTH_MAX: usize = 128;
 
-/// Files and directories that are copied.
+/// Maximum entries copied; each chunk of content counts as one too.
 const ENTRIES_MAX: u32 = 250_000;
 
-/// Longest time that a copy takes.
+/// Maximum duration of a copy.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes copied at once.
+/// Bytes per copy_file_range(2).
 const CHUNK: u64 = 1 << 20;
 
-/// Bounds of one copy.
+/// Limits of one copy.
 struct Copying<'a> {
     bytes_left: u64,
     budget: Budget,
     stop: &'a AtomicBool,
 }
 
-/// Why a copy was given up.
+/// Reason a copy was abandoned.
 enum GivenUp {
     TooMuch,
     TooDeep,
@@ -45,7 +45,7 @@ impl From<Errno> for GivenUp {
     }
 }
 
-/// Copies everything in `from` into the empty directory `to`, no more than so many bytes, until `stop` is set.
+/// Copies the contents of `from` into the empty directory `to`, up to `bytes_max` bytes, until `stop` is set.
 pub(super) fn tree(
     from: &Path,
     to: &Path,
@@ -97,7 +97,7 @@ impl Copying<'_> {
             }
             self.spend()?;
             let stat = match rustix::fs::statat(from, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                // It went away meanwhile.
+                // Removed meanwhile.
                 Err(Errno::NOENT) => continue,
                 other => other?,
             };
@@ -117,7 +117,7 @@ impl Copying<'_> {
                     let flags =
                         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
                     let source = rustix::fs::openat(from, &name, flags, Mode::empty())?;
-                    // What is behind the name now may be something else than was looked at.
+                    // The name may refer to another file now than the one checked.
                     let now = rustix::fs::fstat(&source)?;
                     if FileType::from_raw_mode(now.st_mode) != FileType::RegularFile {
                         continue;
@@ -131,20 +131,20 @@ impl Copying<'_> {
                     let target = rustix::fs::readlinkat(from, &name, Vec::new())?;
                     rustix::fs::symlinkat(&target, to, &name)?;
                 }
-                // Pipes, sockets and devices hold nothing to copy.
+                // Pipes, sockets and devices have no content to copy.
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Copies the parts of a file that hold data: of a file full of holes only the length.
+    /// Copies the data of a file but not its holes.
     fn content(&mut self, from: &OwnedFd, to: &OwnedFd, length: u64) -> Result<(), GivenUp> {
         rustix::fs::ftruncate(to, length)?;
         let mut at = 0;
         while at < length {
             let begin = match rustix::fs::seek(from, SeekFrom::Data(at)) {
-                // lseek(2): no data behind this place.
+                // lseek(2): no data after this offset.
                 Err(Errno::NXIO) => return Ok(()),
                 other => other?,
             };
@@ -165,7 +165,7 @@ impl Copying<'_> {
                 }
                 self.bytes_left = self.bytes_left.checked_sub(n as u64).ok_or(GivenUp::TooMuch)?;
             }
-            // The file may have become shorter meanwhile.
+            // The file may have been truncated meanwhile.
             at = end.max(begin + 1);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A session's REPL: there while there is a use for it.
+//! A session's REPL process, which exists only while it is in use.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext};
 use crate::files::Workspace;
 use crate::host_context::HostContext;
 
-/// How often the size of a session's files is looked at while a cell runs.
+/// Poll interval for the size of a session's files while a cell runs.
 const QUOTA_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The process and what it was made with.
+/// A REPL process and the runner it was started with.
 #[derive(Debug)]
 pub(crate) struct SessionInterpreter {
     runner: Arc<PooledRunner>,
@@ -26,7 +26,7 @@ pub(crate) struct SessionInterpreter {
 }
 
 impl SessionInterpreter {
-    /// Starts one in this workspace; without one, in a directory that ends with it.
+    /// Starts a REPL in this workspace; without one, in a directory removed at its end.
     pub(crate) fn start(
         launcher: &Arc<Launcher>,
         policy: &CodePolicy,
@@ -38,43 +38,43 @@ impl SessionInterpreter {
         Ok(Self { runner: Arc::new(runner), repl })
     }
 
-    /// A copy that goes on from the same state.
+    /// Returns a copy that continues from the same state.
     pub(crate) fn branch(&mut self) -> Result<Self, Problem> {
         Ok(Self { runner: Arc::clone(&self.runner), repl: self.repl.branch()? })
     }
 
-    /// What its cells have in common.
+    /// Returns the runner shared by its cells.
     pub(crate) fn runner(&self) -> &PooledRunner {
         &self.runner
     }
 
-    /// What its cells have in common with every Python run.
+    /// Returns the context shared with every Python run.
     pub(crate) fn context(&self) -> &PythonContext {
         self.runner.context()
     }
 
-    /// Cells one can roll back to.
+    /// Lists the cells that can be rolled back to.
     pub(crate) fn checkpoints(&self) -> Vec<u64> {
         self.repl.checkpoints()
     }
 
-    /// Goes back to the state after a cell.
+    /// Restores the state after a cell.
     pub(crate) fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
         self.repl.rollback(cell)
     }
 
-    /// The files in its directory.
+    /// Returns the files in its directory.
     pub(crate) fn artifacts(&self) -> Result<Artifacts, Problem> {
         self.repl.artifacts()
     }
 
-    /// Standard output of a program that leaves no trace in the session.
+    /// Runs a program that leaves no trace in the session, and returns its standard output.
     pub(crate) fn ask(&mut self, job: &Job) -> Result<Vec<u8>, Problem> {
         let cell = self.repl.ask(job)?;
         Ok(cell.stdout.parts().0)
     }
 
-    /// Runs a cell that was screened. Ended by `cancel`, by its deadline, or when the session's files pass the quota.
+    /// Runs a screened cell. Ended by `cancel`, by its deadline, or if the session's files exceed the quota.
     pub(crate) fn cell(
         &mut self,
         job: &Job,
@@ -94,31 +94,31 @@ impl SessionInterpreter {
     }
 }
 
-/// How much disk a session's files may use, and how much of it one run may add.
+/// Disk quota of a session's files, and the part of it that one run may add.
 #[derive(Clone, Debug)]
 pub struct Quota<'a> {
     pub(crate) files: &'a Workspace,
     bytes_max: u64,
-    /// Where a run's own limit ends before the quota does: that sum, and the limit.
+    /// Set if the run's own limit is reached before the quota: total size at the limit, and the limit.
     run_max: Option<(u64, ByteSize)>,
-    /// Whether it is a session no more.
+    /// Set once the session is closed.
     closed: Option<&'a AtomicBool>,
 }
 
 impl<'a> Quota<'a> {
-    /// Of these files, so much.
+    /// A quota of `bytes_max` for these files.
     pub fn new(files: &'a Workspace, bytes_max: u64) -> Self {
         Self { files, bytes_max, run_max: None, closed: None }
     }
 
-    /// For a run that may add `disk` to what is used now.
+    /// Adds the limit of a run that may add `disk` to `used`.
     pub(crate) fn for_a_run(mut self, used: u64, disk: Option<ByteSize>) -> Self {
         let sum = disk.map(|disk| (used.saturating_add(disk.bytes()), disk));
         self.run_max = sum.filter(|(sum, _)| *sum < self.bytes_max);
         self
     }
 
-    /// The same, counted now; nothing runs in a session that is full.
+    /// Counts the current usage and adds a run's limit. Refuses if the session is over its quota.
     pub(crate) fn for_the_next_run(&self, disk: Option<ByteSize>) -> Result<Self, Problem> {
         let usage = self.files.usage()?;
         if usage.bytes > self.bytes_max {
@@ -128,21 +128,21 @@ impl<'a> Quota<'a> {
         Ok(self.clone().for_a_run(usage.bytes, disk))
     }
 
-    /// Until the session is closed.
+    /// Ends the watch once the session is closed.
     pub(crate) fn while_open(mut self, closed: &'a AtomicBool) -> Self {
         self.closed = Some(closed);
         self
     }
 
-    /// Whether they take more.
+    /// Returns true if the files exceed the quota or the run's limit.
     fn is_passed(&self) -> bool {
-        // What cannot be counted does not pass for little.
+        // Files that cannot be counted are treated as over the quota.
         let bytes_max = self.run_max.map_or(self.bytes_max, |(sum, _)| sum);
         self.files.usage().map_or(true, |usage| usage.bytes > bytes_max)
     }
 
-    /// Does some work that ends when what it is given becomes readable: when `cancel` does, or when the quota is passed,
-    /// which is the second answer.
+    /// Runs `work` with a descriptor that becomes readable when `cancel` does, when the session is closed or when the
+    /// quota is exceeded. The second result is true if the quota was exceeded.
     pub(crate) fn watch<T>(
         &self,
         cancel: Option<BorrowedFd<'_>>,
@@ -154,7 +154,7 @@ impl<'a> Quota<'a> {
             let (done, finished) = std::sync::mpsc::channel::<()>();
             let passed = &passed;
             scope.spawn(move || {
-                // Closing this side ends the work.
+                // Closing this end cancels the work.
                 let wish = wish;
                 while finished.recv_timeout(QUOTA_INTERVAL)
                     == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
@@ -177,7 +177,7 @@ impl<'a> Quota<'a> {
         Ok((done, passed.load(Ordering::Relaxed)))
     }
 
-    /// Says in an outcome that it was passed.
+    /// Marks an outcome as ended by the quota.
     pub(crate) fn tell(&self, outcome: &mut Outcome) {
         outcome.status = Status::Killed;
         let (code, message, hint) = match self.run_max {

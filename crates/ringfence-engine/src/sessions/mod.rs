@@ -1,5 +1,5 @@
-//! Sessions: a workspace on disk, a REPL while there is a use for it, an owner. Unknown, expired and foreign ids get one
-//! answer, after one time.
+//! Sessions: a workspace on disk, a REPL while it is in use, an owner. Unknown, expired and foreign ids get the same
+//! error after the same delay.
 
 mod copy;
 mod interpreter;
@@ -25,10 +25,10 @@ use crate::clock::Clock;
 use crate::files::{FileAccess, FileRules, Workspace};
 use store::Store;
 
-/// Every answer about a session that is not the caller's comes this long after the question.
+/// Minimum response time for ids that are not the caller's session.
 const FOREIGN_ANSWER: Duration = Duration::from_millis(5);
 
-/// The sessions of a data directory.
+/// Sessions in a data directory.
 #[derive(Debug)]
 pub struct Sessions {
     store: Store,
@@ -37,54 +37,54 @@ pub struct Sessions {
     open: Mutex<HashMap<SessionId, Arc<Session>>>,
 }
 
-/// One session, open in this process.
+/// A session open in this process.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) workspace: PathBuf,
     state: Mutex<SessionState>,
     files: OnceLock<Workspace>,
-    /// One cell at a time.
+    /// Locked by the running cell.
     pub(crate) live: Mutex<Option<SessionInterpreter>>,
-    /// Set for good, while the state is held: nothing is written of it any more, and a cell that runs is ended.
+    /// Set once, with the state locked: from then on the state is not saved any more, and a running cell is ended.
     closed: AtomicBool,
 }
 
-/// What a session's owner may know of it.
+/// A session's state, as shown to its owner.
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionInfo {
-    /// What survives a restart.
+    /// The state that survives a restart.
     #[serde(flatten)]
     pub state: SessionState,
-    /// Whether its variables are there.
+    /// State of the session's variables.
     pub repl: ReplState,
-    /// Cells one can roll back to.
+    /// Cells that can be rolled back to.
     pub checkpoints: Vec<u64>,
 }
 
-/// What there is of a session's variables.
+/// State of a session's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplState {
     /// No cell has run yet.
     New,
-    /// They are there.
+    /// The variables exist.
     Live,
-    /// They are gone, with the process that held them; files are there.
+    /// The variables are gone with their process; the files remain.
     Dormant,
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Swept {
-    /// Sessions that ended.
+    /// Sessions that expired.
     pub expired: Vec<SessionId>,
-    /// Sessions that gave their processes back.
+    /// Sessions whose processes were ended.
     pub dormant: Vec<SessionId>,
 }
 
 impl Sessions {
-    /// The sessions below this data directory.
+    /// Opens the sessions below a data directory.
     pub fn open(
         data: &Path,
         settings: SessionSettings,
@@ -95,17 +95,17 @@ impl Sessions {
         Ok(Self { store, settings, clock, open: Mutex::default() })
     }
 
-    /// What sessions are given.
+    /// Returns the settings of new sessions.
     pub fn settings(&self) -> &SessionSettings {
         &self.settings
     }
 
-    /// How many are open in this process.
+    /// Number of sessions open in this process.
     pub(crate) fn n_open(&self) -> usize {
         self.lock().len()
     }
 
-    /// Makes a session.
+    /// Creates a session.
     pub fn create(&self, owner: &str, options: SessionOptions) -> Result<SessionState, Problem> {
         self.create_from(owner, options, None, |_| Ok(()))
     }
@@ -138,11 +138,11 @@ impl Sessions {
         Ok(state)
     }
 
-    /// What is known of an owner's session.
+    /// Returns the state of an owner's session.
     pub fn info(&self, owner: &str, id: &SessionId) -> Result<SessionInfo, Problem> {
         let session = self.find(owner, id)?;
         let state = session.state().clone();
-        // A cell that runs now holds its REPL; it is live then.
+        // A running cell holds the lock, so the REPL is live.
         let (repl, checkpoints) = match session.live.try_lock() {
             Ok(live) => match &*live {
                 Some(live) => (ReplState::Live, live.checkpoints()),
@@ -154,12 +154,12 @@ impl Sessions {
         Ok(SessionInfo { state, repl, checkpoints })
     }
 
-    /// Where an owner's session has its files.
+    /// Returns the workspace directory of an owner's session.
     pub fn workspace(&self, owner: &str, id: &SessionId) -> Result<PathBuf, Problem> {
         Ok(self.find(owner, id)?.workspace.clone())
     }
 
-    /// The same by handle, and what they may take.
+    /// Opens the workspace of an owner's session, and returns it with its quota.
     pub fn files(&self, owner: &str, id: &SessionId) -> Result<(Workspace, u64), Problem> {
         let session = self.find(owner, id)?;
         let bytes_max = session.state().quota_bytes;
@@ -167,12 +167,12 @@ impl Sessions {
         Ok((Workspace::open(&session.workspace, rules)?, bytes_max))
     }
 
-    /// The same, for the plan of runs in it.
+    /// Returns the workspace of an owner's session, for the plan of its runs.
     pub fn host_workspace(&self, owner: &str, id: &SessionId) -> Result<HostWorkspace, Problem> {
         self.find(owner, id)?.host_workspace()
     }
 
-    /// An owner's sessions, the oldest first.
+    /// Lists an owner's sessions, oldest first.
     pub fn list(&self, owner: &str) -> Vec<SessionState> {
         let now = self.clock.now_ms();
         let mut list: Vec<SessionState> = self
@@ -186,12 +186,12 @@ impl Sessions {
         list
     }
 
-    /// A copy of a session's files as a new session. Variables do not go with them.
+    /// Copies a session's files to a new session. Variables are not copied.
     pub fn fork(&self, owner: &str, id: &SessionId) -> Result<SessionState, Problem> {
         self.fork_unless(owner, id, &AtomicBool::new(false))
     }
 
-    /// The same until `stop` is set.
+    /// Forks a session unless `stop` is set meanwhile.
     pub(crate) fn fork_unless(
         &self,
         owner: &str,
@@ -210,14 +210,14 @@ impl Sessions {
         })
     }
 
-    /// Ends a session and removes everything of it but its rows in the ledger.
+    /// Closes a session and removes everything but its ledger rows.
     pub fn close(&self, owner: &str, id: &SessionId) -> Result<SessionId, Problem> {
         let session = self.find(owner, id)?;
         self.remove(&session.id)?;
         Ok(session.id.clone())
     }
 
-    /// Ends what has expired and puts to rest what is not used.
+    /// Ends expired sessions and the REPLs of idle ones.
     pub fn sweep(&self) -> Swept {
         let now = self.clock.now_ms();
         let mut swept = Swept::default();
@@ -245,7 +245,7 @@ impl Sessions {
         swept
     }
 
-    /// The owner's session, whose last use is now. Any other id gets the one answer, after the one time.
+    /// Finds an owner's session and updates its last use. Any other id gets the same error after the same delay.
     pub(crate) fn find(&self, owner: &str, id: &SessionId) -> Result<Arc<Session>, Problem> {
         let asked = Instant::now();
         let found = self.look_up(owner, id);
@@ -261,9 +261,9 @@ impl Sessions {
         }
         let now = self.clock.now_ms();
         let session = {
-            // Held while the disk is read, so that nobody opens again what is being closed.
+            // Held while the disk is read, so that a session being closed is not opened again.
             let mut open = self.lock();
-            // Another process may have closed it, or used it: what is on disk is true.
+            // Another process may have closed or used it: the state on disk is authoritative.
             let Some(on_disk) = self.store.load(id)? else {
                 open.remove(id);
                 return Ok(None);
@@ -287,7 +287,7 @@ impl Sessions {
         Ok((!session.is_closed().load(Ordering::SeqCst)).then_some(session))
     }
 
-    /// Changes what is known of a session, and writes it down while it is a session.
+    /// Changes a session's state, and saves it unless the session is closed.
     pub(crate) fn change<T>(
         &self,
         session: &Session,
@@ -314,7 +314,7 @@ impl Sessions {
             session
         };
         if let Some(session) = session {
-            // A cell that runs now sees that the session is closed; wait for it to let go.
+            // A running cell sees that the session is closed; wait until it ends.
             let mut live = session.live.lock().unwrap_or_else(PoisonError::into_inner);
             *live = None;
         }
@@ -332,7 +332,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// Its directory, for a plan.
+    /// Returns the session's directory, for a plan.
     pub(crate) fn host_workspace(&self) -> Result<HostWorkspace, Problem> {
         use std::os::unix::fs::MetadataExt as _;
         let missing = || Problem::internal("workspace", "the session's directory is not there");
@@ -345,12 +345,12 @@ impl Session {
         })
     }
 
-    /// What its runs may do with its files.
+    /// Returns the access its runs have to its files.
     pub(crate) fn access(&self) -> Access {
         if self.state().read_only { Access::ReadOnly } else { Access::ReadWrite }
     }
 
-    /// Its files, by handle.
+    /// Opens its files by handle, once.
     pub(crate) fn files(&self) -> Result<&Workspace, Problem> {
         if let Some(files) = self.files.get() {
             return Ok(files);
@@ -365,7 +365,7 @@ impl Session {
         Ok(self.files.get_or_init(|| files))
     }
 
-    /// What its files may still take; nothing runs in a session that is full.
+    /// Returns the remaining quota. Refuses if the session is full.
     pub(crate) fn bytes_left(&self) -> Result<ByteSize, Problem> {
         let bytes_max = self.state().quota_bytes;
         let used = self.files()?.usage()?.bytes;
@@ -378,7 +378,7 @@ impl Session {
         })
     }
 
-    /// Whether somebody closed it since it was found.
+    /// Returns the flag that is set once the session is closed.
     pub(crate) fn is_closed(&self) -> &AtomicBool {
         &self.closed
     }
@@ -388,7 +388,7 @@ impl Session {
     }
 }
 
-/// The one answer about a session that is not the caller's, or not there.
+/// The error for every session that does not exist or is not the caller's.
 pub(crate) fn unknown() -> Problem {
     Problem::new(
         ringfence_spec::ProblemKind::NotFound,
@@ -398,7 +398,7 @@ pub(crate) fn unknown() -> Problem {
     .hint("make one first; a session ends 24 hours after it was made")
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in constant time for strings of equal length.
 fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let differs = a.iter().zip(b).fold(a.len() ^ b.len(), |all, (x, y)| all | usize::from(x ^ y));

@@ -1,4 +1,4 @@
-//! What is known of a session, and its name.
+//! State and id of a session.
 
 use ringfence_spec::Problem;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct SessionId(String);
 const ID_CHARS: usize = 32;
 
 impl SessionId {
-    /// Makes a new id.
+    /// Generates an id.
     pub fn fresh() -> Result<Self, Problem> {
         Ok(Self(crate::ids::fresh_id()?.to_string()))
     }
@@ -26,7 +26,7 @@ impl SessionId {
         self.0.len() == ID_CHARS && self.0.bytes().all(hex)
     }
 
-    /// The text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -56,21 +56,21 @@ impl std::fmt::Display for SessionId {
     }
 }
 
-/// What new sessions are given.
+/// Settings of new sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionSettings {
-    /// A session ends after so long, used or not.
+    /// Lifetime of a session, used or not.
     pub ttl_ms: u64,
-    /// One that is not used for so long gives its processes back.
+    /// Idle time after which a session's processes are ended.
     pub idle_ms: u64,
-    /// What its files may take.
+    /// Disk quota of a session's files.
     pub quota_bytes: u64,
-    /// Sessions of one owner.
+    /// Maximum sessions of one owner.
     pub per_owner_max: usize,
-    /// Searches a day.
+    /// Searches per day.
     pub searches_per_day: u32,
-    /// Index jobs a day.
+    /// Index jobs per day.
     pub index_jobs_per_day: u32,
 }
 
@@ -95,33 +95,33 @@ pub struct SessionOptions {
     pub access: FileAccess,
 }
 
-/// What survives a restart.
+/// State of a session that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionState {
-    /// Its name.
+    /// The session's id.
     pub id: SessionId,
-    /// Whose it is.
+    /// The session's owner.
     pub owner: String,
-    /// When it was made.
+    /// Creation time.
     pub created_ms: u64,
-    /// When it was last used.
+    /// Time of last use.
     pub used_ms: u64,
-    /// When it ends.
+    /// Expiry time.
     pub expires_ms: u64,
-    /// What its files may take.
+    /// Disk quota of its files.
     pub quota_bytes: u64,
-    /// Whether its files may be changed.
+    /// True if its files may not be changed.
     pub read_only: bool,
     /// Cells run so far.
     pub n_cells: u64,
-    /// The session it began as a copy of.
+    /// The session it was forked from.
     pub forked_from: Option<SessionId>,
-    /// What was used of the day's quotas.
+    /// Use of the daily quotas.
     pub today: Today,
 }
 
-/// What was used on one day.
+/// Use of the daily quotas on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Today {
@@ -133,7 +133,7 @@ pub struct Today {
     pub index_jobs: u32,
 }
 
-/// A thing that is counted by the day.
+/// An operation with a daily quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daily {
     /// A search.
@@ -143,7 +143,7 @@ pub enum Daily {
 }
 
 impl SessionState {
-    /// Takes one of the day's quota; or how long until the next day.
+    /// Takes one from the daily quota. The error is the time in milliseconds until the next day.
     pub fn take_daily(
         &mut self,
         what: Daily,

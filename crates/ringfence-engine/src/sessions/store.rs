@@ -1,4 +1,4 @@
-//! Sessions on disk: a directory each, with the workspace and what is known of it, signed so that it is believed.
+//! Sessions on disk: a directory each, with the workspace and a signed state file.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -12,13 +12,13 @@ use sha2::Sha256;
 
 use super::state::{SessionId, SessionState};
 
-/// A state file is far smaller.
+/// Maximum size of a state file; real ones are far smaller.
 const STATE_BYTES_MAX: u64 = 64 << 10;
 
-/// Bytes of the signing key.
+/// Length of the signing key.
 const KEY_BYTES: usize = 32;
 
-/// Where sessions are kept.
+/// Directory of sessions.
 pub(super) struct Store {
     dir: PathBuf,
     key: [u8; KEY_BYTES],
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// The file: what is known, and its signature.
+/// Content of a state file: the state and its signature.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Signed {
@@ -39,7 +39,7 @@ struct Signed {
 }
 
 impl Store {
-    /// Opens the sessions below the data directory, or makes a place for them.
+    /// Opens the sessions below the data directory, creating the directory if missing.
     pub(super) fn open(data: &Path) -> Result<Self, Problem> {
         let dir = data.join("sessions");
         private_dir(data)?;
@@ -48,13 +48,13 @@ impl Store {
         Ok(Self { dir, key })
     }
 
-    /// Where a session's files are.
+    /// Returns the path of a session's workspace.
     pub(super) fn workspace(&self, id: &SessionId) -> PathBuf {
         self.dir.join(id.as_str()).join("workspace")
     }
 
-    /// Makes a session's directory, lets `fill` put files in it, and writes down what is known. Last: from then on it is a
-    /// session; whoever dies before leaves a directory that [`Store::sweep`] removes.
+    /// Creates a session's directory, lets `fill` add files, and saves the state. The state is saved last: it makes
+    /// the directory a session. A process killed before that leaves a directory that [`Store::sweep`] removes.
     pub(super) fn create(
         &self,
         state: &SessionState,
@@ -72,7 +72,7 @@ impl Store {
         made
     }
 
-    /// Writes down what is known: all of it, or what was there stays.
+    /// Saves the state atomically.
     pub(super) fn save(&self, state: &SessionState) -> Result<(), Problem> {
         let cannot = |e: &dyn std::fmt::Display| {
             Problem::internal("session_unwritable", "cannot write the session down").cause(e)
@@ -82,7 +82,7 @@ impl Store {
         let text =
             serde_json::to_vec(&Signed { state: value, hmac_sha256 }).map_err(|e| cannot(&e))?;
         let dir = self.dir.join(state.id.as_str());
-        // One writer at a time: whoever holds the session's state writes it.
+        // One writer at a time: the holder of the session's state lock.
         let (next, file) = (dir.join("session.json.next"), dir.join("session.json"));
         let write = || -> std::io::Result<()> {
             let mut options = std::fs::OpenOptions::new();
@@ -94,7 +94,7 @@ impl Store {
         write().map_err(|e| cannot(&e))
     }
 
-    /// Reads what is known; `None` if there is no such session. What does not verify is refused.
+    /// Loads a session's state; `None` if there is no such session. Refuses a state that does not verify.
     pub(super) fn load(&self, id: &SessionId) -> Result<Option<SessionState>, Problem> {
         let refused = |why: &str| {
             Problem::refused("session_tampered", "what is written down of the session was changed")
@@ -123,7 +123,7 @@ impl Store {
         Ok(Some(state))
     }
 
-    /// All sessions that there is a directory of.
+    /// Lists every session directory.
     pub(super) fn list(&self) -> Vec<SessionId> {
         #[expect(clippy::disallowed_methods, reason = "in the data directory, which no run sees")]
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return Vec::new() };
@@ -136,12 +136,12 @@ impl Store {
         ids
     }
 
-    /// From here on there is no such session, whatever becomes of its files.
+    /// Deletes a session's state file. From here on the session does not exist, even if its files remain.
     pub(super) fn retire(&self, id: &SessionId) -> Result<(), Problem> {
         gone(std::fs::remove_file(self.dir.join(id.as_str()).join("session.json")))
     }
 
-    /// Removes the files of a session that was retired. Links in it are removed, not followed.
+    /// Removes the files of a retired session. Removes links without following them.
     pub(super) fn remove(&self, id: &SessionId) -> Result<(), Problem> {
         let _busy = self.lock(FlockOperation::LockShared)?;
         self.remove_files(id)
@@ -151,19 +151,19 @@ impl Store {
         gone(ringfence_jail::remove_tree(&self.dir.join(id.as_str())))
     }
 
-    /// Removes what those left who were killed while they made or removed a session. Not while somebody does.
+    /// Removes directories left by processes killed while creating or removing a session. Skipped while one runs.
     pub(super) fn sweep(&self) {
         let Ok(_alone) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
         for id in self.list() {
             let state = self.dir.join(id.as_str()).join("session.json");
             if rustix::fs::access(state, rustix::fs::Access::EXISTS).is_err() {
-                // What cannot be removed now is tried again by the next sweep.
+                // A directory that cannot be removed is tried again by the next sweep.
                 let _ = self.remove_files(&id);
             }
         }
     }
 
-    /// Held together by those who make and remove sessions, alone by who sweeps.
+    /// Locks the sessions: shared to create and remove, exclusive to sweep.
     fn lock(&self, how: FlockOperation) -> Result<std::fs::File, Problem> {
         locked(&self.dir, how)
             .map_err(|e| Problem::internal("session_lock", "cannot lock the sessions").cause(e))
@@ -173,7 +173,7 @@ impl Store {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.key)
             .unwrap_or_else(|_| Hmac::<Sha256>::new(&[0; 64].into()));
         mac.update(b"ringfence session 1\0");
-        // A map of serde_json is sorted by its keys, so one state has one text.
+        // serde_json sorts the keys of a map, so a state has one serialization.
         mac.update(state.to_string().as_bytes());
         mac
     }
@@ -188,13 +188,13 @@ fn gone(removed: std::io::Result<()>) -> Result<(), Problem> {
     }
 }
 
-/// `O_NOFOLLOW | O_NONBLOCK`: a state file is a plain file.
+/// `O_NOFOLLOW | O_NONBLOCK`: a state file is a regular file.
 fn libc_nofollow() -> i32 {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     i32::try_from(flags.bits()).unwrap_or(0)
 }
 
-/// A directory that is nobody else's.
+/// Creates a private directory. An existing one must belong to this user; other users' write access is removed.
 fn private_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::MetadataExt as _;
     let cannot = |e: &dyn std::fmt::Display| {
@@ -218,13 +218,13 @@ fn private_dir(path: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The key in this file of the data directory, or a new one that is written there.
+/// Reads the signing key from the data directory, or creates it.
 fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build("session_key", "cannot use the key that sessions are signed with")
             .cause(e)
     };
-    // One at a time: of two that start at once, the second finds the first one's.
+    // Locked: of two processes that start at once, the second finds the first one's key.
     let _alone = locked(data, FlockOperation::LockExclusive).map_err(|e| cannot(&e))?;
     let (path, next) = (data.join("sessions.key"), data.join("sessions.key.next"));
     let mut key = [0u8; KEY_BYTES];
@@ -234,7 +234,7 @@ fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())
                 .map_err(|e| cannot(&e))?;
-            // Under another name first: whoever is killed meanwhile leaves no half of a key.
+            // Write to another name first, so that a process killed meanwhile leaves no partial key.
             let write = || {
                 let mut options = std::fs::OpenOptions::new();
                 let mut file =
@@ -249,7 +249,7 @@ fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
     Ok(key)
 }
 
-/// Holds a directory's lock until it is dropped. The kernel lets go of it for the dead.
+/// Holds a directory's lock until dropped. The kernel releases it when the process dies.
 fn locked(dir: &Path, how: FlockOperation) -> std::io::Result<std::fs::File> {
     #[expect(clippy::disallowed_methods, reason = "the data directory, which no run sees")]
     let dir = std::fs::File::open(dir)?;

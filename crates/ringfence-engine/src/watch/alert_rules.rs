@@ -1,4 +1,4 @@
-//! The rules. Each is a function from a call and the calls before it to a message, or nothing.
+//! Alert rules. Each rule is a function from a call and the calls before it to an optional alert message.
 
 use ringfence_spec::{Risk, Status};
 
@@ -6,12 +6,12 @@ use super::FinishedCall;
 use super::ring::{Ring, tool_hash};
 use super::settings::Settings;
 
-/// One rule.
+/// An alert rule.
 pub(crate) struct AlertRule {
     /// Stable, `snake_case`.
     pub(crate) name: &'static str,
     pub(crate) risk: Risk,
-    /// The call, now, the calls before it, the thresholds.
+    /// Takes the call, the current time, the client's earlier calls and the thresholds.
     pub(crate) look: fn(&FinishedCall, u64, &Ring, &Settings) -> Option<String>,
 }
 
@@ -42,7 +42,7 @@ fn repeated_blocks(
         .then(|| format!("{n} blocked calls within {} s", settings.window_ms / 1000))
 }
 
-/// Failures of the caller's own: what admission refused and what was our fault says nothing about the caller.
+/// Counts only failures the caller caused. Admission refusals and internal errors say nothing about the caller.
 fn repeated_failures(
     seen: &FinishedCall,
     now_ms: u64,
@@ -60,7 +60,7 @@ fn repeated_failures(
         .then(|| format!("{n} failed calls within {} s", settings.window_ms / 1000))
 }
 
-/// Compared with calls of the same tool that ran, by this client.
+/// Compares with earlier calls of the same tool by the same client, counting only calls that ran.
 fn outlier_duration(
     seen: &FinishedCall,
     _: u64,
@@ -113,7 +113,7 @@ fn large_read(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Opt
         .then(|| format!("`{}` read {} bytes", seen.tool, seen.bytes_read))
 }
 
-/// Many small reads are a large one.
+/// Sums reads over the window, so that many small reads count as one large read.
 fn many_reads(
     seen: &FinishedCall,
     now_ms: u64,

@@ -1,7 +1,7 @@
-//! Watches finished calls for what is out of the ordinary: small rules over recent history, each of which may raise an alert.
+//! Watches finished calls for anomalies: small rules over recent history, each of which may raise an alert.
 //!
-//! Pure: time comes with each call, nothing is sent anywhere, nothing is refused. Memory is bounded: a ring for each client,
-//! a number of clients, of which the longest silent is forgotten first.
+//! Pure: each call carries its time; nothing is sent and nothing is refused. Memory is bounded: a ring per client and
+//! a maximum number of clients, of which the least recently seen is evicted first.
 
 mod alert_rules;
 mod ring;
@@ -15,74 +15,74 @@ use serde::Serialize;
 use ring::Ring;
 pub use settings::Settings;
 
-/// A call that has ended, as far as the rules look at it.
+/// The fields of a finished call that the rules read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinishedCall {
-    /// When it ended, in milliseconds of any clock that goes on.
+    /// End time in milliseconds, on any monotonic clock.
     pub at_ms: u64,
-    /// Whose call it was.
+    /// The client that made the call.
     pub client: String,
-    /// In which session, if any.
+    /// The session, if any.
     pub session: Option<String>,
     /// The tool.
     pub tool: String,
-    /// How it ended.
+    /// Final status.
     pub status: Status,
-    /// How long it took.
+    /// Duration.
     pub duration_ms: u64,
-    /// The hash of its code, where it had code.
+    /// Hash of the code, if the call had code.
     pub code_sha256: Option<[u8; 32]>,
-    /// Bytes it was given to read.
+    /// Bytes the call read.
     pub bytes_read: u64,
-    /// Rules it broke.
+    /// Number of violations.
     pub n_violations: u32,
-    /// Whether a path in it tried to leave its place.
+    /// True if a path in the call tried to leave its root.
     pub traversal: bool,
 }
 
-/// Something out of the ordinary.
+/// An anomaly found by a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alert {
-    /// Stable name of the rule, `snake_case`.
+    /// Stable rule name, `snake_case`.
     pub rule: &'static str,
-    /// Who: a client, or a client and its session.
+    /// The client, or the client and its session.
     pub subject: String,
-    /// What happened, in one sentence with its numbers.
+    /// One sentence that describes the anomaly, with its numbers.
     pub message: String,
-    /// How much harm it could mean.
+    /// Severity.
     pub risk: Risk,
 }
 
-/// Recent history of every client, and the alerts that were raised.
+/// Recent history of every client, and the time of each rule's last alert.
 #[derive(Clone, Debug)]
 pub struct Watch {
     settings: Settings,
     clients: HashMap<String, Client>,
 }
 
-/// What is remembered of one client.
+/// History of one client.
 #[derive(Clone, Debug, Default)]
 struct Client {
     ring: Ring,
-    /// When each rule last raised an alert, by its place among the rules.
+    /// Time of each rule's last alert, by index into the rules.
     last_alert_ms: [Option<u64>; alert_rules::ALL.len()],
-    /// When it was last seen.
+    /// Time of the client's last call.
     at_ms: u64,
 }
 
 impl Watch {
-    /// A watch without history.
+    /// Creates a watch without history.
     pub fn new(settings: Settings) -> Self {
         Self { settings, clients: HashMap::new() }
     }
 
-    /// Takes the next call and says what is out of the ordinary about it. A rule that has raised an alert for a client is
-    /// silent about it for the quiet period.
+    /// Adds a call to the history and returns its alerts. A rule that has raised an alert for a client raises no other
+    /// for that client during the quiet period.
     pub fn see(&mut self, seen: &FinishedCall) -> Vec<Alert> {
         self.make_room(&seen.client);
         let settings = &self.settings;
         let client = self.clients.entry(seen.client.clone()).or_default();
-        // A clock that was set back must not make old calls look new.
+        // A clock that was set back must not make old calls look recent.
         let at_ms = seen.at_ms.max(client.at_ms);
         client.at_ms = at_ms;
         let mut alerts = Vec::new();
@@ -104,12 +104,12 @@ impl Watch {
         alerts
     }
 
-    /// How many clients are remembered.
+    /// Number of clients in the history.
     pub fn n_clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Forgets the client that was silent longest, when a new one comes and there is no room.
+    /// Evicts the least recently seen client if `client` is new and the table is full.
     fn make_room(&mut self, client: &str) {
         if self.clients.contains_key(client)
             || self.clients.len() < self.settings.n_clients_max.max(1)

@@ -1,4 +1,4 @@
-//! The last calls of one client, oldest first, no more than a bound.
+//! Recent calls of one client, oldest first, up to a limit.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,11 +7,11 @@ use ringfence_spec::Status;
 
 use super::FinishedCall;
 
-/// What is kept of a call: no text, so that its size is known.
+/// Summary of a call. Holds no text, so its size is fixed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallSummary {
     pub(crate) at_ms: u64,
-    /// A hash of the tool's name.
+    /// Hash of the tool's name.
     pub(crate) tool: u64,
     pub(crate) status: Status,
     pub(crate) duration_ms: u64,
@@ -20,7 +20,7 @@ pub(crate) struct CallSummary {
     pub(crate) traversal: bool,
 }
 
-/// The last calls of one client.
+/// Recent calls of one client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
     calls: VecDeque<CallSummary>,
@@ -42,12 +42,12 @@ impl Ring {
         });
     }
 
-    /// All that are remembered.
+    /// Returns every call in the ring.
     pub(crate) fn all(&self) -> impl Iterator<Item = &CallSummary> {
         self.calls.iter()
     }
 
-    /// Those of the last so many milliseconds.
+    /// Returns the calls of the last `window_ms` milliseconds, newest first.
     pub(crate) fn within(&self, now_ms: u64, window_ms: u64) -> impl Iterator<Item = &CallSummary> {
         self.calls
             .iter()

@@ -1,24 +1,24 @@
-//! Thresholds, as data.
+//! Alert thresholds.
 
 use serde::{Deserialize, Serialize};
 
-/// When the ordinary ends. A threshold of 0 turns its rule off.
+/// Alert thresholds. A threshold of 0 turns its rule off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How far back rules about repetition look.
+    /// Window of the repetition rules.
     pub window_ms: u64,
-    /// How long a rule is silent about a client after an alert.
+    /// Quiet period of a rule for a client after an alert.
     pub quiet_ms: u64,
     /// Blocked calls in the window.
     pub n_blocked: usize,
     /// Calls in the window that ended in an error, by a limit or by a signal.
     pub n_failed: usize,
-    /// How many times the mean duration of the same tool is an outlier.
+    /// Factor over the tool's mean duration that makes a call an outlier.
     pub duration_factor: u64,
-    /// Calls of the same tool before a mean means anything.
+    /// Calls of the same tool required before its mean is used.
     pub n_durations_min: usize,
-    /// Durations below this are never outliers: ten times nothing is nothing.
+    /// Durations below this are never outliers: ten times a very short mean is still short.
     pub duration_ms_min: u64,
     /// Runs of the same code in the window.
     pub n_duplicates: usize,
@@ -26,13 +26,13 @@ pub struct Settings {
     pub bytes_read: u64,
     /// Bytes read in the window.
     pub bytes_read_in_window: u64,
-    /// Calls in the window that tried to leave their place.
+    /// Calls in the window with a path that tried to leave its root.
     pub n_traversals: usize,
-    /// Violations in one run; more than this is an alert.
+    /// Violations allowed in one run; one more raises an alert.
     pub n_violations: u32,
-    /// Calls remembered of each client.
+    /// Calls kept for each client.
     pub n_remembered_max: usize,
-    /// Clients remembered.
+    /// Clients kept.
     pub n_clients_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `ringfence audit`: what was written down, and whether it still is what was written.
+//! `ringfence audit`: reads and verifies the ledger.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,10 +17,10 @@ use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
 use crate::present;
 use crate::settings::{Surroundings, data_dir, is_address};
 
-/// How often `tail -f` looks.
+/// Poll interval of `tail -f`.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Does it; `verify` exits 1 when something was changed.
+/// Runs the subcommand. `verify` exits 1 if the ledger was tampered with.
 pub(crate) fn audit(args: &AuditArgs) -> ExitCode {
     match attempt(args) {
         Ok(code) => code,
@@ -137,7 +137,7 @@ fn verified(ledger: &Path, anchor: Option<&Path>, json: bool) -> Result<ExitCode
     let anchors = anchor.map(Anchor::read_file).transpose()?.unwrap_or_default();
     let found = verify(ledger, &Expectations { anchors, root: None })?;
     if found.intact {
-        // What is whole is brought into the database, where other tools look for it.
+        // Import an intact ledger into the database, where other tools read it.
         drop(Reader::open(ledger, None)?);
     }
     if json {
@@ -216,7 +216,7 @@ fn export(
     Ok(())
 }
 
-/// The filter of the command line.
+/// Parses the command line's filter.
 fn parse(filter: &AuditFilter, rows: bool) -> Result<Filter, Problem> {
     fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
         let wrong = |e| Problem::usage("bad_filter", e);
@@ -236,7 +236,7 @@ fn parse(filter: &AuditFilter, rows: bool) -> Result<Filter, Problem> {
     })
 }
 
-/// A moment: so long ago (`2h`), or milliseconds since 1970.
+/// Parses a point in time: a duration ago (`2h`), or milliseconds since 1970.
 fn moment(text: &str) -> Result<i64, Problem> {
     if let Ok(ms) = text.parse::<i64>() {
         return Ok(ms);
@@ -256,7 +256,7 @@ fn moment(text: &str) -> Result<i64, Problem> {
     Ok(ringfence_audit::now_ms().saturating_sub(ago))
 }
 
-/// One row for people.
+/// Formats a row for people.
 fn line(record: &Record) -> String {
     let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let detail = |key: &str| {
@@ -283,7 +283,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
     text
 }
 
-/// A format by its name.
+/// Parses an export format.
 fn format_of(name: &str) -> Result<Format, Problem> {
     match name {
         "jsonl" => Ok(Format::Jsonl),

@@ -21,13 +21,13 @@ use crate::commands::notify;
 use crate::present;
 use crate::settings::{Surroundings, effective, effective_code};
 
-/// A line longer than this is refused.
+/// Maximum length of an input line.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// Text of all files of an item together, with `collect`.
+/// Maximum text of all files of an item together, with `collect`.
 const COLLECT_BYTES_MAX: u64 = 8 << 20;
 
-/// One line of the input.
+/// A line of the input.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Item {
@@ -43,7 +43,7 @@ struct Item {
     timeout_ms: Option<u64>,
 }
 
-/// Runs every line; 0 when each has an outcome.
+/// Runs every line. Exits 0 if every outcome was written.
 pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
     match attempt(args) {
         Ok(tally) => {
@@ -54,7 +54,7 @@ pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
     }
 }
 
-/// How many of each.
+/// Counts of items by status.
 #[derive(Debug, Default)]
 struct Tally {
     by_status: std::collections::BTreeMap<String, u64>,
@@ -90,7 +90,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         |n| n as usize,
     );
-    // A preset is meant for code. Most batches have no command, and need no policy for one.
+    // A preset applies to code. Most batches have no command, and need no command policy.
     let flags = PolicyFlags { preset: None, ..args.policy.clone() };
     let (commands, refused) = match effective(&flags, &around) {
         Ok(commands) => (Some(commands.policy), None),
@@ -112,7 +112,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
         bar: progress(),
         done,
     };
-    // Nobody cancels an item.
+    // Items are never cancelled.
     let (_wanted, cancel) = cancel::pair()?;
     let station = Station {
         engine: &engine,
@@ -171,7 +171,7 @@ impl Shared {
         match read {
             Ok(0) => None,
             Ok(n) if n > LINE_BYTES_MAX => {
-                // The rest of it belongs to nobody.
+                // Skip the rest of the line.
                 while !line.ends_with(b"\n") {
                     line.clear();
                     let mut more = std::io::Read::take(&mut input.lines, 1 << 16);
@@ -204,11 +204,11 @@ impl Shared {
     }
 }
 
-/// Where items are run.
+/// The engine and settings that items run with.
 struct Station<'a> {
     engine: &'a Engine,
     cancel: &'a Cancel,
-    /// Why commands cannot be run, if they cannot.
+    /// Set if commands cannot be run.
     no_commands: Option<Problem>,
     alerts: &'a Alerts,
     flags: &'a PolicyFlags,
@@ -282,7 +282,7 @@ fn with_id(id: &Value, outcome: &Outcome, files: Option<&Artifacts>) -> Value {
             let path = artifact["path"].as_str().unwrap_or_default().to_owned();
             let fits = artifact["bytes"].as_u64().is_some_and(|bytes| bytes <= room);
             let content = files.read(Path::new(&path), room).ok().filter(|_| fits);
-            // What is no text, or too much of it, is named and left out.
+            // A file that is not text, or too large, is listed without its content.
             if let Some(text) = content.and_then(|content| String::from_utf8(content).ok()) {
                 room -= text.len() as u64;
                 artifact["text"] = text.into();
@@ -295,7 +295,7 @@ fn with_id(id: &Value, outcome: &Outcome, files: Option<&Artifacts>) -> Value {
     value
 }
 
-/// A line that is no item still has an answer.
+/// Answers a line that is not an item.
 fn refused(line: &[u8], number: u64, why: &str) -> Value {
     let id = serde_json::from_slice::<Value>(line).ok().and_then(|v| v.get("id").cloned());
     problem(&id.unwrap_or(Value::Null), &format!("line {number} is no item: {why}"))
@@ -306,12 +306,12 @@ fn problem(id: &Value, why: &str) -> Value {
     with_id(id, &Outcome::not_started(some_id(), Status::Error, &problem), None)
 }
 
-/// The ids an earlier output has outcomes for; ours that failed are tried again.
+/// Reads the ids that have an outcome in an earlier output. Items with status `failed` run again.
 fn done_before(file: &Path) -> Result<HashSet<String>, Problem> {
     let lines = open(Some(file))?;
     let mut done = HashSet::new();
     for line in lines.lines().map_while(Result::ok) {
-        // A last line may be cut in two.
+        // The last line may be incomplete.
         let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
         if let Some(id) = value.get("id").filter(|_| value["status"] != "failed") {
             done.insert(id.to_string());

@@ -1,4 +1,4 @@
-//! `ringfence check`: layer 1 alone. Says what screening says about a program; nothing runs.
+//! `ringfence check`: layer 1 alone. Prints the screening verdict on a program; nothing runs.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::cli::{CheckArgs, PolicyFlags};
 use crate::present;
 use crate::settings::{Surroundings, code_rules};
 
-/// A verdict, and by which preset.
+/// A verdict and the preset it was made with.
 #[derive(Debug, Serialize)]
 struct Answer {
     preset: CodePreset,
@@ -19,7 +19,7 @@ struct Answer {
     verdict: Verdict,
 }
 
-/// Judges and prints.
+/// Screens the program and prints the verdict.
 pub(crate) fn check(args: CheckArgs) -> ExitCode {
     let json = args.json;
     match attempt(args) {

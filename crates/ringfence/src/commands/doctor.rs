@@ -1,4 +1,4 @@
-//! `ringfence doctor`: what this host can enforce, proved by doing it, and the way out of each gap.
+//! `ringfence doctor`: probes the host's enforcement features, and prints a fix for each gap.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::cli::{JsonArgs, PolicyFlags};
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
 
-/// One thing tried.
+/// Result of a probe.
 #[derive(Debug, Serialize)]
 struct Check {
     name: &'static str,
@@ -21,7 +21,7 @@ struct Check {
     fix: Option<&'static str>,
 }
 
-/// What this host can enforce.
+/// Enforcement features of this host.
 #[derive(Debug, Serialize)]
 pub(super) struct DoctorReport {
     tier: Tier,
@@ -29,7 +29,7 @@ pub(super) struct DoctorReport {
     checks: Vec<Check>,
 }
 
-/// Probes and prints. Exit 0 in the full tier, 1 in a weaker one, 125 when there is nothing to build on.
+/// Probes and prints. Exits 0 in the full tier, 1 in a weaker one, 125 if no tier is available.
 pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
     let report = examine();
     if args.json {
@@ -44,7 +44,7 @@ pub(crate) fn doctor(args: &JsonArgs) -> ExitCode {
     })
 }
 
-/// Tries everything. Forks, so it is for processes that have no threads yet.
+/// Runs every probe. Forks, so the process must not have threads yet.
 pub(super) fn examine() -> DoctorReport {
     let filter = probe::filter();
     let namespaces = probe::namespaces();
@@ -103,7 +103,7 @@ pub(super) fn examine() -> DoctorReport {
     DoctorReport { tier, kernel, checks }
 }
 
-/// The interpreter that Python runs use here, and where its packages come from.
+/// Describes the interpreter of Python runs, and the location of its packages.
 fn python() -> Result<String, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&PolicyFlags::default(), &around)?;
@@ -121,7 +121,7 @@ fn python() -> Result<String, Problem> {
     })
 }
 
-/// Whether a crash inside a run stays there.
+/// Checks that the core dump of a crashed run does not leave the run.
 fn core_dumps(dumps: CoreDumps, pattern: &str) -> Check {
     let found = match dumps.handler {
         CoreHandler::File => "none written: a run's limit is 1 byte".to_owned(),

@@ -1,4 +1,4 @@
-//! `ringfence exec`: one Python program behind the fence.
+//! `ringfence exec`: runs one Python program behind the fence.
 
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,16 +16,16 @@ use crate::commands::notify;
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
 
-/// A file that is copied in is at most this large: the run's own disk is 100 MB by default.
+/// Maximum size of a file copied in; the run's own disk limit is 100 MB by default.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Shortest time that a reader of the output may take nothing; else it is the run's own timeout.
+/// Minimum time to wait for a reader of the output that takes nothing; a longer run timeout replaces it.
 const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
-/// Arguments of a program go to it in one frame.
+/// Maximum size of a program's arguments, which are sent in one frame.
 const ARGS_BYTES_MAX: usize = 32 << 10;
 
-/// Runs it; the exit code is the program's own unless the fence ended it.
+/// Runs the program. The exit code is the program's own unless the fence ended it.
 pub(crate) fn exec(args: &ExecArgs, prefork: Prefork) -> ExitCode {
     let alerts = Alerts::default();
     let mut patience = PATIENCE_MIN;
@@ -67,7 +67,7 @@ fn attempt(
     Ok(engine.run_in_foreground(LOCAL, "exec", &call, foreground, &present::say))
 }
 
-/// The program's text.
+/// Reads the program's source.
 pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u8>, Problem> {
     if let Some(code) = &source.code {
         return Ok(code.as_bytes().to_vec());
@@ -79,7 +79,7 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
     let cannot = |e: std::io::Error| {
         Problem::usage("unreadable", format!("cannot read `{}`", file.display())).cause(e)
     };
-    // One byte more than screening takes, so that it can say so.
+    // One byte more than screening accepts, so that screening can report it.
     let most = ringfence_screen::SOURCE_BYTES_MAX as u64 + 1;
     if file == Path::new("-") {
         std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
@@ -91,7 +91,7 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
     Ok(code)
 }
 
-/// `HOSTPATH[:NAME]`, read.
+/// Reads a file given as `HOSTPATH[:NAME]`.
 fn host_file(spec: &str, place: &HostContext) -> Result<(String, Vec<u8>), Problem> {
     let whole = PathBuf::from(spec);
     let (path, name) = match spec.rsplit_once(':') {
@@ -125,7 +125,7 @@ fn exists(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXISTS).is_ok()
 }
 
-/// A pipe with a name that nobody writes to would make an open wait for ever.
+/// Opens a file without blocking: opening a FIFO without a writer would wait forever.
 pub(crate) fn open_without_waiting(path: &Path) -> std::io::Result<std::fs::File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -133,7 +133,7 @@ pub(crate) fn open_without_waiting(path: &Path) -> std::io::Result<std::fs::File
     Ok(fd.into())
 }
 
-/// Whether a name stays below the directory it is in, and is one that a filesystem takes.
+/// Returns true if a name stays below its directory and is valid on a file system.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 1024
@@ -145,7 +145,7 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
         })
 }
 
-/// Output as the program would have shown it, then why it was stopped.
+/// Prints the program's output, then the reason it was stopped.
 fn show(outcome: &Outcome, patience: Duration) {
     use base64::Engine as _;
     let bytes = |text: &str| match outcome.encoding {

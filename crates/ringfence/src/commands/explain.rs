@@ -1,4 +1,4 @@
-//! `ringfence explain`: the plan, without running it.
+//! `ringfence explain`: prints the plan without running it.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `ringfence grep`: lines of a session's files by a pattern, as grep prints them. On the same road as an agent's search.
+//! `ringfence grep`: searches a session's files as an agent's search does, and prints matches as grep does.
 
 use std::process::ExitCode;
 
@@ -11,10 +11,10 @@ use crate::commands::mcp;
 use crate::present;
 use crate::settings::Surroundings;
 
-/// Nothing matches, as grep says it.
+/// Exit code for no match, as in grep(1).
 const NOTHING: u8 = 1;
 
-/// Searches, and prints what it found.
+/// Searches and prints the matches.
 pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
     match attempt(args) {
         Ok(found) => {
@@ -35,7 +35,7 @@ pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
 }
 
 fn attempt(args: &GrepArgs) -> Result<Grepped, Problem> {
-    // First: it is a fork of this process, which must not have threads yet.
+    // First: the launcher is a fork of this process, which must not have threads yet.
     let launcher = Launcher::start()?;
     let flags = PolicyFlags { data_dir: args.data_dir.clone(), ..PolicyFlags::default() };
     let (code, command) = mcp::policies(&flags, &Surroundings::real(false)?)?;

@@ -1,5 +1,5 @@
-//! `ringfence hook claude-code`: reads what an agent is about to run, and answers with the same behind the fence. Whatever it
-//! cannot understand it refuses, and where nobody would read the answer too: the command does not run.
+//! `ringfence hook claude-code`: reads an agent's command and answers with the same command behind the fence. Refuses
+//! input it cannot parse, and refuses if its answer would not be read: the command does not run.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use serde_json::{Map, Value, json};
 use crate::cli::HookArgs;
 use crate::present;
 
-/// By the agent's convention: do not run it, and tell the model why.
+/// Exit code by the agent's convention: do not run the command, and show the model the reason.
 const REFUSE: u8 = 2;
 
-/// More than this is no command.
+/// Maximum size of the input.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// The agent's tools that run `command` in a shell.
 const SHELLS: &[&str] = &["Bash", "Monitor"];
 
-/// Answers one question.
+/// Answers one request.
 pub(crate) fn hook(args: &HookArgs) -> ExitCode {
     let mut question = String::new();
     let answer = std::io::stdin()
@@ -40,30 +40,30 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
     }
 }
 
-/// Answers. An answer that does not arrive is taken for consent to the command as it was.
+/// Writes the answer. The agent takes a missing answer as consent to the original command.
 fn say(answer: &Value) -> Result<(), Problem> {
     let lost = |why: String| {
         Problem::cannot_build("hook_answer", "nobody reads the hook's answer; it was not run")
             .cause(why)
     };
     let stat = rustix::fs::fstat(rustix::stdio::stdout()).map_err(|e| lost(e.to_string()))?;
-    // What a closed stdout becomes.
+    // A closed stdout becomes /dev/null.
     if stat.st_rdev == rustix::fs::makedev(1, 3) {
         return Err(lost("stdout is /dev/null or closed".to_owned()));
     }
-    // Past the buffer of this process, which would try once more when it ends.
+    // Bypass the buffer of this process, which would be flushed again at exit.
     let mut out = rustix::io::dup(rustix::stdio::stdout())
         .map(std::fs::File::from)
         .map_err(|e| lost(e.to_string()))?;
     out.write_all(format!("{answer}\n").as_bytes()).map_err(|e| lost(e.to_string()))
 }
 
-/// What is asked, as far as it is used here.
+/// The fields of a request that are used here.
 #[derive(Deserialize)]
 struct Question {
     tool_name: String,
     tool_input: Map<String, Value>,
-    /// Where the agent is.
+    /// The agent's working directory.
     cwd: Option<PathBuf>,
 }
 
@@ -115,7 +115,7 @@ fn own_path() -> Result<PathBuf, Problem> {
     })
 }
 
-/// Where the agent may write, it could put another program in our place, and the next command would run by that.
+/// Refuses if this program is in a directory the agent may write: the agent could replace it before the next command.
 fn check_out_of_reach(own: &Path, dir: &Path) -> Result<(), Problem> {
     let within = resolve(dir).is_ok_and(|dir| own.starts_with(dir.found.path));
     if !within {
@@ -128,7 +128,7 @@ fn check_out_of_reach(own: &Path, dir: &Path) -> Result<(), Problem> {
     Err(Problem::refused("hook_in_reach", message).hint("install ringfence outside of the project"))
 }
 
-/// The same command behind the fence.
+/// Wraps a command to run behind the fence.
 fn fenced(own: &Path, command: &str, flags: &[String]) -> Result<String, Problem> {
     let own = own.to_str().ok_or_else(|| {
         Problem::internal("hook", "this program's path is no text; the command was not run")
@@ -139,7 +139,7 @@ fn fenced(own: &Path, command: &str, flags: &[String]) -> Result<String, Problem
     Ok(words.join(" "))
 }
 
-/// One word of a shell, whatever it holds.
+/// Quotes any text as one shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

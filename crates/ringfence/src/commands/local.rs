@@ -1,4 +1,4 @@
-//! The engine of the command line: one caller, settings of the user and the operator, alerts delivered after the end.
+//! The command line's engine: one caller, the user's and the operator's settings, alerts delivered at the end.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +11,12 @@ use crate::cli::PolicyFlags;
 use crate::present;
 use crate::settings::{Effective, EffectiveCode, Surroundings, Switch, ledger, ready, rules};
 
-/// Alerts of calls that have ended.
+/// Alerts of finished calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alerts(Arc<Mutex<Vec<Alert>>>);
 
 impl Alerts {
-    /// Takes those that have come.
+    /// Takes the alerts collected so far.
     pub(crate) fn take(&self) -> Vec<Alert> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -29,13 +29,13 @@ impl Alerts {
     }
 }
 
-/// Makes the data directory if it is not there.
+/// Creates the data directory if missing.
 pub(crate) fn make_ready(place: &mut HostContext) -> Result<(), Problem> {
     place.state = ready(&place.state, &place.cwd)?;
     Ok(())
 }
 
-/// An engine for commands, to be built.
+/// Returns a builder of an engine for commands.
 pub(crate) fn for_commands(
     command: Effective,
     flags: &PolicyFlags,
@@ -49,7 +49,7 @@ pub(crate) fn for_commands(
         .rules(rules(flags, around)?))
 }
 
-/// An engine for Python, to be built.
+/// Returns a builder of an engine for Python.
 pub(crate) fn for_code(
     code: EffectiveCode,
     flags: &PolicyFlags,
@@ -63,13 +63,13 @@ pub(crate) fn for_code(
         .rules(rules(flags, around)?))
 }
 
-/// What both have in common. Opens nothing: a single run opens the ledger while its fence goes up.
+/// Returns the common builder. Opens nothing: a single run opens the ledger while its sandbox is built.
 fn builder(place: HostContext, audit: Switch, alerts: &Alerts) -> Builder {
     let recorder = ledger(&place, audit).map_or_else(Recorder::off, Recorder::lazy);
     alerts.collect(Engine::builder().recorder(recorder).host(place))
 }
 
-/// Shows a run in the foreground and returns its exit code: as JSON, or by `for_people`; one that did not start, as a problem.
+/// Prints a foreground run as JSON or by `for_people`, or the problem if it did not start, and returns its exit code.
 pub(crate) fn show(
     ran: Result<RunResult, Problem>,
     json: bool,

@@ -1,4 +1,4 @@
-//! `ringfence mcp`: the fence for an agent, over stdin and stdout. One client, who is whoever started it.
+//! `ringfence mcp`: serves an agent over stdin and stdout. The only client is the process that started it.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::settings::{
     ready, rules,
 };
 
-/// A command of an agent's, unless the operator says otherwise (R4.1).
+/// Default timeout of an agent's command (R4.1).
 const COMMAND_TIMEOUT: Span = Span::secs(300);
 
-/// What there is left to tell is told within this time: whoever started us waits for our end.
+/// Time to deliver remaining notifications: the parent process waits for our exit.
 const LAST_WORDS: Duration = Duration::from_millis(400);
 
-/// Serves until the client leaves.
+/// Serves until the client disconnects.
 pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
     match attempt(&args.policy) {
         Ok(End::Closed) => ExitCode::SUCCESS,
@@ -33,7 +33,7 @@ pub(crate) fn mcp(args: &McpArgs) -> ExitCode {
 }
 
 fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
-    // First: it is a fork of this process, which must not have threads yet.
+    // First: the launcher is a fork of this process, which must not have threads yet.
     let launcher = Launcher::start()?;
     let around = Surroundings::real(false)?;
     let (code, command) = policies(flags, &around)?;
@@ -49,7 +49,7 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     end
 }
 
-/// The same, with those who want to hear of its calls.
+/// Adds the notifier's alert and trace sinks.
 pub(super) fn heard(mut builder: Builder, notifier: &Notifier) -> Builder {
     if let Some(sink) = notifier.alert_sink() {
         builder = builder.on_alert(sink);
@@ -60,7 +60,7 @@ pub(super) fn heard(mut builder: Builder, notifier: &Notifier) -> Builder {
     builder
 }
 
-/// What code and commands of an agent may do, in a data directory that is there.
+/// Returns the policies of an agent's code and commands. Creates the data directory if missing.
 pub(super) fn policies(
     flags: &PolicyFlags,
     around: &Surroundings,
@@ -74,7 +74,7 @@ pub(super) fn policies(
     Ok((code, command))
 }
 
-/// An engine for an agent, to be built.
+/// Returns a builder of an agent's engine.
 pub(super) fn builder(
     launcher: Launcher,
     code: EffectiveCode,
@@ -93,7 +93,7 @@ pub(super) fn builder(
         .command_policy(command.policy))
 }
 
-/// What the flags say about Python: those of commands alone say nothing.
+/// Returns the flags for Python, without those that only apply to commands.
 fn for_code(flags: &PolicyFlags) -> PolicyFlags {
     PolicyFlags {
         preset: flags.preset.clone().filter(|preset| is_for_code(preset)),
@@ -108,7 +108,7 @@ fn for_code(flags: &PolicyFlags) -> PolicyFlags {
     }
 }
 
-/// What the flags say about commands: those of Python alone say nothing.
+/// Returns the flags for commands, without those that only apply to Python.
 fn for_commands(flags: &PolicyFlags) -> PolicyFlags {
     PolicyFlags {
         preset: flags.preset.clone().filter(|preset| !is_for_code(preset)),
@@ -118,7 +118,7 @@ fn for_commands(flags: &PolicyFlags) -> PolicyFlags {
     }
 }
 
-/// No preset of one kind has the name of one of the other.
+/// Returns true for a code preset. Code and command presets share no name.
 fn is_for_code(preset: &str) -> bool {
     preset.parse::<CodePreset>().is_ok()
 }

@@ -1,4 +1,4 @@
-//! One module for each subcommand.
+//! One module per subcommand.
 
 mod audit;
 mod batch;
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use crate::cli::Command;
 use ringfence_engine::Prefork;
 
-/// Forks a run's child before its command line is read, if there will be a run. The child ends with its value, run or not.
+/// Forks a run's child before the command line is parsed, if it is a run. Dropping the value ends the child.
 pub(crate) fn prefork(first_argument: Option<&OsStr>) -> Option<Prefork> {
     match first_argument?.to_str()? {
         "run" => Some(Prefork::for_command()),

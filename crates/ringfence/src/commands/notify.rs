@@ -1,5 +1,5 @@
-//! Delivers alerts of runs on the command line, after the run's end and in a process of its own: the exit code of a run
-//! never waits for a webhook.
+//! Delivers alerts of command-line runs after the run's end, in a separate process: a run's exit never waits for a
+//! webhook.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,20 +13,20 @@ use crate::cli::PolicyFlags;
 use crate::present;
 use crate::settings::{Surroundings, notify};
 
-/// The program that this process runs, whatever has become of its file.
+/// This process's executable, even if its file was replaced or removed.
 const SELF: &str = "/proc/self/exe";
 
-/// More than the alerts of a batch, with room.
+/// Maximum size of a delivery: more than the alerts of a batch.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What a delivering process is given on its standard input.
+/// Standard input of the delivering process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Delivery {
     to: Vec<Destination>,
     lines: Vec<String>,
 }
 
-/// Has a process of its own deliver alerts, if there are any and the operator wants them. Does not wait for it.
+/// Starts a process that delivers alerts, if any, to the operator's destinations. Does not wait for it.
 pub(crate) fn later(alerts: &[Alert], flags: &PolicyFlags) {
     if alerts.is_empty() {
         return;
@@ -51,17 +51,17 @@ fn start(delivery: &Delivery) -> std::io::Result<()> {
     let mut child = Command::new(SELF)
         .arg0("ringfence")
         .arg("notify")
-        // Whoever ends our process group does not mean this one.
+        // Signals to our process group are not meant for the child.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    // Of a pipe's size at most, or its reader is there: neither waits for long.
+    // The text fits a pipe's buffer, or the child is reading: neither blocks for long.
     child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes()))
 }
 
-/// `ringfence notify`: delivers what it reads.
+/// `ringfence notify`: delivers the alerts on its standard input.
 pub(crate) fn deliver() -> ExitCode {
     let mut text = String::new();
     let read = std::io::stdin().lock().take(BYTES_MAX).read_to_string(&mut text);

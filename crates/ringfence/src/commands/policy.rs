@@ -59,7 +59,7 @@ fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Every key with its value and where it came from.
+/// Returns every key with its value and its source.
 pub(super) fn as_json(effective: &Effective) -> Value {
     let with_origin = |(key, value): (Key, Value)| {
         let origin = effective.origins[&key].to_string();
@@ -72,13 +72,13 @@ fn rows(effective: &Effective) -> Vec<(Key, Value)> {
     Key::ALL.iter().filter_map(|key| Some((*key, value(*key, effective)?))).collect()
 }
 
-/// The value of a key for people and programs; what only Python runs use is left out here.
+/// Returns a key's value for display; `None` for keys that only Python runs use.
 fn value(key: Key, effective: &Effective) -> Option<Value> {
     let Policy {
         preset, limits, rw, ro, hide, sockets, env, network, require, fallback, proc, ..
     } = &effective.policy;
     let Policy { workspace_ro, workspace_hide, .. } = &effective.policy;
-    // With what the workspace's own file takes away.
+    // Includes the restrictions of the workspace's own file.
     let all = |paths: &[PathBuf], own: &[PathBuf]| -> Vec<PathBuf> {
         let own = own.iter().map(|path| effective.place.cwd.join(path));
         paths.iter().cloned().chain(own).collect()

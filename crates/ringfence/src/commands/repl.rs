@@ -1,4 +1,4 @@
-//! `ringfence repl`: interactive Python behind the fence. A cell that goes wrong is undone; the session goes on.
+//! `ringfence repl`: interactive Python behind the fence. A cell that fails is undone; the session continues.
 
 use std::cell::RefCell;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -44,7 +44,7 @@ fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let state = effective.place.state.clone();
     let alerts = Alerts::default();
     let engine = local::for_code(effective, &args.policy, &around, &alerts)?;
-    // Before any thread: a signal goes to whichever thread takes it, and the launcher is a fork of this process.
+    // Before any thread: any thread may receive a signal, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
     let engine = engine.launcher(Launcher::start()?).build()?;
     let repl = engine.repl(LOCAL, args.session.as_ref())?;
@@ -66,7 +66,7 @@ struct Session<'a> {
     args: &'a ReplArgs,
 }
 
-/// With a person: editing, completion, history, several lines.
+/// Interactive: editing, completion, history, several lines.
 fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<(), Problem> {
     let broken =
         |e: ReadlineError| Problem::internal("terminal", "cannot read the terminal").cause(e);
@@ -97,7 +97,7 @@ fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Resu
     Ok(())
 }
 
-/// Whether the session goes on.
+/// Continue or quit.
 #[derive(PartialEq, Eq)]
 enum Next {
     Go,
@@ -116,14 +116,14 @@ impl Session<'_> {
         self.branches[self.current].completions(text)
     }
 
-    /// From a pipe: cells are separated by empty lines; with `--json` each line is one cell as a JSON string.
+    /// Reads cells from a pipe, separated by empty lines; with `--json` each line is one cell as a JSON string.
     fn read_cells(mut self) -> Result<(), Problem> {
         let mut cell = String::new();
         for line in std::io::stdin().lock().lines() {
             let line =
                 line.map_err(|e| Problem::internal("stdin", "cannot read the cells").cause(e))?;
             if self.json {
-                // One outcome for each line, whatever is in it.
+                // One outcome per line, whatever it contains.
                 match serde_json::from_str::<String>(&line) {
                     Ok(cell) => self.cell(&cell)?,
                     Err(error) => {
@@ -237,7 +237,7 @@ impl Session<'_> {
     }
 }
 
-/// Ctrl-C is for the cell: it becomes something to read, and does not end us.
+/// Ctrl-C cancels the cell: the signal becomes readable on a descriptor and does not end this process.
 struct Interrupt {
     signals: SignalFd,
 }
@@ -249,7 +249,7 @@ impl Interrupt {
         SignalFd::new(signals).map(|signals| Self { signals }).map_err(cannot_listen)
     }
 
-    /// What came while nothing ran was for nobody.
+    /// Discards signals that arrived while no cell was running.
     fn forget(&self) -> Result<(), Problem> {
         while self.signals.next().map_err(cannot_listen)?.is_some() {}
         Ok(())
@@ -260,7 +260,7 @@ fn cannot_listen(error: CallError) -> Problem {
     Problem::internal("signals", "cannot listen to Ctrl-C").cause(error)
 }
 
-/// Completes by asking the session; asks for more lines where Python would: an open bracket, a colon at the end, an indented block.
+/// Completes through the session; asks for more lines where Python would: open bracket, final colon, indented block.
 #[derive(Helper, Highlighter, Hinter)]
 struct Editing<'a> {
     session: Rc<RefCell<Session<'a>>>,

@@ -1,4 +1,4 @@
-//! `ringfence run`: a command behind the fence.
+//! `ringfence run`: runs a command behind the fence.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,11 @@ use crate::commands::notify;
 use crate::present;
 use crate::settings::{Surroundings, effective};
 
-/// Runs the command; the exit code is the program's own unless the fence ended it.
+/// Runs the command. The exit code is the program's own unless the fence ended it.
 pub(crate) fn run(args: RunArgs, prefork: Prefork) -> ExitCode {
     let json = args.json;
     if args.die_with_parent {
-        // Politely, so that the run is ended and tidied up after.
+        // SIGTERM, so that the run is ended and cleaned up.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
     }
     let terminal = !json && rustix::termios::isatty(rustix::stdio::stdout());

@@ -1,4 +1,4 @@
-//! `ringfence serve`: the fence over HTTP, for many clients.
+//! `ringfence serve`: serves many clients over HTTP.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::commands::{doctor, mcp, policy};
 use crate::present;
 use crate::settings::{Surroundings, ledger, notify, rules, service};
 
-/// What there is left to tell is told within this time.
+/// Time to deliver remaining notifications.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Serves until SIGTERM or SIGINT.
@@ -33,7 +33,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let how = service(&args.service, &args.policy, &around)?;
     let (code, mut command) = mcp::policies(&args.policy, &around)?;
     if let Some(tls) = &how.tls {
-        // Runs have our uid where we are not root.
+        // Runs have our uid if we are not root.
         command.policy.hide.extend(both_names(&tls.key)?);
     }
     let rules = rules(&args.policy, &around)?;
@@ -77,7 +77,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     end
 }
 
-/// A file as it was named, and where it really is.
+/// Returns a file's path as named, and its resolved path.
 fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
     let cannot = |e: std::io::Error| {
         Problem::usage("tls_files", format!("cannot find `{}`", file.display())).cause(e)
@@ -87,9 +87,9 @@ fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
     Ok([named, real.found.path])
 }
 
-/// Every connection and every session takes some, and a process is started with few. Runs have limits of their own.
+/// Raises the descriptor limit: connections and sessions take some, and the default is low. Runs have their own.
 pub(super) fn raise_descriptors() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Nofile);
-    // Where the host does not let us, there is room for fewer connections: the idle ones go first.
+    // If the host refuses, there is room for fewer connections: idle ones are closed first.
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

@@ -13,7 +13,7 @@ use crate::cli::{SessionArgs, SessionCommand};
 use crate::present;
 use crate::settings::{Surroundings, data_dir};
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn session(args: &SessionArgs) -> ExitCode {
     match attempt(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -29,7 +29,7 @@ fn attempt(args: &SessionArgs) -> Result<(), Problem> {
     let note = |id: &str, event: &str| {
         ledger.append(&Entry::session_event(id, event).client(LOCAL)).map(|_| ())
     };
-    // Whatever is asked: no service may be running that would do it.
+    // For every subcommand: no service may be running that would sweep.
     let swept = sessions.sweep();
     for id in &swept.expired {
         note(id.as_str(), "expired")?;

@@ -1,4 +1,4 @@
-//! `ringfence token`: who may use `ringfence serve`. A server that runs sees a change with its next request.
+//! `ringfence token`: tokens of `ringfence serve`. A running server sees a change at its next request.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use crate::cli::{TokenArgs, TokenCommand};
 use crate::present;
 use crate::settings::{Surroundings, data_dir, ready};
 
-/// Does it.
+/// Runs the subcommand.
 pub(crate) fn token(args: &TokenArgs) -> ExitCode {
     match attempt(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,7 +52,7 @@ fn attempt(args: &TokenArgs) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What may be known of a token.
+/// The public fields of a token.
 fn as_json(token: &Token) -> Value {
     json!({
         "name": token.name, "scopes": token.scopes,

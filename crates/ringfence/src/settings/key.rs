@@ -1,8 +1,8 @@
-//! The names of settings, the same in files, in variables and as flags.
+//! Names of settings, the same in files, variables and flags.
 
 use std::str::FromStr;
 
-/// One setting.
+/// A setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     CommandPreset,
@@ -60,7 +60,7 @@ impl Key {
         Self::Redact,
     ];
 
-    /// The name in files; upper-cased after `RINGFENCE_` it is the variable, with dashes the flag.
+    /// Returns the name in files. The variable is `RINGFENCE_` and the name in upper case, the flag has dashes.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::CommandPreset => "command_preset",
@@ -90,7 +90,7 @@ impl Key {
         }
     }
 
-    /// Limits can be lowered by anybody.
+    /// Returns true for limits, which every source may lower.
     pub(crate) const fn is_limit(self) -> bool {
         matches!(
             self,
@@ -104,7 +104,7 @@ impl Key {
         )
     }
 
-    /// What the system's file may set.
+    /// Returns true for keys that the system's file may set.
     pub(crate) const fn is_ceiling(self) -> bool {
         self.is_limit()
             || matches!(
@@ -113,12 +113,12 @@ impl Key {
             )
     }
 
-    /// What a workspace's own file may set: only what makes the run smaller.
+    /// Returns true for keys that a workspace's own file may set: only those that restrict the run.
     pub(crate) const fn is_for_workspaces(self) -> bool {
         self.is_limit() || matches!(self, Self::Hide | Self::Ro)
     }
 
-    /// The known name nearest to a mistyped one.
+    /// Returns the known name nearest to a mistyped one.
     pub(crate) fn nearest(text: &str) -> Option<&'static str> {
         Self::ALL
             .iter()

@@ -1,4 +1,4 @@
-//! One source of settings, parsed: flags, variables, or a file. An unknown key or a bad value names itself.
+//! One parsed source of settings: flags, variables, or a file. Errors name the unknown key or the bad value.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,10 +16,10 @@ use rustix::io::Errno;
 use super::{Key, Origin, Subject};
 use crate::cli::PolicyFlags;
 
-/// A settings file larger than this is not one.
+/// Maximum size of a settings file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The workspace's own file: it holds a few limits and paths, and a run may have written it.
+/// Maximum size of the workspace's own file: it holds a few limits and paths, and a run may have written it.
 const WORKSPACE_FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The variable that names a policy file, read before the others.
@@ -88,7 +88,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// One source.
+/// A source of settings.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) origin: Origin,
@@ -96,12 +96,12 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// The value of a key here.
+    /// Returns the value of a key in this source.
     pub(super) fn get(&self, key: Key) -> Option<&Value> {
         self.values.get(&key)
     }
 
-    /// The paths of a key here.
+    /// Returns the paths of a key in this source.
     pub(super) fn paths(&self, key: Key) -> Vec<PathBuf> {
         match self.get(key) {
             Some(Value::Paths(paths)) => paths.clone(),
@@ -109,7 +109,7 @@ impl Layer {
         }
     }
 
-    /// Flags; paths are relative to the working directory.
+    /// Parses flags. Paths are relative to the working directory.
     pub(super) fn from_flags(
         flags: &PolicyFlags,
         cwd: &Path,
@@ -157,7 +157,7 @@ impl Layer {
         Self::build(Origin::Flag, single.chain(lists), &name, Some(cwd))
     }
 
-    /// `RINGFENCE_*` variables. Lists of paths are separated by colons, other lists by commas.
+    /// Parses `RINGFENCE_*` variables. Lists of paths are separated by colons, other lists by commas.
     pub(super) fn from_environment(
         environment: &BTreeMap<OsString, OsString>,
         cwd: &Path,
@@ -172,7 +172,7 @@ impl Layer {
             }
             let short = name.trim_start_matches("RINGFENCE_").to_ascii_lowercase();
             let key = match short.as_str() {
-                // One variable for both kinds of run: no name is a preset of both.
+                // One variable for both kinds of run: command and code presets share no name.
                 "preset" if value.to_str().is_some_and(is_code_preset) => Key::CodePreset,
                 "preset" => Key::CommandPreset,
                 other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
@@ -195,14 +195,14 @@ impl Layer {
         Self::build(Origin::Environment, pairs, &name, Some(cwd))
     }
 
-    /// A settings file; `None` when it does not exist. Paths in it must be absolute.
+    /// Parses a settings file; `None` if it does not exist. Paths in it must be absolute.
     pub(super) fn from_file(path: &Path, origin: Origin) -> Result<Option<Self>, Problem> {
         let Some(mut table) = read_table(path)? else { return Ok(None) };
         if origin != Origin::Ceiling {
-            // Not about runs: `serve.rs` reads it.
+            // Settings of the service, read by `serve.rs`.
             super::serve::take_table(&mut table);
         }
-        // Nor about one run: `rules.rs` and `notify.rs` read them.
+        // Not settings of a single run either: read by `rules.rs` and `notify.rs`.
         for other in [super::rules::TABLE, super::notify::TABLE, super::notify::OLD_TABLE] {
             table.remove(other);
         }
@@ -211,8 +211,8 @@ impl Layer {
         Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)
     }
 
-    /// The workspace's own file, which may only make a run smaller. Its paths are kept relative to the workspace and are
-    /// looked up below it, without links, when the run is built: they cannot name anything else.
+    /// Parses the workspace's own file, which may only restrict a run. Its paths stay relative to the workspace and
+    /// are resolved below it, without links, when the run is built: they cannot name anything else.
     pub(super) fn from_workspace(path: &Path, workspace: &Path) -> Result<Option<Self>, Problem> {
         let text = match untrusted::read_file(path, WORKSPACE_FILE_BYTES_MAX) {
             Ok(text) => text,
@@ -279,7 +279,7 @@ impl Layer {
     }
 }
 
-/// A flag that means nothing for what is run is a mistake, not a wish to be ignored.
+/// A flag without meaning for this kind of run is an error, not ignored.
 fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> {
     let (given, whose): (&[(&str, bool)], _) = match subject {
         Subject::Command => (
@@ -342,7 +342,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Env => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Env),
         Key::CodePreset => one(texts, Value::CodePreset),
         Key::Python => match texts {
-            // A name without a slash is looked for along PATH.
+            // A name without a slash is searched for in PATH.
             [text] if !text.contains('/') && !text.is_empty() => Ok(Value::Path(text.into())),
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),
@@ -357,7 +357,7 @@ fn is_code_preset(text: &str) -> bool {
     text.parse::<CodePreset>().is_ok()
 }
 
-/// A module's name, dots included.
+/// A module name, dots included.
 fn module(text: &str) -> Result<String, String> {
     let is_name = |part: &str| {
         !part.is_empty()
@@ -386,12 +386,12 @@ fn path(text: &str, base: Option<&Path>) -> Result<PathBuf, String> {
     }
 }
 
-/// A file of the operator's or the user's; `None` when there is none.
+/// Reads a file of the operator or the user; `None` if there is none.
 pub(super) fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
     match untrusted::read_trusted(path, FILE_BYTES_MAX) {
         Ok(text) => parse_table(path, text).map(Some),
         Err(error) if error.is_missing() => Ok(None),
-        // A directory of another user's on the way: those settings are not ours.
+        // A directory of another user's on the path: those settings are not for this user.
         Err(ReadError::Call(error)) if error.errno == Errno::ACCESS => Ok(None),
         Err(error) => Err(unreadable(path, &error)),
     }
@@ -411,7 +411,7 @@ fn parse_table(path: &Path, text: Vec<u8>) -> Result<toml::Table, Problem> {
     text.parse::<toml::Table>().map_err(|e| wrong(&e.to_string().trim_end()))
 }
 
-/// A path of the workspace's own file, relative to the workspace; the path itself if it is not inside.
+/// Makes a path of the workspace's own file relative to the workspace. The error is the path, if it is outside.
 fn below<'a>(path: &'a PathBuf, workspace: &Path) -> Result<PathBuf, &'a PathBuf> {
     let below = path.strip_prefix(workspace).map_err(|_| path)?;
     let plain: Option<PathBuf> = below

@@ -1,4 +1,4 @@
-//! What a server says of itself while it serves: on stderr, one event a line.
+//! Log of a server: on stderr, one event per line.
 
 use ringfence_spec::Problem;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -6,17 +6,17 @@ use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How an event is written.
+/// Format of log events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
+    /// Plain text.
     #[default]
     Text,
-    /// For machines: an object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// What is said, and how.
+/// Level and format of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log {
     pub(crate) level: LevelFilter,
@@ -30,9 +30,9 @@ impl Default for Log {
 }
 
 impl Log {
-    /// From here on events are written.
+    /// Installs the log.
     pub(crate) fn start(self) -> Result<(), Problem> {
-        // Libraries speak when something is wrong on our side; a client that errs could fill a disk with it.
+        // Libraries log errors only: at lower levels, a misbehaving client could fill a disk.
         let others = self.level.min(LevelFilter::ERROR);
         let which = Targets::new().with_default(others).with_target("ringfence", self.level);
         let lines = layer().with_writer(std::io::stderr).with_ansi(false).with_target(false);

@@ -1,5 +1,5 @@
-//! Where each policy value comes from: flag, else policy file, else environment, else the user's file, else the preset;
-//! never above the system's ceilings, lowered further by the workspace's own file. Values are parsed in one place.
+//! Precedence of policy values: flag, else policy file, else environment, else the user's file, else the preset; never
+//! above the system's ceilings, lowered further by the workspace's own file. Values are parsed in one place.
 
 mod key;
 mod layer;
@@ -35,13 +35,13 @@ macro_rules! pick {
     };
 }
 
-/// The system's ceilings.
+/// The system's ceilings file.
 const CEILINGS: &str = "/etc/ringfence/config.toml";
 
 /// The workspace's own file.
 const WORKSPACE_FILE: &str = "ringfence.toml";
 
-/// Where a value came from, for `policy show`.
+/// Source of a value, for `policy show`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A flag.
@@ -76,39 +76,39 @@ impl std::fmt::Display for Origin {
 /// The effective policy of a command run.
 #[derive(Debug)]
 pub(crate) struct Effective {
-    /// What was decided.
+    /// The policy.
     pub(crate) policy: Policy,
-    /// What was decided about Python code.
+    /// Screening rules for Python code.
     pub(crate) code: CodeRules,
-    /// Where the run starts.
+    /// Directories and environment the run starts with.
     pub(crate) place: HostContext,
-    /// Whether calls are written down.
+    /// Recording of calls in the ledger.
     pub(crate) audit: Switch,
-    /// Whether secrets are taken out of captured output.
+    /// Redaction of secrets in captured output.
     pub(crate) redaction: Redaction,
-    /// Where each key's value came from.
+    /// Source of each key's value.
     pub(crate) origins: BTreeMap<Key, Origin>,
 }
 
 /// The effective policy of Python runs.
 #[derive(Debug)]
 pub(crate) struct EffectiveCode {
-    /// What was decided.
+    /// The policy.
     pub(crate) policy: CodePolicy,
-    /// Where runs start from.
+    /// Directories and environment that runs start with.
     pub(crate) place: HostContext,
-    /// Whether calls are written down.
+    /// Recording of calls in the ledger.
     pub(crate) audit: Switch,
-    /// Whether secrets are taken out of captured output.
+    /// Redaction of secrets in captured output.
     pub(crate) redaction: Redaction,
 }
 
-/// Where the ledger of a data directory is; nowhere if there is to be none.
+/// Returns the path of a data directory's ledger; `None` if the ledger is off.
 pub(crate) fn ledger(place: &HostContext, audit: Switch) -> Option<PathBuf> {
     (audit == Switch::On).then(|| place.state.join("ledger"))
 }
 
-/// What settings are read for.
+/// Kind of run that settings are read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// A command.
@@ -118,7 +118,7 @@ pub(crate) enum Subject {
 }
 
 impl Subject {
-    /// The key that `--preset` sets.
+    /// Returns the key that `--preset` sets.
     fn preset(self) -> Key {
         match self {
             Self::Command => Key::CommandPreset,
@@ -127,23 +127,23 @@ impl Subject {
     }
 }
 
-/// What surrounds the process: read once, so that tests can invent it.
+/// Environment of this process, read once, so that tests can replace it.
 #[derive(Clone, Debug)]
 pub(crate) struct Surroundings {
-    /// The environment.
+    /// The environment variables.
     pub(crate) environment: BTreeMap<OsString, OsString>,
     /// The working directory.
     pub(crate) cwd: PathBuf,
     /// Physical memory.
     pub(crate) memory_total_bytes: u64,
-    /// The ceilings file.
+    /// Path of the ceilings file.
     pub(crate) ceilings: PathBuf,
-    /// Whether the program will have a terminal.
+    /// True if the program will have a terminal.
     pub(crate) terminal: bool,
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// Reads the surroundings of this process.
     pub(crate) fn real(terminal: bool) -> Result<Self, Problem> {
         let cwd = std::env::current_dir().map_err(|e| {
             Problem::usage("no_cwd", "the working directory cannot be found").cause(e)
@@ -162,12 +162,12 @@ impl Surroundings {
         self.environment.get(std::ffi::OsStr::new(name)).filter(|v| !v.is_empty())
     }
 
-    /// The policy file that was named, as it was named.
+    /// Returns the path of the policy file as given by flag or variable.
     fn policy_file(&self, flags: &PolicyFlags) -> Option<PathBuf> {
         flags.policy.clone().or_else(|| self.variable("RINGFENCE_POLICY").map(PathBuf::from))
     }
 
-    /// The files in which an operator decides more than one run, those that go before first.
+    /// Returns the files with an operator's settings for more than one run, in order of precedence.
     fn operators_files(&self, flags: &PolicyFlags) -> impl Iterator<Item = PathBuf> {
         let policy = self.policy_file(flags).map(|file| self.cwd.join(file));
         let user = self.xdg("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("config.toml"));
@@ -179,12 +179,12 @@ impl Surroundings {
     }
 }
 
-/// The effective policy for a command run with these flags in these surroundings.
+/// Returns the effective policy of a command run.
 pub(crate) fn effective(flags: &PolicyFlags, around: &Surroundings) -> Result<Effective, Problem> {
     decide(&Sources::gather(flags, around, Subject::Command)?, around)
 }
 
-/// The same for Python runs.
+/// Returns the effective policy of Python runs.
 pub(crate) fn effective_code(
     flags: &PolicyFlags,
     around: &Surroundings,
@@ -221,12 +221,12 @@ pub(crate) fn effective_code(
     })
 }
 
-/// The rules for Python code with these flags in these surroundings.
+/// Returns the screening rules for Python code.
 pub(crate) fn code_rules(flags: &PolicyFlags, around: &Surroundings) -> Result<CodeRules, Problem> {
     Sources::gather(flags, around, Subject::Code).map(|sources| sources.chosen.code_rules())
 }
 
-/// Everything that says something, read.
+/// All sources of settings, parsed.
 struct Sources {
     chosen: Chosen,
     ceilings: Option<Layer>,
@@ -272,7 +272,7 @@ impl Sources {
         Ok(Self { chosen, ceilings, workspace, cwd, config })
     }
 
-    /// Whether secrets are taken out of answers: the chosen value, else that of the ceilings.
+    /// Redaction of results: the chosen value, else that of the ceilings.
     fn redaction(&self) -> Redaction {
         let ceiling = self.ceilings.as_ref().and_then(|layer| pick!(layer, Redact, Switch));
         match pick!(self.chosen, Redact, Switch).or(ceiling) {
@@ -281,14 +281,14 @@ impl Sources {
         }
     }
 
-    /// Where each key's value came from.
+    /// Returns the source of each key's value.
     fn origins(&self) -> BTreeMap<Key, Origin> {
         let preset = Key::ALL.iter().map(|key| (*key, Origin::Preset));
         let chosen = self.chosen.values.iter().map(|(key, (_, origin))| (*key, origin.clone()));
         preset.chain(chosen).collect()
     }
 
-    /// A preset's limits with what was chosen instead, never above the ceilings, lowered by the workspace.
+    /// Applies the chosen values to a preset's limits, never above the ceilings, lowered by the workspace.
     fn limits(
         &self,
         mut limits: Limits,
@@ -327,7 +327,7 @@ impl Sources {
     }
 }
 
-/// The first layer that sets a key wins; lists of hidden paths add up.
+/// Merged layers: the first layer that sets a key wins; lists of hidden paths add up.
 struct Chosen {
     values: BTreeMap<Key, (Value, Origin)>,
 }
@@ -394,7 +394,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     }
     if let Some(layer) = workspace {
         workspace_hide = layer.paths(Key::Hide);
-        // Both only take away here, and hidden takes more: no contradiction, as it would be of a caller's own grant.
+        // Both only restrict, and `hide` restricts more: no conflict, unlike with a caller's own grant.
         let taken = |path: &PathBuf| workspace_hide.iter().any(|hidden| path.starts_with(hidden));
         workspace_ro = layer.paths(Key::Ro).into_iter().filter(|path| !taken(path)).collect();
     }
@@ -427,7 +427,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     })
 }
 
-/// R4.1: ten minutes for a command, no end for a person at a terminal.
+/// R4.1: ten minutes for a command, no timeout at a terminal.
 fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
     let mut limits = Limits::for_commands(around.memory_total_bytes);
     if around.terminal {
@@ -441,7 +441,7 @@ pub(crate) fn ready(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
     ready_data_dir(data, cwd).map_err(|problem| problem.hint("choose another with `--data-dir`"))
 }
 
-/// The data directory by flag, variable, file or habit.
+/// Returns the data directory by flag, variable, file or default.
 pub(crate) fn data_dir(flag: Option<&str>, around: &Surroundings) -> Result<PathBuf, Problem> {
     let flags = PolicyFlags { data_dir: flag.map(str::to_owned), ..PolicyFlags::default() };
     let sources = Sources::gather(&flags, around, Subject::Code)?;
@@ -455,7 +455,7 @@ fn state_dir(chosen: &Chosen, around: &Surroundings) -> PathBuf {
     user_data_dir(|name| around.variable(name).cloned())
 }
 
-/// A value somebody wrote down that passes a ceiling is refused, rather than silently lowered.
+/// Refuses an explicit value above a ceiling, rather than silently lowering it.
 fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
     for (key, (value, origin)) in &chosen.values {
         let Some(max) = ceilings.get(*key) else { continue };

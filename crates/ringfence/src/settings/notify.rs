@@ -1,5 +1,5 @@
-//! The table `[notify]` of the operator's files: whom a server tells of alerts, of where the ledger stands, and of what calls
-//! took; and its log.
+//! The table `[notify]` of the operator's files: recipients of a server's alerts, ledger anchors and call traces; and
+//! its log.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use super::layer::read_table;
 use super::log::{Format, Log};
 use crate::cli::PolicyFlags;
 
-/// Its name.
+/// Name of the table.
 pub(super) const TABLE: &str = "notify";
 
-/// Its name before version 0.2, still read.
+/// Name of the table before version 0.2, still read.
 pub(super) const OLD_TABLE: &str = "tell";
 
-/// How often the head is anchored, unless the table says it.
+/// Default interval between anchors of the ledger's head.
 const ANCHOR_EVERY: Span = Span::secs(600);
 
-/// The table as it is written.
+/// The table as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Table {
@@ -38,14 +38,14 @@ struct Table {
     log_format: Option<String>,
 }
 
-/// Whom a server tells what, and what it says of itself.
+/// Notification recipients and log of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     pub(crate) others: Settings,
     pub(crate) log: Log,
 }
 
-/// As the policy file says, else the user's file.
+/// Reads the table of the policy file, else of the user's file.
 pub(crate) fn notify(flags: &PolicyFlags, around: &Surroundings) -> Result<Notify, Problem> {
     for file in around.operators_files(flags) {
         if let Some(notify) = of_file(&file)? {
@@ -55,7 +55,7 @@ pub(crate) fn notify(flags: &PolicyFlags, around: &Surroundings) -> Result<Notif
     Ok(Notify::default())
 }
 
-/// Makes sure of a file's table by itself, for `policy check`.
+/// Checks a file's table by itself, for `policy check`.
 pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     of_file(file).map(drop)
 }
@@ -139,7 +139,7 @@ fn decide(table: Table) -> Result<Settings, String> {
     })
 }
 
-/// Whether something can be posted there.
+/// Returns true if the URL is `http` or `https` with a host.
 pub(crate) fn is_address(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']))

@@ -1,4 +1,4 @@
-//! The table `[rules]` of the operator's files: which calls of an agent's are refused before anything else looks at them.
+//! The table `[rules]` of the operator's files: calls of an agent that are refused before any other check.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::Surroundings;
 use super::layer::read_table;
 use crate::cli::PolicyFlags;
 
-/// Its name.
+/// Name of the table.
 pub(super) const TABLE: &str = "rules";
 
-/// The rules for an agent's calls. Those of the ceilings stand; who comes after can refuse more, and allow no more.
+/// Reads the rules for an agent's calls. The ceilings' rules always apply; other files can only refuse more.
 pub(crate) fn rules(flags: &PolicyFlags, around: &Surroundings) -> Result<Rules, Problem> {
     let mut chosen = None;
     for file in around.operators_files(flags) {
@@ -27,7 +27,7 @@ pub(crate) fn rules(flags: &PolicyFlags, around: &Surroundings) -> Result<Rules,
     })
 }
 
-/// Makes sure of a file's table by itself, for `policy check`.
+/// Checks a file's table by itself, for `policy check`.
 pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     of_file(file).map(drop)
 }
@@ -43,13 +43,13 @@ fn of_file(file: &Path) -> Result<Option<Rules>, Problem> {
     })
 }
 
-/// The first rules, and what the second refuse besides.
+/// Returns the first rules, extended by the refusals of the second.
 fn narrowed(mut first: Rules, second: Rules) -> Rules {
     if second.opaque == Stance::Deny {
         first.opaque = Stance::Deny;
     }
     if first.default == Stance::Allow && second.default == Stance::Deny {
-        // Nothing was spoken of by the first, so the second's list is the smaller.
+        // The first allows everything by default, so the second's allow list is the narrower.
         (first.default, first.allow) = (Stance::Deny, second.allow);
     }
     first.deny.extend(second.deny);

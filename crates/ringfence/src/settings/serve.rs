@@ -1,4 +1,4 @@
-//! How `ringfence serve` serves: flags, else the table `[serve]` of the policy file, else that of the user's file.
+//! Settings of `ringfence serve`: flags, else the table `[serve]` of the policy file, else that of the user's file.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,31 +14,31 @@ use super::layer::{Switch, read_table, text};
 use super::notify::is_address;
 use crate::cli::{PolicyFlags, ServiceFlags};
 
-/// The table's name.
+/// Name of the table.
 const TABLE: &str = "serve";
 
-/// Where to listen unless somebody says otherwise: this machine only.
+/// Default listen address: this machine only.
 const LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7400);
 
-/// How to serve.
+/// Settings of a service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Where to listen.
+    /// Listen address.
     pub(crate) listen: SocketAddr,
-    /// Names to answer to.
+    /// Accepted host names.
     pub(crate) allow_hosts: Vec<String>,
     /// Certificate and key.
     pub(crate) tls: Option<TlsFiles>,
-    /// Who hands out tokens.
+    /// Authorization servers that issue tokens.
     pub(crate) authority: Option<Authority>,
-    /// Bounds of the service.
+    /// Limits of the service.
     pub(crate) limits: Limits,
-    /// Who may run when.
+    /// Admission settings.
     pub(crate) admission: AdmissionSettings,
 }
 
-/// Reads how to serve.
+/// Reads the settings of a service.
 pub(crate) fn service(
     flags: &ServiceFlags,
     policy: &PolicyFlags,
@@ -54,7 +54,7 @@ pub(crate) fn service(
     decide(said, &around.cwd)
 }
 
-/// Makes sure of a file's table by itself, for `policy check`.
+/// Checks a file's table by itself, for `policy check`.
 pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     let mut said = ServiceFlags::default();
     if let Some(table) = read_table(file)?.and_then(|mut table| take_table(&mut table)) {
@@ -63,7 +63,7 @@ pub(super) fn check_file(file: &Path) -> Result<(), Problem> {
     decide(said, Path::new("/")).map(drop)
 }
 
-/// Takes the table out of a file, where it stands among settings of runs.
+/// Removes the table from a file, where it stands among settings of runs.
 pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Table> {
     match table.get(TABLE) {
         Some(toml::Value::Table(_)) => match table.remove(TABLE) {
@@ -74,7 +74,7 @@ pub(super) fn take_table(table: &mut toml::Table) -> Option<toml::Table> {
     }
 }
 
-/// Fills what nobody has said yet with what a file says.
+/// Fills the settings that are still unset from a file.
 fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), Problem> {
     for (name, value) in table {
         let wrong = |cause: &str| {
@@ -181,7 +181,7 @@ fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authori
         Problem::usage("bad_value", format!("`{url}` is no address"))
             .hint("it begins with https:// or http:// and a host")
     };
-    // They are said in a header, between quotes.
+    // They are sent in a header, between quotes.
     let is_plain =
         |url: &str| url.chars().all(|c| c.is_ascii_graphic() && !"\"\\<>@?#".contains(c));
     if let Some(bad) = url.iter().chain(&servers).find(|url| !is_address(url) || !is_plain(url)) {

@@ -1,4 +1,4 @@
-//! Precedence, refusals and ceilings, in invented surroundings.
+//! Tests of precedence, refusals and ceilings, with made-up surroundings.
 
 use std::path::Path;
 

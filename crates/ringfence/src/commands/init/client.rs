@@ -1,4 +1,4 @@
-//! The programs that can be told: where each keeps its configuration, and in which shape it wants a server.
+//! MCP clients: the path of each one's configuration, and its format for a server.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,7 +9,7 @@ use ringfence_spec::Problem;
 
 use super::edit::{Edit, Entry};
 
-/// A program that speaks MCP.
+/// An MCP client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Client {
     ClaudeCode,
@@ -21,7 +21,7 @@ pub(super) enum Client {
     Zed,
 }
 
-/// Each by its name on the command line.
+/// Clients by their name on the command line.
 const NAMES: [(&str, Client); 7] = [
     ("claude-code", Client::ClaudeCode),
     ("claude-desktop", Client::ClaudeDesktop),
@@ -53,7 +53,7 @@ impl fmt::Display for Client {
 }
 
 impl Client {
-    /// Where its configuration is, for the user whose variables these are.
+    /// Returns the path of the client's configuration, for a user with these variables.
     pub(super) fn config(self, var: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, Problem> {
         let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = set("HOME").ok_or_else(|| {
@@ -76,14 +76,14 @@ impl Client {
             Self::VsCode => config().join("Code/User/mcp.json"),
             Self::Gemini => home.join(".gemini/settings.json"),
             Self::Zed => {
-                // Zed keeps to this place on every system.
+                // Zed uses this path on every system.
                 let config = set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
                 config.join("zed/settings.json")
             }
         })
     }
 
-    /// How a server is written there.
+    /// Returns the format of its configuration.
     pub(super) fn edit(self) -> Edit {
         match self {
             Self::Codex => Edit::Toml { table: "mcp_servers" },
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// What makes the client see it.
+    /// Returns the step after which the client sees the server.
     pub(super) fn next_step(self) -> &'static str {
         match self {
             Self::ClaudeCode => "start `claude` again; `/mcp` lists ringfence",

@@ -1,5 +1,5 @@
-//! One server in a configuration, put in, found and taken out. Everything else stays as it is: other servers, order,
-//! indentation, comments, how lines end. Pure.
+//! Adds, finds and removes one server in a configuration. Keeps everything else: other servers, order, indentation,
+//! comments, line endings. Pure.
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
@@ -7,46 +7,46 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use super::lines;
 
-/// Its name in every client.
+/// Name of the server in every client.
 const NAME: &str = "ringfence";
 
-/// How a client is to start it.
+/// Command that a client starts the server with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) command: String,
     pub(super) arguments: Vec<String>,
 }
 
-/// The shape of a configuration.
+/// Format of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// JSON, with comments where the client allows them.
+    /// JSON, with comments if the client allows them.
     Json {
-        /// The key that holds the servers.
+        /// Key of the servers.
         under: &'static str,
-        /// What one looks like.
+        /// Format of an entry.
         entry: Entry,
     },
     /// TOML.
     Toml {
-        /// The table that holds the servers.
+        /// Table of the servers.
         table: &'static str,
     },
 }
 
-/// What a server looks like in JSON.
+/// Format of a server in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// `command` and `args`.
     Plain,
-    /// And `type`.
+    /// `type`, `command` and `args`.
     Typed,
-    /// And `source` and `env`.
+    /// `source`, `command`, `args` and `env`.
     Custom,
 }
 
 impl Edit {
-    /// The text with the server in it.
+    /// Returns the text with the server added or replaced.
     pub(super) fn put(self, text: &str, server: &Server) -> Result<String, String> {
         if self.get(text)?.as_ref() == Some(server) {
             return Ok(text.to_owned());
@@ -73,7 +73,7 @@ impl Edit {
                 let mut document = parse_toml(text)?;
                 let servers = document.entry(table).or_insert_with(|| {
                     let mut servers = Table::new();
-                    // Only the tables in it are written.
+                    // Write only the tables in it.
                     servers.set_implicit(true);
                     Item::Table(servers)
                 });
@@ -90,7 +90,7 @@ impl Edit {
         }
     }
 
-    /// The server that the text has, if it has it.
+    /// Returns the server in the text, if any.
     pub(super) fn get(self, text: &str) -> Result<Option<Server>, String> {
         let text = lines::without_mark(text);
         match self {
@@ -123,7 +123,7 @@ impl Edit {
         }
     }
 
-    /// Whether the text has something by that name, whatever it is.
+    /// Returns true if the text has an entry by that name, whatever its value.
     pub(super) fn has(self, text: &str) -> Result<bool, String> {
         let text = lines::without_mark(text);
         match self {
@@ -139,7 +139,7 @@ impl Edit {
         }
     }
 
-    /// The text with the entry that `former` has in its place, or without one if that has none.
+    /// Restores the entry that `former` has, or removes it if `former` has none.
     pub(super) fn put_back(self, text: &str, former: Option<&str>) -> Result<String, String> {
         let former = former.map(lines::without_mark);
         lines::kept(text, |text| self.put_back_in(text, former))
@@ -179,7 +179,7 @@ impl Edit {
     }
 }
 
-/// A value that was read, to be written elsewhere.
+/// Converts a parsed value to one that can be inserted elsewhere.
 fn again(node: &CstNode) -> Option<CstInputValue> {
     if let Some(object) = node.as_object() {
         let fields = object.properties().into_iter().map(|property| {
@@ -233,7 +233,7 @@ fn parse_json(text: &str, under: &str) -> Result<CstRootNode, String> {
     Ok(root)
 }
 
-/// Of two fields with one name the client may read the other.
+/// Refuses a duplicate field, of which the client may read the other one.
 fn once(object: &CstObject, name: &str) -> Result<(), String> {
     let properties = object.properties();
     let names = properties.iter().filter_map(|property| property.name()?.decoded_value().ok());
@@ -243,7 +243,7 @@ fn once(object: &CstObject, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The object that a configuration is; made where there is nothing yet.
+/// Returns the top-level object of a configuration, creating it if the text is empty.
 fn object(root: &CstRootNode) -> Result<CstObject, String> {
     root.object_value_or_create().ok_or_else(|| "it is not an object".to_owned())
 }
@@ -252,7 +252,7 @@ fn parse_toml(text: &str) -> Result<DocumentMut, String> {
     text.parse().map_err(|error: toml_edit::TomlError| error.to_string())
 }
 
-/// A text file ends with a line.
+/// Ends the text with a newline.
 fn ended(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');

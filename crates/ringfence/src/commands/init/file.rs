@@ -1,5 +1,5 @@
-//! A client's configuration file: read whole, replaced whole, with what was there kept beside it. Never somebody else's, and
-//! never over what somebody has written meanwhile.
+//! A client's configuration file: read and replaced as a whole, with a backup beside it. Never changes another user's
+//! file, and never overwrites a concurrent change.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,28 +11,28 @@ use ringfence_spec::Problem;
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-/// A longer file is no configuration.
+/// Maximum size of a configuration.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What was there before a change. The first has this name, the next `.2` behind it.
+/// Suffix of the first backup; the next have `.2` and so on after it.
 const BACKUP: &str = ".before-ringfence";
 
-/// Copies that are kept; nobody changes a configuration more often between two looks at it.
+/// Maximum number of backups, more than anyone should need between two looks at them.
 const BACKUPS_MAX: usize = 99;
 
-/// A file as it was found.
+/// A file as it was read.
 #[derive(Debug)]
 pub(super) struct ConfigFile {
-    /// The file itself: people keep links to where they store their settings.
+    /// The resolved path: configurations are often links to where settings are stored.
     pub(super) path: PathBuf,
-    /// Its text; nothing if there is none.
+    /// Its text; `None` if the file does not exist.
     pub(super) text: Option<String>,
     mode: u32,
-    /// Its group, which need not be its owner's first.
+    /// Its group, which need not be its owner's primary group.
     group: Option<u32>,
 }
 
-/// A copy of what was there before a change.
+/// A copy of the file from before a change.
 #[derive(Debug)]
 pub(super) struct Backup {
     pub(super) path: PathBuf,
@@ -53,7 +53,7 @@ impl ConfigFile {
         )]
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
-            // A link to nothing would be replaced by a file, and the link lost.
+            // A dangling link would be replaced by a file, and the link lost.
             Err(e) if e.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => {
                 return Ok(Self { path: path.to_owned(), text: None, mode: 0o600, group: None });
             }
@@ -68,7 +68,7 @@ impl ConfigFile {
         Ok(Self { path: real, text: Some(text), mode: metadata.mode() & 0o777, group })
     }
 
-    /// Writes a new text, all of it or nothing.
+    /// Writes a new text atomically.
     pub(super) fn replace(&self, text: &str) -> Result<(), Problem> {
         if let Some(dir) = self.path.parent() {
             fs::create_dir_all(dir).map_err(|e| self.cannot_write(&e))?;
@@ -76,7 +76,7 @@ impl ConfigFile {
         self.write(text)
     }
 
-    /// Keeps what is there beside it, and says where.
+    /// Backs the file up beside it, and returns the backup's path.
     pub(super) fn keep(&self) -> Result<Option<PathBuf>, Problem> {
         let Some(text) = &self.text else { return Ok(None) };
         let free = self.places().find(|place| place.symlink_metadata().is_err());
@@ -88,7 +88,7 @@ impl ConfigFile {
         Ok(Some(place))
     }
 
-    /// What was there before each change, the newest first.
+    /// Returns the backups, newest first.
     pub(super) fn backups(&self) -> Result<Vec<Backup>, Problem> {
         let mut backups = Vec::new();
         for path in self.places().take_while(|place| place.symlink_metadata().is_ok()) {
@@ -104,7 +104,7 @@ impl ConfigFile {
         Ok(backups)
     }
 
-    /// Brings an earlier text back, and with it all that was kept in `backup`.
+    /// Restores the text of `backup`, and removes the backup.
     pub(super) fn restore(&self, backup: &Backup) -> Result<(), Problem> {
         self.write(&backup.text)?;
         match fs::remove_file(&backup.path) {
@@ -113,7 +113,7 @@ impl ConfigFile {
         }
     }
 
-    /// There was no file before.
+    /// Deletes the file, which did not exist before.
     pub(super) fn delete(&self) -> Result<(), Problem> {
         self.check_unchanged()?;
         fs::remove_file(&self.path).map_err(|e| self.cannot_write(&e))
@@ -128,8 +128,8 @@ impl ConfigFile {
         })
     }
 
-    /// Writes a text to a file beside it, with its mode and group, then does the last step. That is one moment from a look
-    /// whether it is still what was read.
+    /// Writes a text to a draft beside the file, with its mode and group, then runs `last`, right after a check that
+    /// the file is still as it was read.
     fn draft(&self, text: &str, last: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Problem> {
         let draft = self.beside(&format!(".ringfence-{}", std::process::id()));
         let written = || {
@@ -140,7 +140,7 @@ impl ConfigFile {
             {
                 std::os::unix::fs::fchown(&file, None, Some(group))?;
             }
-            // Whatever the umask says, and after the group: a change of it may clear bits.
+            // Set regardless of the umask, and after the group: changing the group may clear bits.
             file.set_permissions(fs::Permissions::from_mode(self.mode))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()
@@ -155,7 +155,7 @@ impl ConfigFile {
         done
     }
 
-    /// Makes sure that nobody has written to it since it was read.
+    /// Fails if the file has changed since it was read.
     fn check_unchanged(&self) -> Result<(), Problem> {
         let now = match plain(&self.path) {
             Ok((text, _)) => Some(text),
@@ -170,7 +170,7 @@ impl ConfigFile {
             .hint("nothing was changed; do it again"))
     }
 
-    /// Where copies are kept, the first first.
+    /// Returns the paths of backups, oldest first.
     fn places(&self) -> impl Iterator<Item = PathBuf> {
         (1..=BACKUPS_MAX).map(|n| match n {
             1 => self.beside(BACKUP),
@@ -191,16 +191,16 @@ impl ConfigFile {
     }
 }
 
-/// A name that is taken is not taken over.
+/// Renames only if the new name is free.
 fn move_to_free(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can: renameat2(2).
+        // Not every file system supports it: renameat2(2).
         Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => fs::rename(from, to),
         moved => Ok(moved?),
     }
 }
 
-/// The text of a plain file. Opening what is none, such as a pipe, does not wait.
+/// Reads a regular file. Does not block on other files, such as a pipe.
 fn plain(path: &Path) -> io::Result<(String, fs::Metadata)> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
@@ -214,8 +214,8 @@ fn plain(path: &Path) -> io::Result<(String, fs::Metadata)> {
     Ok((text, metadata))
 }
 
-/// Whoever may write everywhere could be led anywhere by links in another's home, and would leave files there that their owner
-/// cannot read.
+/// Refuses to run as root below another user's directory: links in that home could lead anywhere, and the owner could
+/// not read the files left there.
 fn check_is_ours(path: &Path) -> Result<(), Problem> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());

@@ -1,11 +1,10 @@
-//! A text is edited with lines that end one way and without a byte order mark; every line that stays gets back what it had.
-//! Pure.
+//! Edits a text with uniform line endings and without a byte order mark; restores both in every unchanged line. Pure.
 
 use similar::{ChangeTag, TextDiff};
 
 const MARK: char = '\u{feff}';
 
-/// The text without its byte order mark.
+/// Returns the text without its byte order mark.
 pub(super) fn without_mark(text: &str) -> &str {
     text.strip_prefix(MARK).unwrap_or(text)
 }

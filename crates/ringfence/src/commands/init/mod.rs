@@ -1,5 +1,5 @@
-//! `ringfence init CLIENT`: tells an agent's program about `ringfence mcp`. Shows what it changes, changes nothing else, keeps
-//! what was there, and takes it back with `--undo`.
+//! `ringfence init CLIENT`: registers `ringfence mcp` with an MCP client. Shows the change as a diff, changes nothing
+//! else, keeps a backup, and reverts with `--undo`.
 
 mod client;
 mod edit;
@@ -18,7 +18,7 @@ use client::Client;
 use edit::Server;
 use file::{Backup, ConfigFile};
 
-/// Writes a client's configuration, or takes it back.
+/// Writes a client's configuration, or reverts it.
 pub(crate) fn init(args: &InitArgs) -> ExitCode {
     match attempt(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -49,7 +49,7 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
     }
     let backups = file.backups()?;
     let newest = backups.first().filter(|newest| {
-        // Nothing is in the file that cannot be made again from it.
+        // The current file can be made again from that backup, so it needs no other.
         is_put_in(client, &newest.text, before, &server).unwrap_or(false)
     });
     let kept = match newest {
@@ -64,13 +64,13 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether `now` is `before` with a server put in, and nothing else.
+/// Returns true if `now` is `before` with a server added and no other change.
 fn is_put_in(client: Client, before: &str, now: &str, server: &Server) -> Result<bool, String> {
     let known = client.edit().get(now)?;
     Ok(before == now || client.edit().put(before, known.as_ref().unwrap_or(server))? == now)
 }
 
-/// Brings back what was there; where somebody has written to the file since, only what was there by our name.
+/// Restores the backup; if the file has other changes since, restores only our entry.
 fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Result<(), Problem> {
     let Some(now) = file.text.as_deref() else {
         present::say(&format!("there is nothing to undo: {} does not exist", file.path.display()));
@@ -113,7 +113,7 @@ fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Re
     Ok(())
 }
 
-/// The newest copy from before we were in the file: one that was made between two of our changes has our own entry.
+/// Returns the newest backup without our entry: one made between two of our changes has it.
 fn former(client: Client, backups: &[Backup]) -> Option<&Backup> {
     let is_ours = |backup: &Backup| {
         let server = client.edit().get(&backup.text).ok().flatten();
@@ -123,7 +123,7 @@ fn former(client: Client, backups: &[Backup]) -> Option<&Backup> {
                 && server.arguments.first().is_some_and(|first| first == "mcp")
         })
     };
-    // Whatever the first has was there before us.
+    // The entry in the first backup was there before us.
     backups.iter().find(|backup| !is_ours(backup)).or_else(|| backups.last())
 }
 
@@ -133,7 +133,7 @@ fn show(path: &Path, before: &str, after: &str) {
     present::text(&diff.unified_diff().context_radius(3).header(&name, &name).to_string());
 }
 
-/// This very program: a client that was started from a desktop has not the shell's PATH.
+/// Returns the path of this executable: a client started from a desktop does not have the shell's PATH.
 fn own_path() -> String {
     let own: Option<PathBuf> = std::env::current_exe().ok();
     own.and_then(|path| path.into_os_string().into_string().ok())
