@@ -19,7 +19,7 @@ use crate::keys::{KeyBody, PublicKey, Purpose, Signed};
 use crate::line::Line;
 use crate::store::Store;
 
-/// A line longer than this is none of ours.
+/// Maximum line length; the ledger writes none longer.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,16 +48,16 @@ struct Footer {
     signature: Signed,
 }
 
-/// What [`verify_archive`] answers.
+/// Result of [`verify_archive`].
 #[derive(Clone, Debug, Serialize)]
 pub struct ArchiveCheck {
-    /// Whether nothing is wrong.
+    /// True if there are no findings.
     pub intact: bool,
-    /// Rows that were looked at.
+    /// Number of rows checked.
     pub rows: usize,
     /// The public half of the ledger's first key; compare it with the one you kept.
     pub root: Option<PublicKey>,
-    /// What is wrong, by row; row 0 is the file itself.
+    /// Faults by row; row 0 is the file itself.
     pub findings: Vec<Finding>,
 }
 
@@ -145,8 +145,8 @@ impl Hashed<'_> {
     }
 }
 
-/// Verifies an archive by itself: every byte of it, and every signature back to the first key. With `root` that key must
-/// be the one given; without, compare the answer's with the one you kept.
+/// Verifies an archive by itself: every byte of it, and every signature back to the first key. With `root` that key
+/// must be the given one; without it, compare [`ArchiveCheck::root`] with the one you kept.
 pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveCheck, Problem> {
     let unreadable = |cause: &dyn std::fmt::Display| {
         Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}"))
@@ -172,7 +172,7 @@ pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveChe
 struct Checking {
     header: Option<Header>,
     hash: Sha256,
-    /// Lines are told apart by what comes after them: the last is the footer.
+    /// The line read last, held back until the next one arrives: the last line of the file is the footer.
     held: Option<Vec<u8>>,
     rows: usize,
     findings: Vec<Finding>,
@@ -205,7 +205,7 @@ impl Checking {
         }
     }
 
-    /// The footer by its key, and every key by the one before.
+    /// Checks the footer against its key, and each key against the one before it.
     fn signatures(&mut self, footer: &Footer, keys: &[KeyBody]) {
         let by = keys.iter().find(|key| key.epoch == footer.epoch);
         let signed = by.is_some_and(|key| {
@@ -227,7 +227,7 @@ impl Checking {
     }
 
     fn wrong(&mut self, seq: i64, fault: Fault, text: &str) {
-        // The first few say enough.
+        // The first hundred are enough to diagnose the file.
         if self.findings.len() < 100 {
             self.findings.push(Finding::new(seq, fault, text));
         }
@@ -240,7 +240,7 @@ impl Checking {
         let keys = header.as_ref().map_or(&[][..], |header| &header.keys);
         let first = keys.first().map(|key| key.public);
         let footer: Option<Footer> = serde_json::from_slice(&last).ok();
-        // One spelling only, or a byte could change without notice.
+        // Accept one spelling only, or a byte could change without being noticed.
         let footer = footer.filter(|footer| {
             serde_json::to_vec(footer).is_ok_and(|text| [&text[..], b"\n"].concat() == last)
         });

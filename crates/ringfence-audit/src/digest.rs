@@ -1,5 +1,5 @@
-//! SHA-256 digests, written as hexadecimal, and the one hash that ties a row to all rows before it.
-//! Pure: bytes in, digest out.
+//! SHA-256 digests, written as hexadecimal, and the hash that chains a row to all rows before it. Pure: bytes in,
+//! digest out.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// What the first row of a ledger is chained to.
+    /// The value that the first row of a ledger is chained to.
     pub const ZERO: Self = Self([0; 32]);
 
     /// The digest of `bytes`.

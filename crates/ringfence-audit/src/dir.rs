@@ -1,4 +1,4 @@
-//! The ledger's directory: made private, opened by handle, refused when somebody else could have touched it.
+//! The ledger's directory: created private, opened by handle, refused if another user could have changed it.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
@@ -23,14 +23,14 @@ pub(crate) const LOCK: &str = "ledger.lock";
 pub(crate) const KEYS: &str = "keys";
 pub(crate) const ARCHIVES: &str = "archives";
 
-/// An open directory of ours.
+/// An open ledger directory, owned by this user.
 #[derive(Debug)]
 pub(crate) struct LedgerDir {
     dir: OwnedFd,
     path: PathBuf,
 }
 
-/// The lock all writers share. Dropping it lets the next one in.
+/// The lock that all writers share. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct WriteLock<'a>(&'a File);
 
@@ -72,7 +72,7 @@ impl LedgerDir {
     fn checked(dir: OwnedFd, path: &Path) -> Result<Self, Problem> {
         let stat = rustix::fs::fstat(&dir).map_err(|e| fault::from_errno(path, "fstat", e))?;
         belongs_to_us(&stat, path)?;
-        // SQLite wants a path and refuses links in it, so it gets one without.
+        // SQLite takes a path and refuses links in it, so resolve them first.
         #[expect(
             clippy::disallowed_methods,
             reason = "a directory of ours, opened and checked above"
@@ -85,17 +85,17 @@ impl LedgerDir {
         Ok(Self { dir, path })
     }
 
-    /// Where it is, without links.
+    /// The directory's path, without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a file of it is.
+    /// Path of a file in the directory.
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Opens a file of ours, never through a link, or says that there is none.
+    /// Opens a file of the ledger without following a link; `None` if it does not exist.
     pub(crate) fn find(&self, name: &str) -> Result<Option<File>, Problem> {
         match self.open_file(name, OFlags::RDWR) {
             Err(Errno::NOENT) => Ok(None),
@@ -103,7 +103,7 @@ impl LedgerDir {
         }
     }
 
-    /// Opens a file of ours, or makes it.
+    /// Opens a file of the ledger, or creates it.
     pub(crate) fn find_or_make(&self, name: &str) -> Result<File, Problem> {
         // Most often it is there, and O_CREAT takes a lock on the directory.
         match self.open_file(name, OFlags::RDWR) {
@@ -163,12 +163,12 @@ impl LedgerDir {
         steps().map_err(|errno| fault::from_errno(&self.join(name), "rename", errno))
     }
 
-    /// Removes a file; it is fine when there is none.
+    /// Removes a file; a missing file is not an error.
     pub(crate) fn remove(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
     }
 
-    /// Size of a file, 0 when there is none.
+    /// Size of a file, 0 if it does not exist.
     pub(crate) fn size(&self, name: &str) -> u64 {
         rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .ok()
@@ -176,7 +176,7 @@ impl LedgerDir {
             .unwrap_or(0)
     }
 
-    /// Which file a name is, by device and inode; a link is itself.
+    /// Device and inode of a name; a link is not followed.
     pub(crate) fn identity(&self, name: &str) -> Option<(u64, u64)> {
         let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some((stat.st_dev, stat.st_ino))
@@ -218,7 +218,7 @@ impl<'a> WriteLock<'a> {
         Self::take(lock, FlockOperation::LockExclusive, path)
     }
 
-    /// Waits until nobody writes, and keeps writers out.
+    /// Waits until no process writes, and blocks writers.
     pub(crate) fn wait_to_read(lock: &'a File, path: &Path) -> Result<Self, Problem> {
         Self::take(lock, FlockOperation::LockShared, path)
     }

@@ -1,5 +1,5 @@
-//! Signing keys, one for each epoch: made at random, announced in the chain under the signature of the one before, destroyed
-//! when the next takes over. Today's key cannot sign yesterday's rows, and yesterday's is gone.
+//! Signing keys, one for each epoch: generated at random, announced in the chain under the signature of the previous
+//! key, destroyed when the next one takes over. Today's key cannot sign yesterday's rows, and yesterday's is gone.
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -15,14 +15,14 @@ use crate::fault;
 use crate::head::ChainPosition;
 use ringfence_spec::hex;
 
-/// The public half of the first key, for those who want to hold on to it elsewhere.
+/// The public half of the first key, to be copied and kept elsewhere.
 const ROOT: &str = "root.pub";
 
 /// The public half of a signing key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicKey([u8; 32]);
 
-/// What a signature is for. The word is signed too, so that none can stand for another.
+/// Purpose of a signature. It is signed too, so that one signature cannot stand for another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Key,
@@ -31,7 +31,7 @@ pub(crate) enum Purpose {
     Archive,
 }
 
-/// The body of a `key` row: the next key, signed by the one before; the first signs itself.
+/// The body of a `key` row: the next key, signed by the previous one; the first signs itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyBody {
@@ -147,7 +147,7 @@ impl Secret {
         CheckpointBody { epoch: self.epoch, after, signature }
     }
 
-    /// Announces `next`, whose rows begin behind `after`.
+    /// Announces `next`, whose rows begin after `after`.
     pub(crate) fn sign_key(&self, next: &Self, after: ChainPosition) -> KeyBody {
         let public = next.public();
         let signature =
@@ -157,7 +157,7 @@ impl Secret {
 }
 
 impl KeyBody {
-    /// Whether `signer` announced it.
+    /// Returns true if `signer` announced this key.
     pub(crate) fn is_signed_by(&self, signer: &PublicKey) -> bool {
         let place = place_bytes(&self.after);
         let content = [&self.public.0[..], &place.seq, &place.chain];
@@ -166,7 +166,7 @@ impl KeyBody {
 }
 
 impl CheckpointBody {
-    /// Whether `signer` signed it.
+    /// Returns true if `signer` made the signature.
     pub(crate) fn is_signed_by(&self, signer: &PublicKey) -> bool {
         let place = place_bytes(&self.after);
         signer.has_signed(&self.signature, Purpose::Checkpoint, self.epoch, &place.pieces())
@@ -174,7 +174,7 @@ impl CheckpointBody {
 }
 
 impl PublicKey {
-    /// Whether this key signed `content` for `purpose` in `epoch`.
+    /// Returns true if this key signed `content` for `purpose` in `epoch`.
     pub(crate) fn has_signed(
         &self,
         signature: &Signed,

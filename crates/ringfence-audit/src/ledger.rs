@@ -1,5 +1,5 @@
-//! The ledger as a writer sees it. Threads that append at once share one transaction: the first to come writes for all
-//! that came while it wrote before. No thread is started.
+//! The writer's view of the ledger. Threads that append at the same time share one transaction: the first one writes
+//! for all that queued up during the write before. Starts no thread.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::store::{Draft, Store, StoreOptions};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// What an acknowledged row survives.
+/// Events that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Durability {
     /// The death of every process: the row is with the kernel.
@@ -31,12 +31,12 @@ pub enum Durability {
     PowerLoss,
 }
 
-/// How a ledger is written.
+/// Settings of a writer.
 #[derive(Clone)]
 pub struct Settings {
     /// Takes secrets out of every text before it is written.
     pub redactor: Arc<dyn Redactor>,
-    /// What an acknowledged row survives.
+    /// Events that an acknowledged row survives.
     pub durability: Durability,
     /// Seals bodies when given.
     pub seal: Option<SealKey>,
@@ -91,11 +91,12 @@ struct Queue {
     waiting: Vec<(u64, Vec<Draft>)>,
     answers: HashMap<u64, Result<Vec<i64>, Problem>>,
     next_ticket: u64,
-    /// Somebody is writing; whoever comes waits, and is written for.
+    /// A thread is writing. Threads that arrive now wait; the next leader writes for them.
     is_led: bool,
 }
 
-/// The turn of a thread that writes for those who wait. However it ends, they are answered and the next can lead.
+/// Leadership of the thread that writes for all waiting ones. Dropping it, also by a panic, delivers their answers and
+/// frees the lead.
 struct Lead<'a> {
     ledger: &'a Ledger,
     answers: Answers,
@@ -119,14 +120,15 @@ fn not_written(batch: &[(u64, Vec<Draft>)]) -> Answers {
 }
 
 impl Ledger {
-    /// Opens the ledger in `dir`, or makes it. What was decided about it there goes before `settings`.
+    /// Opens the ledger in `dir`, or creates it. The storage settings beside the ledger take precedence over
+    /// `settings`.
     pub fn open(dir: &Path, mut settings: Settings) -> Result<Self, Problem> {
         let home = LedgerDir::create(dir)?;
         let manner = StorageSettings::of(&home)?;
         if manner.durability == Durability::PowerLoss {
             settings.durability = Durability::PowerLoss;
         }
-        // Whoever only wants to run something has done nothing wrong.
+        // A bad key file is not an error in the caller's arguments.
         let sealed = manner.seal().map_err(|e| Problem { kind: ProblemKind::CannotBuild, ..e });
         if let Some(key) = sealed? {
             settings.seal = Some(key);
@@ -184,7 +186,7 @@ impl Ledger {
         self.store().fold_now()
     }
 
-    /// Makes anew what is used for looking rows up, from the rows.
+    /// Rebuilds the index from the rows.
     pub fn reindex(&self) -> Result<(), Problem> {
         let mut store = self.store();
         store.fold_now()?;
@@ -194,7 +196,7 @@ impl Ledger {
         store.sql(index::rebuild(db))
     }
 
-    /// The public half of the first key. Who keeps it elsewhere can tell this ledger from one made anew.
+    /// The public half of the first key. A copy kept elsewhere tells this ledger from a recreated one.
     pub fn root_key(&self) -> Option<PublicKey> {
         root_on_disk(&self.store().home)
     }
@@ -257,7 +259,7 @@ impl Ledger {
     }
 }
 
-/// Picks a name nobody has and holds it as long as the lock file is open.
+/// Picks an unused writer id and holds it as long as the lock file is open.
 fn hold_name(store: &Store) -> Result<i64, Problem> {
     loop {
         let mut bytes = [0; 8];

@@ -1,5 +1,5 @@
-//! The ledger as a reader sees it: one run, rows as they come, all rows in order. Pages are in `page.rs`.
-//! Changes nothing, but folds the intake first, as the next writer would.
+//! The reader's view of the ledger: one run, rows as they arrive, all rows in order. Pages are in `page.rs`. Changes
+//! nothing, except that it folds the intake first, as the next writer would.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::storage_settings::StorageSettings;
 use crate::store::{Store, StoreOptions};
 use crate::{fault, index, schema};
 
-/// Rows that one call returns at most.
+/// Maximum number of rows that one call returns.
 pub const LIMIT_MAX: usize = 1000;
 
 /// An open ledger, for reading.
@@ -36,7 +36,7 @@ impl Reader {
     /// Opens the ledger in `dir`. Without the key, here or in the ledger's own settings, sealed bodies stay sealed.
     pub fn open(dir: &Path, seal: Option<SealKey>) -> Result<Self, Problem> {
         let home = LedgerDir::open(dir)?;
-        // A key that is not to be had leaves what it sealed sealed.
+        // Without its key, a sealed body stays sealed.
         let seal = seal.or_else(|| StorageSettings::of(&home).ok()?.seal().ok()?);
         if home.size(HEAD) == 0 && home.size(INTAKE) == 0 && !schema::glance(&home)? {
             return Err(fault::missing(dir));
@@ -53,13 +53,13 @@ impl Reader {
         Ok(Self { home: store.home, db, lock, seal })
     }
 
-    /// Brings in what was appended since the reader was opened.
+    /// Makes rows visible that were appended since the reader was opened.
     pub fn refresh(&self) -> Result<(), Problem> {
         let home = LedgerDir::open(self.home.path())?;
         Store::open_existing(home, Arc::clone(&self.lock), StoreOptions::READING)?.fold_now()
     }
 
-    /// One run or call, by its id or the beginning of it.
+    /// One run or call, by its id or a prefix of it.
     pub fn show(&self, run: &str) -> Result<Run, Problem> {
         let prefix = run_prefix(run)?;
         let found = self.find_runs(&prefix, 2)?;
@@ -108,7 +108,7 @@ impl Reader {
         Ok(found.into_iter().map(|line| self.record(line)).collect())
     }
 
-    /// The number of the last row, 0 when there is none; where following begins.
+    /// The number of the last row, 0 if there is none; following begins there.
     pub fn last_seq(&self) -> Result<i64, Problem> {
         let head = self.home.find(HEAD)?;
         Ok(head.and_then(|file| crate::head::Head::read(&file)).map_or(0, |h| h.at.place.seq))
@@ -205,7 +205,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// How a start without an end stands: running while its writer lives.
+    /// Status of a start without an end: running while its writer lives.
     pub(crate) fn standing(&self, start: &Line) -> RunStatus {
         match ringfence_sys::is_byte_held(&*self.lock, start.writer) {
             Ok(true) => RunStatus::Running,
@@ -222,7 +222,7 @@ impl Reader {
 pub(crate) type FoundRun = (String, Option<i64>, Option<i64>);
 
 impl StoreOptions {
-    /// For those who only fold: no key is replaced.
+    /// For stores that only fold: replaces no key.
     pub(crate) const READING: Self = Self {
         epoch_ms_max: i64::MAX,
         epoch_rows_max: i64::MAX,

@@ -1,4 +1,4 @@
-//! A period in numbers: how runs ended, who ran what, what was refused, how long it took.
+//! Statistics of a period: statuses, clients, tools, denials, durations.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub struct LedgerReport {
     pub runs: u64,
     /// Runs and calls that started and have no end in the period.
     pub open: u64,
-    /// By how they ended.
+    /// By status.
     pub by_status: BTreeMap<String, u64>,
     /// By tool.
     pub by_tool: BTreeMap<String, u64>,
-    /// By who asked.
+    /// By client.
     pub by_client: BTreeMap<String, u64>,
     /// By risk.
     pub by_risk: BTreeMap<String, u64>,
@@ -33,13 +33,13 @@ pub struct LedgerReport {
     pub denials_by_rule: BTreeMap<String, u64>,
     /// Alerts by rule.
     pub alerts_by_rule: BTreeMap<String, u64>,
-    /// How long runs took; null when none ended.
+    /// Durations of runs; null if none ended.
     pub durations: Option<Durations>,
-    /// Ends whose body is expired or sealed: they count above, and not among durations and denials.
+    /// Ends whose body is expired or sealed: counted above, but not in durations and denials.
     pub without_body: u64,
 }
 
-/// How long runs took.
+/// Durations of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Durations {
     /// Half took no longer.

@@ -1,4 +1,4 @@
-//! A ledger at one moment, for whoever checks it while others write.
+//! A snapshot of the ledger, to verify it while other processes write.
 
 use ringfence_spec::Problem;
 use rusqlite::Connection;
@@ -13,7 +13,7 @@ use crate::{fault, schema};
 const ROWS_PER_THREAD: i64 = 20_000;
 const THREADS_MAX: usize = 8;
 
-/// The ledger at one moment: files that change are read, the database is held by open transactions.
+/// The ledger at one moment: changing files are read at once, the database is held by open transactions.
 pub(crate) struct Snapshot<'a> {
     home: &'a LedgerDir,
     pub(crate) head: Option<Head>,
