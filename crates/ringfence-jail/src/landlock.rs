@@ -1,4 +1,4 @@
-//! Landlock rules, obeyed: exactly the ABI the plan names, nothing made up for what the kernel lacks.
+//! Applies Landlock rules: exactly the ABI that the plan names, with no substitute for features the kernel lacks.
 
 use std::os::fd::OwnedFd;
 

@@ -78,7 +78,7 @@ fn open(dir: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(dir, flags, Mode::empty())
 }
 
-/// Whether the directory behind `fd` is the one at `path`.
+/// Returns true if the directory behind `fd` is the one at `path`.
 fn is_at(fd: &impl AsFd, path: &Path) -> Result<bool, CallError> {
     let opened = rustix::fs::fstat(fd).named(|| format!("fstat({path:?})"))?;
     match rustix::fs::lstat(path) {

@@ -1,4 +1,4 @@
-//! Orders and plans on their way to a process that was born before them: written to memory, sent as a descriptor.
+//! Sends plans to a process that was forked before them: serialized to a memory file, sent as a descriptor.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What is larger than this is not ours; arguments and environment make up most of it.
+/// Maximum size of a serialized plan; arguments and environment make up most of it.
 const BYTES_MAX: u64 = 16 << 20;
 
 /// A value as a descriptor. `None` when it cannot be written down, which is so for paths that are not text.
