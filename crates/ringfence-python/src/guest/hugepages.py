@@ -97,7 +97,7 @@ def pack(code):
     libc.munmap(area + length, raw + HUGE - area)
     aside = room(ASIDE)
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    # Copies from here on are still in place; moved ones are not, and the range below may be reused by now.
+    # Copies from `rest` on are still in place; the range below was moved away and may be reused by now.
     rest = area
     try:
         libc.madvise(area, length, MADV_HUGEPAGE)

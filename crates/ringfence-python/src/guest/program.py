@@ -4,7 +4,7 @@ It holds no policy. The host checks everything sent on descriptor 3 and trusts n
 host's configuration as JSON and, unless it follows in the same text, `lazy.py`. `zygote.py`, if it follows, makes
 workers; without it the program is the only one of this process.
 
-Frames  from the host: F file · C code · J go, with code · B begin  to it: R ready · E failed · G begun · P note · D done
+Frames  host: F file · C code · J go, with code · B begin  guest: R ready · E failed · G begun · P progress · D done
 """
 import _thread
 import atexit

@@ -1,8 +1,8 @@
 """Follows `calls.py` in the same text: no two workers draw the same random numbers.
 
-The generators that modules share keep their state in 624 words, which the kernel can fill. Seeding one by its module takes
-a worker up to a millisecond and copies 160 pages. The state found here is compared with the state that the module reports;
-if they differ, the module's own seeding is used.
+The generators that modules share keep their state in 624 words, which the kernel can fill. Seeding one by its module
+takes a worker up to a millisecond and copies 160 pages. The state found here is compared with the state that the
+module reports; if they differ, the module's own seeding is used.
 """
 import ctypes
 

@@ -122,8 +122,8 @@ def zygote():
 
 
 class Around:
-    """The zygote's calls before and after a fork, and at the end of a worker. Exit statuses are sent and not kept: the next
-    worker is a copy of this process."""
+    """The zygote's calls before and after a fork, and at the end of a worker. Exit statuses are sent and not kept: the
+    next worker is a copy of this process."""
 
     NEW_PIDS = 0x20000000
 
@@ -173,8 +173,8 @@ class Around:
 
 
 def fork_alone():
-    """Forks this process, which has a single thread: no other can have touched the state that an interpreter resets after
-    a fork, or the locks it recreates. `libc` does its own part."""
+    """Forks this process, which has a single thread: no other can have touched the state that an interpreter resets
+    after a fork, or the locks it recreates. `libc` does its own part."""
     if _thread._count():
         raise CallFailed("fork: there are threads")
     pid = held.fork()
