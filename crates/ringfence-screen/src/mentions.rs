@@ -1,4 +1,5 @@
-//! Judges names that are read, when every binding of the source is known: builtins, modules and the way to their members.
+//! Judges names that are read, when every binding of the source is known: builtins, modules and the way to their
+//! members.
 
 use std::borrow::Cow;
 

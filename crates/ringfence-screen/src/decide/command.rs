@@ -16,8 +16,8 @@ const SHOWN_CHARS_MAX: usize = 120;
 pub struct CommandRule {
     /// The program's name without its directory, as a pattern; with a slash, its whole path.
     pub program: Option<Glob>,
-    /// Options it has, each with its other spellings: `-r|-R|--recursive`. `-rf`, `-r -f` and `--recursive --force` are the
-    /// same to a rule.
+    /// Options it has, each with its other spellings: `-r|-R|--recursive`. `-rf`, `-r -f` and `--recursive --force` are
+    /// the same to a rule.
     pub options: Vec<String>,
     /// Patterns, each matched by some argument; an argument that is a path also matches in its absolute form.
     pub arguments: Vec<Glob>,

@@ -1,5 +1,5 @@
-//! Patterns: `*` and `?` within a part of a path, `**` across parts, `[a-z]`. Matched against words with gaps, in time bounded
-//! by the length of both.
+//! Patterns: `*` and `?` within a part of a path, `**` across parts, `[a-z]`. Matched against words with gaps, in time
+//! bounded by the length of both.
 
 use serde::{Deserialize, Serialize};
 

@@ -18,7 +18,7 @@ pub use rate::{Rated, risk};
 
 use crate::shell::{Shape, Word};
 
-/// What a policy says about calls.
+/// A policy's rules about calls.
 ///
 /// ```
 /// use ringfence_screen::decide::{Call, Rules};

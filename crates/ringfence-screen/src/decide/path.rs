@@ -1,5 +1,5 @@
-//! Paths as rules see them: joined to the directory of the call, `~` replaced, `.` and `..` taken out. By text alone: links are
-//! the jail's concern.
+//! Paths as rules see them: joined to the directory of the call, `~` replaced, `.` and `..` taken out. By text alone:
+//! links are the jail's concern.
 
 use super::Call;
 use crate::shell::{Direction, Part, Redirect, Word};

@@ -1,5 +1,5 @@
-//! Private keys in armour: PEM, OpenSSH, PGP, `PuTTY`. Also where the text ends before the armour does, and where line ends
-//! are written as `\n`. A mention of the marker without a key behind it is left alone.
+//! Private keys in armour: PEM, OpenSSH, PGP, `PuTTY`. Also where the text ends before the armour does, and where line
+//! ends are written as `\n`. A mention of the marker without a key behind it is left alone.
 
 /// Markers of the begin and the end of armour.
 const BEGIN: &[u8] = b"-----BEGIN ";
@@ -121,7 +121,7 @@ fn lines_end(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// What stands between two lines: line ends, also written as `\n`, and what quoting adds.
+/// Length of the text between two lines: line ends, also written as `\n`, and characters added by quoting.
 fn gap(text: &[u8]) -> usize {
     let mut at = 0;
     loop {

@@ -1,4 +1,5 @@
-//! The strict preset (R1.5): a whitelist of syntax and of builtins. To widen either, write down why in docs/screening.md.
+//! The strict preset (R1.5): a whitelist of syntax and of builtins. To widen either, write down why in
+//! docs/screening.md.
 
 use ruff_python_ast::{Expr, Stmt};
 

@@ -1,4 +1,4 @@
-//! Makes captured output safe to show (layer 7): bytes in, text out, in one pass, whatever the pieces it comes in.
+//! Makes captured output safe to show (layer 7): bytes in, text out, in one pass, in pieces of any size.
 //!
 //! | in the output | shown as |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | direction marks away from right-to-left letters | `⟨U+200F⟩` |
 //! | zero-width and tag characters outside the scripts and emoji that need them | `⟨U+200B⟩` |
 //! | line and paragraph separators | `⟨U+2028⟩` |
-//! | a path of the host | what the caller says the run calls it |
+//! | a path of the host | the run's own path for it, given by the caller |
 //! | `&`, `<`, `>`, `"`, `'`, with [`Html::Escape`] | `&amp;`, `&lt;`, `&gt;`, `&quot;`, `&#39;` |
 //! | bytes that are not UTF-8 | `\u{fffd}`, and [`Scrubbed::binary`] is set |
-//! | what does not fit between head and tail | a line `[N bytes dropped]` |
+//! | text between head and tail that exceeds the bound | a line `[N bytes dropped]` |
 //!
 //! Text in any script passes untouched: joiners in Persian and Indic words, marks beside Hebrew, emoji sequences.
 
