@@ -1,5 +1,5 @@
-//! Rows in a file of their own, which verifies without the ledger: a header with every key back to the first, the rows as
-//! they are stored, a footer that signs the hash of all before it.
+//! Rows in a file of their own, which verifies without the ledger: a header with every key back to the first, the rows
+//! as they are stored, a footer that signs the hash of all before it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};

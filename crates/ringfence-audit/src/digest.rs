@@ -48,8 +48,8 @@ pub(crate) struct Columns<'a> {
     pub(crate) risk: Option<&'a str>,
 }
 
-/// The chain's value after a row: a hash over its value before, every column, and the hash of the body. A body can go and
-/// the chain still verifies; a column cannot change.
+/// The chain's value after a row: a hash over its value before, every column, and the hash of the body. A body can go
+/// and the chain still verifies; a column cannot change.
 pub(crate) fn chain(previous: &Digest, row: &Columns<'_>, body: &Digest) -> Digest {
     let mut hash = Sha256::new();
     let mut bytes = [0u8; 448];

@@ -1,7 +1,7 @@
 //! The head: where the chain stands, kept outside the rows under a MAC, so that missing rows show.
 //!
-//! It is written twice for each append. Before the rows are written it names where the chain stands and where it is going;
-//! after that, where it went. So an intake that stands anywhere else was not left there by a crash.
+//! It is written twice for each append. Before the rows are written it names where the chain stands and where it is
+//! going; after that, where it went. So an intake that stands anywhere else was not left there by a crash.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

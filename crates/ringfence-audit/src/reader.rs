@@ -90,8 +90,8 @@ impl Reader {
         Ok(Run { run_id, status, start: start.map(record), end: end.map(record) })
     }
 
-    /// Rows after `seq`, the oldest first, at most `limit`: for following a ledger as it grows. Reads the intake too, so
-    /// that following folds nothing.
+    /// Rows after `seq`, the oldest first, at most `limit`: for following a ledger as it grows. Reads the intake too,
+    /// so that following folds nothing.
     pub fn after(&self, seq: i64, limit: usize) -> Result<Vec<Record>, Problem> {
         let limit = limit_of(limit)?;
         let _turn = WriteLock::wait_to_read(&self.lock, self.home.path())?;

@@ -238,8 +238,8 @@ fn extensions(
     Ok(base)
 }
 
-/// The extension of a split index: the base's name, which of its entries are deleted, and which are replaced in order by the
-/// entries without a name.
+/// The extension of a split index: the base's name, which of its entries are deleted, and which are replaced in order
+/// by the entries without a name.
 fn link(bytes: &[u8], about: &Extensions<'_>) -> Result<Option<Base>, NotJudged> {
     let hash = bytes.get(..about.hash.0).ok_or_else(cut)?;
     if hash.iter().all(|b| *b == 0) {

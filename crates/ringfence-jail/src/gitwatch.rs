@@ -390,8 +390,8 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Files that a mount keeps from being changed. The run cannot; but a mount goes with the name it stands on when the host
-/// replaces the file, and from then on the run could.
+/// Files that a mount keeps from being changed. The run cannot; but a mount goes with the name it stands on when the
+/// host replaces the file, and from then on the run could.
 fn protected_files(plan: &Plan) -> impl Iterator<Item = PathBuf> {
     // Placeholders are ours, and runs that share them come and go.
     let ours: HashSet<PathBuf> = plan.placeholders.iter().map(|p| p.root.join(&p.path)).collect();

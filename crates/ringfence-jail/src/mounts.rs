@@ -277,7 +277,8 @@ impl NewRoot {
         }
     }
 
-    /// The parent directory of `at`, made on our own root where missing, the last name, and whether it is on our own root.
+    /// The parent directory of `at`, made on our own root where missing, the last name, and whether it is on our own
+    /// root.
     fn parent<'a>(&'a mut self, at: &'a Path) -> Result<(&'a OwnedFd, &'a Path, bool), CallError> {
         let name = at.file_name().map(Path::new);
         let name = name.ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;

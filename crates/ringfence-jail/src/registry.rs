@@ -211,8 +211,8 @@ impl Registry {
             .or_else(|| path.ancestors().find(|dir| is_recorded(dir).is_some()).map(Path::to_owned))
     }
 
-    /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written down
-    /// before anything is made.
+    /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written
+    /// down before anything is made.
     pub(crate) fn hold(
         &self,
         writable: &[WritableDir],

@@ -1,4 +1,5 @@
-//! Files a run left in its directory, reached by descriptor: no link is followed, nothing that is not a plain file opened.
+//! Files a run left in its directory, reached by descriptor: no link is followed, nothing that is not a plain file
+//! opened.
 
 use std::collections::VecDeque;
 use std::io::Read as _;

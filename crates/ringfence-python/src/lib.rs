@@ -1,8 +1,8 @@
 //! Python behind the fence: finds interpreters, keeps a zygote and its warm workers, runs code in them.
 //!
 //! The zygote is the host's own `CPython`, started by the jail in a fence of its own. Each worker is a fork of it that
-//! builds a second fence around itself from a list of system calls which `ringfence-plan` laid out, and runs one program.
-//! Both are treated as hostile: their messages are checked, bounded, and never decide what was enforced.
+//! builds a second fence around itself from a list of system calls which `ringfence-plan` laid out, and runs one
+//! program. Both are treated as hostile: their messages are checked, bounded, and never decide what was enforced.
 //!
 //! | module | purpose |
 //! |---|---|

@@ -222,7 +222,8 @@ impl Pool {
         let mut start = Start::Warm;
         loop {
             while let Some(worker) = state.waiting.pop_front() {
-                // While there are more, a replacement can wait until the run is over: it would take the processor from it.
+                // While there are more, a replacement can wait until the run is over: it would take the processor from
+                // it.
                 if state.waiting.is_empty() {
                     self.shared.wanted.notify_one();
                 }

@@ -36,8 +36,8 @@ pub(super) enum Role {
     WorktreeConfig,
 }
 
-/// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1), git-mergetool(1),
-/// git-send-email(1) and git-hook(1) of git 2.47 to 2.52. `*` stands for any subsection, or for none.
+/// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1),
+/// git-mergetool(1), git-send-email(1) and git-hook(1) of git 2.47 to 2.52. `*` stands for any subsection, or for none.
 const ROLES: &[(&str, &str, Role)] = &[
     ("include", "path", Role::Include),
     ("includeif", "path", Role::Include),

@@ -270,8 +270,8 @@ fn passwd_home(uid: u32) -> Option<PathBuf> {
     })
 }
 
-/// The names at the top of a home, and in the directories there of which the catalogue names much, read at once: asking for
-/// each name costs a lookup apiece.
+/// The names at the top of a home, and in the directories there of which the catalogue names much, read at once: asking
+/// for each name costs a lookup apiece.
 struct Contents<'a> {
     home: &'a Path,
     names: Option<HashSet<OsString>>,
@@ -432,7 +432,8 @@ impl Reader {
         Self { uid: who.host_uid, gid: who.host_gid, groups }
     }
 
-    /// Those that are there, after links, and that permissions alone do not keep from the run, which therefore need a mask.
+    /// Those that are there, after links, and that permissions alone do not keep from the run, which therefore need a
+    /// mask.
     fn readable(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Found> {
         let mut found = Vec::new();
         for mut path in paths {

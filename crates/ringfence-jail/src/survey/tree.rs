@@ -156,8 +156,8 @@ impl<'b> Tree<'b> {
         untrusted::list(&dir, self.budget, &mut each)
     }
 
-    /// The place that `path` leads to when links that stay in this directory are followed, relative to it. `None` where it
-    /// leads out or nowhere.
+    /// The place that `path` leads to when links that stay in this directory are followed, relative to it. `None` where
+    /// it leads out or nowhere.
     pub(crate) fn follow(&self, path: &Path) -> Result<Option<(PathBuf, FileKind)>, CallError> {
         use std::os::fd::AsRawFd as _;
         self.budget.spend_entry()?;
