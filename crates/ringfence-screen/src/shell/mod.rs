@@ -21,8 +21,8 @@ pub use words::{Part, Word};
 /// The commands of a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Every simple command in it, in the order they are written. A command that runs another comes before it: `sudo rm
-    /// x` gives `sudo rm x` and `rm x`.
+    /// Every simple command in it, in the order they are written. A command that runs another comes before it: for
+    /// `sudo rm x` the list is `sudo rm x` and `rm x`.
     pub commands: Vec<Simple>,
     /// Reasons for parts that could not be read.
     pub opaque: Vec<Reason>,
