@@ -16,7 +16,7 @@ use crate::head::ChainPosition;
 use crate::keys::{PublicKey, Purpose, Signed};
 use crate::ledger::Ledger;
 
-/// A command that takes a line is given this long.
+/// Time limit for a command that takes a line.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum size of a file of anchors; one anchor is about 300 bytes.
@@ -39,7 +39,7 @@ pub struct Anchor {
     signature: Signed,
 }
 
-/// Takes an anchor's line somewhere the ledger's owner cannot quietly rewrite.
+/// Stores anchors somewhere the ledger's owner cannot quietly rewrite.
 pub trait Sink {
     /// Takes one line, without its line end.
     fn take(&mut self, line: &str) -> std::io::Result<()>;

@@ -61,7 +61,7 @@ pub struct ArchiveCheck {
     pub findings: Vec<Finding>,
 }
 
-/// Writes the rows `seqs` to a new archive; returns where, and the digest that it signs.
+/// Writes the rows `seqs` to a new archive; returns its path, and the digest that it signs.
 pub(crate) fn write(
     store: &mut Store,
     seqs: &[i64],
@@ -115,7 +115,7 @@ fn write_rows(
     Ok(Digest::from_bytes(out.hash.finalize().into()))
 }
 
-/// Every key of the ledger, the first first.
+/// Every key of the ledger, oldest first.
 fn keys(store: &mut Store) -> Result<Vec<KeyBody>, Problem> {
     let late = store.intake_lines()?;
     let Some(db) = &store.db else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! The words in a row's columns, each an enum and its spelling.
+//! The words in a row's columns, each an enum with its spelling.
 
 use std::fmt;
 use std::str::FromStr;
@@ -51,9 +51,9 @@ words! {
         CallStart = "call_start",
         /// The call was answered.
         CallEnd = "call_end",
-        /// Something happened to a session.
+        /// A session event.
         Session = "session",
-        /// Something unusual was seen.
+        /// An alert.
         Alert = "alert",
         /// A new signing key, signed by the one before.
         Key = "key",
@@ -83,7 +83,7 @@ words! {
         Killed = "killed",
         /// Admission refused it.
         Rejected = "rejected",
-        /// Our fault.
+        /// An internal error.
         Failed = "failed",
         /// Its writer died before it wrote the end.
         Interrupted = "interrupted",

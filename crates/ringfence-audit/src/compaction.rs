@@ -34,7 +34,7 @@ impl Store {
         self.make_database()
     }
 
-    /// Moves every row of the intake into the database. The caller has the turn.
+    /// Moves every row of the intake into the database. The caller holds the write lock.
     pub(crate) fn fold(&mut self, tail: Tail) -> Result<(), Problem> {
         let text = self.intake_text()?;
         if text.is_empty() {
@@ -82,7 +82,7 @@ impl Store {
         Ok(self.db.is_some())
     }
 
-    /// Connects to the database, made or migrated where it has to be.
+    /// Connects to the database; creates or migrates it if necessary.
     pub(crate) fn make_database(&mut self) -> Result<(), Problem> {
         if !self.connect()? {
             self.home.find_or_make(DATABASE)?;
@@ -103,9 +103,8 @@ impl Store {
         self.sql(migrate())
     }
 
-    /// Brings the database's log into its file, waits for the disk, and empties it, so that the next to open it has
-    /// nothing to read. A reader may keep that from happening; then the log at least is on disk, and the next fold
-    /// empties it.
+    /// Checkpoints the database's log into its file, syncs, and empties the log, so that the next process to open it
+    /// has nothing to read. A reader may prevent that; then at least the log is on disk, and the next fold empties it.
     pub(crate) fn shorten_log(&self) -> Result<(), Problem> {
         let Some(db) = &self.db else { return Ok(()) };
         let _ = db.busy_timeout(Duration::ZERO);
@@ -192,8 +191,8 @@ fn announced_key(db: &Connection, epoch: i64) -> rusqlite::Result<Option<PublicK
 fn insert_all(db: &Connection, text: &[u8]) -> rusqlite::Result<()> {
     let tx = db.unchecked_transaction()?;
     {
-        // A row may be there: a fold that died between the commit and the end of the intake. The intake is right, for
-        // the head watches over it.
+        // The row may exist already, if a fold died between the commit and emptying the intake. The intake is right,
+        // because the head covers it.
         let mut insert = db.prepare_cached(
             "INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?;

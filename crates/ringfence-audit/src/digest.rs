@@ -72,7 +72,7 @@ pub(crate) fn chain(previous: &Digest, row: &Columns<'_>, body: &Digest) -> Dige
     Digest(hash.finalize().into())
 }
 
-/// Gathers small pieces, because each update of the hash costs more than a copy.
+/// Collects small pieces, because each update of the hash costs more than a copy.
 struct Packed<'a> {
     hash: &'a mut Sha256,
     buffer: &'a mut [u8; 448],

@@ -63,7 +63,7 @@ impl LedgerDir {
     fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-            // With O_DIRECTORY a link is answered so, and so is a file; only the first is about links.
+            // O_DIRECTORY gives this error for a link and for a file; only the first is about links.
             Err(Errno::NOTDIR) if path.is_symlink() => Err(Errno::LOOP),
             other => other,
         }
@@ -105,7 +105,7 @@ impl LedgerDir {
 
     /// Opens a file of the ledger, or creates it.
     pub(crate) fn find_or_make(&self, name: &str) -> Result<File, Problem> {
-        // Most often it is there, and O_CREAT takes a lock on the directory.
+        // It usually exists, and O_CREAT takes a lock on the directory.
         match self.open_file(name, OFlags::RDWR) {
             Err(Errno::NOENT) => {
                 self.owned(name, self.open_file(name, OFlags::RDWR | OFlags::CREATE))
@@ -114,7 +114,7 @@ impl LedgerDir {
         }
     }
 
-    /// Makes a directory in it, if it is not there.
+    /// Makes a directory in it, if it does not exist.
     pub(crate) fn make_dir(&self, name: &str) -> Result<Self, Problem> {
         let path = self.join(name);
         match rustix::fs::mkdirat(&self.dir, name, Mode::from_raw_mode(0o700)) {
@@ -147,13 +147,13 @@ impl LedgerDir {
         rustix::fs::fsync(&file)
     }
 
-    /// Makes an empty file to be written and then named by [`LedgerDir::publish`].
+    /// Creates an empty draft file, to be written and then named by [`LedgerDir::publish`].
     pub(crate) fn draft(&self, name: &str) -> Result<File, Problem> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         self.owned(name, self.open_file(name, flags))
     }
 
-    /// Waits until a draft is on disk, and gives it its name.
+    /// Syncs a draft, and gives it its name.
     pub(crate) fn publish(&self, file: &File, draft: &str, name: &str) -> Result<(), Problem> {
         let steps = || {
             rustix::fs::fsync(file)?;
@@ -195,7 +195,7 @@ impl LedgerDir {
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        // Nonblocking, because a FIFO by that name would hold the opener forever.
+        // Nonblocking, because opening a FIFO by that name would block forever.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o600))
     }
@@ -213,7 +213,7 @@ impl LedgerDir {
 }
 
 impl<'a> WriteLock<'a> {
-    /// Waits for the turn to write.
+    /// Waits for the write lock.
     pub(crate) fn wait(lock: &'a File, path: &Path) -> Result<Self, Problem> {
         Self::take(lock, FlockOperation::LockExclusive, path)
     }

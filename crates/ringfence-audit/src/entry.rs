@@ -10,7 +10,7 @@ use crate::columns::{Kind, Risk, RunStatus};
 use crate::digest::Digest;
 use crate::redact::{Redactor, redact_and_cut};
 
-/// Characters of a result that are kept.
+/// Characters kept of a result.
 pub const RESULT_CHARS_MAX: usize = 1000;
 /// Characters kept of every other text: an argument summary is for reading, not for replay.
 const TEXT_CHARS_MAX: usize = 500;
@@ -38,7 +38,7 @@ pub struct Entry {
     pub status: Option<RunStatus>,
     /// Potential harm of the run or call.
     pub risk: Option<Risk>,
-    /// The rest.
+    /// The body.
     pub details: Details,
 }
 
@@ -46,7 +46,7 @@ pub struct Entry {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Details {
-    /// The arguments in short.
+    /// Summary of the arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
     /// SHA-256 of the code.
@@ -97,7 +97,7 @@ pub struct Details {
     /// Number of refusals, including those left out of the list.
     #[serde(skip_serializing_if = "is_zero")]
     pub violations_total: u64,
-    /// SHA-256 of the plan that was obeyed.
+    /// SHA-256 of the plan that was executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_sha256: Option<Digest>,
 }
@@ -114,7 +114,7 @@ pub struct Write {
     pub sha256: Option<Digest>,
 }
 
-/// An act that was refused.
+/// A refused action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The layer that refused.
@@ -138,7 +138,7 @@ impl Entry {
         Self::of(Kind::CallStart, Some(run_id))
     }
 
-    /// Something that happened to a session: `created`, `forked`, `closed`.
+    /// A session event: `created`, `forked`, `closed`.
     pub fn session_event(session: impl Into<String>, event: impl Into<String>) -> Self {
         let mut entry = Self::of(Kind::Session, None).session(session);
         entry.details.code = Some(event.into());
@@ -205,14 +205,14 @@ impl Entry {
         self
     }
 
-    /// Sets the arguments in short.
+    /// Sets the summary of the arguments.
     #[must_use]
     pub fn arguments(mut self, summary: impl Into<String>) -> Self {
         self.details.arguments = Some(summary.into());
         self
     }
 
-    /// Notes hash and size of the code; the code itself is not kept.
+    /// Records hash and size of the code; the code itself is not kept.
     #[must_use]
     pub fn code(mut self, code: &[u8]) -> Self {
         self.details.code_sha256 = Some(Digest::of(code));
@@ -227,7 +227,7 @@ impl Entry {
         self
     }
 
-    /// Notes a file that was written.
+    /// Records a written file.
     #[must_use]
     pub fn wrote(mut self, path: impl Into<String>, content: &[u8]) -> Self {
         let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);

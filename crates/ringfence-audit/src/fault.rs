@@ -19,7 +19,7 @@ pub(crate) fn corrupt(path: &Path, cause: impl std::fmt::Display) -> Problem {
         .hint("nothing was changed; keep a copy of the directory for inquiry, and move it away to start a new ledger")
 }
 
-/// A later release wrote it.
+/// Written by a later release.
 pub(crate) fn newer(path: &Path, found: i64, known: i64) -> Problem {
     Problem::cannot_build("ledger_newer", format!("a newer Ringfence wrote the ledger in {path:?}"))
         .cause(format!("its schema is {found}, this program knows up to {known}"))
@@ -38,7 +38,7 @@ pub(crate) fn missing(path: &Path) -> Problem {
         .hint("it is made with the first recorded run")
 }
 
-/// No room.
+/// No space left.
 pub(crate) fn full(path: &Path, cause: impl std::fmt::Display) -> Problem {
     Problem::cannot_build("ledger_full", format!("no room for the ledger in {path:?}"))
         .cause(cause)
@@ -76,7 +76,7 @@ pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Problem {
         // ENOSPC and EFBIG while the shared memory or the log grows come as I/O errors of these kinds.
         Some(ErrorCode::SystemIoFailure) if is_about_room(error) => full(path, error),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => busy(path, error),
-        // Without a code it is a value of a type that we never wrote.
+        // Without a code it is a value of a type that the ledger never writes.
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => corrupt(path, error),
         Some(_) => unwritable(path, error),
     }

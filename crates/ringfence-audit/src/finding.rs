@@ -11,9 +11,9 @@ use crate::keys::PublicKey;
 pub enum Fault {
     /// A column or a body differs from the one written.
     Edited,
-    /// A row is not there.
+    /// A row is missing.
     Missing,
-    /// A row is there that the ledger did not write.
+    /// A row that the ledger did not write.
     Inserted,
     /// Rows changed places.
     Reordered,
@@ -21,7 +21,7 @@ pub enum Fault {
     Truncated,
     /// A body was cleared without an `expire` row for it.
     Cleared,
-    /// A signature is not by the key it should be by.
+    /// A signature by the wrong key.
     BadSignature,
     /// A key does not follow from the one before it, or the key on disk is a different one.
     BadKey,
@@ -42,11 +42,11 @@ pub struct Finding {
     pub seq: i64,
     /// Kind of fault.
     pub fault: Fault,
-    /// The same in a sentence.
+    /// Description in one sentence.
     pub text: String,
 }
 
-/// The answer.
+/// Result of a verification.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verification {
     /// True if there are no findings.

@@ -1,4 +1,4 @@
-//! The head: where the chain stands, kept outside the rows under a MAC, so that missing rows show.
+//! The head: the end of the chain, kept outside the rows under a MAC, so that missing rows are noticed.
 //!
 //! It is written twice for each append. Before the rows are written it names where the chain stands and where it is
 //! going; after that, where it went. So an intake that stands anywhere else was not left there by a crash.
@@ -16,7 +16,7 @@ use ringfence_spec::hex;
 /// Padded to this size, so that an overwrite in place replaces all of it, within one page.
 const BYTES: usize = 1024;
 
-/// A place in the chain.
+/// A position in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainPosition {
     /// The row.
@@ -58,7 +58,7 @@ impl Head {
         head
     }
 
-    /// The same on the way to `going_to`.
+    /// The same, moving to `going_to`.
     pub(crate) fn on_the_way(mut self, going_to: Mark, key: &[u8; 32]) -> Self {
         self.going_to = Some(going_to);
         self.mac = hex(&self.hmac(key).finalize().into_bytes());
@@ -71,7 +71,7 @@ impl Head {
         mac.is_some_and(|mac| self.hmac(key).verify_slice(&mac).is_ok())
     }
 
-    /// Reads the file; `None` when it is empty or not a head.
+    /// Reads the file; `None` if it is empty or not a head.
     pub(crate) fn read(file: &File) -> Option<Self> {
         Self::parse(&content(file)?)
     }

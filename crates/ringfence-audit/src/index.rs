@@ -14,7 +14,7 @@ use crate::store::CHECKPOINT_ROWS;
 /// Rows of a block.
 pub(crate) const BLOCK_ROWS: i64 = CHECKPOINT_ROWS;
 const WORDS: usize = 16;
-/// At so many rows of 1024 a list of two bytes each is as long as a bit for every row.
+/// Maximum number of rows of a block stored as a list of two bytes each; for more, one bit per row is no longer.
 const LIST_MAX: usize = 63;
 /// Maximum number of blocks that one fold closes.
 const CLOSE_MAX: i64 = 16;
@@ -35,7 +35,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// All of them, with where [`crate::compaction::line_of`] reads them.
+    /// All columns, each with its position in [`crate::compaction::line_of`].
     pub(crate) const ALL: [(usize, Self); 6] = [
         (4, Self::Kind),
         (6, Self::Session),
@@ -194,7 +194,7 @@ pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
     lines.collect()
 }
 
-/// Forgets the index and makes it again.
+/// Deletes the index and rebuilds it.
 pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
     let tx = db.unchecked_transaction()?;
     db.execute_batch("DELETE FROM marks; DELETE FROM spans; DELETE FROM runs")?;

@@ -74,7 +74,7 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// A new key at random, not on disk yet.
+    /// Generates a key, not on disk yet.
     pub(crate) fn random(epoch: i64, since_ms: i64, since_seq: i64) -> Result<Self, Problem> {
         let mut seed = [0; 32];
         random_bytes(&mut seed)?;
@@ -88,7 +88,7 @@ impl Secret {
         Self { epoch, since_ms, since_seq, seed, mac_key: hash.finalize().into() }
     }
 
-    /// The key of `epoch`, or `None` when it is not there.
+    /// The key of `epoch`, or `None` if it does not exist.
     pub(crate) fn load(home: &LedgerDir, epoch: i64) -> Result<Option<Self>, Problem> {
         let name = file_name(epoch);
         let Some(mut file) = home.find(&format!("{KEYS}/{name}"))? else { return Ok(None) };
@@ -107,7 +107,7 @@ impl Secret {
         Ok(Some(Self::from_seed(epoch, file.since_ms, file.since_seq, seed)))
     }
 
-    /// Puts it on disk, whole and durable, before any row names it.
+    /// Writes it to disk, whole and durable, before any row names it.
     pub(crate) fn store(&self, home: &LedgerDir) -> Result<(), Problem> {
         let keys = home.make_dir(KEYS)?;
         let file = KeyFile {
@@ -141,7 +141,7 @@ impl Secret {
         Signed(SigningKey::from_bytes(&self.seed).sign(&message).to_bytes())
     }
 
-    /// Signs where the chain stands.
+    /// Signs the chain position.
     pub(crate) fn sign_checkpoint(&self, after: ChainPosition) -> CheckpointBody {
         let signature = self.sign(Purpose::Checkpoint, &place_bytes(&after).pieces());
         CheckpointBody { epoch: self.epoch, after, signature }

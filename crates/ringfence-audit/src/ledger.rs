@@ -22,7 +22,7 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 /// Events that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Durability {
-    /// The death of every process: the row is with the kernel.
+    /// The death of every process: the kernel has the row.
     #[default]
     #[serde(rename = "process")]
     ProcessDeath,
@@ -34,20 +34,20 @@ pub enum Durability {
 /// Settings of a writer.
 #[derive(Clone)]
 pub struct Settings {
-    /// Takes secrets out of every text before it is written.
+    /// Removes secrets from every text before it is written.
     pub redactor: Arc<dyn Redactor>,
     /// Events that an acknowledged row survives.
     pub durability: Durability,
-    /// Seals bodies when given.
+    /// Seals bodies if given.
     pub seal: Option<SealKey>,
-    /// A signing key is replaced when it is this old.
+    /// Maximum age of a signing key.
     pub epoch_ms_max: i64,
-    /// A signing key is replaced after so many rows.
+    /// Maximum number of rows of a signing key.
     pub epoch_rows_max: i64,
 }
 
 impl Settings {
-    /// The usual settings: a key a day, no wait for the disk, bodies in the clear.
+    /// The default settings: a key a day, no sync, bodies in the clear.
     pub fn new(redactor: impl Redactor + 'static) -> Self {
         Self {
             redactor: Arc::new(redactor),
@@ -170,7 +170,7 @@ impl Ledger {
         }
     }
 
-    /// Signs the chain as it stands, for callers about to show or copy it.
+    /// Signs the current chain, for callers about to show or copy it.
     pub fn checkpoint(&self) -> Result<(), Problem> {
         self.store().checkpoint()
     }
@@ -180,8 +180,8 @@ impl Ledger {
         self.store().rotate()
     }
 
-    /// Folds the intake into the database. Worth calling while there is nothing to wait for, such as during a long run:
-    /// an append that finds the intake long does it instead, and waits for the disk.
+    /// Folds the intake into the database. Worth calling in idle time, such as during a long run: otherwise an append
+    /// that finds the intake long does it, and waits for the disk.
     pub fn tidy(&self) -> Result<(), Problem> {
         self.store().fold_now()
     }
@@ -201,7 +201,7 @@ impl Ledger {
         root_on_disk(&self.store().home)
     }
 
-    /// The same ledger once more, for work that takes long.
+    /// Opens the same ledger again, for work that takes long.
     pub(crate) fn another_store(&self) -> Result<Store, Problem> {
         let home = LedgerDir::open(self.store().home.path())?;
         let lock = Arc::new(home.find_or_make(LOCK)?);

@@ -15,7 +15,7 @@ use crate::record::Record;
 
 /// Blocks read together: a quarter of a million rows.
 const WINDOW_BLOCKS: i64 = 256;
-/// Runs that the beginning of an id may match.
+/// Maximum number of runs that a prefix of an id may match.
 const RUNS_MAX: usize = 100_000;
 
 /// Selects rows.
@@ -31,13 +31,13 @@ pub struct Filter {
     pub tool: Option<String>,
     /// Rows with this status.
     pub status: Option<RunStatus>,
-    /// With this risk.
+    /// Rows with this risk.
     pub risk: Option<Risk>,
     /// Rows of this kind.
     pub kind: Option<Kind>,
-    /// Not before.
+    /// Rows at or after this time.
     pub since_ms: Option<i64>,
-    /// Before.
+    /// Rows before this time.
     pub until_ms: Option<i64>,
     /// Selects among a run's rows.
     pub view: View,
@@ -110,7 +110,7 @@ impl Filter {
             && self.until_ms.is_none_or(|until| record.at_ms < until)
     }
 
-    /// The words a row must carry, but for its status.
+    /// The words a row must have, except its status.
     fn terms(&self) -> Vec<String> {
         let text = |column: Column, word: Option<&str>| word.map(|word| column.term(word));
         [
@@ -298,7 +298,7 @@ impl Reader {
         self.sql(get())
     }
 
-    /// Starts without an end, but for those that ended since.
+    /// Starts without an end, except those that ended since.
     fn open_starts(
         &self,
         first: i64,

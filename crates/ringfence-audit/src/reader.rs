@@ -44,7 +44,7 @@ impl Reader {
         let lock = Arc::new(home.find_or_make(LOCK)?);
         let mut store = Store::open_existing(home, Arc::clone(&lock), StoreOptions::READING)?;
         match store.fold_now() {
-            // Without room for the newest rows the others can still be read.
+            // Without space to fold the newest rows, the others can still be read.
             Err(problem) if problem.code == "ledger_full" && schema::glance(&store.home)? => {}
             other => other?,
         }
@@ -114,7 +114,7 @@ impl Reader {
         Ok(head.and_then(|file| crate::head::Head::read(&file)).map_or(0, |h| h.at.place.seq))
     }
 
-    /// Calls `each` with every row that the filter lets through, the oldest first.
+    /// Calls `each` with every row that matches the filter, oldest first.
     pub fn scan(
         &self,
         filter: &Filter,
@@ -230,7 +230,7 @@ impl StoreOptions {
     };
 }
 
-/// The beginning of a run id, made sure of.
+/// A validated prefix of a run id.
 pub(crate) fn run_prefix(text: &str) -> Result<String, Problem> {
     let prefix = text.to_ascii_lowercase();
     let fits = (1..=32).contains(&prefix.len()) && prefix.bytes().all(|b| b.is_ascii_hexdigit());
@@ -241,7 +241,7 @@ pub(crate) fn run_prefix(text: &str) -> Result<String, Problem> {
         .hint("a run id has up to 32 hexadecimal digits; the first few are enough"))
 }
 
-/// A number of rows, made sure of.
+/// A validated number of rows.
 pub(crate) fn limit_of(limit: usize) -> Result<usize, Problem> {
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);

@@ -1,8 +1,8 @@
-//! Secrets leave before anything is written: the ledger calls the caller's redactor on every text it stores.
+//! Redacts before anything is written: the ledger calls the caller's redactor on every text it stores.
 
 use std::borrow::Cow;
 
-/// Takes secrets out of a text.
+/// Removes secrets from a text.
 pub trait Redactor: Send + Sync {
     /// The text without its secrets.
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;

@@ -10,12 +10,12 @@ use crate::entry::Details;
 use crate::page::Filter;
 use crate::reader::Reader;
 
-/// The numbers of a period.
+/// Statistics of a period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LedgerReport {
-    /// Not before; null for the beginning.
+    /// Start of the period; null for the beginning of the ledger.
     pub since_ms: Option<i64>,
-    /// Before; null for now.
+    /// End of the period; null for now.
     pub until_ms: Option<i64>,
     /// Runs and calls that ended.
     pub runs: u64,
@@ -42,16 +42,16 @@ pub struct LedgerReport {
 /// Durations of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Durations {
-    /// Half took no longer.
+    /// Median.
     pub p50_ms: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// The longest.
+    /// Maximum.
     pub max_ms: f64,
 }
 
 impl Reader {
-    /// Sums up a period.
+    /// Computes the statistics of a period.
     pub fn report(
         &self,
         since_ms: Option<i64>,

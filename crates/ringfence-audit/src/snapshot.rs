@@ -9,7 +9,7 @@ use crate::head::Head;
 use crate::index::{BLOCK_ROWS, closed_blocks};
 use crate::{fault, schema};
 
-/// Rows for which another thread is worth starting.
+/// Rows per thread that make another thread worth starting.
 const ROWS_PER_THREAD: i64 = 20_000;
 const THREADS_MAX: usize = 8;
 
@@ -55,7 +55,7 @@ impl<'a> Snapshot<'a> {
         Ok(snapshot)
     }
 
-    /// A connection that sees this moment from now on.
+    /// A connection that sees the database as of now.
     fn connect(&self) -> Result<Connection, Problem> {
         let db = schema::connect(self.home)?;
         schema::version(self.home, &db)?;

@@ -11,10 +11,10 @@ use crate::dir::LedgerDir;
 use crate::ledger::Durability;
 use crate::seal::SealKey;
 
-/// The file.
+/// Name of the file.
 const MANNER: &str = "ledger.settings";
 
-/// More than this is something else.
+/// Maximum size of the file.
 const BYTES_MAX: u64 = 64 << 10;
 
 /// The owner's settings for a ledger.
@@ -36,7 +36,7 @@ impl StorageSettings {
         Self::of(&LedgerDir::open(dir)?)
     }
 
-    /// Writes it down, for every process that opens the ledger from now on.
+    /// Writes the settings, for every process that opens the ledger from now on.
     pub fn write(&self, dir: &Path) -> Result<(), Problem> {
         // Refuse a key that cannot be used before the settings are written.
         self.seal()?;

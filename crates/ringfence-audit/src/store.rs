@@ -25,7 +25,7 @@ pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
 
 /// The intake is folded into the database when it is this long: some 500 rows, a few milliseconds of work.
 const INTAKE_BYTES: u64 = 256 << 10;
-/// A database that takes nothing must not let the intake grow for ever.
+/// Length of the intake at which an append must fold first, so that a failing database cannot let it grow for ever.
 const INTAKE_BYTES_MAX: u64 = 64 << 20;
 
 /// Settings of a store.
@@ -36,7 +36,7 @@ pub(crate) struct StoreOptions {
     pub(crate) durability: Durability,
 }
 
-/// A row that lacks only its place.
+/// A row without its position in the chain.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) at_ms: i64,
@@ -86,7 +86,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the ledger in `home`, or makes it.
+    /// Opens the ledger in `home`, or creates it.
     pub(crate) fn open(home: LedgerDir, rules: StoreOptions) -> Result<Self, Problem> {
         let lock = Arc::new(home.find_or_make(LOCK)?);
         if let Some(head) = home.find(HEAD)? {
@@ -99,7 +99,7 @@ impl Store {
         Self::open_existing(home, lock, rules)
     }
 
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     pub(crate) fn open_existing(
         home: LedgerDir,
         lock: Arc<File>,
@@ -191,7 +191,7 @@ impl Store {
         if batch.text.is_empty() {
             return Ok(());
         }
-        // A fold moves rows, not the place where the chain ends.
+        // A fold moves rows, but not the end of the chain.
         let tail = if tail.mark.intake_bytes > INTAKE_BYTES_MAX {
             self.fold(tail)?;
             self.tail()?.0
