@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::locked_dir::{self, ABANDONED_AFTER};
 
-/// Every leaf's name begins like this; nothing else in the tree does.
+/// Prefix of every leaf's name, used by nothing else in the tree.
 const PREFIX: &str = "ringfence-";
 
 /// The cgroup, or cgroups, in which leaves can be made.
@@ -65,7 +65,7 @@ pub(crate) fn is_v2() -> bool {
     rustix::fs::access("/sys/fs/cgroup/cgroup.controllers", rustix::fs::Access::EXISTS).is_ok()
 }
 
-/// Finds where this process may make leaves, and in words why not.
+/// Finds the cgroups in which this process may make leaves, or the reason it may not.
 pub(crate) fn find_parent() -> Result<Parent, String> {
     let own = crate::survey::small_file("/proc/self/cgroup")
         .map_err(|e| format!("/proc/self/cgroup cannot be read: {e}"))?;
@@ -246,7 +246,7 @@ impl Leaf {
         }
     }
 
-    /// Everything that must be removed, for the janitor.
+    /// The directories to remove, for the janitor.
     pub(crate) fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }

@@ -53,7 +53,7 @@ pub(crate) enum Message {
 pub(crate) struct Failure {
     /// The step, as the rendered plan shows it.
     pub(crate) step: String,
-    /// The call and its answer.
+    /// The failed call and its error.
     pub(crate) error: CallError,
 }
 

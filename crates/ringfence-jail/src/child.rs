@@ -1,4 +1,4 @@
-//! The child: `for step in steps`. It obeys the plan, reports the first failure, and decides nothing.
+//! The child: `for step in steps`. It executes the plan, reports the first failure, and decides nothing.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,7 +18,7 @@ use crate::mounts::{self, NewRoot};
 /// Exit code of a child that failed before the program started. Not read: the report has the reason.
 const EXIT_FAILED: i32 = 125;
 
-/// Walks a plan in a freshly forked child. Never returns.
+/// Executes a plan in a freshly forked child. Never returns.
 pub(crate) fn walk(orders: Orders, handover: Handover) -> ! {
     in_child(handover, |child| {
         child.orders = orders;
@@ -75,7 +75,7 @@ struct Child {
 }
 
 impl Child {
-    /// Obeys each step in turn; reports the first failure. Whether all went well.
+    /// Executes each step in turn; reports the first failure. Returns true if all succeeded.
     fn follow(&mut self, steps: &[Step]) -> bool {
         for step in steps {
             if let Err(error) = self.obey(step) {
@@ -276,7 +276,7 @@ impl Child {
             if !for_control.is_empty() {
                 match channel::receive(&self.handover.control)? {
                     Some(Message::Signal(number)) => send_signal(program, number),
-                    // The supervisor is gone or talks nonsense: leave, and the kernel ends everything here.
+                    // The supervisor is gone or sent an invalid message: exit, and the kernel kills everything here.
                     _ => return Ok(()),
                 }
             }

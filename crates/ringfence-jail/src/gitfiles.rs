@@ -19,7 +19,7 @@ use crate::open::id_of;
 /// Maximum number of files and directories checked in one git directory.
 pub(crate) const ENTRIES_MAX: u32 = 50_000;
 
-/// Directories of them that are listed; a repository with so many has names of branches with many slashes.
+/// Maximum number of directories listed; a repository with more has branch names with many slashes.
 const DIRECTORIES_MAX: usize = 256;
 
 /// Directories that git writes or deletes in, and their depth: gitrepository-layout(5). Objects are found by their

@@ -30,7 +30,7 @@ use crate::survey::{BARE, Tree, executes_by_config, lexical};
 /// Maximum number of directories, and of links, at the top of a workspace that are searched for a new repository.
 const TOP_DIRECTORIES_MAX: usize = 512;
 
-/// Nested repositories from which on some may not be protected.
+/// Number of nested repositories from which on some may not be protected.
 const NESTED_MANY: usize = 60;
 
 /// Maximum number of new worktrees that are checked.
@@ -39,22 +39,22 @@ const WORKTREES_MAX: usize = 32;
 /// Maximum number of hooks of a nested repository that are checked.
 const HOOKS_MAX: usize = 64;
 
-/// A list of rebase steps is not longer.
+/// Maximum size of a list of rebase steps.
 const TODO_BYTES_MAX: u64 = 256 << 10;
 
-/// A configuration file is not larger.
+/// Maximum size of a configuration file.
 const CONFIG_BYTES_MAX: u64 = 256 << 10;
 
 /// Maximum size of a file that holds one path.
 const POINTER_BYTES_MAX: u64 = 4096;
 
-/// Files in which old versions of git kept addresses; a repository of today has none.
+/// Files in which old versions of git kept addresses; a current repository has none.
 const LEGACY_REMOTES: [&str; 2] = ["remotes", "branches"];
 
 /// Files that name the merge strategy of an unfinished operation; git runs a program of that name to continue it.
 const STRATEGIES: [(&str, &str); 2] = [("sequencer", "opts"), ("rebase-merge", "strategy")];
 
-/// Names that are listed of those that appeared.
+/// Maximum number of new names that are listed.
 const LISTED_MAX: usize = 32;
 
 /// Suffix of a name that is set aside.
@@ -63,19 +63,19 @@ const SET_ASIDE: &str = "-set-aside";
 /// Maximum number of names tried for an entry that is set aside.
 const ASIDE_NAMES_MAX: usize = 100;
 
-/// An index changed so shortly ago that another change could leave it the same time stamp.
+/// Age of an index below which another change could leave it the same time stamp.
 const RACY_NANOS: i128 = 20_000_000;
 
-/// A moment on the clock that files are stamped with, in seconds and nanoseconds.
+/// A time on the clock that files are stamped with, in seconds and nanoseconds.
 pub(crate) type Moment = (i64, i64);
 
-/// The moment at which a file changed now would be stamped: that clock advances by ticks of some milliseconds.
+/// The stamp of a file changed now: that clock advances by ticks of some milliseconds.
 pub(crate) fn file_clock() -> Moment {
     let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec)
 }
 
-/// Something that was moved out of git's way.
+/// An entry that was moved out of git's way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
     /// Its path before.
@@ -131,7 +131,7 @@ struct Before {
 }
 
 impl GitWatch {
-    /// Notes the state. Before the program starts.
+    /// Records the state. Call before the program starts.
     pub(crate) fn begin(plan: &Plan) -> Self {
         let began = file_clock();
         let indexes = plan.git_indexes.iter().map(Before::of).collect();
@@ -144,7 +144,7 @@ impl GitWatch {
             index.links.iter().map(|link| index.checkout.join(link).join(".git"))
         });
         let mounted = plan.mounts().filter_map(|mount| match mount {
-            // Most are not: seen by their bytes before their parts are gone through.
+            // Most are not: searching the bytes first is cheaper than going through the components.
             Mount::Bind { source: BindSource::Beneath { path, .. }, at, .. }
                 if path.as_os_str().as_bytes().windows(4).any(|name| name == b".git") =>
             {
@@ -172,7 +172,7 @@ impl GitWatch {
         Self { indexes, links_dirs, nested, files, absent, began }
     }
 
-    /// Compares. After the last process of the run is dead.
+    /// Compares. Call after the last process of the run is dead.
     pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> GitReport {
         let mut report = GitReport::default();
         for root in &plan.watch_git {

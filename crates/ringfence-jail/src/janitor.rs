@@ -1,4 +1,4 @@
-//! A small process outside the jail that outlives a killed supervisor just long enough to tidy up after it.
+//! A small process outside the jail that outlives a killed supervisor just long enough to clean up after it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -74,7 +74,7 @@ impl Drop for Janitor {
 }
 
 fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
-    // Out of the caller's session: a Ctrl-C there is for the supervisor, and must not reach us.
+    // Leave the caller's session: a Ctrl-C there is for the supervisor, and must not reach the janitor.
     let _ = rustix::process::setsid();
     for number in [1, 2, 3, 13, 15] {
         ringfence_sys::ignore(number);

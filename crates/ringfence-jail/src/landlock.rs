@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::open::file_id;
 
-/// Restricts this thread for ever.
+/// Restricts this thread permanently.
 pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
     let abi = known_abi(plan.abi);
     let call = |what: &str, error: &dyn std::fmt::Display| {

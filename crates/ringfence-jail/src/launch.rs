@@ -24,7 +24,7 @@ use crate::supervise::{self, Finished, NotStarted, Running};
 pub enum Fault {
     /// The host refused the namespaces of this plan; a weaker plan may do.
     NoNamespaces(CallError),
-    /// The plan cannot be sent to a child that is there already; nothing ran.
+    /// The plan cannot be sent to a child forked earlier; nothing ran.
     NotSendable,
     /// Anything else.
     Problem(Problem),
@@ -36,14 +36,14 @@ impl From<Problem> for Fault {
     }
 }
 
-/// Signals of the caller's that are passed on.
+/// The caller's signals that are forwarded.
 const PASSED_ON: [Signal; 5] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::WINCH];
 
 /// The user and group ids of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunIdentity {
-    /// A command's: as like the caller's as can be.
+    /// A command's: as similar to the caller's as possible.
     Command,
     /// Code's: always the same.
     Code,
@@ -80,8 +80,8 @@ impl PreforkedChild {
         Ok(Some(Self { born, identity, before: Some(before) }))
     }
 
-    /// Gives the child its plan and runs it to its end. A plan that cannot be sent comes back as
-    /// [`Fault::NotSendable`]: a child that has it by birth can run it.
+    /// Sends the child its plan and runs it to its end. A plan that cannot be sent comes back as
+    /// [`Fault::NotSendable`]: a child forked with it can run it.
     pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
         let result =
@@ -126,12 +126,12 @@ pub struct Task<'a> {
     pub permit: Permit<'a>,
 }
 
-/// Leave to start a program.
+/// Permission to start a program.
 #[derive(Clone, Copy)]
 pub struct Permit<'a>(pub &'a dyn Fn() -> Result<(), Problem>);
 
 impl Permit<'_> {
-    /// Given already.
+    /// Granted already.
     pub const GIVEN: Permit<'static> = Permit(&|| Ok(()));
 }
 
@@ -169,7 +169,7 @@ fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
 fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     let plan = task.plan;
     let namespaces = plan.tier == Tier::Namespaces;
-    // On v2 a child is born into its leaf; on v1 it enters by itself, and the leaf can wait.
+    // On v2 a child is forked into its leaf; on v1 it enters by itself, and the leaf can wait.
     let v2 = matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_)));
     let leaf = if v2 { make_leaf(task)? } else { None };
     if !namespaces {
@@ -269,7 +269,7 @@ fn is_about_namespaces(failure: &Failure) -> bool {
     refused && early.iter().any(|step| failure.step.starts_with(step))
 }
 
-/// Root's run is given the workspace under another uid, which not every filesystem can do.
+/// The error for a filesystem that cannot give root's run the workspace under another uid.
 fn cannot_translate(error: CallError) -> Problem {
     let no_such_filesystem = error.errno == Errno::INVAL;
     let problem =
@@ -344,7 +344,7 @@ impl UnsupervisedChild {
         }
     }
 
-    /// Writes the id maps, which the child waits for; then it works on while we do.
+    /// Writes the id maps, which the child waits for; then both continue in parallel.
     fn take_identity(&self, identity: &Identity) -> Result<(), Fault> {
         let control = self.control()?;
         identity::write_maps(self.pid, identity)

@@ -53,7 +53,7 @@ pub struct LaunchRequest<'a> {
     pub channel: Option<BorrowedFd<'a>>,
 }
 
-/// A run on its way. Dropping it ends the run.
+/// A launched run. Dropping it ends the run.
 #[derive(Debug)]
 pub struct Launched {
     line: OwnedFd,
@@ -156,7 +156,7 @@ impl Launched {
 
 /// The launcher's loop: forks a supervisor for each request, reaps, and terminates all of them at its own end.
 fn serve(socket: &OwnedFd) {
-    // A Ctrl-C in the caller's terminal is the caller's to judge.
+    // A Ctrl-C in the caller's terminal is for the caller to handle.
     let _ = rustix::process::setsid();
     if detach_stdio().is_err() || close_all_but(socket).is_err() {
         return;

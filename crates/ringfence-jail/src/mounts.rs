@@ -1,4 +1,4 @@
-//! The mount table, obeyed: every source and every target is a descriptor before anything is attached.
+//! Applies the mount table: every source and every target is a descriptor before anything is attached.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use rustix::mount::{
 use crate::identity::clone_tree;
 use crate::open::open_exact;
 
-/// Names of our own masks on the new root, removed before the program starts.
+/// Names of the masks on the new root, removed before the program starts.
 const MASK_FILE: &str = ".mask-file";
 const MASK_DIRECTORY: &str = ".mask-directory";
 const TEXT: &str = ".text";
@@ -249,7 +249,7 @@ impl NewRoot {
         self.last_root.as_ref().map(|(_, fd)| fd).ok_or_else(none)
     }
 
-    /// The place to mount at, made if it is on our own root and missing. On a bound part of the host nothing is made.
+    /// The mount point, created if it is missing on the new root. On a bound part of the host nothing is created.
     fn target(&mut self, at: &Path, shape: FileShape) -> Result<OwnedFd, CallError> {
         let (parent, name, is_ours) = self.parent(at)?;
         if !is_ours {

@@ -48,7 +48,7 @@ impl OutputBuffer {
         self.lock().stderr.push(bytes);
     }
 
-    /// Puts another note in place of the last.
+    /// Replaces the note.
     pub fn set_note(&self, note: String) {
         self.lock().note = Some(note);
     }

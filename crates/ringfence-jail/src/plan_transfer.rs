@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 /// Maximum size of a serialized plan; arguments and environment make up most of it.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A value as a descriptor. `None` when it cannot be written down, which is so for paths that are not text.
+/// Serializes a value to a descriptor. `None` if it cannot be serialized, as paths that are not text.
 pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallError> {
     let Ok(bytes) = postcard::to_allocvec(orders) else { return Ok(None) };
     let fd = rustix::fs::memfd_create("orders", MemfdFlags::CLOEXEC).named(|| "memfd_create")?;
@@ -22,7 +22,7 @@ pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallErro
     Ok(Some(fd))
 }
 
-/// Reads it back.
+/// Deserializes it.
 pub(crate) fn read<T: DeserializeOwned>(fd: &OwnedFd) -> Result<T, CallError> {
     let nonsense = || CallError::new("read(orders)", Errno::PROTO);
     let size = rustix::fs::fstat(fd).named(|| "fstat(orders)")?.st_size;

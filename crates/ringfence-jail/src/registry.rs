@@ -148,7 +148,7 @@ impl Registry {
         }
     }
 
-    /// Forgets them: the index is gone.
+    /// Deletes them: the index is gone.
     pub(crate) fn forget_links(&self, id: FileId) {
         let _ = fs::remove_file(self.links_file(id));
     }
@@ -418,7 +418,7 @@ fn id_of_name(name: &str) -> Option<FileId> {
     Some(FileId { dev: number(dev)?, ino: number(ino)? })
 }
 
-/// The first value in a text. A crash of the machine can leave nonsense: its runs are gone with it.
+/// The first value in a text; `None` if a crash of the machine left garbage, in which case its runs are gone too.
 fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Option<T> {
     serde_json::Deserializer::from_slice(text).into_iter().next()?.ok()
 }
@@ -432,7 +432,7 @@ fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.write_all(text)
 }
 
-/// Strikes `key` and the dead from a record, and removes its placeholders when no run is left.
+/// Removes `key` and dead runs from a record, and its placeholders if no run is left.
 fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
     let n_before = record.runs.len();
     record.runs.retain(|run| Some(run) != key && run.is_alive());
@@ -455,7 +455,7 @@ fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
 }
 
 impl Hold {
-    /// Lets go now, for the janitor, which has no destructor to rely on.
+    /// Releases the names now, for the janitor, which does not run destructors.
     pub(crate) fn release(&mut self) {
         let key = self.key.clone();
         for root in std::mem::take(&mut self.roots) {

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
-/// Different denials remembered; past that they are only counted.
+/// Maximum number of distinct denials recorded; further ones are only counted.
 const DENIALS_MAX: usize = 256;
 
 /// Refusals answered at full speed. A run that goes on gets its answers more slowly.
@@ -42,7 +42,7 @@ pub(crate) struct Listener {
     spec: FilterSpec,
     own_dev: Option<u64>,
     sockets: Vec<FileId>,
-    /// uid and gid to connect with, where they are not ours already.
+    /// uid and gid to connect with, if they differ from this process's.
     connect_as: Option<(u32, u32)>,
     /// Number of execve calls still allowed: one, for a profile in which execve needs permission.
     execs_left: u32,

@@ -22,7 +22,7 @@ const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
 /// Handling of the program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StdioMode {
-    /// Byte for byte to our own stdout and stderr, without bound.
+    /// Byte for byte to this process's stdout and stderr, without bound.
     Passthrough,
     /// The same, for a caller that made the pipes and needs the run's resource usage.
     Given,
@@ -53,7 +53,7 @@ pub(crate) fn keep_last(queue: &mut VecDeque<u8>, bytes: &[u8], n_max: usize) {
 }
 
 impl Output {
-    /// Nothing yet; keeps this many bytes in all.
+    /// An empty stream that keeps this many bytes in all.
     pub fn new(bytes_max: u64) -> Self {
         let half_max = usize::try_from(bytes_max / 2).unwrap_or(usize::MAX / 4).max(1);
         Self { half_max, ..Self::default() }
@@ -111,7 +111,7 @@ struct End {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndKind {
-    /// Its open file does not wait.
+    /// Its open file is non-blocking.
     NonBlocking,
     /// Its open file is the caller's, which must not be changed: each call passes `MSG_DONTWAIT`.
     Socket,
@@ -298,7 +298,7 @@ impl Pump {
 
     /// Ends the pump if nothing more can be written: the writer gets a closed pipe instead of waiting.
     pub(crate) fn lose(&mut self, errno: Errno) {
-        // A reader that has gone wanted no more.
+        // A reader that has closed its end needs no more.
         if errno != Errno::PIPE {
             self.lost = self.lost.or(Some(errno));
         }

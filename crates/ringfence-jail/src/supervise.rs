@@ -31,10 +31,10 @@ const JANITOR_AFTER: Duration = Duration::from_millis(20);
 /// Maximum pause between two checks of the watchdog, however long they take.
 const WATCH_REST_MAX: Duration = Duration::from_millis(500);
 
-/// A setup that takes longer hangs on something, such as a dead network filesystem.
+/// Maximum time of the setup; a longer one hangs on something, such as a dead network filesystem.
 const SETUP_MAX: Duration = Duration::from_secs(30);
 
-/// A loaded machine may take so long, however little time the program is given.
+/// Minimum time allowed for the setup on a loaded machine, however short the program's own limit.
 const SETUP_MIN: Duration = Duration::from_secs(5);
 
 /// Time limit for killed processes to die; one that hangs in the kernel is left to the host's init.
@@ -43,7 +43,7 @@ const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
 /// Time that output of a stopped run waits for its reader.
 const DRAIN_AFTER_STOP: Duration = Duration::from_secs(1);
 
-/// Between a polite signal of the caller's and SIGKILL.
+/// Time between a forwarded signal and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Bounds of the check of a run's files: the largest index of a public repository, and as many entries as a second
@@ -136,7 +136,7 @@ pub(crate) struct Running<'a> {
 pub(crate) enum NotStarted {
     /// A step failed.
     Step(Failure),
-    /// We failed.
+    /// The supervisor failed.
     Supervisor(CallError),
     /// Setup took too long.
     SetupTimeout,
@@ -266,7 +266,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits for anything to happen, at most until the next thing that is due.
+    /// Waits for any event, at most until the next deadline.
     fn wait(&self) -> Result<(Vec<Source>, Vec<PollFlags>), NotStarted> {
         let mut sources = vec![Source::Death, Source::Signals];
         let mut fds = vec![
@@ -430,7 +430,7 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Gives the program a signal of the caller's. The second time it is meant.
+    /// Forwards a signal of the caller's to the program. The second signal kills.
     fn pass_on(&mut self, number: i32) {
         // The program may have started, and its first messages arrived, before the report socket closes: init closes it
         // a moment later than the program itself.
@@ -547,7 +547,7 @@ impl Supervisor<'_> {
             }
             (None, _) => Ending::Swept,
         };
-        // A program that passed its output through and ended well leaves no question that the counts would answer.
+        // A program that passed its output through and succeeded needs no counts.
         let asked = self.run.plumbing.counts_wanted || ending != Ending::Exited(0);
         let leaf = self.run.cleanup.leaf.as_ref().filter(|_| asked);
         let counts = leaf.map(Leaf::counts).unwrap_or_default();
@@ -583,7 +583,7 @@ impl Supervisor<'_> {
             root,
         };
         drop(cleanup);
-        // Last: until everything above is gone the janitor must be there to take it away instead.
+        // Last: until everything above is released, the janitor must be there to do it instead.
         drop(self.janitor);
         Ok(finished)
     }
@@ -692,7 +692,7 @@ fn is_alone(own: i32, janitor: Option<i32>) -> bool {
     }
 }
 
-/// The problem a failed start is, for people.
+/// Explains a failed start to the user.
 pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
     match error {
         NotStarted::Step(failure) => explain_step(&failure, plan),

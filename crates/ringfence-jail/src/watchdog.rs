@@ -88,7 +88,7 @@ struct DiskRoot {
 }
 
 impl Watchdog {
-    /// A watch over the tree below `root_pid`. Memory is watched only where no cgroup holds it.
+    /// A watchdog for the tree below `root_pid`. Memory is watched only if no cgroup limits it.
     pub(crate) fn new(limits: &Limits, roots: &[WritableDir], cgroup: bool, root_pid: i32) -> Self {
         let disk = roots
             .iter()
@@ -122,7 +122,7 @@ impl Watchdog {
         self.scratch = Some(root);
     }
 
-    /// Lets go of it.
+    /// Releases it.
     pub(crate) fn take_scratch(&mut self) -> Option<OwnedFd> {
         self.scratch.take()
     }
@@ -521,7 +521,7 @@ impl DiskWalk {
 fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
     let mut seen: HashSet<u64> = HashSet::new();
     let mut total = 0;
-    // Threads need not have their descriptors in common.
+    // Threads need not share their descriptors.
     for tid in tree.iter().flat_map(|pid| tasks(*pid)) {
         let fds = format!("/proc/{tid}/fd");
         for name in list_kernel_directory(&fds).unwrap_or_default() {

@@ -26,7 +26,7 @@ use crate::registry::Registry;
 /// Maximum number of nested repositories whose `.git` is protected: submodules and others together.
 const NESTED_MAX: usize = 64;
 
-/// Nested repositories with a git directory of their own, each of which takes half a dozen mounts.
+/// Maximum number of nested repositories with a git directory of their own, each of which takes half a dozen mounts.
 const NESTED_DIRECTORIES_MAX: usize = 16;
 
 /// Maximum number of linked worktrees whose parts are protected one by one; with more, their parent directory is
@@ -39,10 +39,10 @@ const MODULE_DIRECTORIES_MAX: usize = 512;
 /// Maximum depth of directories below `modules`.
 const MODULE_DEPTH_MAX: usize = 16;
 
-/// Paths in the workspace that configuration names and that are protected.
+/// Maximum number of paths in the workspace that configuration names and that are protected.
 const NAMED_MAX: usize = 32;
 
-/// A configuration file larger than this is not read.
+/// Maximum size of a configuration file; a larger one is not read.
 const CONFIG_BYTES_MAX: u64 = 256 << 10;
 
 /// Maximum number of files that configuration includes, one from another.
@@ -423,7 +423,7 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// Notes an index to compare after the run, and protects the nested repositories that it names.
+    /// Records an index to compare after the run, and protects the nested repositories that it names.
     fn index(
         &mut self,
         git_dir: &Tree<'_>,

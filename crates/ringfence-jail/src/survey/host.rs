@@ -32,7 +32,7 @@ const STAND_IN_FIRST: u32 = 1_900_000_000;
 /// Maximum number of entries of a home that are listed; in a larger one each name is looked up.
 const HOME_NAMES_MAX: u32 = 500;
 
-/// A list of users is not larger.
+/// Maximum size of the list of users.
 const PASSWD_BYTES_MAX: u64 = 16 << 20;
 
 /// Flags to open a directory of the host's for listing.
@@ -243,7 +243,7 @@ fn under_a_filter() -> bool {
     !matches!(mode, Ok(SecureComputingMode::Disabled)) && !second_listener_works()
 }
 
-/// Tries it in a child of its own, because a filter cannot be taken off again.
+/// Tries it in a child, because a filter cannot be removed again.
 fn second_listener_works() -> bool {
     crate::probe::listener().is_ok()
 }

@@ -21,7 +21,7 @@ use super::host::{as_it_is, found_at};
 use super::tree::{Tree, kind_of};
 use crate::registry::Registry;
 
-/// Entries at the top of a workspace, of which those that may hold secrets are masked.
+/// Maximum number of entries at the top of a workspace, of which those that may hold secrets are masked.
 const TOP_ENTRIES_MAX: u32 = 100_000;
 
 /// Maximum number of secret files masked one by one.
