@@ -14,10 +14,10 @@ use ringfence_sys::{Budget, CallError, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// More files than this are not listed.
+/// Maximum number of files listed.
 const FILES_MAX: usize = 1000;
 
-/// Directories below each other.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
 
 /// Bounds of a listing, in entries and in time, whatever the run left.
@@ -55,7 +55,7 @@ impl Artifacts {
         Listing { artifacts: files.into_iter().map(artifact).collect(), is_complete }
     }
 
-    /// Their names as they are, and their sizes; and whether that is all of them.
+    /// Their raw names and sizes; and true if no bound cut the listing short.
     fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
         let budget = Budget::new(ENTRIES_MAX, u64::MAX, LIST_MAX);
         let (mut list, mut is_complete) = (Vec::new(), true);

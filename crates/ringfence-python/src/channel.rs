@@ -9,7 +9,7 @@ pub(crate) use ringfence_sys::packet_pair as pair;
 use ringfence_sys::{CallError, Named};
 use rustix::net::RecvFlags;
 
-/// The longest frame either side sends.
+/// Maximum size of a frame.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 18;
 
 /// Bytes of a file or of code in one frame: as many as a socket takes at once with the kernel's default buffer.

@@ -17,7 +17,7 @@ use rustix::fs::FileType;
 const MINOR_MIN: u32 = 9;
 const MINOR_MAX: u32 = 14;
 
-/// A `.python-version` is not longer.
+/// Maximum size of a `.python-version`.
 const VERSION_BYTES_MAX: u64 = 4096;
 
 /// Maximum number of directories above the working directory that are searched for a `.python-version`.

@@ -1,4 +1,4 @@
-//! A program that is started alone: its own interpreter, fenced by the jail before it begins. Nothing is kept warm.
+//! One-shot programs: an interpreter of their own, fenced by the jail before it begins. Nothing is kept warm.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -102,7 +102,7 @@ pub fn run_alone(
 /// Frames that the guest sent before it ended.
 #[derive(Default)]
 struct FinalReport {
-    /// It was there at all.
+    /// The guest started.
     ready: bool,
     /// The program began: a later `E` frame cannot deny it.
     begun: bool,

@@ -16,13 +16,13 @@ use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
 use crate::zygote::{Failure, ForkPriority, PendingWorker, Zygote};
 use crate::zygote_keeper::ZygoteKeeper;
 
-/// A zygote that cannot be kept alive is given up after this many starts in a row.
+/// Maximum number of consecutive starts of a zygote that cannot be kept alive.
 const STARTS_MAX: u32 = 5;
 
 /// Workers requested at once: one is forked while another builds its fence.
 const COMING_MAX: usize = 3;
 
-/// After so many workers in a row that could not be made, the zygote is at fault.
+/// Number of consecutive failed workers after which the zygote is at fault.
 const WORKERS_FAILED_MAX: u32 = 20;
 
 /// Counters of a pool.
@@ -106,7 +106,7 @@ impl Drop for Running<'_> {
 }
 
 impl Pool {
-    /// Fills with workers, and keeps so many waiting.
+    /// Fills the pool, and keeps `n_waiting` workers waiting.
     pub fn start(
         keeper: ZygoteKeeper,
         plan: &CodePlan,
@@ -212,7 +212,7 @@ impl Pool {
         Some(kib.sum::<u64>() << 10)
     }
 
-    /// Modules that were to be preloaded and that this interpreter has not.
+    /// Modules that were to be preloaded and that this interpreter does not have.
     pub fn missing(&self) -> Vec<String> {
         self.shared.lock().missing.clone()
     }
@@ -277,7 +277,7 @@ struct Refill {
 }
 
 enum Task {
-    /// So many workers are missing.
+    /// This many workers are missing.
     Fill(usize),
     Ask(u32, mpsc::Sender<Option<Exit>>),
     Stop,

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use ringfence_sys::{CallError, Named};
 use rustix::io::Errno;
 
-/// The worker's pid as the host sees it.
+/// The worker's pid on the host.
 pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let info = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
@@ -15,7 +15,7 @@ pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
         .ok_or_else(|| CallError::new("the pidfd names no living process", Errno::SRCH))
 }
 
-/// Refuses a worker that the kernel does not call fenced.
+/// Refuses a worker that is not fenced according to the kernel.
 pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<(), CallError> {
     let path = format!("/proc/{host_pid}/status");
     let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;

@@ -28,10 +28,10 @@ use crate::zygote_keeper::ZygoteKeeper;
 /// Checkpoints kept besides the first; the oldest is dropped when one more is made.
 pub const CHECKPOINTS_MAX: usize = 8;
 
-/// A checkpoint is made within this time.
+/// Time limit for making a checkpoint.
 const FORK_MAX: Duration = Duration::from_secs(3);
 
-/// Different refusals remembered for a cell.
+/// Maximum number of distinct refusals recorded for a cell.
 const DENIALS_MAX: usize = 50;
 
 /// A session of cells. Dropping it ends it, and its branches when the last of them is gone.
@@ -329,7 +329,7 @@ impl Repl {
             .ok_or_else(|| CallError::new("a session without a head", Errno::CHILD))
     }
 
-    /// Lets the oldest checkpoints go. The very first process stays: it holds the rest.
+    /// Drops the oldest checkpoints. The very first process stays: it holds the rest.
     fn prune(&mut self) {
         while self.chain.len() > CHECKPOINTS_MAX + 1 {
             let oldest = self.chain.remove(1);

@@ -68,7 +68,7 @@ pub(crate) struct Worker {
     pub(crate) listener: Option<OwnedFd>,
 }
 
-/// Our ends of everything that connects us with a process inside.
+/// The host's ends of the channel and streams of a guest process.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) channel: OwnedFd,
@@ -95,7 +95,7 @@ pub struct Finished {
     pub wall: Duration,
     /// From the request to the first byte of output.
     pub first_byte: Option<Duration>,
-    /// CPU time: the kernel's count where we ended it, else the guest's.
+    /// CPU time: the kernel's count if the host killed it, else the guest's.
     pub cpu: Duration,
     /// Files it left.
     pub artifacts: Artifacts,
@@ -108,15 +108,15 @@ pub struct Finished {
 /// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, saying so.
+    /// By itself, with a report.
     Done,
     /// Before it began: its files could not be written.
     Refused,
-    /// At its deadline, by us.
+    /// Killed at its deadline.
     Deadline,
-    /// By us, because its caller wanted it.
+    /// Killed because the caller cancelled it.
     Cancelled,
-    /// By us, because it had more memory than it may have.
+    /// Killed because it exceeded its memory limit.
     Memory,
     /// Without a report; with the exit status if the zygote sent it.
     Silently(Option<Exit>),
@@ -129,7 +129,7 @@ pub struct Exit {
     pub status: i32,
     /// CPU time it used.
     pub cpu: Duration,
-    /// The most memory it had.
+    /// Peak memory.
     pub memory_peak_bytes: u64,
 }
 
@@ -139,7 +139,7 @@ impl Exit {
         Some(self.status & 0x7f).filter(|signal| *signal != 0)
     }
 
-    /// Its exit code, where it exited.
+    /// Its exit code, if it exited.
     pub fn code(&self) -> Option<i32> {
         self.signal().is_none().then_some((self.status >> 8) & 0xff)
     }
@@ -189,7 +189,7 @@ pub struct Raised {
     pub line: Option<u32>,
 }
 
-/// Something the guest's own interpreter saw tried, which the fence does not allow.
+/// An attempt that the guest's own interpreter observed and the fence does not allow.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Attempt {
     /// Stable name of the rule.
@@ -404,12 +404,12 @@ impl Ends {
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
     }
 
-    /// Gives it a program.
+    /// Sends it a program.
     pub(crate) fn give(&self, job: &Job, fate: AfterRun) -> Result<(), CallError> {
         parts(job, fate).try_for_each(|part| part.send(&self.channel))
     }
 
-    /// Waits for anything to happen and deals with it.
+    /// Waits for any event and handles it.
     pub(crate) fn step(
         &mut self,
         run: &mut Run<'_>,
@@ -504,7 +504,7 @@ impl Ends {
         }
     }
 
-    /// The same ends once more, without its stdin.
+    /// Duplicates the ends, without stdin.
     pub(crate) fn try_clone(&self) -> Result<Self, CallError> {
         let again = |fd: &OwnedFd| fd.try_clone().named(|| "dup");
         let stream = |fd: &Option<OwnedFd>| fd.as_ref().map(again).transpose();
@@ -542,7 +542,7 @@ impl Ends {
         }
     }
 
-    /// Ends it.
+    /// Kills the process.
     pub(crate) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
@@ -552,7 +552,7 @@ impl Ends {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub(crate) fn resume(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::CONT);
     }
@@ -568,7 +568,7 @@ enum Source {
     Stdin,
 }
 
-/// A program on its way.
+/// A running program.
 pub(crate) struct Run<'a> {
     began: Instant,
     pub(crate) stdout: Output,

@@ -17,17 +17,17 @@ use crate::receipt;
 use crate::worker::{Ends, Exit, Worker};
 use crate::zygote_keeper::ZygoteKeeper;
 
-/// Importing large packages takes this long at most.
+/// Time limit for importing large packages.
 const START_MAX: Duration = Duration::from_mins(1);
 
-/// A worker is ready within this time, on a machine that does anything at all.
+/// Time limit for making a worker, on a machine that makes any progress.
 const SPAWN_MAX: Duration = Duration::from_secs(20);
 
-/// A zygote that answers.
+/// A running zygote.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     channel: OwnedFd,
-    /// Modules that were to be preloaded and are not there.
+    /// Modules that were to be preloaded and are missing.
     pub(crate) missing: Vec<String>,
 }
 
@@ -142,7 +142,7 @@ impl Zygote {
     }
 }
 
-/// A worker from its birth to its waiting, fenced.
+/// Receives a worker from its fork until it waits, fenced.
 fn fenced(
     awaited: PendingWorker,
     plan: &WorkerPlan,

@@ -17,7 +17,7 @@ use rustix::pipe::PipeFlags;
 use crate::channel;
 use crate::interpreter::Interpreter;
 
-/// The bootstrap of a program that is alone.
+/// The bootstrap of a one-shot program.
 pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 
 /// Functions of the bootstrap that few programs need, compiled on first use.
@@ -59,7 +59,8 @@ const LAST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 pub struct Preload {
     /// Modules that it imports.
     pub modules: Vec<String>,
-    /// A program that it runs some times: the interpreter adapts the code it uses, where every worker inherits it.
+    /// A program that it runs several times as a warm-up: the interpreter specializes the code it uses, and every
+    /// worker inherits it.
     pub warm_up: String,
 }
 
@@ -99,7 +100,7 @@ impl ZygoteKeeper {
         Self { launcher, plan: zygote, config, state, name, current: Mutex::default() }
     }
 
-    /// Starts a zygote, in place of the last; returns our end of its channel.
+    /// Starts a zygote, in place of the last; returns the host's end of its channel.
     pub(crate) fn start_zygote(&self) -> Result<OwnedFd, Problem> {
         let cannot = |e: CallError| Problem::internal("keeper", "cannot start Python").cause(e);
         let (ours, guests) = channel::pair().map_err(cannot)?;
