@@ -88,7 +88,7 @@ pub struct Call<'c> {
     pub home: &'c str,
 }
 
-/// The answer.
+/// The verdict on a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {

@@ -7,7 +7,7 @@ pub const COMMAND_BYTES_MAX: usize = 64 << 10;
 /// Maximum depth of commands within commands: `bash -c "sudo sh -c '$(…)'"` has four levels.
 pub const DEPTH_MAX: usize = 16;
 
-/// Most commands that are listed.
+/// Maximum number of commands listed.
 pub const COMMANDS_MAX: usize = 1024;
 
 /// Maximum number of characters and words that can open a level, wherever they stand: only the parser knows which are
