@@ -171,7 +171,7 @@ pub struct Enforcement {
     pub python: Option<String>,
     /// Guarantees that this run lacks, one sentence each; empty in the full tier on a full host.
     pub gaps: Vec<String>,
-    /// SHA-256 of the plan that was obeyed.
+    /// SHA-256 of the plan that was executed.
     pub policy_sha256: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub enum Status {
     Killed,
     /// Admission refused it.
     Rejected,
-    /// Our fault.
+    /// An internal error.
     Failed,
 }
 
@@ -203,7 +203,7 @@ pub struct Usage {
     /// The highest memory use: of the tree where a cgroup counts it or a watch ended it for its memory, else of its
     /// largest process.
     pub memory_peak_bytes: Option<u64>,
-    /// Bytes the program wrote to stdout, null where they passed by us unseen.
+    /// Bytes the program wrote to stdout, null if they were passed through.
     pub stdout_bytes: Option<u64>,
     /// Bytes the program wrote to stderr.
     pub stderr_bytes: Option<u64>,
@@ -246,7 +246,7 @@ impl From<&Problem> for ErrorInfo {
     }
 }
 
-/// The answer.
+/// The outcome of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Unguessable, names this run everywhere.

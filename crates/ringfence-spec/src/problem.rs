@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Problem {
     }
 }
 
-/// Codes are few and of our own making, so each is kept once for ever.
+/// Interns a code by leaking it once: codes are few and all Ringfence's own.
 fn kept(code: String) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     const KNOWN_MAX: usize = 1000;
@@ -108,7 +108,7 @@ impl Problem {
         Self::new(ProblemKind::Refused, code, message)
     }
 
-    /// A failure of our own.
+    /// An internal failure.
     pub fn internal(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ProblemKind::Internal, code, message)
     }
