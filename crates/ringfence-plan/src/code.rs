@@ -124,7 +124,7 @@ pub fn plan_code(
     Ok(CodePlan { python: request.python.clone(), zygote, worker })
 }
 
-/// Code has no weaker tier.
+/// Refuses a host without user namespaces or seccomp filters: code has no weaker tier.
 pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem> {
     if facts.ids.root_outside {
         return Err(crate::command::root_outside(facts));

@@ -222,9 +222,9 @@ pub enum UserNamespaces {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupFacts {
-    /// A v2 directory in which we may make children with memory and pids controllers.
+    /// A v2 directory in which this process may make children with memory and pids controllers.
     V2,
-    /// v1 memory and pids directories in which we may make children.
+    /// v1 memory and pids directories in which this process may make children.
     V1,
     /// Neither, for this reason.
     Missing(String),

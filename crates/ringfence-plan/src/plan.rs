@@ -268,7 +268,7 @@ pub enum Mount {
     },
     /// A part of the host.
     Bind {
-        /// From where.
+        /// Source.
         source: BindSource,
         /// Path.
         at: PathBuf,
@@ -316,11 +316,11 @@ pub enum Mount {
         /// Path.
         at: PathBuf,
     },
-    /// Something that exists and shall not be read.
+    /// A file that exists and must not be read.
     Mask {
         /// Path.
         at: PathBuf,
-        /// Its shape.
+        /// Its form.
         kind: MaskKind,
     },
 }
@@ -397,7 +397,7 @@ pub struct LandlockRule {
     pub path: PathBuf,
     /// The access granted below it.
     pub access: RuleAccess,
-    /// In the landlock tier, which file it must be; in a root of our own the path is proof enough.
+    /// In the landlock tier, the required identity of the file; on the run's own root the path is proof enough.
     pub id: Option<FileId>,
 }
 
@@ -434,7 +434,7 @@ pub enum Step {
     CloseDescriptors,
     /// Enter the cgroup leaf made by the launcher.
     JoinCgroup,
-    /// Move into more namespaces. By the child itself, while the launcher does its part.
+    /// Enter more namespaces. By the child itself, while the launcher does its part.
     Unshare {
         /// The namespaces.
         namespaces: Vec<Namespace>,
@@ -511,7 +511,7 @@ pub enum Step {
     Execute,
 }
 
-/// For people as text; between our own processes as it is.
+/// As text for people; unchanged between Ringfence's own processes.
 fn lossy_map<S: serde::Serializer>(
     map: &BTreeMap<OsString, OsString>,
     s: S,

@@ -135,7 +135,7 @@ impl View {
         view
     }
 
-    /// The table in the order the child obeys it, and the names to hold on the host.
+    /// The table in the order in which the child applies it, and the names to hold on the host.
     pub(crate) fn into_parts(self) -> Parts {
         let mut parts =
             Parts { early: Vec::new(), late: Vec::new(), placeholders: self.placeholders };
@@ -341,7 +341,7 @@ impl View {
         self.put(Mount::Bind { source, at: root.join(path), access });
     }
 
-    /// Takes a file and everything below it out of sight.
+    /// Hides a file and everything below it.
     pub(crate) fn mask_where_shown(&mut self, found: &Found) {
         let key = TreePath::new(&found.path);
         if matches!(self.entries.get(&key), Some(Mount::Mask { .. })) {
