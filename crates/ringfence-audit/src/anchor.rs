@@ -1,5 +1,5 @@
-//! The head, told to somebody else. A key beside the ledger cannot show that the whole directory was put back to an older
-//! copy; a line kept elsewhere can.
+//! Anchors: signed copies of the head, kept outside the ledger. A key beside the ledger cannot show that the whole
+//! directory was restored from an older copy; an anchor kept elsewhere can.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt as _;
@@ -16,13 +16,13 @@ use crate::head::ChainPosition;
 use crate::keys::{PublicKey, Purpose, Signed};
 use crate::ledger::Ledger;
 
-/// A command that takes a line is given this long.
+/// Time limit for a command that takes a line.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A file of anchors is not larger: one is some 300 bytes.
+/// Maximum size of a file of anchors; one anchor is about 300 bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Where the chain stood at some time, signed: one line of JSON.
+/// The signed position of the chain at one time: one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Anchor {
@@ -30,16 +30,16 @@ pub struct Anchor {
     pub seq: i64,
     /// The chain's value after it.
     pub chain: Digest,
-    /// The epoch whose key signed.
+    /// Epoch of the signing key.
     pub epoch: i64,
-    /// When.
+    /// Time, in milliseconds since 1970.
     pub at_ms: i64,
     /// The public half of the ledger's first key.
     pub root: PublicKey,
     signature: Signed,
 }
 
-/// Takes an anchor's line somewhere the ledger's owner cannot quietly rewrite.
+/// Stores anchors somewhere the ledger's owner cannot quietly rewrite.
 pub trait Sink {
     /// Takes one line, without its line end.
     fn take(&mut self, line: &str) -> std::io::Result<()>;
@@ -52,7 +52,7 @@ pub struct FileSink(pub PathBuf);
 /// Runs a command that gets the line on its standard input.
 #[derive(Clone, Debug)]
 pub struct CommandSink {
-    /// What to run.
+    /// The program to run.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
@@ -75,7 +75,7 @@ impl Sink for CommandSink {
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()?;
-        // Far less than a pipe holds, so that nobody has to read it now.
+        // Far smaller than a pipe's capacity, so the write does not wait for a reader.
         let told = child.stdin.take().map(|mut stdin| writeln!(stdin, "{line}"));
         let began = Instant::now();
         let status = loop {
@@ -102,7 +102,7 @@ impl<F: FnMut(&str) -> std::io::Result<()>> Sink for F {
 }
 
 impl Ledger {
-    /// Where the chain stands, signed.
+    /// Returns the current chain position, signed.
     pub fn anchor(&self) -> Result<Anchor, Problem> {
         let lost =
             || Problem::cannot_build("ledger_corrupt", "the ledger's first key is not there");
@@ -116,7 +116,7 @@ impl Ledger {
         Ok(Anchor { seq, chain, epoch, at_ms, root, signature })
     }
 
-    /// Tells `sink` where the chain stands.
+    /// Sends the current chain position to `sink`.
     pub fn anchor_to(&self, sink: &mut dyn Sink) -> Result<Anchor, Problem> {
         let anchor = self.anchor()?;
         let line = serde_json::to_string(&anchor).unwrap_or_default();
@@ -128,14 +128,14 @@ impl Ledger {
 }
 
 impl Anchor {
-    /// Whether `key` signed it.
+    /// Returns true if `key` signed the anchor.
     pub(crate) fn is_signed_by(&self, key: &PublicKey) -> bool {
         let seq = self.seq.to_be_bytes();
         let content: [&[u8]; 3] = [&seq, self.chain.bytes(), &self.at_ms.to_be_bytes()];
         key.has_signed(&self.signature, Purpose::Anchor, self.epoch, &content)
     }
 
-    /// Reads a file of anchors, one a line.
+    /// Reads a file of anchors, one per line.
     pub fn read_file(path: &Path) -> Result<Vec<Self>, Problem> {
         let wrong = |cause: String| {
             Problem::usage("anchor_invalid", format!("cannot read anchors from {path:?}"))

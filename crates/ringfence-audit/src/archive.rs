@@ -1,5 +1,5 @@
-//! Rows in a file of their own, which verifies without the ledger: a header with every key back to the first, the rows as
-//! they are stored, a footer that signs the hash of all before it.
+//! Rows in a file of their own, which verifies without the ledger: a header with every key back to the first, the rows
+//! as they are stored, a footer that signs the hash of all before it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -19,7 +19,7 @@ use crate::keys::{KeyBody, PublicKey, Purpose, Signed};
 use crate::line::Line;
 use crate::store::Store;
 
-/// A line longer than this is none of ours.
+/// Maximum line length; the ledger writes none longer.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,20 +48,20 @@ struct Footer {
     signature: Signed,
 }
 
-/// What [`verify_archive`] answers.
+/// Result of [`verify_archive`].
 #[derive(Clone, Debug, Serialize)]
 pub struct ArchiveCheck {
-    /// Whether nothing is wrong.
+    /// True if there are no findings.
     pub intact: bool,
-    /// Rows that were looked at.
+    /// Number of rows checked.
     pub rows: usize,
     /// The public half of the ledger's first key; compare it with the one you kept.
     pub root: Option<PublicKey>,
-    /// What is wrong, by row; row 0 is the file itself.
+    /// Faults by row; row 0 is the file itself.
     pub findings: Vec<Finding>,
 }
 
-/// Writes the rows `seqs` to a new archive; returns where, and the digest that it signs.
+/// Writes the rows `seqs` to a new archive; returns its path, and the digest that it signs.
 pub(crate) fn write(
     store: &mut Store,
     seqs: &[i64],
@@ -115,7 +115,7 @@ fn write_rows(
     Ok(Digest::from_bytes(out.hash.finalize().into()))
 }
 
-/// Every key of the ledger, the first first.
+/// Every key of the ledger, oldest first.
 fn keys(store: &mut Store) -> Result<Vec<KeyBody>, Problem> {
     let late = store.intake_lines()?;
     let Some(db) = &store.db else { return Ok(Vec::new()) };
@@ -145,8 +145,8 @@ impl Hashed<'_> {
     }
 }
 
-/// Verifies an archive by itself: every byte of it, and every signature back to the first key. With `root` that key must
-/// be the one given; without, compare the answer's with the one you kept.
+/// Verifies an archive by itself: every byte of it, and every signature back to the first key. With `root` that key
+/// must be the given one; without it, compare [`ArchiveCheck::root`] with the one you kept.
 pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveCheck, Problem> {
     let unreadable = |cause: &dyn std::fmt::Display| {
         Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}"))
@@ -172,7 +172,7 @@ pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveChe
 struct Checking {
     header: Option<Header>,
     hash: Sha256,
-    /// Lines are told apart by what comes after them: the last is the footer.
+    /// The line read last, held back until the next one arrives: the last line of the file is the footer.
     held: Option<Vec<u8>>,
     rows: usize,
     findings: Vec<Finding>,
@@ -205,7 +205,7 @@ impl Checking {
         }
     }
 
-    /// The footer by its key, and every key by the one before.
+    /// Checks the footer against its key, and each key against the one before it.
     fn signatures(&mut self, footer: &Footer, keys: &[KeyBody]) {
         let by = keys.iter().find(|key| key.epoch == footer.epoch);
         let signed = by.is_some_and(|key| {
@@ -227,7 +227,7 @@ impl Checking {
     }
 
     fn wrong(&mut self, seq: i64, fault: Fault, text: &str) {
-        // The first few say enough.
+        // The first hundred are enough to diagnose the file.
         if self.findings.len() < 100 {
             self.findings.push(Finding::new(seq, fault, text));
         }
@@ -240,7 +240,7 @@ impl Checking {
         let keys = header.as_ref().map_or(&[][..], |header| &header.keys);
         let first = keys.first().map(|key| key.public);
         let footer: Option<Footer> = serde_json::from_slice(&last).ok();
-        // One spelling only, or a byte could change without notice.
+        // Accept one spelling only, or a byte could change without being noticed.
         let footer = footer.filter(|footer| {
             serde_json::to_vec(footer).is_ok_and(|text| [&text[..], b"\n"].concat() == last)
         });

@@ -1,4 +1,4 @@
-//! The words in a row's columns, each an enum and its spelling.
+//! The words in a row's columns, each an enum with its spelling.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What a row tells.
+    /// Kind of row.
     Kind, "a kind of row" {
         /// A run was admitted and is about to start.
         RunStart = "run_start",
@@ -51,9 +51,9 @@ words! {
         CallStart = "call_start",
         /// The call was answered.
         CallEnd = "call_end",
-        /// Something happened to a session.
+        /// A session event.
         Session = "session",
-        /// Something unusual was seen.
+        /// An alert.
         Alert = "alert",
         /// A new signing key, signed by the one before.
         Key = "key",
@@ -67,7 +67,7 @@ words! {
 }
 
 words! {
-    /// How a run or call stands.
+    /// Status of a run or call.
     RunStatus, "a status" {
         /// Exit 0.
         Ok = "ok",
@@ -83,7 +83,7 @@ words! {
         Killed = "killed",
         /// Admission refused it.
         Rejected = "rejected",
-        /// Our fault.
+        /// An internal error.
         Failed = "failed",
         /// Its writer died before it wrote the end.
         Interrupted = "interrupted",
@@ -93,22 +93,22 @@ words! {
 }
 
 impl Kind {
-    /// Whether rows of this kind hold the ledger together; their bodies are never cleared.
+    /// Returns true for the rows that hold the ledger together; their bodies are never cleared.
     pub const fn is_ledgers_own(self) -> bool {
         matches!(self, Self::Key | Self::Checkpoint | Self::Expire | Self::Gap)
     }
 
-    /// Whether it opens a run or call.
+    /// Returns true for the start of a run or call.
     pub const fn is_start(self) -> bool {
         matches!(self, Self::RunStart | Self::CallStart)
     }
 
-    /// Whether it closes a run or call.
+    /// Returns true for the end of a run or call.
     pub const fn is_end(self) -> bool {
         matches!(self, Self::RunEnd | Self::CallEnd)
     }
 
-    /// What closes a row of this kind.
+    /// The kind of row that closes a row of this kind.
     pub(crate) const fn ended(self) -> Self {
         match self {
             Self::CallStart | Self::CallEnd => Self::CallEnd,

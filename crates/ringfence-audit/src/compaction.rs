@@ -1,5 +1,5 @@
-//! From the intake into the database: rows are copied as they are, the disk has them, then the intake is emptied.
-//! Judges nothing: a row that somebody changed in the intake is changed in the database, where `verify` finds it.
+//! Moves rows from the intake into the database: copies them unchanged, syncs them to disk, then empties the intake.
+//! Checks nothing: a row changed in the intake is changed in the database too, where `verify` finds it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -22,11 +22,11 @@ pub(crate) const LINE_COLUMNS: &str = "seq, at_ms, epoch, writer, kind, run_id, 
                                        risk, body_hash, chain, body";
 
 impl Store {
-    /// Takes the turn and folds what is in the intake. The database is there and connected after it.
+    /// Takes the write lock and folds the intake. Afterwards the database exists and is connected.
     pub(crate) fn fold_now(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = WriteLock::wait(&lock, self.home.path())?;
-        // What is wrong goes into the chain before it could be covered up.
+        // Record faults in the chain before the fold could cover them up.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
         self.fold(tail)?;
@@ -34,14 +34,14 @@ impl Store {
         self.make_database()
     }
 
-    /// Moves every row of the intake into the database. The caller has the turn.
+    /// Moves every row of the intake into the database. The caller holds the write lock.
     pub(crate) fn fold(&mut self, tail: Tail) -> Result<(), Problem> {
         let text = self.intake_text()?;
         if text.is_empty() {
             return Ok(());
         }
         if lines(&text).any(|line| line.is_err()) {
-            // It cannot be a row, and must not be lost for whoever wants to know what it was.
+            // Not a row: keep it for inspection.
             self.set_aside(0, text.len() as u64)?;
         }
         self.make_database()?;
@@ -56,7 +56,7 @@ impl Store {
         self.write_head(Head::new(mark, tail.mark.place.seq, tail.epoch, &self.boot, &key))
     }
 
-    /// Where the rows in the database end, and in which epoch.
+    /// Position and epoch of the last row in the database.
     pub(crate) fn database_tail(&mut self) -> Result<Option<(ChainPosition, i64)>, Problem> {
         if !self.connect()? {
             return Ok(None);
@@ -74,7 +74,7 @@ impl Store {
         self.sql(announced_key(db, epoch))
     }
 
-    /// Connects to the database; false when there is none yet.
+    /// Connects to the database; false if it does not exist yet.
     fn connect(&mut self) -> Result<bool, Problem> {
         if self.db.is_none() && schema::glance(&self.home)? {
             self.db = Some(schema::connect(&self.home)?);
@@ -82,7 +82,7 @@ impl Store {
         Ok(self.db.is_some())
     }
 
-    /// Connects to the database, made or migrated where it has to be.
+    /// Connects to the database; creates or migrates it if necessary.
     pub(crate) fn make_database(&mut self) -> Result<(), Problem> {
         if !self.connect()? {
             self.home.find_or_make(DATABASE)?;
@@ -103,9 +103,8 @@ impl Store {
         self.sql(migrate())
     }
 
-    /// Brings the database's log into its file, waits for the disk, and empties it, so that the next to open it has
-    /// nothing to read. A reader may keep that from happening; then the log at least is on disk, and the next fold
-    /// empties it.
+    /// Checkpoints the database's log into its file, syncs, and empties the log, so that the next process to open it
+    /// has nothing to read. A reader may prevent that; then at least the log is on disk, and the next fold empties it.
     pub(crate) fn shorten_log(&self) -> Result<(), Problem> {
         let Some(db) = &self.db else { return Ok(()) };
         let _ = db.busy_timeout(Duration::ZERO);
@@ -172,7 +171,7 @@ pub(crate) fn line_of(row: &Row<'_>) -> rusqlite::Result<Line> {
     })
 }
 
-/// Where the rows in `db` end, and in which epoch.
+/// Position and epoch of the last row in `db`.
 pub(crate) fn database_tail(db: &Connection) -> rusqlite::Result<Option<(ChainPosition, i64)>> {
     db.prepare_cached("SELECT seq, chain, epoch FROM entries ORDER BY seq DESC LIMIT 1")?
         .query_row([], |row| {
@@ -192,8 +191,8 @@ fn announced_key(db: &Connection, epoch: i64) -> rusqlite::Result<Option<PublicK
 fn insert_all(db: &Connection, text: &[u8]) -> rusqlite::Result<()> {
     let tx = db.unchecked_transaction()?;
     {
-        // A row may be there: a fold that died between the commit and the end of the intake. The intake is right, for
-        // the head watches over it.
+        // The row may exist already, if a fold died between the commit and emptying the intake. The intake is right,
+        // because the head covers it.
         let mut insert = db.prepare_cached(
             "INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
         )?;

@@ -1,5 +1,5 @@
-//! SHA-256 digests, written as hexadecimal, and the one hash that ties a row to all rows before it.
-//! Pure: bytes in, digest out.
+//! SHA-256 digests, written as hexadecimal, and the hash that chains a row to all rows before it. Pure: bytes in,
+//! digest out.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// What the first row of a ledger is chained to.
+    /// The value that the first row of a ledger is chained to.
     pub const ZERO: Self = Self([0; 32]);
 
     /// The digest of `bytes`.
@@ -48,8 +48,8 @@ pub(crate) struct Columns<'a> {
     pub(crate) risk: Option<&'a str>,
 }
 
-/// The chain's value after a row: a hash over its value before, every column, and the hash of the body. A body can go and
-/// the chain still verifies; a column cannot change.
+/// The chain's value after a row: a hash over its value before, every column, and the hash of the body. A body can go
+/// and the chain still verifies; a column cannot change.
 pub(crate) fn chain(previous: &Digest, row: &Columns<'_>, body: &Digest) -> Digest {
     let mut hash = Sha256::new();
     let mut bytes = [0u8; 448];
@@ -72,7 +72,7 @@ pub(crate) fn chain(previous: &Digest, row: &Columns<'_>, body: &Digest) -> Dige
     Digest(hash.finalize().into())
 }
 
-/// Gathers small pieces, because each update of the hash costs more than a copy.
+/// Collects small pieces, because each update of the hash costs more than a copy.
 struct Packed<'a> {
     hash: &'a mut Sha256,
     buffer: &'a mut [u8; 448],

@@ -1,4 +1,4 @@
-//! The ledger's directory: made private, opened by handle, refused when somebody else could have touched it.
+//! The ledger's directory: created private, opened by handle, refused if another user could have changed it.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
@@ -23,14 +23,14 @@ pub(crate) const LOCK: &str = "ledger.lock";
 pub(crate) const KEYS: &str = "keys";
 pub(crate) const ARCHIVES: &str = "archives";
 
-/// An open directory of ours.
+/// An open ledger directory, owned by this user.
 #[derive(Debug)]
 pub(crate) struct LedgerDir {
     dir: OwnedFd,
     path: PathBuf,
 }
 
-/// The lock all writers share. Dropping it lets the next one in.
+/// The lock that all writers share. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct WriteLock<'a>(&'a File);
 
@@ -63,7 +63,7 @@ impl LedgerDir {
     fn open_dir(path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-            // With O_DIRECTORY a link is answered so, and so is a file; only the first is about links.
+            // O_DIRECTORY gives this error for a link and for a file; only the first is about links.
             Err(Errno::NOTDIR) if path.is_symlink() => Err(Errno::LOOP),
             other => other,
         }
@@ -72,7 +72,7 @@ impl LedgerDir {
     fn checked(dir: OwnedFd, path: &Path) -> Result<Self, Problem> {
         let stat = rustix::fs::fstat(&dir).map_err(|e| fault::from_errno(path, "fstat", e))?;
         belongs_to_us(&stat, path)?;
-        // SQLite wants a path and refuses links in it, so it gets one without.
+        // SQLite takes a path and refuses links in it, so resolve them first.
         #[expect(
             clippy::disallowed_methods,
             reason = "a directory of ours, opened and checked above"
@@ -85,17 +85,17 @@ impl LedgerDir {
         Ok(Self { dir, path })
     }
 
-    /// Where it is, without links.
+    /// The directory's path, without links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a file of it is.
+    /// Path of a file in the directory.
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Opens a file of ours, never through a link, or says that there is none.
+    /// Opens a file of the ledger without following a link; `None` if it does not exist.
     pub(crate) fn find(&self, name: &str) -> Result<Option<File>, Problem> {
         match self.open_file(name, OFlags::RDWR) {
             Err(Errno::NOENT) => Ok(None),
@@ -103,9 +103,9 @@ impl LedgerDir {
         }
     }
 
-    /// Opens a file of ours, or makes it.
+    /// Opens a file of the ledger, or creates it.
     pub(crate) fn find_or_make(&self, name: &str) -> Result<File, Problem> {
-        // Most often it is there, and O_CREAT takes a lock on the directory.
+        // It usually exists, and O_CREAT takes a lock on the directory.
         match self.open_file(name, OFlags::RDWR) {
             Err(Errno::NOENT) => {
                 self.owned(name, self.open_file(name, OFlags::RDWR | OFlags::CREATE))
@@ -114,7 +114,7 @@ impl LedgerDir {
         }
     }
 
-    /// Makes a directory in it, if it is not there.
+    /// Makes a directory in it, if it does not exist.
     pub(crate) fn make_dir(&self, name: &str) -> Result<Self, Problem> {
         let path = self.join(name);
         match rustix::fs::mkdirat(&self.dir, name, Mode::from_raw_mode(0o700)) {
@@ -147,13 +147,13 @@ impl LedgerDir {
         rustix::fs::fsync(&file)
     }
 
-    /// Makes an empty file to be written and then named by [`LedgerDir::publish`].
+    /// Creates an empty draft file, to be written and then named by [`LedgerDir::publish`].
     pub(crate) fn draft(&self, name: &str) -> Result<File, Problem> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         self.owned(name, self.open_file(name, flags))
     }
 
-    /// Waits until a draft is on disk, and gives it its name.
+    /// Syncs a draft, and gives it its name.
     pub(crate) fn publish(&self, file: &File, draft: &str, name: &str) -> Result<(), Problem> {
         let steps = || {
             rustix::fs::fsync(file)?;
@@ -163,12 +163,12 @@ impl LedgerDir {
         steps().map_err(|errno| fault::from_errno(&self.join(name), "rename", errno))
     }
 
-    /// Removes a file; it is fine when there is none.
+    /// Removes a file; a missing file is not an error.
     pub(crate) fn remove(&self, name: &str) {
         let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
     }
 
-    /// Size of a file, 0 when there is none.
+    /// Size of a file, 0 if it does not exist.
     pub(crate) fn size(&self, name: &str) -> u64 {
         rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
             .ok()
@@ -176,7 +176,7 @@ impl LedgerDir {
             .unwrap_or(0)
     }
 
-    /// Which file a name is, by device and inode; a link is itself.
+    /// Device and inode of a name; a link is not followed.
     pub(crate) fn identity(&self, name: &str) -> Option<(u64, u64)> {
         let stat = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some((stat.st_dev, stat.st_ino))
@@ -195,7 +195,7 @@ impl LedgerDir {
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
-        // Nonblocking, because a FIFO by that name would hold the opener forever.
+        // Nonblocking, because opening a FIFO by that name would block forever.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::openat(&self.dir, name, flags, Mode::from_raw_mode(0o600))
     }
@@ -213,12 +213,12 @@ impl LedgerDir {
 }
 
 impl<'a> WriteLock<'a> {
-    /// Waits for the turn to write.
+    /// Waits for the write lock.
     pub(crate) fn wait(lock: &'a File, path: &Path) -> Result<Self, Problem> {
         Self::take(lock, FlockOperation::LockExclusive, path)
     }
 
-    /// Waits until nobody writes, and keeps writers out.
+    /// Waits until no process writes, and blocks writers.
     pub(crate) fn wait_to_read(lock: &'a File, path: &Path) -> Result<Self, Problem> {
         Self::take(lock, FlockOperation::LockShared, path)
     }

@@ -1,5 +1,5 @@
-//! What a caller records: an entry when a run or call starts, and one made from it when it ends.
-//! Holds values only; the ledger redacts, bounds and writes them.
+//! Entries that a caller records: one when a run or call starts, and one derived from it when it ends. Holds values
+//! only; the ledger redacts, bounds and writes them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ use crate::columns::{Kind, Risk, RunStatus};
 use crate::digest::Digest;
 use crate::redact::{Redactor, redact_and_cut};
 
-/// Characters of a result that are kept.
+/// Characters kept of a result.
 pub const RESULT_CHARS_MAX: usize = 1000;
 /// Characters kept of every other text: an argument summary is for reading, not for replay.
 const TEXT_CHARS_MAX: usize = 500;
@@ -22,31 +22,31 @@ const LIST_MAX: usize = 100;
 /// One row to append.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What it tells.
+    /// Kind of row.
     pub kind: Kind,
     /// The run or call.
     pub run_id: Option<RunId>,
     /// The session it belongs to.
     pub session: Option<String>,
-    /// Who asked.
+    /// The client that asked.
     pub client: Option<String>,
     /// The tool or subcommand.
     pub tool: Option<String>,
-    /// How it ended; none while it runs.
+    /// Final status; `None` while it runs.
     pub status: Option<RunStatus>,
-    /// How much harm it could do.
+    /// Potential harm of the run or call.
     pub risk: Option<Risk>,
-    /// The rest.
+    /// The body.
     pub details: Details,
 }
 
-/// The body of a row. What does not apply is left out.
+/// The body of a row. Fields that do not apply are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Details {
-    /// The arguments in short.
+    /// Summary of the arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
     /// SHA-256 of the code.
@@ -55,10 +55,10 @@ pub struct Details {
     /// Its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code_bytes: Option<u64>,
-    /// What screening and policy said.
+    /// Verdict of screening and policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
-    /// Why it ended as it did, or what an alert or a session event is about.
+    /// Reason for the ending, or the subject of an alert or session event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The stable code of that reason, of an alert's rule, or of a session event.
@@ -70,10 +70,10 @@ pub struct Details {
     /// The signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// How long it took.
+    /// Wall-clock time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<f64>,
-    /// How long it computed.
+    /// CPU time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ms: Option<f64>,
     /// Its highest memory use.
@@ -88,16 +88,16 @@ pub struct Details {
     /// Files that were written, with the hash of their content.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<Write>,
-    /// How many writes there were.
+    /// Number of writes, including those left out of the list.
     #[serde(skip_serializing_if = "is_zero")]
     pub writes_total: u64,
-    /// What was refused.
+    /// Refused actions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
-    /// How many refusals there were.
+    /// Number of refusals, including those left out of the list.
     #[serde(skip_serializing_if = "is_zero")]
     pub violations_total: u64,
-    /// SHA-256 of the plan that was obeyed.
+    /// SHA-256 of the plan that was executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_sha256: Option<Digest>,
 }
@@ -105,25 +105,25 @@ pub struct Details {
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Write {
-    /// Where.
+    /// Path of the file.
     pub path: String,
-    /// How much.
+    /// Size of the file.
     pub bytes: u64,
     /// SHA-256 of the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<Digest>,
 }
 
-/// An act that was refused.
+/// A refused action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The layer that refused.
     pub layer: String,
     /// Stable name of the rule.
     pub rule: String,
-    /// What was attempted.
+    /// The object of the attempt.
     pub subject: String,
-    /// How often.
+    /// Number of attempts.
     pub count: u64,
 }
 
@@ -138,14 +138,14 @@ impl Entry {
         Self::of(Kind::CallStart, Some(run_id))
     }
 
-    /// Something that happened to a session: `created`, `forked`, `closed`.
+    /// A session event: `created`, `forked`, `closed`.
     pub fn session_event(session: impl Into<String>, event: impl Into<String>) -> Self {
         let mut entry = Self::of(Kind::Session, None).session(session);
         entry.details.code = Some(event.into());
         entry
     }
 
-    /// Something unusual, by the name of its rule and in one sentence.
+    /// An alert: the name of its rule and one sentence.
     pub fn alert(rule: impl Into<String>, sentence: impl Into<String>) -> Self {
         let mut entry = Self::of(Kind::Alert, None);
         entry.details.code = Some(rule.into());
@@ -153,7 +153,7 @@ impl Entry {
         entry
     }
 
-    /// How the run or call that `self` started ended. The end repeats who asked for what, so it can be read alone.
+    /// The end of the run or call that `self` started. It repeats client, tool and arguments, so it can be read alone.
     #[must_use]
     pub fn ended(&self, outcome: &Outcome) -> Self {
         let mut end = self.clone();
@@ -184,7 +184,7 @@ impl Entry {
         self
     }
 
-    /// Sets who asked.
+    /// Sets the client.
     #[must_use]
     pub fn client(mut self, client: impl Into<String>) -> Self {
         self.client = Some(client.into());
@@ -205,14 +205,14 @@ impl Entry {
         self
     }
 
-    /// Sets the arguments in short.
+    /// Sets the summary of the arguments.
     #[must_use]
     pub fn arguments(mut self, summary: impl Into<String>) -> Self {
         self.details.arguments = Some(summary.into());
         self
     }
 
-    /// Notes hash and size of the code; the code itself is not kept.
+    /// Records hash and size of the code; the code itself is not kept.
     #[must_use]
     pub fn code(mut self, code: &[u8]) -> Self {
         self.details.code_sha256 = Some(Digest::of(code));
@@ -220,14 +220,14 @@ impl Entry {
         self
     }
 
-    /// Sets what screening and policy said.
+    /// Sets the verdict of screening and policy.
     #[must_use]
     pub fn verdict(mut self, verdict: impl Into<String>) -> Self {
         self.details.verdict = Some(verdict.into());
         self
     }
 
-    /// Notes a file that was written.
+    /// Records a written file.
     #[must_use]
     pub fn wrote(mut self, path: impl Into<String>, content: &[u8]) -> Self {
         let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
@@ -251,14 +251,14 @@ impl Entry {
     }
 }
 
-/// A session, client or tool as it is stored; also what a filter has to look for.
+/// Name of a session, client or tool as stored; filters compare with this form.
 pub(crate) fn stored_name(redactor: &dyn Redactor, name: &str) -> String {
     redact_and_cut(redactor, name, NAME_CHARS_MAX)
 }
 
 impl Details {
-    /// Every text redacted and bounded. Taken apart field by field, so that a new field does not compile until somebody
-    /// decides here what happens to it.
+    /// Redacts and bounds every text. Destructures field by field, so that a new field does not compile until it is
+    /// handled here.
     pub(crate) fn redacted(self, redactor: &dyn Redactor) -> Self {
         let Self {
             arguments,
@@ -319,7 +319,7 @@ impl Details {
     }
 }
 
-/// The start's details with what the outcome adds.
+/// Combines the start's details with those of the outcome.
 fn outcome_details(start: Details, outcome: &Outcome) -> Details {
     let usage = &outcome.usage;
     let (error, exception) = (&outcome.error, &outcome.exception);
@@ -354,16 +354,16 @@ fn outcome_details(start: Details, outcome: &Outcome) -> Details {
     }
 }
 
-/// What a reader would want to see of the result: output, else the value, else what went to standard error.
+/// Excerpt of the result: standard output, else the value, else standard error.
 fn result_head(outcome: &Outcome) -> Option<String> {
     if outcome.encoding == Encoding::Base64 {
-        // Base64 would hide a secret from the redactor, and says nothing to a reader.
+        // Base64 would hide a secret from the redactor, and is unreadable.
         return Some("(not text)".to_owned());
     }
     let value = outcome.value.as_deref().unwrap_or("");
     let texts = [outcome.stdout.as_str(), value, outcome.stderr.as_str()];
     let text = texts.into_iter().find(|text| !text.is_empty())?;
-    // Only so much is copied as the redactor will look at.
+    // Copy only as much as the redactor reads.
     Some(crate::redact::first_chars(text, 4 * RESULT_CHARS_MAX + 8192).to_owned())
 }
 

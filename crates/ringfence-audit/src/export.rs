@@ -10,10 +10,10 @@ use crate::page::Filter;
 use crate::reader::Reader;
 use crate::record::Record;
 
-/// How rows are written.
+/// Export format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object a line, every field.
+    /// One JSON object per line, every field.
     Jsonl,
     /// RFC 4180, with the fields that fit a table.
     Csv,
@@ -39,7 +39,7 @@ const DETAILS: &[&str] = &[
 ];
 
 impl Reader {
-    /// Writes every row that the filter lets through; returns how many.
+    /// Writes every row that matches the filter; returns their number.
     pub fn export(
         &self,
         filter: &Filter,
@@ -95,8 +95,8 @@ fn csv(record: &Record) -> String {
     cells.join(",")
 }
 
-/// A cell as RFC 4180 wants it. What a spreadsheet would take for a formula gets a quote in front: results come from
-/// programs nobody trusts.
+/// Formats a cell as in RFC 4180. A text that a spreadsheet would take for a formula gets a quote in front: results
+/// come from untrusted programs.
 fn cell(text: &str) -> String {
     let is_number = text.parse::<f64>().is_ok();
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number;

@@ -1,4 +1,4 @@
-//! What can go wrong with a ledger, each with a stable code and a way out where one is true.
+//! Errors of a ledger, each with a stable code, and a hint where one applies.
 
 use std::path::Path;
 
@@ -12,33 +12,33 @@ pub(crate) fn unwritable(path: &Path, cause: impl std::fmt::Display) -> Problem 
         .cause(cause)
 }
 
-/// It is not what a ledger looks like.
+/// The content is not that of a ledger.
 pub(crate) fn corrupt(path: &Path, cause: impl std::fmt::Display) -> Problem {
     Problem::cannot_build("ledger_corrupt", format!("the ledger in {path:?} is damaged"))
         .cause(cause)
         .hint("nothing was changed; keep a copy of the directory for inquiry, and move it away to start a new ledger")
 }
 
-/// A later release wrote it.
+/// Written by a later release.
 pub(crate) fn newer(path: &Path, found: i64, known: i64) -> Problem {
     Problem::cannot_build("ledger_newer", format!("a newer Ringfence wrote the ledger in {path:?}"))
         .cause(format!("its schema is {found}, this program knows up to {known}"))
         .hint("nothing was changed; use the newer program")
 }
 
-/// Somebody else could have put it there.
+/// Another user could have put it there.
 pub(crate) fn foreign(path: &Path, cause: impl Into<String>) -> Problem {
     Problem::cannot_build("ledger_foreign", format!("will not use {path:?} for the ledger"))
         .cause(cause.into())
 }
 
-/// There is none.
+/// There is no ledger.
 pub(crate) fn missing(path: &Path) -> Problem {
     Problem::cannot_build("ledger_missing", format!("there is no ledger in {path:?}"))
         .hint("it is made with the first recorded run")
 }
 
-/// No room.
+/// No space left.
 pub(crate) fn full(path: &Path, cause: impl std::fmt::Display) -> Problem {
     Problem::cannot_build("ledger_full", format!("no room for the ledger in {path:?}"))
         .cause(cause)
@@ -51,7 +51,7 @@ pub(crate) fn busy(path: &Path, cause: impl std::fmt::Display) -> Problem {
         .cause(cause)
 }
 
-/// A failed file operation, by what the kernel said.
+/// A failed file operation, with the kernel's errno.
 pub(crate) fn from_errno(path: &Path, call: &str, errno: Errno) -> Problem {
     let cause = format!("{call} = {}", ringfence_sys::errno_name(errno.raw_os_error()));
     match errno {
@@ -76,7 +76,7 @@ pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Problem {
         // ENOSPC and EFBIG while the shared memory or the log grows come as I/O errors of these kinds.
         Some(ErrorCode::SystemIoFailure) if is_about_room(error) => full(path, error),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => busy(path, error),
-        // Without a code it is a value of a type that we never wrote.
+        // Without a code it is a value of a type that the ledger never writes.
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => corrupt(path, error),
         Some(_) => unwritable(path, error),
     }

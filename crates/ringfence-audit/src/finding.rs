@@ -1,59 +1,59 @@
-//! What `verify` answers: what was checked, and what is wrong, each with the row it is wrong at.
+//! Result of `verify`: the number of rows checked, and each fault with its row.
 
 use serde::Serialize;
 
 use crate::head::ChainPosition;
 use crate::keys::PublicKey;
 
-/// What is wrong.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// A column or a body is not what was written.
+    /// A column or a body differs from the one written.
     Edited,
-    /// A row is not there.
+    /// A row is missing.
     Missing,
-    /// A row is there that the ledger did not write.
+    /// A row that the ledger did not write.
     Inserted,
     /// Rows changed places.
     Reordered,
     /// The newest rows are gone.
     Truncated,
-    /// A body was cleared and no row says so.
+    /// A body was cleared without an `expire` row for it.
     Cleared,
-    /// A signature is not by the key it should be by.
+    /// A signature by the wrong key.
     BadSignature,
-    /// A key does not follow from the one before, or the key on disk is another one.
+    /// A key does not follow from the one before it, or the key on disk is a different one.
     BadKey,
     /// The head is missing or was not written by this ledger.
     BadHead,
-    /// The ledger is older than an anchor, or another one.
+    /// The ledger is older than an anchor, or is a different ledger.
     OlderThanAnchor,
-    /// Somebody found rows and head apart when it wrote, and noted it.
+    /// A writer found that rows and head disagree, and recorded it.
     Noted,
-    /// What is used for looking rows up does not agree with them.
+    /// The index disagrees with the rows.
     BadIndex,
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The row, by its number.
     pub seq: i64,
-    /// What is wrong.
+    /// Kind of fault.
     pub fault: Fault,
-    /// The same in a sentence.
+    /// Description in one sentence.
     pub text: String,
 }
 
-/// The answer.
+/// Result of a verification.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verification {
-    /// Whether nothing is wrong.
+    /// True if there are no findings.
     pub intact: bool,
-    /// Rows that were looked at.
+    /// Number of rows checked.
     pub rows: i64,
-    /// Rows whose body was cleared, as a row of the ledger says.
+    /// Rows whose body was cleared and that an `expire` row covers.
     pub cleared: i64,
     /// Epochs, each with a key of its own.
     pub epochs: i64,
@@ -61,9 +61,9 @@ pub struct Verification {
     pub signatures: i64,
     /// The public half of the first key.
     pub root: Option<PublicKey>,
-    /// Where the chain ends.
+    /// The end of the chain.
     pub last: Option<ChainPosition>,
-    /// What is wrong, by row. Of several things wrong behind each other only the first is sure to be named.
+    /// Faults by row. If several faults follow each other, only the first is sure to be reported.
     pub findings: Vec<Finding>,
 }
 

@@ -1,7 +1,7 @@
-//! The head: where the chain stands, kept outside the rows under a MAC, so that missing rows show.
+//! The head: the end of the chain, kept outside the rows under a MAC, so that missing rows are noticed.
 //!
-//! It is written twice for each append. Before the rows are written it names where the chain stands and where it is going;
-//! after that, where it went. So an intake that stands anywhere else was not left there by a crash.
+//! It is written twice for each append. Before the rows are written it names where the chain stands and where it is
+//! going; after that, where it went. So an intake that stands anywhere else was not left there by a crash.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,10 +13,10 @@ use sha2::Sha256;
 use crate::digest::{Digest, unhex};
 use ringfence_spec::hex;
 
-/// Padded to this, so that an overwrite in place replaces all of it, within one page.
+/// Padded to this size, so that an overwrite in place replaces all of it, within one page.
 const BYTES: usize = 1024;
 
-/// A place in the chain.
+/// A position in the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainPosition {
     /// The row.
@@ -25,7 +25,7 @@ pub struct ChainPosition {
     pub chain: Digest,
 }
 
-/// A place in the chain, and how long the intake is there.
+/// A position in the chain, and the intake's length at that position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mark {
@@ -33,17 +33,17 @@ pub(crate) struct Mark {
     pub(crate) intake_bytes: u64,
 }
 
-/// What the head file says.
+/// Content of the head file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
-    /// Where the chain stands for sure.
+    /// The confirmed chain position.
     pub(crate) at: Mark,
-    /// Where an append is taking it, between the two writes.
+    /// The position an append is moving to, between its two writes.
     pub(crate) going_to: Option<Mark>,
-    /// The last row that is in the database; later ones are in the intake.
+    /// The last row in the database; later rows are in the intake.
     pub(crate) folded: i64,
-    /// The epoch of the row it stands at, whose key made the MAC.
+    /// Epoch of the row it stands at; that epoch's key made the MAC.
     pub(crate) epoch: i64,
     /// The boot in which it was written: across a loss of power files may be older or younger than each other.
     pub(crate) boot: String,
@@ -58,20 +58,20 @@ impl Head {
         head
     }
 
-    /// The same on the way to `going_to`.
+    /// The same, moving to `going_to`.
     pub(crate) fn on_the_way(mut self, going_to: Mark, key: &[u8; 32]) -> Self {
         self.going_to = Some(going_to);
         self.mac = hex(&self.hmac(key).finalize().into_bytes());
         self
     }
 
-    /// Whether the MAC is right.
+    /// Returns true if the MAC is valid.
     pub(crate) fn is_genuine(&self, key: &[u8; 32]) -> bool {
         let mac = unhex::<32>(&self.mac);
         mac.is_some_and(|mac| self.hmac(key).verify_slice(&mac).is_ok())
     }
 
-    /// Reads the file; `None` when it is empty or not a head.
+    /// Reads the file; `None` if it is empty or not a head.
     pub(crate) fn read(file: &File) -> Option<Self> {
         Self::parse(&content(file)?)
     }
@@ -109,7 +109,7 @@ impl Head {
     }
 }
 
-/// What is in the file.
+/// Reads the file.
 pub(crate) fn content(file: &File) -> Option<Vec<u8>> {
     let mut bytes = vec![0u8; BYTES];
     let n = file.read_at(&mut bytes, 0).ok()?;
@@ -117,7 +117,7 @@ pub(crate) fn content(file: &File) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The id of this boot, empty when the host does not tell.
+/// The id of this boot, empty if the host does not provide one.
 pub(crate) fn boot_id() -> String {
     let mut bytes = [0; 64];
     let file = ringfence_sys::open_kernel_file("/proc/sys/kernel/random/boot_id");

@@ -1,6 +1,6 @@
-//! For looking things up: which rows of a block carry a word, when a block was written, where a run starts and ends.
-//! Made from the rows one full block at a time, so that an append touches one table only; the rows after the last full
-//! block are read one by one. Holds nothing that the rows do not say, and can be made again from them.
+//! The lookup index: the rows of a block that have a given word, the time span of a block, the first and last row of a
+//! run. Built from the rows one full block at a time, so that an append touches one table only; the rows after the last
+//! full block are read one by one. Derived from the rows alone, and can be rebuilt from them.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::store::CHECKPOINT_ROWS;
 /// Rows of a block.
 pub(crate) const BLOCK_ROWS: i64 = CHECKPOINT_ROWS;
 const WORDS: usize = 16;
-/// At so many rows of 1024 a list of two bytes each is as long as a bit for every row.
+/// Maximum number of rows of a block stored as a list of two bytes each; for more, one bit per row is no longer.
 const LIST_MAX: usize = 63;
-/// Blocks that one fold closes at most.
+/// Maximum number of blocks that one fold closes.
 const CLOSE_MAX: i64 = 16;
 
-/// Some rows of a block, one bit each.
+/// A set of rows of a block, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bits([u64; WORDS]);
 
-/// A word that rows carry in a column.
+/// An indexed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     Kind,
@@ -35,7 +35,7 @@ pub(crate) enum Column {
 }
 
 impl Column {
-    /// All of them, with where [`crate::compaction::line_of`] reads them.
+    /// All columns, each with its position in [`crate::compaction::line_of`].
     pub(crate) const ALL: [(usize, Self); 6] = [
         (4, Self::Kind),
         (6, Self::Session),
@@ -45,7 +45,7 @@ impl Column {
         (10, Self::Risk),
     ];
 
-    /// The word as the index names it.
+    /// The word as a term of the index.
     pub(crate) fn term(self, word: &str) -> String {
         format!("{}:{word}", self.name())
     }
@@ -130,12 +130,12 @@ pub(crate) const fn first_of(block: i64) -> i64 {
     block * BLOCK_ROWS + 1
 }
 
-/// Where in its block a row is.
+/// Position of a row in its block.
 pub(crate) fn position_of(seq: i64) -> usize {
     usize::try_from((seq - 1) % BLOCK_ROWS).unwrap_or(0)
 }
 
-/// How many blocks are closed, from the first on.
+/// Number of closed blocks, counted from the first.
 pub(crate) fn closed_blocks(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("SELECT coalesce(max(block) + 1, 0) FROM spans")?
         .query_row([], |row| row.get(0))
@@ -152,14 +152,14 @@ pub(crate) fn close_blocks(db: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The first block with a row that is not before `at_ms`; the one after the closed ones when there is none.
+/// The first block with a row at or after `at_ms`; the block after the closed ones if there is none.
 pub(crate) fn first_block_since(db: &Connection, at_ms: i64) -> rusqlite::Result<i64> {
     let found: Option<i64> =
         db.query_row("SELECT min(block) FROM spans WHERE at_max >= ?1", [at_ms], |row| row.get(0))?;
     found.map_or_else(|| closed_blocks(db), Ok)
 }
 
-/// Ranges of rows, both ends included, outside of which no row carries the word.
+/// Ranges of rows, both ends included, outside of which no row has the word.
 pub(crate) fn ranges_with(
     db: &Connection,
     column: Column,
@@ -194,7 +194,7 @@ pub(crate) fn open_starts(db: &Connection) -> rusqlite::Result<Vec<Line>> {
     lines.collect()
 }
 
-/// Forgets the index and makes it again.
+/// Deletes the index and rebuilds it.
 pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
     let tx = db.unchecked_transaction()?;
     db.execute_batch("DELETE FROM marks; DELETE FROM spans; DELETE FROM runs")?;
@@ -207,7 +207,7 @@ pub(crate) fn rebuild(db: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// What the index says of one block.
+/// Index entries of one block.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) number: i64,
@@ -259,7 +259,7 @@ impl Block {
                 _ => {}
             }
         }
-        // Neighbours in the table are then written one after the other.
+        // Sorted, so that neighbours in the table are written one after the other.
         block.starts.sort_unstable();
         block.ends.sort_unstable();
         Ok(block)

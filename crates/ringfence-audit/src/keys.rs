@@ -1,5 +1,5 @@
-//! Signing keys, one for each epoch: made at random, announced in the chain under the signature of the one before, destroyed
-//! when the next takes over. Today's key cannot sign yesterday's rows, and yesterday's is gone.
+//! Signing keys, one for each epoch: generated at random, announced in the chain under the signature of the previous
+//! key, destroyed when the next one takes over. Today's key cannot sign yesterday's rows, and yesterday's is gone.
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -15,14 +15,14 @@ use crate::fault;
 use crate::head::ChainPosition;
 use ringfence_spec::hex;
 
-/// The public half of the first key, for those who want to hold on to it elsewhere.
+/// The public half of the first key, to be copied and kept elsewhere.
 const ROOT: &str = "root.pub";
 
 /// The public half of a signing key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublicKey([u8; 32]);
 
-/// What a signature is for. The word is signed too, so that none can stand for another.
+/// Purpose of a signature. It is signed too, so that one signature cannot stand for another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Key,
@@ -31,7 +31,7 @@ pub(crate) enum Purpose {
     Archive,
 }
 
-/// The body of a `key` row: the next key, signed by the one before; the first signs itself.
+/// The body of a `key` row: the next key, signed by the previous one; the first signs itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyBody {
@@ -74,7 +74,7 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
-    /// A new key at random, not on disk yet.
+    /// Generates a key, not on disk yet.
     pub(crate) fn random(epoch: i64, since_ms: i64, since_seq: i64) -> Result<Self, Problem> {
         let mut seed = [0; 32];
         random_bytes(&mut seed)?;
@@ -88,7 +88,7 @@ impl Secret {
         Self { epoch, since_ms, since_seq, seed, mac_key: hash.finalize().into() }
     }
 
-    /// The key of `epoch`, or `None` when it is not there.
+    /// The key of `epoch`, or `None` if it does not exist.
     pub(crate) fn load(home: &LedgerDir, epoch: i64) -> Result<Option<Self>, Problem> {
         let name = file_name(epoch);
         let Some(mut file) = home.find(&format!("{KEYS}/{name}"))? else { return Ok(None) };
@@ -107,7 +107,7 @@ impl Secret {
         Ok(Some(Self::from_seed(epoch, file.since_ms, file.since_seq, seed)))
     }
 
-    /// Puts it on disk, whole and durable, before any row names it.
+    /// Writes it to disk, whole and durable, before any row names it.
     pub(crate) fn store(&self, home: &LedgerDir) -> Result<(), Problem> {
         let keys = home.make_dir(KEYS)?;
         let file = KeyFile {
@@ -141,13 +141,13 @@ impl Secret {
         Signed(SigningKey::from_bytes(&self.seed).sign(&message).to_bytes())
     }
 
-    /// Signs where the chain stands.
+    /// Signs the chain position.
     pub(crate) fn sign_checkpoint(&self, after: ChainPosition) -> CheckpointBody {
         let signature = self.sign(Purpose::Checkpoint, &place_bytes(&after).pieces());
         CheckpointBody { epoch: self.epoch, after, signature }
     }
 
-    /// Announces `next`, whose rows begin behind `after`.
+    /// Announces `next`, whose rows begin after `after`.
     pub(crate) fn sign_key(&self, next: &Self, after: ChainPosition) -> KeyBody {
         let public = next.public();
         let signature =
@@ -157,7 +157,7 @@ impl Secret {
 }
 
 impl KeyBody {
-    /// Whether `signer` announced it.
+    /// Returns true if `signer` announced this key.
     pub(crate) fn is_signed_by(&self, signer: &PublicKey) -> bool {
         let place = place_bytes(&self.after);
         let content = [&self.public.0[..], &place.seq, &place.chain];
@@ -166,7 +166,7 @@ impl KeyBody {
 }
 
 impl CheckpointBody {
-    /// Whether `signer` signed it.
+    /// Returns true if `signer` made the signature.
     pub(crate) fn is_signed_by(&self, signer: &PublicKey) -> bool {
         let place = place_bytes(&self.after);
         signer.has_signed(&self.signature, Purpose::Checkpoint, self.epoch, &place.pieces())
@@ -174,7 +174,7 @@ impl CheckpointBody {
 }
 
 impl PublicKey {
-    /// Whether this key signed `content` for `purpose` in `epoch`.
+    /// Returns true if this key signed `content` for `purpose` in `epoch`.
     pub(crate) fn has_signed(
         &self,
         signature: &Signed,

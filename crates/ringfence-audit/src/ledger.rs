@@ -1,5 +1,5 @@
-//! The ledger as a writer sees it. Threads that append at once share one transaction: the first to come writes for all
-//! that came while it wrote before. No thread is started.
+//! The writer's view of the ledger. Threads that append at the same time share one transaction: the first one writes
+//! for all that queued up during the write before. Starts no thread.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::store::{Draft, Store, StoreOptions};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// What an acknowledged row survives.
+/// Events that an acknowledged row survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Durability {
-    /// The death of every process: the row is with the kernel.
+    /// The death of every process: the kernel has the row.
     #[default]
     #[serde(rename = "process")]
     ProcessDeath,
@@ -31,23 +31,23 @@ pub enum Durability {
     PowerLoss,
 }
 
-/// How a ledger is written.
+/// Settings of a writer.
 #[derive(Clone)]
 pub struct Settings {
-    /// Takes secrets out of every text before it is written.
+    /// Removes secrets from every text before it is written.
     pub redactor: Arc<dyn Redactor>,
-    /// What an acknowledged row survives.
+    /// Events that an acknowledged row survives.
     pub durability: Durability,
-    /// Seals bodies when given.
+    /// Seals bodies if given.
     pub seal: Option<SealKey>,
-    /// A signing key is replaced when it is this old.
+    /// Maximum age of a signing key.
     pub epoch_ms_max: i64,
-    /// A signing key is replaced after so many rows.
+    /// Maximum number of rows of a signing key.
     pub epoch_rows_max: i64,
 }
 
 impl Settings {
-    /// The usual settings: a key a day, no wait for the disk, bodies in the clear.
+    /// The default settings: a key a day, no sync, bodies in the clear.
     pub fn new(redactor: impl Redactor + 'static) -> Self {
         Self {
             redactor: Arc::new(redactor),
@@ -91,11 +91,12 @@ struct Queue {
     waiting: Vec<(u64, Vec<Draft>)>,
     answers: HashMap<u64, Result<Vec<i64>, Problem>>,
     next_ticket: u64,
-    /// Somebody is writing; whoever comes waits, and is written for.
+    /// A thread is writing. Threads that arrive now wait; the next leader writes for them.
     is_led: bool,
 }
 
-/// The turn of a thread that writes for those who wait. However it ends, they are answered and the next can lead.
+/// Leadership of the thread that writes for all waiting ones. Dropping it, also by a panic, delivers their answers and
+/// frees the lead.
 struct Lead<'a> {
     ledger: &'a Ledger,
     answers: Answers,
@@ -119,14 +120,15 @@ fn not_written(batch: &[(u64, Vec<Draft>)]) -> Answers {
 }
 
 impl Ledger {
-    /// Opens the ledger in `dir`, or makes it. What was decided about it there goes before `settings`.
+    /// Opens the ledger in `dir`, or creates it. The storage settings beside the ledger take precedence over
+    /// `settings`.
     pub fn open(dir: &Path, mut settings: Settings) -> Result<Self, Problem> {
         let home = LedgerDir::create(dir)?;
         let manner = StorageSettings::of(&home)?;
         if manner.durability == Durability::PowerLoss {
             settings.durability = Durability::PowerLoss;
         }
-        // Whoever only wants to run something has done nothing wrong.
+        // A bad key file is not an error in the caller's arguments.
         let sealed = manner.seal().map_err(|e| Problem { kind: ProblemKind::CannotBuild, ..e });
         if let Some(key) = sealed? {
             settings.seal = Some(key);
@@ -168,7 +170,7 @@ impl Ledger {
         }
     }
 
-    /// Signs the chain as it stands, for callers about to show or copy it.
+    /// Signs the current chain, for callers about to show or copy it.
     pub fn checkpoint(&self) -> Result<(), Problem> {
         self.store().checkpoint()
     }
@@ -178,13 +180,13 @@ impl Ledger {
         self.store().rotate()
     }
 
-    /// Folds the intake into the database. Worth calling while there is nothing to wait for, such as during a long run:
-    /// an append that finds the intake long does it instead, and waits for the disk.
+    /// Folds the intake into the database. Worth calling in idle time, such as during a long run: otherwise an append
+    /// that finds the intake long does it, and waits for the disk.
     pub fn tidy(&self) -> Result<(), Problem> {
         self.store().fold_now()
     }
 
-    /// Makes anew what is used for looking rows up, from the rows.
+    /// Rebuilds the index from the rows.
     pub fn reindex(&self) -> Result<(), Problem> {
         let mut store = self.store();
         store.fold_now()?;
@@ -194,12 +196,12 @@ impl Ledger {
         store.sql(index::rebuild(db))
     }
 
-    /// The public half of the first key. Who keeps it elsewhere can tell this ledger from one made anew.
+    /// The public half of the first key. A copy kept elsewhere tells this ledger from a recreated one.
     pub fn root_key(&self) -> Option<PublicKey> {
         root_on_disk(&self.store().home)
     }
 
-    /// The same ledger once more, for work that takes long.
+    /// Opens the same ledger again, for work that takes long.
     pub(crate) fn another_store(&self) -> Result<Store, Problem> {
         let home = LedgerDir::open(self.store().home.path())?;
         let lock = Arc::new(home.find_or_make(LOCK)?);
@@ -257,7 +259,7 @@ impl Ledger {
     }
 }
 
-/// Picks a name nobody has and holds it as long as the lock file is open.
+/// Picks an unused writer id and holds it as long as the lock file is open.
 fn hold_name(store: &Store) -> Result<i64, Problem> {
     loop {
         let mut bytes = [0; 8];

@@ -1,7 +1,41 @@
-//! The ledger: what ran, who asked and how it ended, in a chain that cannot be quietly edited.
+//! The ledger: records each run, its client and its outcome in a chain that shows any later edit.
 //! Appends, answers queries, verifies, expires. Never decides whether a run may happen, and starts no thread.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `anchor` | signed copies of the head, kept outside the ledger |
+//! | `archive` | archives of expired rows: writing and verifying |
+//! | `columns` | the words of the kind, status and risk columns |
+//! | `compaction` | moves rows from the intake into the database |
+//! | `digest` | SHA-256 digests and the chain hash |
+//! | `dir` | the ledger's directory, its files and its lock |
+//! | `entry` | entries that callers append |
+//! | `export` | rows as JSON lines or CSV |
+//! | `fault` | errors with their stable codes |
+//! | `finding` | the result of `verify` |
+//! | `head` | the head file: the confirmed end of the chain |
+//! | `index` | the lookup index |
+//! | `keys` | signing keys, one for each epoch |
+//! | `ledger` | the writer's view; batches concurrent appends |
+//! | `line` | a row as one line of JSON |
+//! | `page` | filters and pages |
+//! | `reader` | the reader's view |
+//! | `record` | records that readers return |
+//! | `recover` | ends runs whose writer is gone |
+//! | `redact` | redacts and bounds texts |
+//! | `report` | statistics of a period |
+//! | `retention` | archives and clears old bodies |
+//! | `scan` | checks a range of rows |
+//! | `schema` | tables, migrations and connections |
+//! | `seal` | encryption of bodies |
+//! | `snapshot` | a consistent view for `verify` |
+//! | `storage_settings` | settings stored beside the ledger |
+//! | `store` | the only writer of rows |
+//! | `sum` | a checksum to compare index and rows |
+//! | `tail` | the end of the chain, also after a crash |
+//! | `verify` | checks the whole ledger |
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod anchor;

@@ -1,4 +1,5 @@
-//! A row as one line of JSON: in the intake, in archives and in exports. What is read back is what was written.
+//! A row as one line of JSON: in the intake, in archives and in exports. Reading a line back yields the row that was
+//! written.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -47,12 +48,12 @@ impl Line {
         }
     }
 
-    /// Whether it follows a row after which the chain was `previous`.
+    /// Returns true if the row follows one whose chain value is `previous`.
     pub(crate) fn follows(&self, previous: &Digest) -> bool {
         chain(previous, &self.columns(), &self.body_hash) == self.chain
     }
 
-    /// Whether its body is the one that was written, or gone.
+    /// Returns true if the body is unchanged or cleared.
     pub(crate) fn body_is_whole(&self) -> bool {
         self.body.as_ref().is_none_or(|body| Digest::of(&body.0) == self.body_hash)
     }

@@ -1,5 +1,5 @@
-//! Filters and pages. A page is found by the index: for each block of rows one bit a row and word, combined. So a page
-//! costs about the same however rare the words are.
+//! Filters and pages. A page is found by the index: for each block of rows, one bit per row and word, combined. So a
+//! page costs about the same however rare the words are.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,40 +13,40 @@ use crate::line::Line;
 use crate::reader::{FoundRun, Reader, limit_of, run_prefix};
 use crate::record::Record;
 
-/// Blocks looked at together: as many as hold a quarter of a million rows.
+/// Blocks read together: a quarter of a million rows.
 const WINDOW_BLOCKS: i64 = 256;
-/// Runs that the beginning of an id may match.
+/// Maximum number of runs that a prefix of an id may match.
 const RUNS_MAX: usize = 100_000;
 
-/// Which rows.
+/// Selects rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of runs whose id begins so.
+    /// Runs whose id begins with this.
     pub run: Option<String>,
-    /// Of this session.
+    /// Rows of this session.
     pub session: Option<String>,
-    /// Of this client.
+    /// Rows of this client.
     pub client: Option<String>,
-    /// Of this tool.
+    /// Rows of this tool.
     pub tool: Option<String>,
-    /// That ended or stand so.
+    /// Rows with this status.
     pub status: Option<RunStatus>,
-    /// With this risk.
+    /// Rows with this risk.
     pub risk: Option<Risk>,
-    /// Of this kind.
+    /// Rows of this kind.
     pub kind: Option<Kind>,
-    /// Not before.
+    /// Rows at or after this time.
     pub since_ms: Option<i64>,
-    /// Before.
+    /// Rows before this time.
     pub until_ms: Option<i64>,
-    /// Which of a run's rows.
+    /// Selects among a run's rows.
     pub view: View,
 }
 
-/// Which of a run's rows a page has.
+/// The rows of a run that a page shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
-    /// One row for each run: its end, or its start while there is none; and every other row.
+    /// One row for each run: its end, or its start if it has no end yet; and every other row.
     #[default]
     Runs,
     /// All rows.
@@ -58,12 +58,12 @@ pub enum View {
 pub struct Page {
     /// The rows.
     pub records: Vec<Record>,
-    /// Where the next page begins; null at the end.
+    /// Cursor of the next page; null at the end.
     pub next: Option<String>,
 }
 
 impl Filter {
-    /// Refuses what cannot match anything by its form.
+    /// Refuses values whose form cannot match any row.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         if let Some(run) = &self.run {
             run_prefix(run)?;
@@ -76,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// Whether a row with this status is let through, whichever of a run's rows it is.
+    /// Returns true if a row with this status matches, whatever `view` selects.
     pub(crate) fn matches(&self, line: &Line, status: Option<RunStatus>) -> bool {
         let same =
             |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
@@ -93,7 +93,7 @@ impl Filter {
             && self.status.is_none_or(|wanted| status == Some(wanted))
     }
 
-    /// Whether a row that was read passes.
+    /// Returns true if a record matches.
     pub fn lets(&self, record: &Record) -> bool {
         fn same<T: PartialEq>(wanted: Option<&T>, found: Option<&T>) -> bool {
             wanted.is_none() || wanted == found
@@ -110,7 +110,7 @@ impl Filter {
             && self.until_ms.is_none_or(|until| record.at_ms < until)
     }
 
-    /// The words a row must carry, but for its status.
+    /// The words a row must have, except its status.
     fn terms(&self) -> Vec<String> {
         let text = |column: Column, word: Option<&str>| word.map(|word| column.term(word));
         [
@@ -125,7 +125,7 @@ impl Filter {
         .collect()
     }
 
-    /// Whether a run without an end can match.
+    /// Returns true if a run without an end can match.
     fn wants_open(&self) -> bool {
         matches!(self.status, None | Some(RunStatus::Running | RunStatus::Interrupted))
     }
@@ -167,7 +167,7 @@ impl Reader {
         Ok(found.page())
     }
 
-    /// Rows of the runs whose id begins as the filter says.
+    /// Rows of the runs whose id begins with the filter's prefix.
     fn page_of_runs(
         &self,
         found: &mut MatchedRows<'_>,
@@ -298,7 +298,7 @@ impl Reader {
         self.sql(get())
     }
 
-    /// Starts without an end, but for those that ended since.
+    /// Starts without an end, except those that ended since.
     fn open_starts(
         &self,
         first: i64,
@@ -339,7 +339,7 @@ impl MatchedRows<'_> {
         let stored = line.status.as_deref().and_then(|word| word.parse().ok());
         let is_start = line.kind.parse().is_ok_and(Kind::is_start);
         let status = match stored {
-            // With one row for each run, a start is only here when it has no end.
+            // With one row for each run, a start is listed only if it has no end.
             None if is_start && self.filter.view == View::Runs => Some(self.reader.standing(&line)),
             stored => stored,
         };
@@ -348,7 +348,7 @@ impl MatchedRows<'_> {
             record.status = status;
             self.records.push(record);
         }
-        // One more than asked for, to know whether there is a next page.
+        // One more than the limit, to know whether there is a next page.
         self.records.len() > self.limit
     }
 

@@ -1,5 +1,5 @@
-//! The ledger as a reader sees it: one run, rows as they come, all rows in order. Pages are in `page.rs`.
-//! Changes nothing, but folds the intake first, as the next writer would.
+//! The reader's view of the ledger: one run, rows as they arrive, all rows in order. Pages are in `page.rs`. Changes
+//! nothing, except that it folds the intake first, as the next writer would.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::storage_settings::StorageSettings;
 use crate::store::{Store, StoreOptions};
 use crate::{fault, index, schema};
 
-/// Rows that one call returns at most.
+/// Maximum number of rows that one call returns.
 pub const LIMIT_MAX: usize = 1000;
 
 /// An open ledger, for reading.
@@ -36,7 +36,7 @@ impl Reader {
     /// Opens the ledger in `dir`. Without the key, here or in the ledger's own settings, sealed bodies stay sealed.
     pub fn open(dir: &Path, seal: Option<SealKey>) -> Result<Self, Problem> {
         let home = LedgerDir::open(dir)?;
-        // A key that is not to be had leaves what it sealed sealed.
+        // Without its key, a sealed body stays sealed.
         let seal = seal.or_else(|| StorageSettings::of(&home).ok()?.seal().ok()?);
         if home.size(HEAD) == 0 && home.size(INTAKE) == 0 && !schema::glance(&home)? {
             return Err(fault::missing(dir));
@@ -44,7 +44,7 @@ impl Reader {
         let lock = Arc::new(home.find_or_make(LOCK)?);
         let mut store = Store::open_existing(home, Arc::clone(&lock), StoreOptions::READING)?;
         match store.fold_now() {
-            // Without room for the newest rows the others can still be read.
+            // Without space to fold the newest rows, the others can still be read.
             Err(problem) if problem.code == "ledger_full" && schema::glance(&store.home)? => {}
             other => other?,
         }
@@ -53,13 +53,13 @@ impl Reader {
         Ok(Self { home: store.home, db, lock, seal })
     }
 
-    /// Brings in what was appended since the reader was opened.
+    /// Makes rows visible that were appended since the reader was opened.
     pub fn refresh(&self) -> Result<(), Problem> {
         let home = LedgerDir::open(self.home.path())?;
         Store::open_existing(home, Arc::clone(&self.lock), StoreOptions::READING)?.fold_now()
     }
 
-    /// One run or call, by its id or the beginning of it.
+    /// One run or call, by its id or a prefix of it.
     pub fn show(&self, run: &str) -> Result<Run, Problem> {
         let prefix = run_prefix(run)?;
         let found = self.find_runs(&prefix, 2)?;
@@ -90,8 +90,8 @@ impl Reader {
         Ok(Run { run_id, status, start: start.map(record), end: end.map(record) })
     }
 
-    /// Rows after `seq`, the oldest first, at most `limit`: for following a ledger as it grows. Reads the intake too, so
-    /// that following folds nothing.
+    /// Rows after `seq`, the oldest first, at most `limit`: for following a ledger as it grows. Reads the intake too,
+    /// so that following folds nothing.
     pub fn after(&self, seq: i64, limit: usize) -> Result<Vec<Record>, Problem> {
         let limit = limit_of(limit)?;
         let _turn = WriteLock::wait_to_read(&self.lock, self.home.path())?;
@@ -108,13 +108,13 @@ impl Reader {
         Ok(found.into_iter().map(|line| self.record(line)).collect())
     }
 
-    /// The number of the last row, 0 when there is none; where following begins.
+    /// The number of the last row, 0 if there is none; following begins there.
     pub fn last_seq(&self) -> Result<i64, Problem> {
         let head = self.home.find(HEAD)?;
         Ok(head.and_then(|file| crate::head::Head::read(&file)).map_or(0, |h| h.at.place.seq))
     }
 
-    /// Calls `each` with every row that the filter lets through, the oldest first.
+    /// Calls `each` with every row that matches the filter, oldest first.
     pub fn scan(
         &self,
         filter: &Filter,
@@ -205,7 +205,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// How a start without an end stands: running while its writer lives.
+    /// Status of a start without an end: running while its writer lives.
     pub(crate) fn standing(&self, start: &Line) -> RunStatus {
         match ringfence_sys::is_byte_held(&*self.lock, start.writer) {
             Ok(true) => RunStatus::Running,
@@ -222,7 +222,7 @@ impl Reader {
 pub(crate) type FoundRun = (String, Option<i64>, Option<i64>);
 
 impl StoreOptions {
-    /// For those who only fold: no key is replaced.
+    /// For stores that only fold: replaces no key.
     pub(crate) const READING: Self = Self {
         epoch_ms_max: i64::MAX,
         epoch_rows_max: i64::MAX,
@@ -230,7 +230,7 @@ impl StoreOptions {
     };
 }
 
-/// The beginning of a run id, made sure of.
+/// A validated prefix of a run id.
 pub(crate) fn run_prefix(text: &str) -> Result<String, Problem> {
     let prefix = text.to_ascii_lowercase();
     let fits = (1..=32).contains(&prefix.len()) && prefix.bytes().all(|b| b.is_ascii_hexdigit());
@@ -241,7 +241,7 @@ pub(crate) fn run_prefix(text: &str) -> Result<String, Problem> {
         .hint("a run id has up to 32 hexadecimal digits; the first few are enough"))
 }
 
-/// A number of rows, made sure of.
+/// A validated number of rows.
 pub(crate) fn limit_of(limit: usize) -> Result<usize, Problem> {
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);

@@ -1,4 +1,4 @@
-//! What a reader sees: a row with its body opened, and a run as both of its rows.
+//! Records that a reader returns: a row with its body opened, and a run as both of its rows.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::digest::Digest;
 use crate::line::Line;
 use crate::seal::{SealKey, is_sealed};
 
-/// Where a row's body is.
+/// State of a row's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyState {
@@ -18,7 +18,7 @@ pub enum BodyState {
     Expired,
     /// Sealed under a key that was not given.
     Sealed,
-    /// Not what a body looks like.
+    /// The body cannot be parsed.
     Damaged,
 }
 
@@ -27,27 +27,27 @@ pub enum BodyState {
 pub struct Record {
     /// Its number, from 1 on without holes.
     pub seq: i64,
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What it tells; null for a word this program does not know.
+    /// Kind of row; null if this version does not know it.
     pub kind: Option<Kind>,
     /// The run or call.
     pub run_id: Option<String>,
     /// The session.
     pub session: Option<String>,
-    /// Who asked.
+    /// The client that asked.
     pub client: Option<String>,
     /// The tool or subcommand.
     pub tool: Option<String>,
-    /// How it ended; for a start without an end, how it stands.
+    /// Final status; for a start without an end, its current status.
     pub status: Option<RunStatus>,
-    /// How much harm it could do.
+    /// Potential harm of the run or call.
     pub risk: Option<Risk>,
-    /// Where the body is.
+    /// State of the body.
     pub body: BodyState,
     /// The body: [`crate::Details`] for all rows but the ledger's own.
     pub details: Option<Value>,
-    /// The epoch whose key covers it.
+    /// Epoch of the key that covers it.
     pub epoch: i64,
     /// The chain's value after it.
     pub chain: Digest,
@@ -58,11 +58,11 @@ pub struct Record {
 pub struct Run {
     /// Its id.
     pub run_id: String,
-    /// How it ended or stands.
+    /// Final or current status.
     pub status: Option<RunStatus>,
     /// Its first row.
     pub start: Option<Record>,
-    /// Its last row, which repeats who asked for what.
+    /// Its last row, which repeats client, tool and arguments.
     pub end: Option<Record>,
 }
 

@@ -13,8 +13,8 @@ use crate::record::Record;
 use crate::store::{Draft, Store};
 
 impl Ledger {
-    /// Writes an end, `interrupted`, for every start whose writer is gone. Returns how many. Safe for several processes
-    /// at once: only one has the turn.
+    /// Writes an end, `interrupted`, for every start whose writer is gone. Returns their number. Safe for several
+    /// processes at once: only one holds the write lock.
     pub fn recover(&self) -> Result<usize, Problem> {
         let mut store = self.store();
         store.fold_now()?;

@@ -1,8 +1,8 @@
-//! Secrets leave before anything is written: the ledger calls the caller's redactor on every text it stores.
+//! Redacts before anything is written: the ledger calls the caller's redactor on every text it stores.
 
 use std::borrow::Cow;
 
-/// Takes secrets out of a text.
+/// Removes secrets from a text.
 pub trait Redactor: Send + Sync {
     /// The text without its secrets.
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;
@@ -17,7 +17,7 @@ where
     }
 }
 
-/// Keeps texts as they are, for tests and for callers whose texts hold no secrets.
+/// Keeps texts unchanged, for tests and for callers whose texts hold no secrets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeepAll;
 
@@ -27,11 +27,11 @@ impl Redactor for KeepAll {
     }
 }
 
-/// How much past the cut is shown to the redactor, so that a secret across the cut is seen whole: more than the longest
+/// Characters past the cut that the redactor sees, so that a secret across the cut is seen whole: more than the longest
 /// private key in PEM that is in use (RSA 8192, 6.4 kB).
 const BEYOND_CHARS: usize = 8192;
 
-/// Redacts, then cuts to `chars_max` characters: a secret that the cut would halve must be whole when it is looked for.
+/// Redacts, then cuts to `chars_max` characters: the redactor must see a secret whole that the cut would halve.
 pub(crate) fn redact_and_cut(redactor: &dyn Redactor, text: &str, chars_max: usize) -> String {
     let window = first_chars(text, chars_max + BEYOND_CHARS);
     let clean = redactor.redact(window);

@@ -1,4 +1,4 @@
-//! A period in numbers: how runs ended, who ran what, what was refused, how long it took.
+//! Statistics of a period: statuses, clients, tools, denials, durations.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::entry::Details;
 use crate::page::Filter;
 use crate::reader::Reader;
 
-/// The numbers of a period.
+/// Statistics of a period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LedgerReport {
-    /// Not before; null for the beginning.
+    /// Start of the period; null for the beginning of the ledger.
     pub since_ms: Option<i64>,
-    /// Before; null for now.
+    /// End of the period; null for now.
     pub until_ms: Option<i64>,
     /// Runs and calls that ended.
     pub runs: u64,
     /// Runs and calls that started and have no end in the period.
     pub open: u64,
-    /// By how they ended.
+    /// By status.
     pub by_status: BTreeMap<String, u64>,
     /// By tool.
     pub by_tool: BTreeMap<String, u64>,
-    /// By who asked.
+    /// By client.
     pub by_client: BTreeMap<String, u64>,
     /// By risk.
     pub by_risk: BTreeMap<String, u64>,
@@ -33,25 +33,25 @@ pub struct LedgerReport {
     pub denials_by_rule: BTreeMap<String, u64>,
     /// Alerts by rule.
     pub alerts_by_rule: BTreeMap<String, u64>,
-    /// How long runs took; null when none ended.
+    /// Durations of runs; null if none ended.
     pub durations: Option<Durations>,
-    /// Ends whose body is expired or sealed: they count above, and not among durations and denials.
+    /// Ends whose body is expired or sealed: counted above, but not in durations and denials.
     pub without_body: u64,
 }
 
-/// How long runs took.
+/// Durations of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Durations {
-    /// Half took no longer.
+    /// Median.
     pub p50_ms: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// The longest.
+    /// Maximum.
     pub max_ms: f64,
 }
 
 impl Reader {
-    /// Sums up a period.
+    /// Computes the statistics of a period.
     pub fn report(
         &self,
         since_ms: Option<i64>,

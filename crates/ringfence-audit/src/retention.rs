@@ -1,5 +1,5 @@
-//! Bodies that are old, or of a session that was deleted: archived, then cleared, and a row says so. The rows themselves
-//! stay, so that the chain does.
+//! Archives, then clears, bodies that are old or belong to a deleted session, and records it in a row. The rows
+//! themselves stay, so that the chain stays whole.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::index::{self, Column};
 use crate::ledger::Ledger;
 use crate::store::{Draft, Store};
 
-/// How long bodies are kept when nobody says otherwise: 90 days.
+/// Default retention of bodies: 90 days.
 pub const RETENTION_MS: i64 = 90 * 24 * 3600 * 1000;
 
-/// Rows cleared in one transaction, during which nobody else can write.
+/// Rows cleared in one transaction, during which no other process can write.
 const ROWS_AT_ONCE: usize = 5000;
 
-/// The rows whose bodies may go; the ledger's own never do.
+/// Rows whose bodies may be cleared; the ledger's own never are.
 const CLEARABLE: &str = "body IS NOT NULL AND kind NOT IN ('key', 'checkpoint', 'expire', 'gap')";
 
-/// What was archived and cleared.
+/// Result of an expiry.
 #[derive(Clone, Debug, Serialize)]
 pub struct Expired {
-    /// How many bodies.
+    /// Number of bodies.
     pub rows: usize,
     /// The archive; null when there was nothing to archive.
     pub archive: Option<PathBuf>,
@@ -94,7 +94,8 @@ impl Ledger {
         if seqs.is_empty() {
             return Ok(Expired { rows: 0, archive: None });
         }
-        // First it is on disk, signed; then a row says so; then the bodies go. A crash in between loses nothing.
+        // In this order: the archive is on disk and signed, a row records it, the bodies are cleared. A crash in
+        // between loses nothing.
         let (archive, sha256) = archive::write(&mut store, &seqs, reason)?;
         let name = archive.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for some in seqs.chunks(ROWS_AT_ONCE) {

@@ -1,5 +1,5 @@
-//! Reads a range of rows and checks that each follows from the one before. Ranges are independent of each other, since a
-//! row carries the chain's value: several are read at once.
+//! Reads a range of rows and checks that each follows from the one before. Ranges are independent of each other,
+//! because a row carries the chain's value, so several are read at once.
 
 use rusqlite::{Connection, Row};
 
@@ -10,15 +10,15 @@ use crate::head::ChainPosition;
 use crate::line::Line;
 use crate::sum::IndexSum;
 
-/// How far behind a bad row its true content is looked for, to tell a swap from an edit.
+/// Rows after a bad one that are searched for its true content, to tell a swap from an edit.
 const NEIGHBOURS: i64 = 1000;
 
-/// What a range of rows says.
+/// Result of scanning a range of rows.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
-    /// Rows looked at.
+    /// Number of rows checked.
     pub(crate) rows: i64,
-    /// Where it ended.
+    /// The end of the range.
     pub(crate) last: Option<ChainPosition>,
     /// The ledger's own rows, each with the chain's value before it.
     pub(crate) own: Vec<(Digest, Line)>,
@@ -26,9 +26,9 @@ pub(crate) struct Scanned {
     pub(crate) cleared: Vec<(i64, i64)>,
     /// Rows at which another epoch begins.
     pub(crate) epochs: Vec<(i64, i64)>,
-    /// What the index should say of it.
+    /// Sum of the index entries that the rows should have.
     pub(crate) sum: IndexSum,
-    /// What is wrong; the range is not read further.
+    /// The first fault; the range is not read further.
     pub(crate) finding: Option<Finding>,
 }
 
@@ -60,7 +60,7 @@ impl Scanned {
     }
 }
 
-/// Checks the rows from `first` to `last`, and sums up what the index should say of those up to `indexed`.
+/// Checks the rows from `first` to `last`, and sums the index entries of those up to `indexed`.
 pub(crate) fn range(
     db: &Connection,
     first: i64,
@@ -70,7 +70,7 @@ pub(crate) fn range(
 ) -> rusqlite::Result<Scanned> {
     let mut scanned = Scanned { sum, ..Scanned::default() };
     let Some(mut previous) = chain_before(db, first)? else {
-        // The range before this one says that the row is missing.
+        // The range before this one reports the missing row.
         return Ok(scanned);
     };
     let query =
@@ -117,7 +117,7 @@ struct Checked {
     is_own: bool,
 }
 
-/// What does not fit.
+/// Kind of mismatch.
 #[derive(Clone, Copy)]
 enum Mismatch {
     /// A column is of a type that the ledger never wrote.
@@ -158,7 +158,7 @@ fn check(row: &Row<'_>, seq: i64, previous: &Digest) -> Result<Checked, Mismatch
     Ok(Checked { at_ms, chain, epoch, has_body: body.is_some(), is_own })
 }
 
-/// Tells what was done to the row at `seq`, as far as its neighbours show.
+/// Determines how the row at `seq` was changed, as far as its neighbours show.
 fn explain(db: &Connection, seq: i64, previous: &Digest, what: Mismatch) -> Finding {
     let edited = |text: &str| Finding::new(seq, Fault::Edited, format!("row {seq}: {text}"));
     match what {
@@ -179,7 +179,7 @@ fn explain(db: &Connection, seq: i64, previous: &Digest, what: Mismatch) -> Find
     let Some(home) = lines.iter().skip(1).find(|line| fits_here(line)) else {
         return edited("a column or the chain is not what was written");
     };
-    // The row that belongs here is further on. Either this one was put before it, or they changed places.
+    // The row that belongs here is further on. Either this row was inserted before it, or the two were swapped.
     let belongs_there = lines.first().is_some_and(|line| {
         let at = home.seq;
         let before = if at == seq + 1 {

@@ -1,4 +1,4 @@
-//! The database: its tables, its numbered migrations, and how a connection is opened.
+//! The database: its tables, its numbered migrations, and the settings of a connection.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::dir::{DATABASE, LedgerDir};
 use crate::fault;
 
-/// How long a statement waits for another process: a checkpoint or a recovery of the log, both short.
+/// Time a statement waits for another process: a checkpoint or a recovery of the log, both short.
 pub(crate) const BUSY: Duration = Duration::from_secs(10);
 
 /// Each brings the schema from its index to the next number.
@@ -42,7 +42,7 @@ const MIGRATIONS: &[&str] = &["
     CREATE INDEX open_runs ON runs (start_seq) WHERE end_seq IS NULL;
 "];
 
-/// The schema this program writes: how many migrations there are.
+/// The schema version this program writes: the number of migrations.
 const NEWEST: i64 = 1;
 
 /// A connection to an existing database, which may be empty.
@@ -56,11 +56,11 @@ pub(crate) fn connect(home: &LedgerDir) -> Result<Connection, Problem> {
         db.busy_timeout(BUSY)?;
         // A process that ran one command must not wait for the disk at its end.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Triggers and views somebody put into the file are not ours to run.
+        // Do not run triggers and views that another program put into the file.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.set_prepared_statement_cache_capacity(32);
-        // A fold waits for the disk once, by `Store::shorten_log`, and not at each commit too. What is cleared, or moved
+        // A fold syncs once, by `Store::shorten_log`, and not at each commit too. Content that is cleared, or moved
         // from one page to another, must not stay readable in the file.
         db.execute_batch(
             "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON",
@@ -70,8 +70,8 @@ pub(crate) fn connect(home: &LedgerDir) -> Result<Connection, Problem> {
     Ok(db)
 }
 
-/// Looks at the file without opening a database: false when there is none yet. What is no database, or one of a newer
-/// program, is refused before a row is written for it.
+/// Reads the file's header without opening a database: false if there is no file yet. A file that is not a database, or
+/// one of a newer version, is refused before a row is written for it.
 pub(crate) fn glance(home: &LedgerDir) -> Result<bool, Problem> {
     let mut header = [0; 100];
     let Some(read) = read_kept(home, &mut header)? else { return Ok(false) };
@@ -88,11 +88,11 @@ pub(crate) fn glance(home: &LedgerDir) -> Result<bool, Problem> {
     Ok(true)
 }
 
-/// Databases that were looked at, by device and inode, open for as long as the process lives. To close one would let go of
+/// Database files that were read, by device and inode, kept open for the life of the process. Closing one would release
 /// every lock that connections of this process hold on it: <https://www.sqlite.org/howtocorrupt.html>, 2.2.
 static KEPT: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
 
-/// Reads the beginning of the database; `None` when there is none.
+/// Reads the beginning of the database; `None` if there is none.
 fn read_kept(
     home: &LedgerDir,
     bytes: &mut [u8],
@@ -107,7 +107,7 @@ fn read_kept(
     Ok(Some(file.read_at(bytes, 0)))
 }
 
-/// The number of the schema: 0 for an empty database. A newer one than we know is refused.
+/// The schema version: 0 for an empty database. A version newer than [`NEWEST`] is refused.
 pub(crate) fn version(home: &LedgerDir, db: &Connection) -> Result<i64, Problem> {
     let found: i64 = db
         .query_row("PRAGMA user_version", [], |row| row.get(0))
@@ -123,7 +123,7 @@ fn known(home: &LedgerDir, version: i64) -> Result<i64, Problem> {
     }
 }
 
-/// Whether `version` needs [`migrate`].
+/// Returns true if `version` needs [`migrate`].
 pub(crate) const fn is_old(version: i64) -> bool {
     version < NEWEST
 }

@@ -1,5 +1,5 @@
-//! Bodies under a key of the caller's: XChaCha20-Poly1305. The chain runs over what is stored, so a sealed ledger is
-//! verified without the key.
+//! Encrypts bodies with a key of the caller's: XChaCha20-Poly1305. The chain covers the stored bytes, so a sealed
+//! ledger is verified without the key.
 
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -8,7 +8,7 @@ use ringfence_spec::Problem;
 use crate::digest::unhex;
 use crate::keys::random_bytes;
 
-/// What a sealed body begins with; JSON begins with `{`.
+/// First byte of a sealed body; JSON begins with `{`.
 const SEALED: u8 = 1;
 const NONCE_BYTES: usize = 24;
 
@@ -49,7 +49,7 @@ impl SealKey {
     }
 }
 
-/// Whether a stored body is sealed.
+/// Returns true if a stored body is sealed.
 pub(crate) fn is_sealed(stored: &[u8]) -> bool {
     stored.first() == Some(&SEALED)
 }

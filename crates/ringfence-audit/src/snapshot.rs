@@ -1,4 +1,4 @@
-//! A ledger at one moment, for whoever checks it while others write.
+//! A snapshot of the ledger, to verify it while other processes write.
 
 use ringfence_spec::Problem;
 use rusqlite::Connection;
@@ -9,11 +9,11 @@ use crate::head::Head;
 use crate::index::{BLOCK_ROWS, closed_blocks};
 use crate::{fault, schema};
 
-/// Rows for which another thread is worth starting.
+/// Rows per thread that make another thread worth starting.
 const ROWS_PER_THREAD: i64 = 20_000;
 const THREADS_MAX: usize = 8;
 
-/// The ledger at one moment: files that change are read, the database is held by open transactions.
+/// The ledger at one moment: changing files are read at once, the database is held by open transactions.
 pub(crate) struct Snapshot<'a> {
     home: &'a LedgerDir,
     pub(crate) head: Option<Head>,
@@ -55,7 +55,7 @@ impl<'a> Snapshot<'a> {
         Ok(snapshot)
     }
 
-    /// A connection that sees this moment from now on.
+    /// A connection that sees the database as of now.
     fn connect(&self) -> Result<Connection, Problem> {
         let db = schema::connect(self.home)?;
         schema::version(self.home, &db)?;

@@ -1,4 +1,4 @@
-//! How a ledger is kept, written beside it: every process that opens it keeps to that, whatever it was started with.
+//! Storage settings, written beside the ledger: every process that opens it obeys them, whatever its own settings.
 
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,24 +11,24 @@ use crate::dir::LedgerDir;
 use crate::ledger::Durability;
 use crate::seal::SealKey;
 
-/// The file.
+/// Name of the file.
 const MANNER: &str = "ledger.settings";
 
-/// More than this is something else.
+/// Maximum size of the file.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// What the owner of a ledger decided about it.
+/// The owner's settings for a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageSettings {
-    /// What an acknowledged row survives.
+    /// Events that an acknowledged row survives.
     pub durability: Durability,
-    /// Where the key is that bodies are sealed with; without one they are in the clear.
+    /// File of the key that seals bodies; without one they are stored in the clear.
     pub key_file: Option<PathBuf>,
 }
 
 impl StorageSettings {
-    /// As it stands beside the ledger in `dir`; the usual where nothing does.
+    /// Reads the settings beside the ledger in `dir`; the defaults if there are none.
     pub fn read(dir: &Path) -> Result<Self, Problem> {
         if rustix::fs::access(dir, rustix::fs::Access::EXISTS).is_err() {
             return Ok(Self::default());
@@ -36,9 +36,9 @@ impl StorageSettings {
         Self::of(&LedgerDir::open(dir)?)
     }
 
-    /// Writes it down, for every process that opens the ledger from now on.
+    /// Writes the settings, for every process that opens the ledger from now on.
     pub fn write(&self, dir: &Path) -> Result<(), Problem> {
-        // What cannot be used is not decided.
+        // Refuse a key that cannot be used before the settings are written.
         self.seal()?;
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Problem::internal("ledger_settings", "cannot write settings").cause(e))?;
@@ -58,7 +58,7 @@ impl StorageSettings {
         serde_json::from_slice(&text).map_err(|e| wrong(&e))
     }
 
-    /// The key, which nobody else may read.
+    /// The key, from a file that no other user may read.
     pub(crate) fn seal(&self) -> Result<Option<SealKey>, Problem> {
         let Some(path) = &self.key_file else { return Ok(None) };
         let wrong = |cause: &dyn std::fmt::Display| {

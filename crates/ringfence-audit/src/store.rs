@@ -1,6 +1,6 @@
-//! The one place that writes rows: lines appended to the intake under the writers' lock, with the head written before and
-//! after. Touches the database only to fold the intake into it, so that a process with two rows to write pays for two
-//! writes. Never called by two threads at once; `ledger.rs` sees to that.
+//! The only writer of rows: appends lines to the intake under the writers' lock, and writes the head before and after.
+//! Touches the database only to fold the intake into it, so that a process with two rows to write pays for two writes.
+//! Never called by two threads at once; `ledger.rs` sees to that.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,15 +20,15 @@ use crate::ledger::Durability;
 use crate::line::{Line, Stored};
 use crate::{compaction, fault, schema};
 
-/// Every row whose number this divides is a checkpoint; it is also the size of a block of the index.
+/// Every row whose number this divides is a checkpoint; also the size of an index block.
 pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
 
 /// The intake is folded into the database when it is this long: some 500 rows, a few milliseconds of work.
 const INTAKE_BYTES: u64 = 256 << 10;
-/// A database that takes nothing must not let the intake grow for ever.
+/// Length of the intake at which an append must fold first, so that a failing database cannot let it grow for ever.
 const INTAKE_BYTES_MAX: u64 = 64 << 20;
 
-/// How a store writes.
+/// Settings of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreOptions {
     pub(crate) epoch_ms_max: i64,
@@ -36,7 +36,7 @@ pub(crate) struct StoreOptions {
     pub(crate) durability: Durability,
 }
 
-/// A row that lacks only its place.
+/// A row without its position in the chain.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) at_ms: i64,
@@ -51,7 +51,7 @@ pub(crate) struct Draft {
     pub(crate) body: Vec<u8>,
 }
 
-/// The body of a `gap` row: what was found when head and rows disagreed. The next head would have covered it up.
+/// The body of a `gap` row: the state found when head and rows disagreed. The next head would have covered it up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GapBody {
@@ -60,7 +60,7 @@ pub(crate) struct GapBody {
     pub(crate) found: ChainPosition,
 }
 
-/// Where the chain ends.
+/// The end of the chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     pub(crate) mark: Mark,
@@ -78,7 +78,7 @@ pub(crate) struct Store {
     /// Opened when it is first needed.
     pub(crate) db: Option<Connection>,
     secret: Option<Secret>,
-    /// The head that was written last, as it is in the file: while it is there nobody else has written.
+    /// The last head written, as it is in the file: while the file has it, no other process has written.
     pub(crate) own_head: Option<(Vec<u8>, Head)>,
     rules: StoreOptions,
     /// The intake is folded when it is longer than this.
@@ -86,20 +86,20 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Opens the ledger in `home`, or makes it.
+    /// Opens the ledger in `home`, or creates it.
     pub(crate) fn open(home: LedgerDir, rules: StoreOptions) -> Result<Self, Problem> {
         let lock = Arc::new(home.find_or_make(LOCK)?);
         if let Some(head) = home.find(HEAD)? {
             return Self::with_head(home, lock, head, rules);
         }
-        // Somebody else may be making it right now.
+        // Another process may be creating it right now.
         let turn = WriteLock::wait(&lock, home.path())?;
         make(&home)?;
         drop(turn);
         Self::open_existing(home, lock, rules)
     }
 
-    /// Opens a ledger that is there.
+    /// Opens an existing ledger.
     pub(crate) fn open_existing(
         home: LedgerDir,
         lock: Arc<File>,
@@ -132,7 +132,7 @@ impl Store {
         self.append_in_turn(drafts)
     }
 
-    /// The same for a caller who has the turn.
+    /// The same for a caller that holds the write lock.
     pub(crate) fn append_in_turn(&mut self, drafts: &[Draft]) -> Result<Vec<i64>, Problem> {
         let (tail, gap) = self.tail()?;
         let mut batch = Batch::after(tail);
@@ -170,14 +170,14 @@ impl Store {
     pub(crate) fn checkpoint(&mut self) -> Result<(), Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = WriteLock::wait(&lock, self.home.path())?;
-        // What is wrong must be in the chain before it is signed.
+        // A fault must be in the chain before the chain is signed.
         self.append_in_turn(&[])?;
         let (tail, _) = self.tail()?;
         let body = self.secret_of(tail.epoch)?.sign_checkpoint(tail.mark.place);
         self.append_in_turn(&[Draft::own(Kind::Checkpoint, &body)]).map(|_| ())
     }
 
-    /// Where the chain stands, with whatever was wrong noted in it.
+    /// The end of the chain, after recording any fault in it.
     pub(crate) fn settled(&mut self) -> Result<(ChainPosition, i64), Problem> {
         let lock = Arc::clone(&self.lock);
         let _turn = WriteLock::wait(&lock, self.home.path())?;
@@ -191,7 +191,7 @@ impl Store {
         if batch.text.is_empty() {
             return Ok(());
         }
-        // A fold moves rows, not the place where the chain ends.
+        // A fold moves rows, but not the end of the chain.
         let tail = if tail.mark.intake_bytes > INTAKE_BYTES_MAX {
             self.fold(tail)?;
             self.tail()?.0
@@ -211,7 +211,7 @@ impl Store {
             .write_all_at(&batch.text, tail.mark.intake_bytes)
             .and_then(|()| if durable { self.intake.sync_data() } else { Ok(()) });
         if let Err(error) = written {
-            // Half a row was never acknowledged, and must not be there when the next one comes.
+            // A partial row was never acknowledged, and must be gone before the next append.
             let _ = self.intake.set_len(tail.mark.intake_bytes);
             self.secret = None;
             return Err(fault::from_io(&path, "write", &error));
@@ -239,7 +239,7 @@ impl Store {
         self.secret.as_ref().ok_or_else(|| fault::corrupt(self.home.path(), "no signing key"))
     }
 
-    /// Announces a new key when it is time; true when the old one has to go after the commit.
+    /// Announces a new key if it is due; true if the old one must be destroyed after the commit.
     fn rotate_if_due(&mut self, batch: &mut Batch) -> Result<bool, Problem> {
         let now = now_ms();
         let rules = self.rules;
@@ -264,7 +264,7 @@ impl Store {
             return Ok(());
         }
         let (tail, _) = self.tail()?;
-        // The rows are safe in the intake whatever becomes of this, so a failure is not the appender's.
+        // The rows are safe in the intake either way, so a failed fold does not fail the append.
         self.fold_at_bytes = match self.fold(tail) {
             Ok(()) => INTAKE_BYTES,
             Err(_) => bytes + INTAKE_BYTES,
@@ -312,16 +312,16 @@ impl Batch {
     }
 }
 
-/// Makes a ledger with its first key. What an interrupted attempt left is made again.
+/// Creates a ledger with its first key. Redoes an interrupted attempt.
 fn make(home: &LedgerDir) -> Result<(), Problem> {
     if home.size(HEAD) > 0 {
         return Ok(());
     }
-    // An attempt that died left one line, of a key that nobody has seen.
+    // An interrupted attempt left one line, of a key that was never published.
     let rows =
         home.find(INTAKE)?.and_then(|file| compaction::read_all(&file).ok()).unwrap_or_default();
     if home.size(DATABASE) > 0 || compaction::lines(&rows).count() > 1 {
-        // Rows without a head: `tail.rs` will say so in the ledger. An empty head must not look like a new ledger.
+        // Rows without a head: `tail.rs` records that in the ledger. An empty head must not look like a new ledger.
         home.find_or_make(HEAD)?;
         return Ok(());
     }
@@ -331,7 +331,7 @@ fn make(home: &LedgerDir) -> Result<(), Problem> {
     let mark = Mark { place: start, intake_bytes: 0 };
     let mut batch = Batch::after(Tail { mark, epoch: 1, folded: 0 });
     batch.push(&Draft::own(Kind::Key, &secret.sign_key(&secret, start)));
-    // The rows first, all at once, then the head by a rename: either it is a ledger or it is none.
+    // The rows first, all at once, then the head by a rename: the ledger is either complete or absent.
     home.write_atomically(INTAKE, &batch.text).and_then(|()| {
         let to = Mark { place: batch.place, intake_bytes: batch.text.len() as u64 };
         let head = Head::new(to, 0, 1, &boot_id(), secret.mac_key());

@@ -1,5 +1,5 @@
-//! One number for what an index says, to compare an index with its rows in any order. The number is keyed at random for
-//! each comparison, so that nobody can make another index with the same one.
+//! A checksum over the content of an index, to compare an index with its rows in any order. Keyed at random for each
+//! comparison, so that a different index with the same sum cannot be constructed.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row};
 
 use crate::index::{Bits, Column, block_of, first_of};
 
-/// The sum of what was added so far.
+/// The sum of the entries added so far.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexSum {
     key: RandomState,
@@ -39,7 +39,7 @@ impl IndexSum {
         Self { key: self.key.clone(), sum: 0, span: None }
     }
 
-    /// Adds what the index should say of a row. Rows of a block come one after the other.
+    /// Adds the index entries that a row should have. Rows of a block arrive one after the other.
     pub(crate) fn add_row(&mut self, row: &Row<'_>, seq: i64, at_ms: i64) -> rusqlite::Result<()> {
         for (n, column) in Column::ALL {
             if let Some(word) = row.get_ref(n)?.as_str_or_null()? {
@@ -66,7 +66,7 @@ impl IndexSum {
         self.span = None;
     }
 
-    /// The sum of what the index in `db` says.
+    /// The sum of the index in `db`.
     pub(crate) fn of_index(mut self, db: &Connection) -> rusqlite::Result<Self> {
         let mut statement = db.prepare("SELECT term, block, bits FROM marks")?;
         let mut rows = statement.query([])?;

@@ -1,4 +1,4 @@
-//! Where the chain ends, by the head; and what to make of it when head, intake and database do not agree.
+//! Finds the end of the chain by the head, and resolves disagreement between head, intake and database.
 
 use ringfence_spec::Problem;
 
@@ -9,8 +9,8 @@ use crate::line::Line;
 use crate::store::{GapBody, Store, Tail};
 
 impl Store {
-    /// Where the chain ends. In the usual case that is one read of the head and one look at the intake's length.
-    /// What was done to the ledger comes back as a gap, which the caller must put into the chain.
+    /// The end of the chain. Usually one read of the head and one check of the intake's length. Tampering comes back as
+    /// a gap, which the caller must append to the chain.
     pub(crate) fn tail(&mut self) -> Result<(Tail, Option<GapBody>), Problem> {
         let bytes = self.intake_bytes()?;
         let head = match self.genuine_head()? {
@@ -30,7 +30,7 @@ impl Store {
                 return Ok((Tail { mark: to, ..tail }, None));
             }
             if bytes > head.at.intake_bytes && bytes < to.intake_bytes {
-                // It died amid its rows, which nobody was told of.
+                // The writer died amid its rows, none of which was acknowledged.
                 self.cut_intake(head.at.intake_bytes)?;
                 return self.before_the_way(&head, tail);
             }
@@ -41,7 +41,7 @@ impl Store {
         self.longer_than_known(&head, tail, bytes)
     }
 
-    /// The chain stands where the head says it stood before the last append.
+    /// The chain ends where the head says it was before the last append.
     fn before_the_way(
         &mut self,
         head: &Head,
@@ -50,7 +50,7 @@ impl Store {
         if head.going_to.is_none() {
             return Ok((tail, None));
         }
-        // The head names the epoch it was going to; the row it stands at may belong to the one before.
+        // The head names the epoch it was moving to; the row it stands at may belong to the previous one.
         let lines = self.intake_lines()?;
         let epoch = match lines.last() {
             Some(line) => line.epoch,
@@ -59,7 +59,7 @@ impl Store {
         Ok((Tail { epoch, ..tail }, None))
     }
 
-    /// A fold that died before its head, or lines that somebody took away.
+    /// A fold died before writing its head, or lines were removed.
     fn shorter_than_known(
         &mut self,
         tail: Tail,
@@ -70,7 +70,7 @@ impl Store {
             let mark = Mark { intake_bytes: 0, ..tail.mark };
             return Ok((Tail { mark, folded: tail.mark.place.seq, ..tail }, None));
         }
-        // The chain goes on from where the head knows it was, so that the hole stays to be seen.
+        // The chain continues from the position in the head, so that the hole stays visible.
         let whole = self.whole_lines_bytes()?;
         self.cut_intake(whole)?;
         let found = self.last_place()?.unwrap_or(ChainPosition { seq: folded, ..tail.mark.place });
@@ -79,7 +79,7 @@ impl Store {
         Ok((Tail { mark, ..tail }, Some(gap)))
     }
 
-    /// Lines the head does not know. After a restart the head may just be the older of the two.
+    /// Lines the head does not know. After a reboot the head may simply be the older of the two.
     fn longer_than_known(
         &mut self,
         head: &Head,
@@ -99,7 +99,7 @@ impl Store {
         Ok((tail, Some(gap)))
     }
 
-    /// The head is of no use: the rows themselves have to say where they end.
+    /// Finds the end by the rows, because the head is missing or forged.
     fn tail_by_rows(&mut self, why: &str) -> Result<(Tail, Option<GapBody>), Problem> {
         let whole = self.whole_lines_bytes()?;
         self.cut_intake(whole)?;
@@ -118,7 +118,7 @@ impl Store {
         Ok((Tail { mark, epoch, folded }, Some(gap)))
     }
 
-    /// The head, or why it is of no use. One that is as we wrote it ourselves needs no second look.
+    /// The head, or the reason it is unusable. A head identical to the one this store wrote is not checked again.
     fn genuine_head(&mut self) -> Result<Result<Head, &'static str>, Problem> {
         let content = head::content(&self.head).unwrap_or_default();
         if let Some((bytes, head)) = &self.own_head
@@ -132,7 +132,7 @@ impl Store {
         Ok(if is_genuine { Ok(head) } else { Err("head_forged") })
     }
 
-    /// Signing with a key that the chain does not know would make honest rows look forged.
+    /// Refuses a key that the chain does not know: signing with it would make honest rows look forged.
     fn refuse_foreign_key(&mut self, epoch: i64) -> Result<(), Problem> {
         let in_intake =
             self.intake_lines()?.iter().rev().find_map(|l| compaction::key_of(l, epoch));
@@ -147,7 +147,7 @@ impl Store {
         Err(fault::corrupt(self.home.path(), cause))
     }
 
-    /// How far lines that follow each other go on behind `tail`.
+    /// The end of the lines after `tail` that continue the chain, and its epoch.
     fn follow_lines(&self, tail: Tail) -> Result<(Mark, i64), Problem> {
         let (mut mark, mut epoch) = (tail.mark, tail.epoch);
         let text = self.intake_text()?;
@@ -193,7 +193,7 @@ impl Store {
         compaction::read_all(&self.intake).map_err(|e| fault::from_io(self.home.path(), "read", &e))
     }
 
-    /// Keeps what does not belong for whoever looks into it.
+    /// Saves a part of the intake that does not belong, for inspection.
     pub(crate) fn set_aside(&self, from: u64, to: u64) -> Result<(), Problem> {
         let text = self.intake_text()?;
         let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(text.len());

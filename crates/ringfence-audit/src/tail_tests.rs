@@ -8,7 +8,7 @@ fn append(ledger: &Ledger) -> i64 {
     ledger.append(&Entry::run_start(RunId::from_random([7; 16]))).unwrap()
 }
 
-/// A ledger with its key row folded, and one row in the intake: where it stood before that row, and after it.
+/// A ledger with its key row folded and one row in the intake; returns the marks before and after that row.
 fn scene() -> (tempfile::TempDir, Ledger, Mark, Mark) {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(&dir.path().join("ledger"), Settings::new(KeepAll)).unwrap();
@@ -50,7 +50,7 @@ fn dead_after_the_rows_and_before_the_second_head() {
 fn the_same_and_then_dead_in_a_fold_before_its_head() {
     let (_dir, ledger, before, after) = scene();
     put_head(&ledger, before, Some(after), 1);
-    // What the next writer's look at the tail leaves is what the dead fold leaves.
+    // The next writer's call of `tail` leaves the same state as the interrupted fold.
     ledger.store().tail().unwrap();
     let head = Head::read(&ledger.store().head).unwrap();
     ledger.tidy().unwrap();
@@ -82,7 +82,7 @@ fn a_head_of_an_earlier_boot_may_be_the_older_of_the_two() {
     put_head(&ledger, before, None, 1);
     ledger.store().boot = crate::head::boot_id();
     assert_next_is(&ledger, 4);
-    // In the same boot it is somebody's doing.
+    // In the same boot it is tampering.
     put_head(&ledger, after, None, 1);
     let path = ledger.store().home.path().to_owned();
     let first = || verify(&path, &Expectations::default()).unwrap().findings[0].clone();

@@ -22,7 +22,7 @@ use crate::snapshot::Snapshot;
 use crate::store::GapBody;
 use crate::sum::IndexSum;
 
-/// What to hold a ledger against.
+/// Values to compare a ledger with.
 #[derive(Clone, Debug, Default)]
 pub struct Expectations {
     /// Anchors from elsewhere.
@@ -46,7 +46,7 @@ pub fn verify(dir: &Path, expected: &Expectations) -> Result<Verification, Probl
     Ok(check.answer())
 }
 
-/// What is known so far.
+/// State of a verification.
 #[derive(Default)]
 struct Check {
     rows: i64,
@@ -63,7 +63,7 @@ struct Check {
 impl Check {
     /// Every row of the database, in ranges read at once.
     fn database(&mut self, snapshot: &mut Snapshot<'_>) -> Result<(), Problem> {
-        // Numbers begin at 1; what stands before is in no chain, and would be shown all the same.
+        // Numbers begin at 1. A row before that is in no chain, but readers would show it.
         if let Some(db) = snapshot.connections.first() {
             let found = db.query_row("select min(seq) from entries where seq < 1", [], |row| {
                 row.get::<_, Option<i64>>(0)
@@ -158,7 +158,8 @@ impl Check {
         self.add(scanned);
     }
 
-    /// The ledger's own rows: every key by the one before, every checkpoint by the key of its epoch.
+    /// Checks the ledger's own rows: every key against the one before it, every checkpoint against the key of its
+    /// epoch.
     fn keys(&mut self, expected: &Expectations, on_disk: Option<PublicKey>) {
         let mut epoch = 0;
         for (previous, line) in std::mem::take(&mut self.own) {
@@ -233,7 +234,7 @@ impl Check {
         }
     }
 
-    /// Bodies are gone only where a row says so.
+    /// Checks that every cleared body is covered by an `expire` row.
     fn clearings(&mut self) {
         let said: Vec<(i64, i64)> = self
             .own
@@ -242,7 +243,7 @@ impl Check {
             .flat_map(|body| body.cleared)
             .collect();
         let is_said = |seq: i64| said.iter().any(|(first, last)| (*first..=*last).contains(&seq));
-        // The ends of a range and of what was said are enough: a hole begins at one of them.
+        // Checking the ends of ranges is enough: a hole begins at the start of a cleared range or after a recorded one.
         for (first, last) in &self.cleared {
             let mut at = *first;
             while at <= *last {

@@ -1,4 +1,4 @@
-//! What a thief of the newest key can do, and cannot.
+//! Attacks with a stolen copy of the newest key.
 
 use super::*;
 use crate::digest::chain;
@@ -7,7 +7,7 @@ use crate::head::{Head, Mark};
 use crate::{Entry, KeepAll, Ledger, Settings};
 use ringfence_spec::RunId;
 
-/// Who steals today's key can write a consistent chain and a genuine head, but not yesterday's signatures.
+/// With today's key an attacker can write a consistent chain and a genuine head, but not yesterday's signatures.
 #[test]
 fn todays_key_cannot_rewrite_what_yesterdays_signed() {
     for (rewrite_from, found) in

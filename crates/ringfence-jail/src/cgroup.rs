@@ -1,4 +1,4 @@
-//! A leaf of its own for one run: limits before the first process, counts after the last, gone with the run.
+//! A cgroup leaf for one run: limits set before the first process, counters read after the last, removed with the run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,13 +15,13 @@ use rustix::io::Errno;
 
 use crate::locked_dir::{self, ABANDONED_AFTER};
 
-/// Every leaf's name begins like this; nothing else in the tree does.
+/// Prefix of every leaf's name, used by nothing else in the tree.
 const PREFIX: &str = "ringfence-";
 
-/// Where leaves can be made.
+/// The cgroup, or cgroups, in which leaves can be made.
 #[derive(Clone, Debug)]
 pub(crate) enum Parent {
-    /// One directory for everything.
+    /// One directory for all controllers.
     V2(PathBuf),
     /// One directory for each controller.
     V1 {
@@ -49,23 +49,23 @@ enum Version {
     V2,
 }
 
-/// What happened in a leaf.
+/// Counters of a leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     /// The highest memory use.
     pub(crate) memory_peak_bytes: Option<u64>,
-    /// How many times the kernel killed for memory.
+    /// Number of times the kernel killed for memory.
     pub(crate) oom_kills: u64,
-    /// How many forks were refused.
+    /// Number of refused forks.
     pub(crate) forks_refused: u64,
 }
 
-/// Whether this host has the one hierarchy of version 2.
+/// Returns true if this host has the unified hierarchy of version 2.
 pub(crate) fn is_v2() -> bool {
     rustix::fs::access("/sys/fs/cgroup/cgroup.controllers", rustix::fs::Access::EXISTS).is_ok()
 }
 
-/// Finds where this process may make leaves, and in words why not.
+/// Finds the cgroups in which this process may make leaves, or the reason it may not.
 pub(crate) fn find_parent() -> Result<Parent, String> {
     let own = crate::survey::small_file("/proc/self/cgroup")
         .map_err(|e| format!("/proc/self/cgroup cannot be read: {e}"))?;
@@ -96,7 +96,7 @@ pub(crate) fn find_parent() -> Result<Parent, String> {
     }
 }
 
-/// On v2 a group with processes cannot hand controllers to children, unless it is the root: look upwards for one that does.
+/// Searches upwards: on v2 a group with processes cannot hand controllers to children, unless it is the root.
 fn find_v2(top: &Path, path: &str) -> Result<Parent, String> {
     let own = top.join(path.trim_start_matches('/'));
     for dir in own.ancestors().take_while(|dir| dir.starts_with(top)) {
@@ -135,7 +135,7 @@ pub(crate) fn facts(parent: &Result<Parent, String>) -> CgroupFacts {
 }
 
 impl Leaf {
-    /// Makes a leaf with its limits set. Sweeps what dead runs left beside it.
+    /// Makes a leaf with its limits set. Removes leaves of dead runs beside it.
     pub(crate) fn new(parent: &Parent, plan: &CgroupPlan, name: &str) -> Result<Self, CallError> {
         let (version, parents): (_, Vec<&PathBuf>) = match parent {
             Parent::V2(dir) => (Version::V2, vec![dir]),
@@ -180,7 +180,7 @@ impl Leaf {
                 if let Some(bytes) = plan.memory_bytes_max {
                     put(&memory, "memory.limit_in_bytes", bytes)?;
                     optional(put(&memory, "memory.memsw.limit_in_bytes", bytes))?;
-                    // TCP buffers have a counter of their own on v1, without limit unless told.
+                    // TCP buffers have a counter of their own on v1, unlimited by default.
                     optional(put(&memory, "memory.kmem.tcp.limit_in_bytes", bytes))?;
                     self.oom = Some(oom_event(&memory)?);
                 }
@@ -192,12 +192,12 @@ impl Leaf {
         Ok(())
     }
 
-    /// Where clone3 puts a child, on v2.
+    /// The cgroup for clone3 to put a child in, on v2.
     pub(crate) fn clone_target(&self) -> Option<BorrowedFd<'_>> {
         (self.version == Version::V2).then(|| self.locks.first().map(AsFd::as_fd)).flatten()
     }
 
-    /// What a child writes `0` to, on v1. Opened here because the child may not be allowed to.
+    /// Files that a child writes `0` to, on v1. Opened here because the child may not be allowed to.
     pub(crate) fn tasks(&self) -> Result<Vec<OwnedFd>, CallError> {
         if self.version == Version::V2 {
             return Ok(Vec::new());
@@ -210,7 +210,7 @@ impl Leaf {
         self.dirs.iter().map(open).collect()
     }
 
-    /// Becomes readable when the kernel killed one task for memory (v1: the others live on until we act).
+    /// Becomes readable when the kernel killed one task for memory (v1: the others live on until they are killed here).
     pub(crate) fn oom_event(&self) -> Option<BorrowedFd<'_>> {
         self.oom.as_ref().map(AsFd::as_fd)
     }
@@ -226,7 +226,7 @@ impl Leaf {
         }
     }
 
-    /// What happened.
+    /// Reads the counters.
     pub(crate) fn counts(&self) -> Counts {
         let number = |dir: &Path, file: &str| {
             read_kernel_file(dir.join(file)).ok().and_then(|t| t.trim().parse().ok())
@@ -246,7 +246,7 @@ impl Leaf {
         }
     }
 
-    /// Everything that must be removed, for the janitor.
+    /// The directories to remove, for the janitor.
     pub(crate) fn dirs(&self) -> &[PathBuf] {
         &self.dirs
     }
@@ -318,11 +318,11 @@ mod tests {
 
     use super::*;
 
-    /// No limits, so that any directory can stand in for a cgroup: what is tried is who makes, locks and sweeps.
+    /// No limits, so that any directory can stand in for a cgroup: the tests are about making, locking and sweeping.
     const UNLIMITED: CgroupPlan =
         CgroupPlan { memory_bytes_max: None, pids_max: None, count_cpu: false };
 
-    /// Makes leaves in one directory while others sweep it; which of them failed.
+    /// Makes leaves in one directory while other threads sweep it; returns the failures.
     fn make_while_sweeping(older_than: Duration) -> Vec<CallError> {
         let _limit = ringfence_testing::TimeLimit::new();
         let dir = tempfile::tempdir().unwrap();
@@ -357,7 +357,7 @@ mod tests {
         assert!(failed.is_empty(), "{failed:?}");
     }
 
-    /// As if each maker had been stopped for long between making and locking.
+    /// Simulates makers that are suspended for long between making and locking.
     #[test]
     fn leaves_swept_before_they_are_locked_are_made_again() {
         let failed = make_while_sweeping(Duration::ZERO);

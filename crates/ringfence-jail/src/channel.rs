@@ -1,5 +1,5 @@
-//! The two sockets between supervisor and run: `report` (closed by exec) and `control` (held by init).
-//! Messages are one byte of kind, a short body, at most one descriptor. Whatever does not fit is an error, never a panic.
+//! The two sockets between supervisor and run: `report` (closed by exec) and `control` (held by init). Messages are one
+//! byte of kind, a short body and at most [`FDS_MAX`] descriptors. A malformed message is an error, never a panic.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ const FDS_MAX: usize = 253;
 /// The longest body: a failed step with its call.
 const BODY_BYTES_MAX: usize = 4096;
 
-/// What is said.
+/// A message between supervisor and run.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Child to supervisor: the root of the run's own memory filesystem.
@@ -29,13 +29,13 @@ pub(crate) enum Message {
     Failed(Failure),
     /// Init to supervisor: the program ended.
     Ended(ringfence_sys::Ended),
-    /// Supervisor to a child born early: what to do.
+    /// Supervisor to a child forked before its plan: the child's part of the plan.
     Orders {
-        /// The orders, in memory.
+        /// The serialized steps, as a memory file.
         orders: OwnedFd,
-        /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
+        /// Become 0, 1 and 2; `None` for a stream of the run's own terminal.
         stdio: [Option<OwnedFd>; 3],
-        /// What becomes 3.
+        /// Becomes 3.
         channel: Option<OwnedFd>,
     },
     /// Supervisor to child: the id maps are written.
@@ -51,13 +51,13 @@ pub(crate) enum Message {
 /// A step that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// The step, as the plan's reader knows it.
+    /// The step, as the rendered plan shows it.
     pub(crate) step: String,
-    /// The call and its answer.
+    /// The failed call and its error.
     pub(crate) error: CallError,
 }
 
-/// Says one thing.
+/// Sends one message.
 pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError> {
     let (body, fds): (Vec<u8>, Vec<BorrowedFd<'_>>) = match message {
         Message::Root(fd) => (b"R".to_vec(), vec![fd.as_fd()]),
@@ -92,7 +92,7 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
     ringfence_sys::send_packet(socket, &[IoSlice::new(&body)], &fds, &mut space)
 }
 
-/// Hears one thing; `None` when the other side is gone. Waits only if the socket does.
+/// Receives one message; `None` if the other side is gone. Waits only if the socket blocks.
 pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
     let mut body = [0u8; BODY_BYTES_MAX];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];

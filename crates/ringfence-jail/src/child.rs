@@ -1,4 +1,4 @@
-//! The child: `for step in steps`. It obeys the plan, reports the first failure, and decides nothing.
+//! The child: `for step in steps`. It executes the plan, reports the first failure, and decides nothing.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,10 +15,10 @@ use crate::channel::{self, Failure, Message};
 use crate::handover::Handover;
 use crate::mounts::{self, NewRoot};
 
-/// Exit code of a child that failed before the program; the report says why, nobody reads the code.
+/// Exit code of a child that failed before the program started. Not read: the report has the reason.
 const EXIT_FAILED: i32 = 125;
 
-/// Walks a plan in a freshly forked child. Never returns.
+/// Executes a plan in a freshly forked child. Never returns.
 pub(crate) fn walk(orders: Orders, handover: Handover) -> ! {
     in_child(handover, |child| {
         child.orders = orders;
@@ -31,7 +31,7 @@ pub(crate) fn walk(orders: Orders, handover: Handover) -> ! {
     })
 }
 
-/// The same in a child that was born before its plan: does what every run begins with, then waits for the rest.
+/// The same in a child forked before its plan: does the steps that every run begins with, then waits for the rest.
 pub(crate) fn walk_early(handover: Handover, identity: Identity) -> ! {
     in_child(handover, |child| {
         child.orders.identity = identity;
@@ -75,7 +75,7 @@ struct Child {
 }
 
 impl Child {
-    /// Obeys each step in turn; reports the first failure. Whether all went well.
+    /// Executes each step in turn; reports the first failure. Returns true if all succeeded.
     fn follow(&mut self, steps: &[Step]) -> bool {
         for step in steps {
             if let Err(error) = self.obey(step) {
@@ -102,7 +102,7 @@ impl Child {
             Step::Mount(mount) => format!("mount `{}`", mount.at().display()),
             other => format!("{other:?}"),
         };
-        // If even this cannot be said, the supervisor sees the socket close and the child gone.
+        // If the send fails, the supervisor sees the socket close and the child exit.
         let _ = channel::send(&self.handover.report, &Message::Failed(Failure { step, error }));
     }
 
@@ -185,7 +185,7 @@ impl Child {
 
     fn join_cgroup(&self) -> Result<(), CallError> {
         // `0` means the writing thread. On v1 the kernel then skips the lock whose write side waits out an RCU grace
-        // period, 5-15 ms on a quiet machine; on v2 the clone already placed us, and the list is empty.
+        // period, 5-15 ms on a quiet machine; on v2 clone3 already placed the child, and the list is empty.
         for tasks in &self.cgroup_tasks {
             rustix::io::write(tasks, b"0").named(|| "write(cgroup tasks, \"0\")")?;
         }
@@ -245,7 +245,7 @@ impl Child {
         let child_signal = Signals::of(&[Signal::CHILD.as_raw()]);
         child_signal.block()?;
         let payload = std::mem::take(&mut self.orders.payload);
-        // This process came from a fork and has one thread, so standing still stops all of it.
+        // This process came from a fork and has one thread, so vfork(2) suspends all of it.
         let program = ringfence_sys::vfork(|| {
             self.follow(&payload);
         })?;
@@ -253,7 +253,7 @@ impl Child {
         ringfence_sys::exit_now(i32::from(result.is_err()))
     }
 
-    /// PID 1 of the run: passes signals in, reaps, tells how the program ended. When it exits the kernel ends the rest.
+    /// PID 1 of the run: forwards signals, reaps, reports the program's exit. When it exits the kernel kills the rest.
     fn init(&self, program: i32, child_signal: Signals) -> Result<(), CallError> {
         let children = SignalFd::new(child_signal)?;
         // Keep the control socket and the signal descriptor: nothing of the program's, nothing of the host's.
@@ -262,7 +262,7 @@ impl Child {
         ringfence_sys::close_range_between(0, low - 1)?;
         ringfence_sys::close_range_between(low + 1, high - 1)?;
         ringfence_sys::close_range_from(high + 1)?;
-        // It executes nothing more, so the bounding set, a bound on what exec can give, does not matter here.
+        // It executes nothing more, so the bounding set, which limits what exec can grant, does not matter here.
         empty_capabilities()?;
         rustix::thread::set_no_new_privs(true).named(|| "prctl(PR_SET_NO_NEW_PRIVS)")?;
         loop {
@@ -276,7 +276,7 @@ impl Child {
             if !for_control.is_empty() {
                 match channel::receive(&self.handover.control)? {
                     Some(Message::Signal(number)) => send_signal(program, number),
-                    // The supervisor is gone or talks nonsense: leave, and the kernel ends everything here.
+                    // The supervisor is gone or sent an invalid message: exit, and the kernel kills everything here.
                     _ => return Ok(()),
                 }
             }
@@ -327,7 +327,7 @@ impl Child {
 
     /// Puts 0, 1 and 2 in place and marks everything else to be closed by exec.
     fn wire_stdio(&self) -> Result<(), CallError> {
-        // Lift what will be moved above 3 first, so that no move overwrites a source.
+        // Move the sources above 3 first, so that no move overwrites one.
         let mut sources: Vec<OwnedFd> = Vec::with_capacity(3);
         for slot in &self.handover.stdio {
             let fd = match (slot, &self.terminal) {
@@ -438,7 +438,7 @@ fn set_rlimit(limit: &Rlimit) -> Result<(), CallError> {
         Resource::Nproc => rustix::process::Resource::Nproc,
         Resource::Msgqueue => rustix::process::Resource::Msgqueue,
     };
-    // A hard limit can be lowered by anybody and raised by nobody here: never ask for more than there is.
+    // A hard limit can always be lowered but not raised here: never request more than the current one.
     let ceiling = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let max = Some(limit.max.min(ceiling));
     rustix::process::setrlimit(resource, rustix::process::Rlimit { current: max, maximum: max })

@@ -1,5 +1,5 @@
-//! Links, pipes and devices among git's own files. Git opens, overwrites and prunes its files by name: a link there has
-//! `git commit` write, or `git gc` delete, whatever it leads to.
+//! Finds links, pipes and devices among git's own files. Git opens, overwrites and prunes its files by name: through a
+//! link there `git commit` writes, or `git gc` deletes, the link's target.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -16,14 +16,15 @@ use rustix::io::Errno;
 use crate::gitwatch::{Moment, changed_at};
 use crate::open::id_of;
 
-/// Files and directories of one git directory that are looked at.
+/// Maximum number of files and directories checked in one git directory.
 pub(crate) const ENTRIES_MAX: u32 = 50_000;
 
-/// Directories of them that are listed; a repository with so many has names of branches with many slashes.
+/// Maximum number of directories listed; a repository with more has branch names with many slashes.
 const DIRECTORIES_MAX: usize = 256;
 
-/// Directories that git writes or deletes in, and how deep: gitrepository-layout(5). Objects are found by their content, so
-/// of them only the directories of packs; what is not named here git does not enter. No run can write `hooks` and `modules`.
+/// Directories that git writes or deletes in, and their depth: gitrepository-layout(5). Objects are found by their
+/// content, so of them only the directories of packs; git does not enter a directory that is not listed here. No run
+/// can write `hooks` and `modules`.
 const ENTERED: [(&str, usize); 12] = [
     ("logs", 32),
     ("refs", 32),
@@ -39,10 +40,10 @@ const ENTERED: [(&str, usize); 12] = [
     ("branches", 8),
 ];
 
-/// Where people make links of their own, besides the top: in it an old link may stay.
+/// A directory in which users make links of their own, besides the top: an old link in it may stay.
 const WITH_LINKS: &str = "info";
 
-/// Filesystems on which a directory has two links and one for each directory in it: `find` relies on the same.
+/// Filesystems on which a directory has two links plus one for each subdirectory: find(1) relies on the same.
 const COUNTS_DIRECTORIES: [i64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
 /// Entries of a git directory that are neither files nor directories and that a run put there.
@@ -54,7 +55,7 @@ pub(crate) struct OddFiles<'a> {
     links_dir: Option<FileId>,
 }
 
-/// Which directory is at [`WITH_LINKS`], before a run.
+/// Identity of the directory at [`WITH_LINKS`], before a run.
 pub(crate) fn links_dir(git_dir: &OwnedFd) -> Option<FileId> {
     untrusted::stat_at(git_dir, WITH_LINKS).map(|stat| id_of(&stat))
 }
@@ -68,7 +69,7 @@ impl<'a> OddFiles<'a> {
 
     /// All of them, at any depth.
     pub(crate) fn find(&self, budget: &Budget, odd: &mut Vec<PathBuf>) -> Result<(), CallError> {
-        // Level by level: what is at the top is found whatever is below.
+        // Breadth first, so that entries at the top are found however much is below.
         let mut pending = VecDeque::from([PathBuf::new()]);
         let mut n_listed = 0;
         while let Some(dir) = pending.pop_front() {
@@ -94,7 +95,8 @@ impl<'a> OddFiles<'a> {
         Ok(())
     }
 
-    /// Whether nothing appeared in a directory during the run, and no directory is in it whose content may have.
+    /// Returns true if nothing appeared in a directory during the run and it has no subdirectories, whose content may
+    /// have changed.
     fn is_unchanged_leaf(&self, dir: &Path) -> bool {
         self.counts_directories
             && !dir.as_os_str().is_empty()
@@ -105,7 +107,7 @@ impl<'a> OddFiles<'a> {
             })
     }
 
-    /// Whether an entry was in its place before the run: making it, and moving it there, changes it.
+    /// Returns true if an entry was in its place before the run: creating it, or moving it there, changes its ctime.
     fn was_there(&self, dir: &Path, path: &Path) -> bool {
         let is_allowed = dir.as_os_str().is_empty()
             || (dir == Path::new(WITH_LINKS) && links_dir(self.git_dir) == self.links_dir);
@@ -175,7 +177,7 @@ mod tests {
             odd.sort();
             odd
         };
-        // `refs/tags` was not touched and has no directories: where the filesystem tells, it is not listed.
+        // `refs/tags` was not touched and has no subdirectories: on a filesystem that counts them it is not listed.
         let mut found = find(before);
         found.retain(|path| path != Path::new("refs/tags/v0"));
         assert_eq!(found, new.map(PathBuf::from));

@@ -1,8 +1,10 @@
-//! Finds the nested repositories that a git index names: the host's git enters each of them and obeys its configuration.
+//! Finds the nested repositories that a git index names: the host's git enters each of them and obeys its
+//! configuration.
 //!
-//! The index is hostile input. It is read in pieces, with constant memory and under a budget, and laid out exactly as git
-//! lays it out (gitformat-index(5), and `create_from_disk` in git's read-cache.c where the manual is silent): a second
-//! reading of the same bytes would be a way past this one. What cannot be read so is an error, never an empty answer.
+//! The index is hostile input. It is read in pieces, with constant memory and under a budget, and parsed exactly as git
+//! parses it (gitformat-index(5), and `create_from_disk` in git's read-cache.c where the manual is silent): a second
+//! reading of the same bytes would be a way past this one. Anything that cannot be parsed so is an error, never an
+//! empty answer.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ringfence_sys::Budget;
 
-/// Nested repositories in one index; a repository with more is not judged.
+/// Maximum number of nested repositories in one index; an index with more is not judged.
 pub(crate) const LINKS_MAX: usize = 256;
 
 /// Longer than any path the kernel takes.
@@ -21,7 +23,7 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Bytes read at once.
 const CHUNK: usize = 256 << 10;
 
-/// `S_IFMT`: git looks at these bits of a mode alone.
+/// `S_IFMT`: git checks only these bits of a mode.
 const TYPE_MASK: u32 = 0o170_000;
 
 /// The type of an entry that is a nested repository: `S_IFGITLINK`.
@@ -39,19 +41,19 @@ const EXTENDED: u16 = 0x4000;
 /// `CE_NAMEMASK`: the length of the name, or that it is longer.
 const NAME_MASK: u16 = 0x0fff;
 
-/// How long an object name is: 20 bytes for SHA-1, 32 for SHA-256.
+/// Length of an object name: 20 bytes for SHA-1, 32 for SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashBytes(pub(crate) usize);
 
-/// Why an index was not judged.
+/// Reason an index was not judged.
 pub(crate) type NotJudged = String;
 
-/// What an index holds.
+/// Content of an index.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
     /// Paths of nested repositories, in the order of the index.
     pub(crate) links: Vec<PathBuf>,
-    /// The other index that this one is a change of, if it is split.
+    /// The base index that this one modifies, if it is split.
     pub(crate) base: Option<Base>,
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct Scan {
 pub(crate) struct Base {
     /// Its name beside the index: `sharedindex.HEX`.
     pub(crate) name: String,
-    /// Positions in it whose entry becomes a nested repository.
+    /// Positions in the base whose entry becomes a nested repository.
     pub(crate) replaced_by_links: Vec<u64>,
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn scan_base(
 /// One entry.
 struct Entry {
     mode: u32,
-    /// Where it begins in the file.
+    /// Offset in the file.
     at: u64,
 }
 
@@ -108,7 +110,7 @@ fn read(
     }
     let mut walk = Walk { version, hash, name: Vec::new() };
     let mut links = Vec::new();
-    // Entries of a split index that change the mode of one in its base have no name of their own.
+    // Entries of a split index that change the mode of an entry in the base have no name of their own.
     let (mut n_unnamed, mut unnamed_links) = (0_u64, Vec::new());
     for position in 0..u64::from(n_entries) {
         let entry = walk.next(&mut source)?;
@@ -151,7 +153,7 @@ impl Walk {
         let head = source.peek(fixed + 4)?;
         let mode = be32(&head[24..]);
         let flags = u16::from_be_bytes([head[fixed], head[fixed + 1]]);
-        // Git looks at the bit in every version, whatever the manual says of version 2.
+        // Git checks the bit in every version, although the manual rules it out for version 2.
         let mut used = fixed + if flags & EXTENDED == 0 { 2 } else { 4 };
         let mut kept = 0;
         if self.version == 4 {
@@ -195,7 +197,7 @@ impl Walk {
     }
 }
 
-/// What the extensions behind the entries are checked against.
+/// Values that the extensions after the entries are checked against.
 struct Extensions<'a> {
     file: &'a File,
     hash: HashBytes,
@@ -236,8 +238,8 @@ fn extensions(
     Ok(base)
 }
 
-/// The extension of a split index: the base's name, which of its entries are deleted, and which are replaced in order by the
-/// entries without a name.
+/// The extension of a split index: the base's name, which of its entries are deleted, and which are replaced in order
+/// by the entries without a name.
 fn link(bytes: &[u8], about: &Extensions<'_>) -> Result<Option<Base>, NotJudged> {
     let hash = bytes.get(..about.hash.0).ok_or_else(cut)?;
     if hash.iter().all(|b| *b == 0) {
@@ -296,8 +298,7 @@ fn bitmap(bytes: &[u8]) -> Result<(Vec<u64>, &[u8]), NotJudged> {
     Ok((positions, after))
 }
 
-/// The table from which git reads the entries with several threads: it must name the same entries as one reading after the
-/// other does.
+/// The table from which git reads the entries with several threads: it must name the same entries as a sequential read.
 fn offsets(table: &[u8], about: &Extensions<'_>, budget: &Budget) -> Result<(), NotJudged> {
     let wrong = || "its table of offsets is inconsistent".to_owned();
     let rows = table.get(4..).filter(|_| table.len() >= 4 && be32(table) == 1).ok_or_else(wrong)?;
@@ -347,13 +348,13 @@ fn cut() -> NotJudged {
     "it is cut off".to_owned()
 }
 
-/// A file read front to back in pieces of one size.
+/// A file read front to back in chunks of one size.
 struct Source<'a> {
     file: &'a File,
     budget: &'a Budget,
     buffer: Vec<u8>,
     start: usize,
-    /// Where the buffer's end is in the file.
+    /// Offset of the buffer's end in the file.
     end_at: u64,
 }
 

@@ -1,6 +1,6 @@
-//! After a run, compares what the host's git would obey with what it was before, and sets aside what the run made it obey.
-//! Reads what the run left as hostile input: by descriptor, without links, under a budget. What could not be compared is
-//! named as a gap.
+//! After a run, compares the files that the host's git would obey with their state before it, and sets aside those that
+//! the run added or changed. Reads the run's files as hostile input: by descriptor, without links, under a budget.
+//! Anything that could not be compared is reported as a gap.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -30,70 +30,70 @@ use crate::survey::{BARE, TOP_DIRECTORIES_MAX, Tree, executes_by_config, lexical
 /// Entries at the top of a workspace among which a new repository is looked for.
 const TOP_ENTRIES_MAX: usize = 8192;
 
-/// Nested repositories from which on some may not be protected.
+/// Number of nested repositories from which on some may not be protected.
 const NESTED_MANY: usize = 60;
 
-/// New worktrees that are looked at.
+/// Maximum number of new worktrees that are checked.
 const WORKTREES_MAX: usize = 32;
 
-/// Hooks of a nested repository that are looked at.
+/// Maximum number of hooks of a nested repository that are checked.
 const HOOKS_MAX: usize = 64;
 
-/// A list of rebase steps is not longer.
+/// Maximum size of a list of rebase steps.
 const TODO_BYTES_MAX: u64 = 256 << 10;
 
-/// A configuration file is not larger.
+/// Maximum size of a configuration file.
 const CONFIG_BYTES_MAX: u64 = 256 << 10;
 
-/// A file that holds one path is not larger.
+/// Maximum size of a file that holds one path.
 const POINTER_BYTES_MAX: u64 = 4096;
 
-/// Files in which old versions of git kept addresses; a repository of today has none.
+/// Files in which old versions of git kept addresses; a current repository has none.
 const LEGACY_REMOTES: [&str; 2] = ["remotes", "branches"];
 
-/// An unfinished operation goes on with a strategy, which is a program that git looks for by this name.
+/// Files that name the merge strategy of an unfinished operation; git runs a program of that name to continue it.
 const STRATEGIES: [(&str, &str); 2] = [("sequencer", "opts"), ("rebase-merge", "strategy")];
 
-/// Names that are listed of those that appeared.
+/// Maximum number of new names that are listed.
 const LISTED_MAX: usize = 32;
 
-/// What a name gets when it is set aside.
+/// Suffix of a name that is set aside.
 const SET_ASIDE: &str = "-set-aside";
 
-/// Names tried for what is set aside.
+/// Maximum number of names tried for an entry that is set aside.
 const ASIDE_NAMES_MAX: usize = 100;
 
-/// An index changed so shortly ago that another change could leave it the same time stamp.
+/// Age of an index below which another change could leave it the same time stamp.
 const RACY_NANOS: i128 = 20_000_000;
 
-/// A moment on the clock that files are stamped with, in seconds and nanoseconds.
+/// A time on the clock that files are stamped with, in seconds and nanoseconds.
 pub(crate) type Moment = (i64, i64);
 
-/// The moment at which a file changed now would be stamped: that clock advances by ticks of some milliseconds.
+/// The stamp of a file changed now: that clock advances by ticks of some milliseconds.
 pub(crate) fn file_clock() -> Moment {
     let now = rustix::time::clock_gettime(ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec)
 }
 
-/// Something that was moved out of git's way.
+/// An entry that was moved out of git's way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAside {
-    /// Where it was.
+    /// Its path before.
     pub path: String,
-    /// Where it is.
+    /// Its path now.
     pub moved_to: String,
-    /// Why, in one phrase.
+    /// The reason, in one phrase.
     pub reason: String,
 }
 
-/// What a run left that the host's git would obey.
+/// Files that a run left and that the host's git would obey.
 #[derive(Debug, Default)]
 pub(crate) struct GitReport {
     /// Names that appeared or were replaced.
     pub(crate) created: Vec<String>,
-    /// What was moved out of git's way.
+    /// Entries that were moved out of git's way.
     pub(crate) set_aside: Vec<SetAside>,
-    /// What could not be compared.
+    /// Comparisons that could not be made.
     pub(crate) gaps: Vec<String>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct GitWatch {
     began: Moment,
 }
 
-/// A bound of its own for each look, so that no look can be used up by what another finds.
+/// A separate bound for each search, so that the findings of one cannot use up another's.
 pub(crate) struct Budgets {
     /// Reading of indexes.
     pub(crate) indexes: Budget,
@@ -131,7 +131,7 @@ struct Before {
 }
 
 impl GitWatch {
-    /// Notes the state. Before the program starts.
+    /// Records the state. Call before the program starts.
     pub(crate) fn begin(plan: &Plan) -> Self {
         let began = file_clock();
         let indexes = plan.git_indexes.iter().map(Before::of).collect();
@@ -144,7 +144,7 @@ impl GitWatch {
             index.links.iter().map(|link| index.checkout.join(link).join(".git"))
         });
         let mounted = plan.mounts().filter_map(|mount| match mount {
-            // Most are not: seen by their bytes before their parts are gone through.
+            // Most are not: searching the bytes first is cheaper than going through the components.
             Mount::Bind { source: BindSource::Beneath { path, .. }, at, .. }
                 if path.as_os_str().as_bytes().windows(4).any(|name| name == b".git") =>
             {
@@ -172,7 +172,7 @@ impl GitWatch {
         Self { indexes, links_dirs, nested, files, absent, began }
     }
 
-    /// Compares. After the last process of the run is dead.
+    /// Compares. Call after the last process of the run is dead.
     pub(crate) fn report(self, plan: &Plan, registry: &Registry, budgets: &Budgets) -> GitReport {
         let mut report = GitReport::default();
         for root in &plan.watch_git {
@@ -189,7 +189,7 @@ impl GitWatch {
                 report.created.push(shown(path));
             }
         }
-        // First: what follows opens git's files by their names.
+        // First: the checks below open git's files by their names.
         for (links_dir, dir) in self.links_dirs.iter().zip(&plan.git_dirs) {
             if let Err(why) = self.odd_files(*links_dir, dir, &budgets.files, &mut report) {
                 let at = dir.path.display();
@@ -249,7 +249,7 @@ impl GitWatch {
             let Ok(parent) = open_beneath(&git_dir, parent_of(&path)) else { continue };
             let Some(stat) = stat_at(&parent, name) else { continue };
             if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
-                // A placeholder; and nothing can be read or written through one.
+                // A placeholder; and a socket file cannot be read or written through.
                 continue;
             }
             let reason = "the run made it something else than a file: git would write, read or delete through it";
@@ -310,7 +310,7 @@ impl GitWatch {
             }
             let is_ours =
                 |name: &OsString| name == ".git" || name.as_bytes().ends_with(SET_ASIDE.as_bytes());
-            // With more of them than are protected, one that was there may have been changed in its place.
+            // With more repositories than are protected, the run may have changed an existing one in place.
             let thorough = self.nested.len() >= NESTED_MANY;
             for (n, what) in [(names.len(), "directories"), (links.len(), "links")] {
                 if n > TOP_DIRECTORIES_MAX {
@@ -345,7 +345,7 @@ impl GitWatch {
         Ok(())
     }
 
-    /// Whether an entry of an open directory changed since the run began.
+    /// Returns true if an entry of an open directory changed since the run began.
     fn is_recent(&self, dir: impl AsFd, name: &OsStr) -> bool {
         stat_at(dir, name).is_some_and(|stat| changed_at(&stat) >= self.began)
     }
@@ -390,7 +390,7 @@ fn judge_new(dir: &OwnedFd, at: &Path, budget: &Budget, report: &mut GitReport) 
     }
 }
 
-/// Paths by their bytes, for looking one up among many.
+/// Paths by their bytes, to look one up among many.
 pub(crate) fn names_of(paths: &[PathBuf]) -> HashSet<&OsStr> {
     paths.iter().map(|path| path.as_os_str()).collect()
 }
@@ -400,8 +400,8 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Files that a mount keeps from being changed. The run cannot; but a mount goes with the name it stands on when the host
-/// replaces the file, and from then on the run could.
+/// Files that a mount keeps from being changed. The run cannot; but a mount goes with the name it stands on when the
+/// host replaces the file, and from then on the run could.
 fn protected_files(plan: &Plan) -> impl Iterator<Item = PathBuf> {
     // Placeholders are ours, and runs that share them come and go.
     let ours: HashSet<PathBuf> = plan.placeholders.iter().map(|p| p.root.join(&p.path)).collect();
@@ -472,7 +472,7 @@ impl Compare<'_> {
             && unchanged
             && before == Some(stamp)
         {
-            // A gap says so already.
+            // Already reported as a gap.
             return Ok(());
         }
         match self.read(&dir) {
@@ -499,7 +499,7 @@ impl Compare<'_> {
         }
     }
 
-    /// A strategy by which an unfinished operation goes on, if git would look for its program in the checkout.
+    /// Sets aside the strategy of an unfinished operation if git would find its program in the checkout.
     fn strategies(&mut self, dir: &OwnedFd) {
         for (operation, file) in STRATEGIES {
             let Ok(operation_dir) = open_beneath(dir, Path::new(operation)) else { continue };
@@ -594,7 +594,7 @@ impl Compare<'_> {
             let Some(git) = stat_at(&dir, ".git") else { continue };
             let is_new = change == Change::ByTheRun && !before.contains(link.as_os_str());
             let at_git = at.join(".git");
-            // What was mounted over goes with a directory that another run renames.
+            // A mount moves along with a directory that another run renames.
             let same = self.nested.get(&at_git).is_some_and(|id| *id == id_of(&git));
             let protected = same && mounts_below(self.plan, &at_git);
             if is_new {
@@ -614,7 +614,7 @@ impl Compare<'_> {
         Ok(())
     }
 
-    /// Whether a nested repository, or what it tells git to do, changed during the run.
+    /// Returns true if a nested repository, or a file of it that git obeys, changed during the run.
     fn changed(&self, dir: &OwnedFd, git: &Stat) -> Result<bool, CallError> {
         if FileType::from_raw_mode(git.st_mode) != FileType::Directory {
             return Ok(self.is_recent(git));
@@ -645,7 +645,7 @@ impl Compare<'_> {
         changed_at(stat) >= self.began
     }
 
-    /// A rebase that the run left unfinished and whose next steps are commands.
+    /// Reports a rebase that the run left unfinished and whose next steps are commands.
     fn rebase_steps(&mut self, dir: &OwnedFd) {
         let path = Path::new("rebase-merge/git-rebase-todo");
         let Ok(file) = open_file_beneath(dir, path) else { return };
@@ -664,7 +664,7 @@ impl Compare<'_> {
         }
     }
 
-    /// Worktrees that the run added: they must be of this repository, and name no nested one.
+    /// Checks worktrees that the run added: they must belong to this repository, and name no nested one.
     fn new_worktrees(&mut self, dir: &OwnedFd) -> Result<(), CallError> {
         let names = worktrees(dir, self.budget)?;
         let new: Vec<_> =
@@ -763,7 +763,7 @@ impl GitReport {
     }
 }
 
-/// Whether an index is another than before the run.
+/// Difference of an index from its state before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     None,
@@ -775,7 +775,7 @@ struct After {
     is_split: bool,
 }
 
-/// Whether git would execute something of the repository in `dir`: one that was only cloned has neither hooks nor a
+/// Returns true if git would execute a file of the repository in `dir`: a fresh clone has neither hooks nor a
 /// configuration that names a program.
 fn executes(dir: &OwnedFd, budget: &Budget) -> Result<bool, CallError> {
     let Ok(git) = open_beneath(dir, Path::new(".git")) else { return Ok(true) };
@@ -818,7 +818,7 @@ fn points_into(dir: impl AsFd, git: &Path, parent: &Path) -> bool {
     target.parent() == Some(parent)
 }
 
-/// Whether the run had a mount at `path` or below it: it was there before, and protected.
+/// Returns true if the run had a mount at `path` or below it: it existed before, and was protected.
 fn mounts_below(plan: &Plan, path: &Path) -> bool {
     plan.mounts().any(|mount| {
         matches!(mount, Mount::Bind { source: BindSource::Beneath { .. }, at, .. } if at.starts_with(path))
@@ -832,8 +832,7 @@ fn worktrees(dir: &OwnedFd, budget: &Budget) -> Result<Vec<OsString>, CallError>
     }
 }
 
-/// Gives an entry another name in its directory; makes that directory writable first if its owner, who is the caller, took
-/// that away.
+/// Moves an entry to a free name in `to_dir`; makes `dir` writable first if its owner, the caller, may not write it.
 fn rename_aside(
     dir: &OwnedFd,
     name: &OsStr,
@@ -862,7 +861,7 @@ fn rename_aside(
     }
 }
 
-/// Whether a change after `now` is sure to be seen in a file's time stamp.
+/// Returns true if any change after `now` is sure to give the file another time stamp.
 pub(crate) fn is_old(stamp: &FileStamp, now: Moment) -> bool {
     let nanos = |(seconds, nanos): Moment| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     nanos(now) - nanos(stamp.changed) > RACY_NANOS
@@ -873,7 +872,7 @@ pub(crate) fn stamp_at(dir: impl AsFd, name: &Path) -> Option<FileStamp> {
     stat_at(dir, name).as_ref().and_then(stamp_of)
 }
 
-/// The stamp of what was looked at, if that is a regular file.
+/// The stamp of a regular file, `None` for any other.
 pub(crate) fn stamp_of(stat: &Stat) -> Option<FileStamp> {
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     regular.then(|| stamp(stat))
@@ -888,7 +887,7 @@ fn stamp(stat: &Stat) -> FileStamp {
     }
 }
 
-/// When a file, its name or its properties last changed. No run can set it.
+/// Time of the last change of a file, its name or its properties. No run can set it.
 pub(crate) fn changed_at(stat: &Stat) -> Moment {
     (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! What the launcher hands to the child across the fork: descriptors and nothing else.
+//! The descriptors that the launcher hands to the child across the fork.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -8,9 +8,9 @@ pub(crate) struct Handover {
     pub(crate) report: OwnedFd,
     /// To the supervisor, held by init: the go, supplies, signals, the end.
     pub(crate) control: OwnedFd,
-    /// What becomes 0, 1 and 2; `None` where the run's own terminal will stand.
+    /// Become 0, 1 and 2; `None` for a stream of the run's own terminal.
     pub(crate) stdio: [Option<OwnedFd>; 3],
-    /// What becomes 3, where the program talks to us.
+    /// Becomes 3, the program's channel to its caller.
     pub(crate) channel: Option<OwnedFd>,
 }
 

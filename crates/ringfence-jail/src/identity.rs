@@ -1,4 +1,4 @@
-//! Who the run is: writes the id maps, and for a root caller prepares mounts on which owners are translated.
+//! The run's user and group: writes the id maps, and for a root caller prepares mounts with translated owners.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A small process outside the jail that outlives a killed supervisor just long enough to tidy up after it.
+//! A small process outside the jail that outlives a killed supervisor just long enough to clean up after it.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -12,10 +12,10 @@ use crate::cgroup::Leaf;
 use crate::locked_dir::{self, ABANDONED_AFTER};
 use crate::registry::Hold;
 
-/// How long the janitor waits for the kernel to end a run whose supervisor died.
+/// Time the janitor waits for the kernel to end a run whose supervisor died.
 const RUN_DEATH_SECS_MAX: i64 = 30;
 
-/// What remains to be done if the supervisor dies. Dropping it does all of it.
+/// Resources to release after the run, also if the supervisor dies. Dropping it releases them.
 pub(crate) struct Cleanup {
     /// The cgroup leaf.
     pub(crate) leaf: Option<Leaf>,
@@ -39,7 +39,8 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Starts a janitor if there is anything to leave behind. `pidfd` tells when the run's first process is dead.
+    /// Starts a janitor if there is anything to clean up. `pidfd` becomes readable when the run's first process is
+    /// dead.
     pub(crate) fn start(cleanup: &mut Cleanup, pidfd: &OwnedFd) -> Result<Option<Self>, CallError> {
         if cleanup.leaf.is_none() && cleanup.hold.is_empty() && cleanup.scratch.is_none() {
             return Ok(None);
@@ -57,7 +58,7 @@ impl Janitor {
 }
 
 impl Janitor {
-    /// Its pid, so that nobody takes it for an orphan of the run.
+    /// Its pid, to tell it from orphans of the run.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -65,21 +66,22 @@ impl Janitor {
 
 impl Drop for Janitor {
     fn drop(&mut self) {
-        // A byte means: all is tidy. If it cannot be said, the janitor tidies again, which finds nothing.
+        // A byte means that everything is cleaned up. If the write fails, the janitor cleans up again and finds
+        // nothing.
         let _ = rustix::io::write(&self.alive, b"d");
         let _ = ringfence_sys::reap_pid(self.pid, true);
     }
 }
 
 fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
-    // Out of the caller's session: a Ctrl-C there is for the supervisor, and must not reach us.
+    // Leave the caller's session: a Ctrl-C there is for the supervisor, and must not reach the janitor.
     let _ = rustix::process::setsid();
     for number in [1, 2, 3, 13, 15] {
         ringfence_sys::ignore(number);
     }
     let keep = [read.as_raw_fd(), pidfd.as_raw_fd()];
     let (low, high) = (keep[0].min(keep[1]), keep[0].max(keep[1]));
-    // What is left open here is left open by us: the supervisor's sockets and pipes would keep their peers waiting.
+    // Close the supervisor's sockets and pipes: a copy held here would keep their peers waiting.
     let closed = ringfence_sys::close_range_between(0, low - 1)
         .and_then(|()| ringfence_sys::close_range_between(low + 1, high - 1))
         .and_then(|()| ringfence_sys::close_range_from(high + 1));
@@ -105,7 +107,7 @@ fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
 }
 
 impl Scratch {
-    /// Makes the directory, for a run that will be `uid` and `gid`. Sweeps what dead runs left beside it.
+    /// Makes the directory, for a run with `uid` and `gid`. Removes directories of dead runs beside it.
     pub(crate) fn new(dir: &Path, uid: u32, gid: u32) -> Result<Self, CallError> {
         if let Some(parent) = dir.parent() {
             sweep(parent, uid);
@@ -120,7 +122,7 @@ impl Scratch {
     }
 }
 
-/// Removes private directories of runs of `uid` that nobody holds: a supervisor and its janitor may both be killed.
+/// Removes private directories of runs of `uid` that no process holds: a supervisor and its janitor may both be killed.
 fn sweep(parent: &Path, uid: u32) {
     let own = rustix::process::geteuid().as_raw();
     #[expect(
@@ -134,7 +136,7 @@ fn sweep(parent: &Path, uid: u32) {
         if id.len() != 8 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
             continue;
         }
-        // Of the entry itself, not of what a link points to.
+        // Of the entry itself, not of a link's target.
         let Ok(meta) = entry.metadata() else { continue };
         let ours = meta.is_dir() && (meta.uid() == uid || meta.uid() == own);
         if !ours {

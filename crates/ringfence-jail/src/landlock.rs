@@ -1,4 +1,4 @@
-//! Landlock rules, obeyed: exactly the ABI the plan names, nothing made up for what the kernel lacks.
+//! Applies Landlock rules: exactly the ABI that the plan names, with no substitute for features the kernel lacks.
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::open::file_id;
 
-/// Restricts this thread for ever.
+/// Restricts this thread permanently.
 pub(crate) fn restrict(plan: &LandlockPlan) -> Result<(), CallError> {
     let abi = known_abi(plan.abi);
     let call = |what: &str, error: &dyn std::fmt::Display| {

@@ -19,12 +19,12 @@ use crate::registry::{Registry, RunKey};
 use crate::stdio::{self, StdioMode, StdioPumps};
 use crate::supervise::{self, Finished, NotStarted, Running};
 
-/// Why nothing ran.
+/// Reason that nothing ran.
 #[derive(Debug)]
 pub enum Fault {
     /// The host refused the namespaces of this plan; a weaker plan may do.
     NoNamespaces(CallError),
-    /// The plan cannot be sent to a child that is there already; nothing ran.
+    /// The plan cannot be sent to a child forked earlier; nothing ran.
     NotSendable,
     /// Anything else.
     Problem(Problem),
@@ -36,21 +36,21 @@ impl From<Problem> for Fault {
     }
 }
 
-/// Signals of the caller's that are passed on.
+/// The caller's signals that are forwarded.
 const PASSED_ON: [Signal; 5] =
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::WINCH];
 
-/// Whose ids a run has.
+/// The user and group ids of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunIdentity {
-    /// A command's: as like the caller's as can be.
+    /// A command's: as similar to the caller's as possible.
     Command,
     /// Code's: always the same.
     Code,
 }
 
-/// A child that was born before its plan was known, and meanwhile does what every run begins with.
-/// Dropping it ends it.
+/// A child forked before its plan is known; meanwhile it does the steps that every run begins with. Dropping it kills
+/// it.
 pub struct PreforkedChild {
     born: UnsupervisedChild,
     identity: Identity,
@@ -58,8 +58,8 @@ pub struct PreforkedChild {
 }
 
 impl PreforkedChild {
-    /// Starts a child, if this host is one where that can be done before the plan: not where a child must be born
-    /// into its cgroup. The calling process must have one thread.
+    /// Starts a child, unless on this host a child must be forked into its cgroup, which needs the plan. The calling
+    /// process must have one thread.
     pub fn start(who: RunIdentity) -> Result<Option<Self>, Fault> {
         if cgroup::is_v2() && matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
             return Ok(None);
@@ -80,8 +80,8 @@ impl PreforkedChild {
         Ok(Some(Self { born, identity, before: Some(before) }))
     }
 
-    /// Gives the child its plan and runs it to its end. A plan that cannot be sent comes back as
-    /// [`Fault::NotSendable`]: a child that has it by birth can run it.
+    /// Sends the child its plan and runs it to its end. A plan that cannot be sent comes back as
+    /// [`Fault::NotSendable`]: a child forked with it can run it.
     pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
         let result =
@@ -105,33 +105,33 @@ impl PreforkedChild {
     }
 }
 
-/// One run: its plan and what is around it.
+/// One run: its plan and its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
-    /// What to do.
+    /// The plan to execute.
     pub plan: &'a Plan,
-    /// Where its placeholders are written down.
+    /// Records of placeholders.
     pub registry: &'a Registry,
     /// Its name on this host while it lasts.
     pub name: &'a str,
-    /// What becomes of its output.
+    /// Handling of its output.
     pub mode: StdioMode,
-    /// Whether it gets a terminal of its own.
+    /// True for a terminal of its own.
     pub terminal: bool,
-    /// What the program finds as descriptor 3, if it talks to its caller.
+    /// Becomes descriptor 3 of a program that talks to its caller.
     pub channel: Option<BorrowedFd<'a>>,
-    /// A line whose other end is closed by whoever wants the run ended.
+    /// A descriptor whose peer closes it to end the run.
     pub cancel: Option<BorrowedFd<'a>>,
-    /// Must be given before the program can start; asked for while the child builds its fence.
+    /// Must be granted before the program can start; requested while the child builds its fence.
     pub permit: Permit<'a>,
 }
 
-/// Leave to start a program.
+/// Permission to start a program.
 #[derive(Clone, Copy)]
 pub struct Permit<'a>(pub &'a dyn Fn() -> Result<(), Problem>);
 
 impl Permit<'_> {
-    /// Given already.
+    /// Granted already.
     pub const GIVEN: Permit<'static> = Permit(&|| Ok(()));
 }
 
@@ -151,7 +151,7 @@ pub fn run(task: &Task<'_>) -> Result<Finished, Fault> {
     result
 }
 
-/// Blocks what is passed on before the fork, so that none is lost between the fork and the first poll.
+/// Blocks the forwarded signals before the fork, so that none is lost between the fork and the first poll.
 fn block_signals() -> Result<(Signals, Signals), Fault> {
     let signals = Signals::of(&PASSED_ON.map(Signal::as_raw));
     let before = signals.block().map_err(cannot("cannot block signals"))?;
@@ -169,11 +169,12 @@ fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
 fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     let plan = task.plan;
     let namespaces = plan.tier == Tier::Namespaces;
-    // On v2 a child is born into its leaf; on v1 it enters by itself, and the leaf can wait.
+    // On v2 a child is forked into its leaf; on v1 it enters by itself, and the leaf can wait.
     let v2 = matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_)));
     let leaf = if v2 { make_leaf(task)? } else { None };
     if !namespaces {
-        // Whatever detaches itself comes to us instead of the host's init, so that we can end it.
+        // A process that detaches itself is reparented to this one instead of the host's init, so that it can be
+        // killed.
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
             .map_err(|e| cannot("cannot become a subreaper")(CallError::new("prctl", e)))?;
@@ -207,7 +208,7 @@ fn make_leaf(task: &Task<'_>) -> Result<Option<Leaf>, Fault> {
     Leaf::new(&parent, limits, task.name).map(Some).map_err(cannot("cannot make a cgroup"))
 }
 
-/// With a child that has begun: prepares what it waits for, then watches it to its end.
+/// Prepares the resources that a forked child waits for, then supervises it to its end.
 fn go_on(
     born: UnsupervisedChild,
     task: &Task<'_>,
@@ -215,13 +216,13 @@ fn go_on(
     leaf: Option<Leaf>,
 ) -> Result<Finished, Fault> {
     let plan = task.plan;
-    // In this order, so that the child is dropped first: a cgroup can be removed only when nobody is in it.
+    // In this order, so that the child is dropped first: a cgroup can be removed only when it is empty.
     let mut leaf = leaf;
     let born = born;
     let namespaces = plan.tier == Tier::Namespaces;
     let control =
         born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
-    // Only now: of a process that cannot be dumped, nobody but root may write the child's id maps.
+    // Only now: if this process is not dumpable, only root may write the child's id maps.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let hold = task
         .registry
@@ -233,7 +234,7 @@ fn go_on(
         .map(|dir| Scratch::new(dir, plan.identity.host_uid, plan.identity.host_gid));
     let scratch = scratch.transpose().map_err(cannot("cannot make a private directory"))?;
     let mounts = identity::prepare_mounts(plan).map_err(cannot_translate)?;
-    // A child that failed meanwhile has closed its end; the supervisor hears why.
+    // A child that failed meanwhile has closed its end; the supervisor receives the reason.
     let _ = channel::send(&control, &Message::Supplies(mounts));
     if leaf.is_none() {
         leaf = make_leaf(task)?;
@@ -252,7 +253,7 @@ fn go_on(
     let cancel = cancel.transpose().map_err(cannot("cannot watch the caller"))?;
     let running = born.into_running(task, plumbing, cleanup, cancel, git)?;
     supervise::supervise(running).map_err(|error| match error {
-        // Some hosts allow the namespace and then refuse what it is for (AppArmor on Ubuntu 24.04).
+        // Some hosts allow the namespace and then refuse the calls it is needed for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
             Fault::NoNamespaces(failure.error)
         }
@@ -260,7 +261,7 @@ fn go_on(
     })
 }
 
-/// Whether a step failed that only a host without usable namespaces refuses.
+/// Returns true if a step failed that only a host without usable namespaces refuses.
 fn is_about_namespaces(failure: &Failure) -> bool {
     let refused =
         matches!(failure.error.errno, Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS);
@@ -268,7 +269,7 @@ fn is_about_namespaces(failure: &Failure) -> bool {
     refused && early.iter().any(|step| failure.step.starts_with(step))
 }
 
-/// Root's run is given the workspace under another uid, which not every filesystem can do.
+/// The error for a filesystem that cannot give root's run the workspace under another uid.
 fn cannot_translate(error: CallError) -> Problem {
     let no_such_filesystem = error.errno == Errno::INVAL;
     let problem =
@@ -282,7 +283,7 @@ fn cannot_translate(error: CallError) -> Problem {
     problem
 }
 
-/// Everything that connects a child with us, before there is one.
+/// The descriptors that will connect the child with its supervisor, before the fork.
 struct Wires {
     ours: Ends,
     handover: Handover,
@@ -317,7 +318,7 @@ impl Wires {
     }
 }
 
-/// A child that nobody supervises yet. Dropping it kills it.
+/// A child without a supervisor yet. Dropping it kills it.
 struct UnsupervisedChild {
     pid: i32,
     pidfd: Option<OwnedFd>,
@@ -334,7 +335,7 @@ impl UnsupervisedChild {
         let Wires { ours, handover } = wires;
         match ringfence_sys::fork_into(kinds, cgroup)? {
             Forked::Child => {
-                // The parent's ends must not live on in here: their closing is how we learn that it died.
+                // Close the parent's ends in the child: their closing is how the child learns that the parent died.
                 drop(ours);
                 work(handover);
                 ringfence_sys::exit_now(0)
@@ -343,7 +344,7 @@ impl UnsupervisedChild {
         }
     }
 
-    /// Writes the id maps, which the child waits for; then it works on while we do.
+    /// Writes the id maps, which the child waits for; then both continue in parallel.
     fn take_identity(&self, identity: &Identity) -> Result<(), Fault> {
         let control = self.control()?;
         identity::write_maps(self.pid, identity)

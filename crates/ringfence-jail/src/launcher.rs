@@ -27,13 +27,13 @@ use crate::registry::Registry;
 use crate::stdio::StdioMode;
 use crate::supervise::Finished;
 
-/// Descriptors that come with an errand: plan, line, stdin, stdout, stderr, channel.
+/// Descriptors of a launch request: plan, line, stdin, stdout, stderr, channel.
 const FDS_MAX: usize = 6;
 
-/// The rest of an errand: where state is, and a name.
+/// Maximum size of a request's body: the run's name and the state directory.
 const BODY_BYTES_MAX: usize = 8192;
 
-/// What a supervisor answers is far smaller: denials are bounded, and output does not come this way.
+/// Maximum size of a supervisor's report. Real ones are far smaller: denials are bounded, and output is not part of it.
 const REPORT_BYTES_MAX: u64 = 4 << 20;
 
 /// Name under which a program is executed as a launcher.
@@ -69,28 +69,28 @@ pub fn become_launcher_if_asked() {
     ringfence_sys::exit_now(i32::from(!matches!(served, Ok(Ok(())))))
 }
 
-/// One run, for the launcher.
+/// A request to launch one run.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchRequest<'a> {
-    /// What to do.
+    /// The plan to execute.
     pub plan: &'a Plan,
-    /// Where its placeholders are written down.
+    /// Directory with the records of placeholders.
     pub state: &'a Path,
     /// Its name on this host while it lasts.
     pub name: &'a str,
-    /// What it reads, and where its output goes.
+    /// Its stdin, stdout and stderr.
     pub stdio: [BorrowedFd<'a>; 3],
-    /// What the program finds as descriptor 3, if it talks to its caller.
+    /// Becomes descriptor 3 of a program that talks to its caller.
     pub channel: Option<BorrowedFd<'a>>,
 }
 
-/// A run on its way. Dropping it ends the run.
+/// A launched run. Dropping it ends the run.
 #[derive(Debug)]
 pub struct Launched {
     line: OwnedFd,
 }
 
-/// How a run ended, from its supervisor.
+/// Result of a run, from its supervisor.
 #[derive(Debug, Serialize, Deserialize)]
 enum RunReport {
     Finished(Box<Finished>),
@@ -229,7 +229,7 @@ impl Launched {
         self.line.as_fd()
     }
 
-    /// Ends the run; how it went is still told.
+    /// Ends the run; [`wait`](Self::wait) still returns its result.
     pub fn cancel(&self) {
         let _ = rustix::net::shutdown(&self.line, rustix::net::Shutdown::Write);
     }
@@ -253,9 +253,9 @@ impl Launched {
     }
 }
 
-/// The launcher: forks a supervisor for each errand, reaps, and ends all of them at its own end.
+/// The launcher's loop: forks a supervisor for each request, reaps, and terminates all of them at its own end.
 fn serve(socket: &OwnedFd) {
-    // A Ctrl-C in the caller's terminal is the caller's to judge.
+    // A Ctrl-C in the caller's terminal is for the caller to handle.
     let _ = rustix::process::setsid();
     if detach_stdio().is_err() || close_all_but(socket).is_err() {
         return;
@@ -265,7 +265,7 @@ fn serve(socket: &OwnedFd) {
         while let Ok(Some(reaped)) = ringfence_sys::reap_any(false) {
             supervisors.retain(|pid| *pid != reaped.pid);
         }
-        // Without one, the line closes, and whoever waits on it learns that nothing ran.
+        // If the fork fails, the line closes, and the waiting caller sees that nothing ran.
         match ringfence_sys::fork() {
             Ok(Forked::Parent { pid, .. }) => supervisors.push(pid),
             Ok(Forked::Child) => {
@@ -283,7 +283,7 @@ fn serve(socket: &OwnedFd) {
     }
 }
 
-/// An errand as it arrives.
+/// A launch request as received.
 struct Received {
     name: String,
     state: PathBuf,
@@ -294,7 +294,7 @@ struct Received {
 }
 
 impl Received {
-    /// The next one; `None` when the caller is gone.
+    /// The next request; `None` if the caller is gone.
     fn next(socket: &OwnedFd) -> Result<Option<Self>, CallError> {
         let mut body = [0u8; BODY_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
@@ -314,9 +314,9 @@ impl Received {
         }))
     }
 
-    /// In a process of its own: supervises the run to its end and says how it went.
+    /// Supervises the run to its end, in a process of its own, and reports the result.
     fn run(self) {
-        // Politely, so that the run is ended and tidied up after, whoever ended the launcher.
+        // SIGTERM, not SIGKILL, so that the run is ended and cleaned up after, however the launcher died.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
         let report =
             self.supervise().unwrap_or_else(|problem| RunReport::Problem(Box::new(problem)));
@@ -362,7 +362,7 @@ impl Received {
     }
 }
 
-/// Nor is anything else that our caller has open: with another launcher's socket in our hands, that one would never learn
+/// Closes every other descriptor of the caller's: a copy of another launcher's socket would keep that one from noticing
 /// that its caller is gone.
 fn close_all_but(socket: &OwnedFd) -> Result<(), CallError> {
     let own = socket.as_raw_fd();
@@ -370,7 +370,7 @@ fn close_all_but(socket: &OwnedFd) -> Result<(), CallError> {
     ringfence_sys::close_range_from(own + 1)
 }
 
-/// Our caller's stdin, stdout and stderr are not this process's to hold: whoever waits for their end would wait for us.
+/// Replaces the caller's stdin, stdout and stderr: a process that waits for their end would wait for this one.
 fn detach_stdio() -> Result<(), CallError> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .named(|| "open(/dev/null)")?;

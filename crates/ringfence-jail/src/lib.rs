@@ -1,7 +1,35 @@
-//! Walks a plan: surveys the host, launches, supervises, observes, cleans up.
+//! Executes a plan: surveys the host, launches, supervises, observes, cleans up.
 //! Decides nothing about policy: every choice is in the plan. Never forks a process that has several threads.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `cgroup` | a cgroup leaf for one run |
+//! | `channel` | messages between supervisor and run |
+//! | `child` | executes the plan's steps in the forked child |
+//! | `gitfiles` | finds links, pipes and devices among git's files |
+//! | `gitindex` | parses a git index for nested repositories |
+//! | `gitwatch` | compares git's files after a run with those before |
+//! | `handover` | descriptors that the child inherits |
+//! | `identity` | id maps and mounts with translated owners |
+//! | `janitor` | cleans up if the supervisor dies |
+//! | `landlock` | applies Landlock rules |
+//! | `launch` | forks the child and prepares its resources |
+//! | `launcher` | a single-threaded process that launches runs for a threaded caller |
+//! | `locked_dir` | directories locked by their run, and sweeping of abandoned ones |
+//! | `mounts` | builds the new root |
+//! | `open` | opens exactly the file that was surveyed |
+//! | `output_buffer` | the output so far of a running program |
+//! | `plan_transfer` | sends plans to another process |
+//! | `probe` | probes kernel features |
+//! | `registry` | records of placeholders and nested repositories |
+//! | `seccomp_notify` | answers the filter's notifications |
+//! | `stdio` | the program's stdin, stdout and stderr |
+//! | `supervise` | supervises a run to the death of its last process |
+//! | `survey` | surveys the host and the request |
+//! | `terminal` | the run's own terminal |
+//! | `watchdog` | limits that no kernel limit covers |
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod cgroup;

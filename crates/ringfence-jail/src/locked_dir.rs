@@ -10,7 +10,7 @@ use ringfence_sys::{CallError, Named};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Younger directories are not locked by a sweep: their maker may not have come to it.
+/// Age below which a sweep does not lock a directory: its maker may not have locked it yet.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(2);
 
 /// Bound on making a directory, for a sweep that holds it and sweeps that remove it. Each takes milliseconds.
@@ -78,7 +78,7 @@ fn open(dir: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(dir, flags, Mode::empty())
 }
 
-/// Whether the directory behind `fd` is the one at `path`.
+/// Returns true if the directory behind `fd` is the one at `path`.
 fn is_at(fd: &impl AsFd, path: &Path) -> Result<bool, CallError> {
     let opened = rustix::fs::fstat(fd).named(|| format!("fstat({path:?})"))?;
     match rustix::fs::lstat(path) {

@@ -1,4 +1,4 @@
-//! The mount table, obeyed: every source and every target is a descriptor before anything is attached.
+//! Applies the mount table: every source and every target is a descriptor before anything is attached.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use rustix::mount::{
 use crate::identity::clone_tree;
 use crate::open::open_exact;
 
-/// Names of our own masks on the new root, removed before the program starts.
+/// Names of the masks on the new root, removed before the program starts.
 const MASK_FILE: &str = ".mask-file";
 const MASK_DIRECTORY: &str = ".mask-directory";
 const TEXT: &str = ".text";
@@ -35,9 +35,9 @@ pub(crate) struct NewRoot {
     dev: u64,
     mask_file: Option<OwnedFd>,
     mask_directory: Option<OwnedFd>,
-    /// The directory the last mount point was looked up in: neighbours come one after another.
+    /// Cache: the parent of the last mount point. Neighbours come one after another.
     last_parent: Option<Parent>,
-    /// The mount that names were last looked up below.
+    /// Cache: the mount that names were last resolved below.
     last_root: Option<(PathBuf, OwnedFd)>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct NewRoot {
 struct Parent {
     path: PathBuf,
     fd: OwnedFd,
-    /// It is on the new root itself, where what is missing may be made.
+    /// True on the new root itself, where missing mount points may be made.
     is_ours: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn make_private() -> Result<(), CallError> {
 }
 
 impl NewRoot {
-    /// An empty root in memory, attached over the old one. The old one stays ours to read until the pivot.
+    /// An empty root in memory, attached over the old one. The old root stays readable until the pivot.
     pub(crate) fn new() -> Result<Self, CallError> {
         let options = [("size", "1M"), ("nr_inodes", "1000"), ("mode", "755")];
         let options = options.map(|(key, value)| (key, value.to_owned()));
@@ -65,7 +65,7 @@ impl NewRoot {
         rustix::mount::move_mount(&mount, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
             .named(|| "move_mount(tmpfs, \"/\")")?;
         let dev = rustix::fs::fstat(&mount).named(|| "fstat(root)")?.st_dev;
-        // Modes below are meant as they are written: a sticky world-writable /tmp must really be one.
+        // Modes below are used as written: a sticky world-writable /tmp must really be one.
         rustix::process::umask(Mode::empty());
         Ok(Self {
             fd: mount,
@@ -77,7 +77,7 @@ impl NewRoot {
         })
     }
 
-    /// Says how much it holds; 0 means no limit.
+    /// Sets its size limits; 0 means no limit.
     pub(crate) fn resize(&self, bytes_max: u64, inodes_max: u64) -> Result<(), CallError> {
         let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
         let context = rustix::mount::fspick(&self.fd, "", flags).named(|| "fspick(root)")?;
@@ -88,7 +88,7 @@ impl NewRoot {
         rustix::mount::fsconfig_reconfigure(&context).named(|| "fsconfig(root, RECONFIGURE)")
     }
 
-    /// Obeys one entry of the table. `prepared` is the detached mount the launcher made for it, if it did.
+    /// Applies one mount of the plan. `prepared` is the detached mount that the launcher made for it, if any.
     pub(crate) fn obey(
         &mut self,
         mount: &Mount,
@@ -173,7 +173,7 @@ impl NewRoot {
         set_attributes(&self.fd, SEALED)
     }
 
-    /// An empty file or directory that nobody can open; read-only mounts of it are the masks.
+    /// An empty file or directory that no process can open; read-only mounts of it are the masks.
     fn mask(&mut self, kind: MaskKind) -> Result<&OwnedFd, CallError> {
         let (slot, name) = match kind {
             MaskKind::File => (&mut self.mask_file, MASK_FILE),
@@ -192,7 +192,7 @@ impl NewRoot {
         slot.as_ref().ok_or_else(|| CallError::new("mask", Errno::INVAL))
     }
 
-    /// Becomes the root of this process and lets go of the old one.
+    /// Becomes the root of this process and detaches the old one.
     pub(crate) fn pivot(&self) -> Result<(), CallError> {
         rustix::process::fchdir(&self.fd).named(|| "fchdir(root)")?;
         // pivot_root(2), "pivot_root(".", ".")": the old root lands on top of the new one, where one umount finds it.
@@ -240,7 +240,7 @@ impl NewRoot {
         attach(&mount, &target, at)
     }
 
-    /// A mount made earlier, that names are looked up below.
+    /// Opens a mount made earlier, to resolve names below it.
     fn mounted(&mut self, root: &Path) -> Result<&OwnedFd, CallError> {
         if self.last_root.as_ref().is_none_or(|(path, _)| path != root) {
             self.last_root = Some((root.to_owned(), open_beneath(&self.fd, relative(root))?));
@@ -249,7 +249,7 @@ impl NewRoot {
         self.last_root.as_ref().map(|(_, fd)| fd).ok_or_else(none)
     }
 
-    /// The place to mount at, made if it is on our own root and missing. On a bound part of the host nothing is made.
+    /// The mount point, created if it is missing on the new root. On a bound part of the host nothing is created.
     fn target(&mut self, at: &Path, shape: FileShape) -> Result<OwnedFd, CallError> {
         let (parent, name, is_ours) = self.parent(at)?;
         if !is_ours {
@@ -260,7 +260,7 @@ impl NewRoot {
                 _ => e,
             });
         }
-        // Most are missing, so to ask first would be one call more.
+        // Most are missing, so a check first would cost one call more.
         let made = match shape {
             FileShape::Directory(mode) => {
                 rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode))
@@ -277,7 +277,8 @@ impl NewRoot {
         }
     }
 
-    /// The parent directory of `at`, made on our own root where missing, the last name, and whether it is on our own root.
+    /// The parent directory of `at`, made on our own root where missing, the last name, and whether it is on our own
+    /// root.
     fn parent<'a>(&'a mut self, at: &'a Path) -> Result<(&'a OwnedFd, &'a Path, bool), CallError> {
         let name = at.file_name().map(Path::new);
         let name = name.ok_or_else(|| CallError::new(format!("mount at {at:?}"), Errno::INVAL))?;
@@ -301,7 +302,7 @@ impl NewRoot {
     }
 }
 
-/// What to make where a mount point is missing.
+/// The kind of file to make for a missing mount point.
 #[derive(Clone, Copy)]
 enum FileShape {
     Directory(u32),

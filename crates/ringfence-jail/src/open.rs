@@ -9,19 +9,19 @@ use ringfence_sys::{CallError, Named};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-/// Opens a canonical absolute path without following any link and checks that it is still the file `id`; and says what
-/// kind of file that is.
+/// Opens a canonical absolute path without following any link and checks that it is still the file `id`. Returns its
+/// type too.
 pub(crate) fn open_exact(path: &Path, id: FileId) -> Result<(OwnedFd, FileType), CallError> {
     let fd = open_absolute(path)?;
     let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
     if id_of(&stat) == id {
         return Ok((fd, FileType::from_raw_mode(stat.st_mode)));
     }
-    // Somebody exchanged it between the survey and now.
+    // The file was replaced between the survey and now.
     Err(CallError::new(format!("open({path:?}): another file than was surveyed"), Errno::STALE))
 }
 
-/// Which file a descriptor is.
+/// The identity of a descriptor's file.
 pub(crate) fn file_id(fd: impl AsFd) -> Result<FileId, CallError> {
     rustix::fs::fstat(fd).named(|| "fstat").map(|stat| id_of(&stat))
 }

@@ -1,4 +1,4 @@
-//! What a run that goes on has written so far, for whoever asks before it ends.
+//! The output so far of a running program, readable before it ends.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use crate::stdio::keep_last;
 /// Bytes kept of each stream: the last ones.
 const TAIL_BYTES: usize = 16 << 10;
 
-/// Written to by whoever runs it, read by anybody. A clone is the same one.
+/// Written by the thread that runs the program, readable by any other. Clones share the buffer.
 #[derive(Clone, Debug, Default)]
 pub struct OutputBuffer(Arc<Mutex<OutputSnapshot>>);
 
-/// The end of what was written.
+/// The end of the output so far.
 #[derive(Clone, Debug, Default)]
 pub struct OutputSnapshot {
-    /// Of standard output.
+    /// Standard output.
     pub stdout: Tail,
-    /// Of standard error.
+    /// Standard error.
     pub stderr: Tail,
-    /// What the program said of its progress last; it may have said anything.
+    /// The program's last progress note; untrusted text.
     pub note: Option<String>,
 }
 
@@ -28,12 +28,12 @@ pub struct OutputSnapshot {
 pub struct Tail {
     /// Its last bytes.
     pub bytes: VecDeque<u8>,
-    /// How many there were.
+    /// Number of bytes written in all.
     pub total_bytes: u64,
 }
 
 impl OutputBuffer {
-    /// As it is now.
+    /// A copy of the current state.
     pub fn read(&self) -> OutputSnapshot {
         self.lock().clone()
     }
@@ -48,7 +48,7 @@ impl OutputBuffer {
         self.lock().stderr.push(bytes);
     }
 
-    /// Puts another note in place of the last.
+    /// Replaces the note.
     pub fn set_note(&self, note: String) {
         self.lock().note = Some(note);
     }

@@ -1,4 +1,4 @@
-//! Orders and plans on their way to a process that was born before them: written to memory, sent as a descriptor.
+//! Sends plans to a process that was forked before them: serialized to a memory file, sent as a descriptor.
 
 use std::os::fd::OwnedFd;
 
@@ -8,10 +8,10 @@ use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What is larger than this is not ours; arguments and environment make up most of it.
+/// Maximum size of a serialized plan; arguments and environment make up most of it.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// A value as a descriptor. `None` when it cannot be written down, which is so for paths that are not text.
+/// Serializes a value to a descriptor. `None` if it cannot be serialized, as paths that are not text.
 pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallError> {
     let Ok(bytes) = postcard::to_allocvec(orders) else { return Ok(None) };
     let fd = rustix::fs::memfd_create("orders", MemfdFlags::CLOEXEC).named(|| "memfd_create")?;
@@ -22,7 +22,7 @@ pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallErro
     Ok(Some(fd))
 }
 
-/// Reads it back.
+/// Deserializes it.
 pub(crate) fn read<T: DeserializeOwned>(fd: &OwnedFd) -> Result<T, CallError> {
     let nonsense = || CallError::new("read(orders)", Errno::PROTO);
     let size = rustix::fs::fstat(fd).named(|| "fstat(orders)")?.st_size;

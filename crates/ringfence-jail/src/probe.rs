@@ -1,20 +1,20 @@
-//! Tries what a kernel can do by doing it, in a child that ends at once. For `doctor` and for nested fences.
+//! Probes kernel features by using them, in a child that exits at once. For `doctor` and for nested fences.
 
 use ringfence_sys::seccomp::Instruction;
 use ringfence_sys::{CallError, Ended, Forked, Named, Namespaces};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 
-/// Whether all namespaces of the full tier can be made and an id map written.
+/// Checks that all namespaces of the full tier can be made and an id map written.
 pub fn namespaces() -> Result<(), CallError> {
-    // Mapped or not, a mount is what the tier lives on: some hosts allow the namespace and refuse this.
+    // The tier depends on a mount: some hosts allow the namespace, mapped or not, and refuse this.
     in_namespaces("mount(\"/\", MS_REC|MS_PRIVATE) in a user namespace", || {
         ringfence_sys::unshare(Namespaces::REST)?;
         crate::mounts::make_private()
     })
 }
 
-/// Whether a filter with a listener can be installed here.
+/// Checks that a filter with a listener can be installed.
 pub fn listener() -> Result<(), CallError> {
     // BPF_RET | BPF_K with SECCOMP_RET_ALLOW: the filter itself does nothing.
     let allow = [Instruction { code: 0x06, jt: 0, jf: 0, k: 0x7fff_0000 }];
@@ -24,7 +24,7 @@ pub fn listener() -> Result<(), CallError> {
     })
 }
 
-/// Whether a new procfs can be mounted in a fresh set of namespaces.
+/// Checks that a new procfs can be mounted in a fresh set of namespaces.
 pub fn proc_mount() -> Result<(), CallError> {
     in_namespaces("fsmount(\"proc\") in new namespaces", || {
         crate::mounts::new_filesystem("proc", &[], MountAttrFlags::empty()).map(|_| ())
@@ -57,7 +57,7 @@ fn in_namespaces(
     }
 }
 
-/// Whether a cgroup leaf with limits can be made; says which hierarchy.
+/// Checks that a cgroup leaf with limits can be made; returns the hierarchy's name.
 pub fn cgroup() -> Result<&'static str, String> {
     let parent = crate::cgroup::find_parent()?;
     let plan = ringfence_plan::CgroupPlan {
@@ -98,12 +98,12 @@ pub fn core_dumps() -> (ringfence_plan::CoreDumps, String) {
     crate::survey::core_dumps()
 }
 
-/// The Landlock ABI, 0 when there is none.
+/// The Landlock ABI, 0 if there is none.
 pub fn landlock_abi() -> u32 {
     ringfence_sys::landlock_abi()
 }
 
-/// Whether seccomp filters can be installed.
+/// Returns true if seccomp filters can be installed.
 pub fn filter() -> bool {
     ringfence_sys::seccomp::filter_available()
 }

@@ -1,5 +1,5 @@
-//! What is kept on disk about workspaces between and during runs: placeholders that runs hold, and nested repositories that
-//! a git index named. One file for each workspace, bounded when it is written: one workspace cannot spoil another's.
+//! Records about workspaces, kept on disk between and during runs: placeholders that runs hold, and nested repositories
+//! that a git index named. One file for each workspace, bounded when written: one workspace cannot spoil another's.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,19 +20,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::open::open_exact;
 
-/// A record is never written larger than this, and a larger one is not ours.
+/// Maximum size of a record. A larger file was not written by Ringfence.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 
 /// The same for a list of nested repositories.
 const LINKS_BYTES_MAX: u64 = 256 << 10;
 
-/// How often the records of all workspaces are swept.
+/// Interval between sweeps of the records of all workspaces.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// Records looked at in one sweep; the next one begins where it ended, because what was settled is gone.
+/// Maximum number of records checked in one sweep.
 const SWEEP_MAX: u32 = 256;
 
-/// How long another run may keep a record locked: it holds the lock while it makes or removes some names.
+/// Time to wait for a record locked by another run, which holds the lock while it makes or removes names.
 const LOCK_MAX: Duration = Duration::from_secs(10);
 
 /// The records in a state directory.
@@ -41,7 +41,7 @@ pub struct Registry {
     dir: PathBuf,
 }
 
-/// Which run holds something: a supervisor's pid, when it started, and the run's name.
+/// Identifies the run that holds a name: the supervisor's pid and start time, and the run's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunKey {
     pid: i32,
@@ -49,8 +49,8 @@ pub(crate) struct RunKey {
     run: String,
 }
 
-/// A directory that runs may write: the placeholders in it, and the runs that hold them. It stays after the last of them,
-/// because whatever lies in that directory may have been written by one.
+/// A directory that runs may write: the placeholders in it, and the runs that hold them. The record stays after the
+/// last run, because any file in that directory may have been written by one.
 #[derive(Debug, Serialize, Deserialize)]
 struct WorkspaceRecord {
     /// Bytes of the path, which need not be text.
@@ -93,7 +93,7 @@ impl Shape {
     }
 }
 
-/// Names held for one run. Dropping it lets them go.
+/// Names held for one run. Dropping it releases them.
 #[derive(Debug)]
 pub(crate) struct Hold {
     registry: Registry,
@@ -134,7 +134,7 @@ impl Registry {
         parse(&untrusted::read_file(&self.links_file(id), LINKS_BYTES_MAX).ok()?)
     }
 
-    /// Keeps them for the next run. What cannot be kept is read again.
+    /// Records them for the next run. If that fails, the next run reads the index again.
     pub(crate) fn remember_links(&self, id: FileId, known: &KnownLinks) {
         let Ok(text) = serde_json::to_vec(known) else { return };
         let path = self.links_file(id);
@@ -148,12 +148,13 @@ impl Registry {
         }
     }
 
-    /// Forgets them: the index is gone.
+    /// Deletes them: the index is gone.
     pub(crate) fn forget_links(&self, id: FileId) {
         let _ = fs::remove_file(self.links_file(id));
     }
 
-    /// Takes away what dead runs left in any workspace, some time after the last sweep. Returns what a person should know.
+    /// Removes placeholders of dead runs from all workspaces, if the last sweep is long enough ago. Returns notices for
+    /// the user.
     pub fn sweep(&self) -> Vec<String> {
         let dir = self.dir.join("workspaces");
         let mark = dir.join(".swept");
@@ -191,13 +192,14 @@ impl Registry {
                 Some(record) => settle(record, None),
                 None => Edit::Keep,
             });
-            // What cannot be read or written now is tried again by the next sweep.
+            // A record that cannot be read or written now is tried again by the next sweep.
             notices.extend(edited.ok().and_then(|edited| edited.notice));
         }
         notices
     }
 
-    /// Whether `path`, which is canonical, lies in a directory that a run could write, now or at some time; and which.
+    /// Returns the directory around `path`, which is canonical, that a run could write, now or earlier; or the state
+    /// directory.
     pub fn written_by_runs(&self, path: &Path) -> Option<PathBuf> {
         let is_recorded = |dir: &Path| {
             let stat = rustix::fs::lstat(dir).ok()?;
@@ -209,8 +211,8 @@ impl Registry {
             .or_else(|| path.ancestors().find(|dir| is_recorded(dir).is_some()).map(Path::to_owned))
     }
 
-    /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written down
-    /// before anything is made.
+    /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written
+    /// down before anything is made.
     pub(crate) fn hold(
         &self,
         writable: &[WritableDir],
@@ -273,7 +275,7 @@ impl Registry {
         self.dir.join("git").join(name_of_id(git_dir))
     }
 
-    /// Changes one record under its lock, which is returned so that the caller can keep it a little longer.
+    /// Changes one record under its lock, and returns the lock so that the caller can hold it longer.
     fn edit(
         &self,
         id: FileId,
@@ -288,7 +290,7 @@ impl Registry {
                 return Ok(Edited { _lock: None, notice });
             };
             let length = file.metadata().named(|| format!("fstat({path:?})"))?.len();
-            // With room for all of it one call reads it.
+            // With enough capacity, one call reads all of it.
             let room = length.min(RECORD_BYTES_MAX).saturating_add(1);
             let mut text = Vec::with_capacity(usize::try_from(room).unwrap_or_default());
             let mut bounded = std::io::Read::take(&file, RECORD_BYTES_MAX);
@@ -322,7 +324,8 @@ impl Registry {
                         Errno::FBIG,
                     ));
                 }
-                // In place and at once: a reader takes the first value and ignores what an interrupted cut leaves behind it.
+                // In place, in one write: a reader takes the first value and ignores the rest that an interrupted
+                // truncation leaves.
                 file.write_all_at(&text, 0).named(|| format!("write({path:?})"))?;
                 file.set_len(text.len() as u64).named(|| format!("ftruncate({path:?})"))?;
             }
@@ -351,7 +354,7 @@ fn locked(path: &Path, missing: Missing) -> Result<Option<fs::File>, CallError> 
             other => other.named(|| format!("open({path:?})"))?,
         };
         let meta = file.metadata().named(|| format!("fstat({path:?})"))?;
-        // Where the state directory had to be in /tmp, another user's file could feed us any record.
+        // If the state directory had to be in /tmp, another user's file could supply any record.
         let ours = meta.is_file()
             && meta.uid() == rustix::process::geteuid().as_raw()
             && meta.mode() & 0o022 == 0;
@@ -373,14 +376,14 @@ fn locked(path: &Path, missing: Missing) -> Result<Option<fs::File>, CallError> 
     }
 }
 
-/// Whether a record that does not exist is made.
+/// Handling of a missing record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Missing {
     Make,
     Leave,
 }
 
-/// What becomes of a record.
+/// Outcome of an edit.
 enum Edit {
     Write,
     Keep,
@@ -415,7 +418,7 @@ fn id_of_name(name: &str) -> Option<FileId> {
     Some(FileId { dev: number(dev)?, ino: number(ino)? })
 }
 
-/// The first value in a text. A crash of the machine can leave nonsense: its runs are gone with it.
+/// The first value in a text; `None` if a crash of the machine left garbage, in which case its runs are gone too.
 fn parse<T: serde::de::DeserializeOwned>(text: &[u8]) -> Option<T> {
     serde_json::Deserializer::from_slice(text).into_iter().next()?.ok()
 }
@@ -429,7 +432,7 @@ fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
     file.write_all(text)
 }
 
-/// Strikes `key` and the dead from a record, and removes its placeholders when no run is left.
+/// Removes `key` and dead runs from a record, and its placeholders if no run is left.
 fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
     let n_before = record.runs.len();
     record.runs.retain(|run| Some(run) != key && run.is_alive());
@@ -443,20 +446,20 @@ fn settle(record: &mut WorkspaceRecord, key: Option<&RunKey>) -> Edit {
             let path = Path::new(OsStr::from_bytes(&name.path));
             unmake(&root, path, name.shape) == Err(Errno::ACCESS)
         }),
-        // What a run shut against its own user may be opened again; until then the record remembers.
+        // A run made it inaccessible to its own user, which may be undone; until then keep the record.
         Err(error) if error.errno == Errno::ACCESS => {}
-        // A workspace that is gone or was exchanged holds nothing of ours any more.
+        // A workspace that is gone or was replaced has no placeholders any more.
         Err(_) => return Edit::Remove,
     }
     Edit::Write
 }
 
 impl Hold {
-    /// Lets go now, for the janitor, which has no destructor to rely on.
+    /// Releases the names now, for the janitor, which does not run destructors.
     pub(crate) fn release(&mut self) {
         let key = self.key.clone();
         for root in std::mem::take(&mut self.roots) {
-            // What cannot be settled now is swept later.
+            // A record that cannot be updated now is swept later.
             let _ = self.registry.edit(root, Missing::Leave, |record| match record {
                 Some(record) => settle(record, Some(&key)),
                 None => Edit::Keep,
@@ -464,7 +467,7 @@ impl Hold {
         }
     }
 
-    /// Whether there is anything to let go of.
+    /// Returns true if no names are held.
     pub(crate) fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }
@@ -476,12 +479,12 @@ impl Drop for Hold {
     }
 }
 
-/// Makes one placeholder. `twin` is an inert one made a moment ago in the same workspace: a second name for it costs
-/// less than a second file.
+/// Makes one placeholder. `twin` is an inert one made just before in the same workspace: a hard link to it is cheaper
+/// than a second file.
 fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Result<(), CallError> {
     let (parent, name) = parent(root, path)?;
     let named = |r: Result<(), Errno>| match r {
-        // Another run holds it, or the user made it a moment ago: it is there, which is what matters.
+        // Another run holds it, or the user made it just now. It exists, which is enough.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         other => other.named(|| format!("create({path:?})")),
     };
@@ -518,7 +521,7 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
     }
 }
 
-/// Removes a placeholder if it still looks like one; whatever somebody made of it is theirs.
+/// Removes a placeholder if it still looks like one; a file that replaced it belongs to the user.
 fn unmake(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), Errno> {
     let (parent, name) = parent(root, path).map_err(|error| error.errno)?;
     let still = match shape {
@@ -564,7 +567,7 @@ fn parent<'a>(root: &'a OwnedFd, path: &'a Path) -> Result<(Parent<'a>, &'a Path
     Ok((parent, name))
 }
 
-/// When a process started, in clock ticks since boot; with its pid this names it for ever.
+/// Start time of a process, in clock ticks since boot; together with the pid it is unique.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = crate::survey::small_file(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
@@ -579,7 +582,7 @@ pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
     }
     let mut pending = vec![dir.to_owned()];
     while let Some(path) = pending.pop() {
-        // Only directories are opened up, and an entry's own type says which are: a link is not one.
+        // Only directories are made writable, by the entry's own type: a link is not one.
         let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
         #[expect(
             clippy::disallowed_methods,
@@ -589,7 +592,7 @@ pub fn remove_tree(dir: &Path) -> std::io::Result<()> {
         let directories = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
         pending.extend(directories.map(|e| e.path()));
     }
-    // What is left now belongs to another user.
+    // Entries that still cannot be removed belong to another user.
     fs::remove_dir_all(dir)
 }
 

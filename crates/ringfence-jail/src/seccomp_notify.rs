@@ -1,5 +1,5 @@
-//! Answers the filter's notifications: refuses and remembers, or performs a connect for the run.
-//! Never lets the kernel go on with a call of the run's that it looked at: the arguments could change in between.
+//! Answers the filter's notifications: refuses and records, or performs a connect for the run. Never lets the kernel
+//! continue a call after reading its arguments: the run could change them in between.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -19,13 +19,13 @@ use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
-/// Different denials remembered; past that they are only counted.
+/// Maximum number of distinct denials recorded; further ones are only counted.
 const DENIALS_MAX: usize = 256;
 
 /// Refusals answered at full speed. A run that goes on gets its answers more slowly.
 const FREE_REFUSALS: u64 = 300;
 
-/// How long an answer waits past [`FREE_REFUSALS`].
+/// Delay of each answer after [`FREE_REFUSALS`].
 const BACK_PRESSURE: Duration = Duration::from_millis(1);
 
 /// Connects that may wait for a peer at the same time.
@@ -42,9 +42,9 @@ pub(crate) struct Listener {
     spec: FilterSpec,
     own_dev: Option<u64>,
     sockets: Vec<FileId>,
-    /// uid and gid to connect with, where they are not ours already.
+    /// uid and gid to connect with, if they differ from this process's.
     connect_as: Option<(u32, u32)>,
-    /// How often the run may still become a program: once, where it can only by our leave.
+    /// Number of execve calls still allowed: one, for a profile in which execve needs permission.
     execs_left: u32,
     denials: Vec<Denial>,
     n_refused: u64,
@@ -75,7 +75,7 @@ impl Listener {
         }
     }
 
-    /// Whether an answer may need a thread.
+    /// Returns true if an answer may need a thread.
     pub(crate) fn starts_threads(&self) -> bool {
         self.spec.unix_sockets == seccomp::UnixSockets::Supervised
     }
@@ -94,7 +94,7 @@ impl Listener {
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
         if name == "execve" && self.execs_left > 0 {
-            // Until this call returns the process is ours and has one thread: nobody can change what it asks for.
+            // Until this call returns, the process runs Ringfence's code in one thread, so its arguments cannot change.
             self.execs_left -= 1;
             return ringfence_sys::seccomp::let_through(&*self.fd, call.id);
         }
@@ -121,7 +121,7 @@ impl Listener {
         self.refuse(&call, denial, Errno::from_raw_os_error(verdict.errno))
     }
 
-    /// What was refused.
+    /// Returns the recorded denials.
     pub(crate) fn into_denials(mut self) -> Vec<Denial> {
         if self.n_unlisted > 0
             && let Some(last) = self.denials.last().cloned()
@@ -180,7 +180,7 @@ impl Listener {
     }
 
     fn target(&self, call: &Notification) -> Result<Target, Errno> {
-        // Arguments are `int fd, const void *addr, int len`: the kernel looks at the low 32 bits of the first and third.
+        // Arguments are `int fd, const void *addr, int len`: the kernel uses the low 32 bits of the first and third.
         #[allow(clippy::cast_possible_truncation)]
         let (fd, length) = ((call.args[0] as u32).cast_signed(), call.args[2] as u32 as usize);
         if length > ADDRESS_BYTES_MAX {
@@ -256,8 +256,8 @@ impl Listener {
         Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
     }
 
-    /// Connects for the run, on a thread: the run shares the socket and can make it wait at any moment, and a peer may
-    /// take its time. As the run's own user: the other side asks the kernel who connects.
+    /// Connects for the run, on a thread: the run shares the socket and can make it block at any moment, and a peer may
+    /// be slow. Uses the run's own user, because the peer may ask the kernel for the credentials of the client.
     fn perform(
         &mut self,
         call: &Notification,
@@ -278,7 +278,7 @@ impl Listener {
                 .map(|()| 0);
             drop(keep);
             n_connecting.fetch_sub(1, Ordering::Relaxed);
-            // The run may be gone by now; nobody is left to tell.
+            // The run may be gone by now; then there is no call to answer.
             let _ = ringfence_sys::seccomp::reply(&*listener, id, answer);
         };
         let spawned = std::thread::Builder::new().stack_size(128 << 10).spawn(work);
@@ -352,6 +352,6 @@ fn thread_group(tid: u32) -> Option<Pid> {
 
 fn program_name(pid: u32) -> Option<String> {
     let comm = ringfence_sys::read_kernel_file(format!("/proc/{pid}/comm")).ok()?;
-    // A program can set any bytes as its name; keep what is printable.
+    // A program can set any bytes as its name; keep the printable ones.
     Some(comm.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(15).collect())
 }

@@ -1,5 +1,6 @@
-//! The program's stdin, stdout and stderr. Pipes pass as they are; a file, socket or device of the caller's never
-//! does, because whoever holds such a descriptor can chmod, reconnect or reopen what is behind it: we copy instead.
+//! The program's stdin, stdout and stderr. Pipes are passed through; a file, socket or device of the caller's never is,
+//! because the holder of such a descriptor can chmod, reconnect or reopen the object behind it: its bytes are copied
+//! instead.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,12 +19,12 @@ const CHUNK: usize = 64 << 10;
 /// `PIPEFS_MAGIC`: where pipes without a name live.
 const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
 
-/// What to do with the program's output.
+/// Handling of the program's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StdioMode {
-    /// Byte for byte to our own stdout and stderr, without bound.
+    /// Byte for byte to this process's stdout and stderr, without bound.
     Passthrough,
-    /// The same, for a caller who made the pipes and wants to know what the run used.
+    /// The same, for a caller that made the pipes and needs the run's resource usage.
     Given,
     /// Kept for the outcome: head and tail up to this many bytes a stream, the rest counted.
     Capture {
@@ -42,9 +43,9 @@ pub struct Output {
     pub total_bytes: u64,
 }
 
-/// Adds to the end of a queue and drops what is then too much from its beginning.
+/// Appends to a queue and drops the excess from its front.
 pub(crate) fn keep_last(queue: &mut VecDeque<u8>, bytes: &[u8], n_max: usize) {
-    // Of a flood only the last part can survive; do not move the rest through the queue.
+    // Of a large write only the last part survives; do not move the rest through the queue.
     let rest = &bytes[bytes.len().saturating_sub(n_max)..];
     let excess = (queue.len() + rest.len()).saturating_sub(n_max);
     queue.drain(..excess.min(queue.len()));
@@ -52,13 +53,13 @@ pub(crate) fn keep_last(queue: &mut VecDeque<u8>, bytes: &[u8], n_max: usize) {
 }
 
 impl Output {
-    /// Nothing yet; keeps this many bytes in all.
+    /// An empty stream that keeps this many bytes in all.
     pub fn new(bytes_max: u64) -> Self {
         let half_max = usize::try_from(bytes_max / 2).unwrap_or(usize::MAX / 4).max(1);
         Self { half_max, ..Self::default() }
     }
 
-    /// Adds what was written next.
+    /// Adds output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
         let room = self.half_max - self.head.len().min(self.half_max);
@@ -67,7 +68,7 @@ impl Output {
         keep_last(&mut self.tail, rest, self.half_max);
     }
 
-    /// How many bytes were dropped between head and tail.
+    /// Number of bytes dropped between head and tail.
     pub fn dropped_bytes(&self) -> u64 {
         self.total_bytes - (self.head.len() + self.tail.len()) as u64
     }
@@ -82,7 +83,7 @@ impl Output {
 /// The supervisor's side.
 #[derive(Debug, Default)]
 pub(crate) struct StdioPumps {
-    /// Whether somebody asks what the run used, however well it ended.
+    /// True if the caller needs resource usage even of a successful run.
     pub(crate) counts_wanted: bool,
     pub(crate) pumps: Vec<Pump>,
     pub(crate) captures: Vec<Capture>,
@@ -95,9 +96,9 @@ pub(crate) struct Pump {
     to: Option<End>,
     buffer: Vec<u8>,
     sent: usize,
-    /// The stream of the program's that this one carries out and that must be drained at the end.
+    /// The program's output stream that this pump carries, which must be drained at the end.
     output: Option<&'static str>,
-    /// Why output did not arrive.
+    /// Error that lost output.
     lost: Option<Errno>,
 }
 
@@ -110,16 +111,16 @@ struct End {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndKind {
-    /// Its open file does not wait.
+    /// Its open file is non-blocking.
     NonBlocking,
-    /// Its open file is the caller's, which must not be changed: each call asks not to wait.
+    /// Its open file is the caller's, which must not be changed: each call passes `MSG_DONTWAIT`.
     Socket,
-    /// A file or device that does not wait, or one that could not be opened anew: asked before each call.
+    /// A file or device that does not block, or one that could not be reopened: polled before each call.
     Polled,
 }
 
 impl End {
-    /// For a pipe of ours.
+    /// For a pipe of this process.
     fn of_pipe(fd: OwnedFd) -> Result<Self, CallError> {
         nonblocking(&fd)?;
         Ok(Self { fd, kind: EndKind::NonBlocking })
@@ -162,7 +163,7 @@ impl End {
                 rustix::net::send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
             }
             EndKind::Polled if !is_ready(&self.fd, PollFlags::OUT) => Err(Errno::AGAIN),
-            // A pipe that says it has room takes this much: pipe(7), PIPE_BUF.
+            // A pipe that polls writable takes this much: pipe(7), PIPE_BUF.
             EndKind::Polled => rustix::io::write(&self.fd, &bytes[..bytes.len().min(4096)]),
         }
     }
@@ -174,14 +175,14 @@ fn is_ready(fd: &OwnedFd, flags: PollFlags) -> bool {
     rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
 }
 
-/// Keeps what comes out of a pipe.
+/// Captures the output of a pipe.
 #[derive(Debug)]
 pub(crate) struct Capture {
     pub(crate) from: Option<OwnedFd>,
     pub(crate) output: Output,
 }
 
-/// What the run is given, and what is left for us to do.
+/// The run's descriptors, and the pumps and captures that serve them.
 pub(crate) fn prepare(
     mode: StdioMode,
     terminal: bool,
@@ -242,7 +243,7 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
     let stat = rustix::fs::fstat(fd)
         .map_err(|e| Problem::usage("stdio_closed", format!("{name} is not open")).cause(e))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        // A pipe without a name. Who holds one with a name can change its permissions.
+        // A pipe without a name. The holder of a named one can change its permissions.
         FileType::Fifo if rustix::fs::fstatfs(fd).is_ok_and(|s| s.f_type == PIPEFS_MAGIC) => {
             Ok(Class::Pass)
         }
@@ -266,7 +267,7 @@ impl Pump {
         Self { from: Some(from), to: Some(to), buffer: Vec::new(), sent: 0, output, lost: None }
     }
 
-    /// What to wait for, if anything.
+    /// The descriptor and events to poll for, if any.
     pub(crate) fn wants(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         if self.sent < self.buffer.len() {
             return self.to.as_ref().map(|to| (to.fd.as_fd(), PollFlags::OUT));
@@ -275,7 +276,7 @@ impl Pump {
         self.from.as_ref().map(|from| (from.fd.as_fd(), PollFlags::IN))
     }
 
-    /// Moves one piece.
+    /// Moves one chunk.
     pub(crate) fn step(&mut self) {
         let Some(to) = &self.to else { return };
         if self.sent < self.buffer.len() {
@@ -295,9 +296,9 @@ impl Pump {
         }
     }
 
-    /// Ends it where nothing more can be written: who writes into it is told by a closed pipe, instead of waiting.
+    /// Ends the pump if nothing more can be written: the writer gets a closed pipe instead of waiting.
     pub(crate) fn lose(&mut self, errno: Errno) {
-        // A reader that has gone wanted no more.
+        // A reader that has closed its end needs no more.
         if errno != Errno::PIPE {
             self.lost = self.lost.or(Some(errno));
         }
@@ -309,19 +310,19 @@ impl Pump {
         self.from = None;
     }
 
-    /// Whether output is still on its way.
+    /// Returns true if output is still pending.
     pub(crate) fn owes_output(&self) -> bool {
         self.output.is_some() && self.to.is_some()
     }
 
-    /// The stream whose bytes did not arrive, and why.
+    /// The stream whose bytes were lost, and the error.
     pub(crate) fn lost(&self) -> Option<(&'static str, Errno)> {
         self.output.zip(self.lost)
     }
 }
 
 impl Capture {
-    /// Keeps what is there.
+    /// Captures the available bytes.
     pub(crate) fn step(&mut self, buffer: &mut Vec<u8>) {
         let Some(from) = &self.from else { return };
         match read_into(buffer, from) {
@@ -332,7 +333,7 @@ impl Capture {
     }
 }
 
-/// Why nothing was read.
+/// Reason that nothing was read.
 enum Failed {
     /// Nothing is there yet.
     ForNow,
@@ -340,7 +341,7 @@ enum Failed {
     Finally,
 }
 
-/// One piece, in place of what `buffer` held. Its memory is not touched before something is there to put in it.
+/// Replaces the content of `buffer` with one chunk. Its memory is not touched before there is data to put in it.
 fn read_into(buffer: &mut Vec<u8>, from: &OwnedFd) -> Result<usize, Failed> {
     buffer.clear();
     buffer.reserve_exact(CHUNK);
@@ -364,14 +365,14 @@ fn dup(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
     rustix::io::fcntl_dupfd_cloexec(fd, 3).named(|| "fcntl(F_DUPFD_CLOEXEC)")
 }
 
-/// A descriptor for the same terminal that never makes us wait, without changing the caller's own. What is no
-/// terminal is duplicated: files do not wait, and pipes take what they said they have room for.
+/// A non-blocking descriptor for the same terminal, without changing the caller's own. Any other descriptor is
+/// duplicated: files do not block, and pipes take as many bytes as they polled for.
 pub(crate) fn unblocked(fd: BorrowedFd<'_>) -> Result<OwnedFd, CallError> {
     let own = rustix::termios::isatty(fd).then(|| reopened(fd, OFlags::RDWR)).flatten();
     own.map_or_else(|| dup(fd), Ok)
 }
 
-/// Another open file for the same pipe or terminal, one that does not wait.
+/// Opens the same pipe or terminal again, non-blocking.
 fn reopened(fd: BorrowedFd<'_>, access: OFlags) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd;
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! Watches one run from its first step to the death of its last process. One thread, one poll.
+//! Supervises one run from its first step to the death of its last process. One thread, one poll.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -22,37 +22,37 @@ use crate::stdio::{Output, Pump, StdioPumps};
 use crate::terminal::Terminal;
 use crate::watchdog::{self, ExceededLimit, Watchdog};
 
-/// How long a signal of the caller's waits for a program that is about to start.
+/// Time that a signal from the caller waits for a program that is about to start.
 const START_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// A run younger than this has no janitor: making one costs a tenth of a short run's time.
+/// A run younger than this has no janitor: starting one costs a tenth of a short run's time.
 const JANITOR_AFTER: Duration = Duration::from_millis(20);
 
-/// The longest rest between two looks of the watchdog, however long they take.
+/// Maximum pause between two checks of the watchdog, however long they take.
 const WATCH_REST_MAX: Duration = Duration::from_millis(500);
 
-/// A setup that takes longer hangs on something, such as a dead network filesystem.
+/// Maximum time of the setup; a longer one hangs on something, such as a dead network filesystem.
 const SETUP_MAX: Duration = Duration::from_secs(30);
 
-/// A loaded machine may take so long, however little time the program is given.
+/// Minimum time allowed for the setup on a loaded machine, however short the program's own limit.
 const SETUP_MIN: Duration = Duration::from_secs(5);
 
-/// Killed processes end at once, or when the machine gets to it; one that hangs in the kernel is left to the host's init.
+/// Time limit for killed processes to die; one that hangs in the kernel is left to the host's init.
 const ORPHANS_DEATH_MAX: Duration = Duration::from_secs(10);
 
-/// How long output that a stopped run has written already waits for its reader.
+/// Time that output of a stopped run waits for its reader.
 const DRAIN_AFTER_STOP: Duration = Duration::from_secs(1);
 
-/// Between a polite signal of the caller's and SIGKILL.
+/// Time between a forwarded signal and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bounds of the look at what a run left: as large as the largest index of a public repository, and as many entries as a
-/// second allows.
+/// Bounds of the check of a run's files: the largest index of a public repository, and as many entries as a second
+/// allows.
 const REPORT_MAX: Duration = Duration::from_secs(1);
 const REPORT_ENTRIES_MAX: u32 = 100_000;
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
-/// Why a run was stopped.
+/// Reason that a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopReason {
     /// The wall clock.
@@ -63,13 +63,13 @@ pub enum StopReason {
     Memory,
     /// Bytes added to disk.
     Disk,
-    /// The caller asked, by this signal.
+    /// The caller's signal.
     Caller(i32),
-    /// The caller wants it no more.
+    /// The caller cancelled it.
     Cancelled,
 }
 
-/// How the program ended, where it was seen.
+/// The program's end, if it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// With this code.
@@ -83,9 +83,9 @@ pub enum Ending {
 /// Everything known about a run after its last process is dead.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Finished {
-    /// How the program ended.
+    /// The program's end.
     pub ending: Ending,
-    /// Why we stopped it, if we did.
+    /// Reason that the supervisor stopped it, if it did.
     pub stopped: Option<StopReason>,
     /// stdout and stderr, where captured.
     #[serde(skip)]
@@ -104,18 +104,18 @@ pub struct Finished {
     pub forks_refused: u64,
     /// Names that appeared in the workspace though policy protects them.
     pub protected_created: Vec<String>,
-    /// What was moved out of the way of the host's git.
+    /// Entries that were moved out of the way of the host's git.
     pub set_aside: Vec<SetAside>,
-    /// What could not be looked at after the run, one sentence each.
+    /// Checks that could not be made after the run, one sentence each.
     pub gaps: Vec<String>,
-    /// The stream whose bytes did not reach the caller, and why.
+    /// The stream whose bytes did not reach the caller, and the reason.
     pub output_lost: Option<String>,
     #[serde(skip)]
-    /// The root of its own filesystem, where it had one: what it left there can still be read.
+    /// The root of its own filesystem, if it had one: its files can still be read.
     pub root: Option<OwnedFd>,
 }
 
-/// A launched child and what we hold of it.
+/// A launched child and its resources.
 pub(crate) struct Running<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) registry: &'a Registry,
@@ -127,16 +127,16 @@ pub(crate) struct Running<'a> {
     pub(crate) signals: SignalFd,
     pub(crate) plumbing: StdioPumps,
     pub(crate) cleanup: Cleanup,
-    /// Whoever closes the other end of this wants the run ended.
+    /// The peer closes its end of this to cancel the run.
     pub(crate) cancel: Option<OwnedFd>,
 }
 
-/// Why a run did not start.
+/// Reason that a run did not start.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
     /// A step failed.
     Step(Failure),
-    /// We failed.
+    /// The supervisor failed.
     Supervisor(CallError),
     /// Setup took too long.
     SetupTimeout,
@@ -171,7 +171,7 @@ struct Supervisor<'a> {
     janitor_at: Option<Instant>,
 }
 
-/// Which descriptor an entry of the poll list belongs to.
+/// The descriptor that an entry of the poll list belongs to.
 #[derive(Clone, Copy)]
 enum Source {
     Death,
@@ -215,7 +215,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
     match supervisor.watch() {
         Ok(()) => supervisor.finish(),
         Err(error) => {
-            // Never leave a run behind that nobody watches.
+            // Never leave a run unsupervised.
             supervisor.kill();
             let _ = ringfence_sys::reap_pid(supervisor.run.pid, true);
             Err(error)
@@ -266,7 +266,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits for anything to happen, at most until the next thing that is due.
+    /// Waits for any event, at most until the next deadline.
     fn wait(&self) -> Result<(Vec<Source>, Vec<PollFlags>), NotStarted> {
         let mut sources = vec![Source::Death, Source::Signals];
         let mut fds = vec![
@@ -369,7 +369,7 @@ impl Supervisor<'_> {
                     ExceededLimit::Disk => StopReason::Disk,
                 });
             }
-            // A look costs more the larger the tree: rest nine times as long as it took, within reason.
+            // A check costs more the larger the tree: pause nine times as long as it took, up to a bound.
             let rest = (now.elapsed() * 9).min(WATCH_REST_MAX);
             self.look_at = self.watchdog.interval().map(|every| Instant::now() + every.max(rest));
         }
@@ -397,7 +397,7 @@ impl Supervisor<'_> {
             }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),
             Ok(Some(_)) => {}
-            // Closed by exec, or by the death of a child that had told why it failed.
+            // Closed by exec, or by the death of a child that had reported its failure.
             Ok(None) | Err(_) => {
                 self.report_open = false;
                 if self.failure.is_none() && self.stopped.is_none() {
@@ -430,17 +430,17 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Gives the program a signal of the caller's. The second time it is meant.
+    /// Forwards a signal of the caller's to the program. The second signal kills.
     fn pass_on(&mut self, number: i32) {
-        // The program may have begun, and even have been heard of, before the report tells us: it closes when the
-        // program starts, in init a moment later than in the program itself.
+        // The program may have started, and its first messages arrived, before the report socket closes: init closes it
+        // a moment later than the program itself.
         while self.report_open && readable_within(&self.run.report, START_PATIENCE) {
             if self.hear_report().is_err() {
                 break;
             }
         }
         if self.started.is_none() {
-            // There is no program yet to decide what the signal means.
+            // There is no program yet to handle the signal.
             self.stopped = Some(StopReason::Caller(number));
             self.kill();
             return;
@@ -466,10 +466,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// From now on somebody outlives us. Not for runs that are over in a blink: those the next start sweeps.
+    /// Starts a process that outlives this one. Not for very short runs: the next start cleans up after those.
     fn call_janitor(&mut self) {
         if self.janitor_at.take().is_some() {
-            // Without one, too, the next start sweeps.
+            // If it cannot be started, the next start cleans up too.
             self.janitor = Janitor::start(&mut self.run.cleanup, &self.run.pidfd).ok().flatten();
         }
     }
@@ -483,7 +483,7 @@ impl Supervisor<'_> {
         let Some(listener) = &mut self.listener else { return };
         let answered = flags.contains(PollFlags::IN) && listener.step().is_ok();
         if !answered {
-            // HUP: nobody is left under this filter, and nothing will come any more. The denials are kept for the end.
+            // HUP: no process is left under this filter, and no call will come. The denials are kept for the end.
             self.listener_open = false;
         }
     }
@@ -499,7 +499,7 @@ impl Supervisor<'_> {
         self.run.plan.tier == Tier::Namespaces
     }
 
-    /// SIGKILL to everything: with a pid namespace one signal does it, without one the tree is walked.
+    /// Sends SIGKILL to everything: with a pid namespace one signal suffices, without one the tree is walked.
     fn kill(&mut self) {
         let _ = rustix::process::pidfd_send_signal(&self.run.pidfd, Signal::KILL);
         if !self.plan_has_init() {
@@ -508,7 +508,7 @@ impl Supervisor<'_> {
     }
 
     fn finish(mut self) -> Result<Finished, NotStarted> {
-        // Reported in the same instant as the death, perhaps: hear it before judging.
+        // The failure may be reported at the same instant as the death: read it before judging.
         while self.report_open && readable(&self.run.report) {
             self.hear_report()?;
         }
@@ -547,7 +547,7 @@ impl Supervisor<'_> {
             }
             (None, _) => Ending::Swept,
         };
-        // A program that passed its output through and ended well leaves no question that the counts would answer.
+        // A program that passed its output through and succeeded needs no counts.
         let asked = self.run.plumbing.counts_wanted || ending != Ending::Exited(0);
         let leaf = self.run.cleanup.leaf.as_ref().filter(|_| asked);
         let counts = leaf.map(Leaf::counts).unwrap_or_default();
@@ -571,7 +571,7 @@ impl Supervisor<'_> {
             denials,
             wall,
             cpu: reaped.map_or(Duration::ZERO, |r| r.cpu),
-            // Of a tree that was killed the kernel knows its init alone, which had next to nothing.
+            // For a killed tree the kernel reports only its init, which used next to nothing.
             memory_peak_bytes: memory_peak_bytes
                 .or(reaped.map(|r| r.memory_peak_bytes).max(memory_found)),
             oom_kills,
@@ -583,12 +583,12 @@ impl Supervisor<'_> {
             root,
         };
         drop(cleanup);
-        // Last: until everything above is gone the janitor must be there to take it away instead.
+        // Last: until everything above is released, the janitor must be there to do it instead.
         drop(self.janitor);
         Ok(finished)
     }
 
-    /// What the program had written before it died is still in the pipes.
+    /// Reads the output that the program wrote before it died and that is still in the pipes.
     fn drain(&mut self) {
         if let Some(terminal) = &mut self.terminal {
             terminal.drain(self.stopped.is_some());
@@ -625,12 +625,13 @@ impl Supervisor<'_> {
     }
 }
 
-/// How long the fence may take to stand: the run's own time, within reason on both sides.
+/// Time limit for building the fence: the run's own, clamped at both ends.
 fn setup_max(timeout: Option<Span>) -> Duration {
     timeout.map_or(SETUP_MAX, |timeout| timeout.duration().clamp(SETUP_MIN, SETUP_MAX))
 }
 
-/// Work that the host does after a run, whatever the run left: at most a second, or the run's own time if that is less.
+/// Bounds of the host's work after a run, whatever the run left: at most a second, or the run's own time if that is
+/// less.
 fn report_budgets(plan: &Plan) -> Budgets {
     let time = plan.limits.timeout.map_or(REPORT_MAX, |t| t.duration().min(REPORT_MAX));
     let budget = |entries| Budget::new(entries, REPORT_BYTES_MAX, time);
@@ -650,7 +651,7 @@ fn readable_within(fd: impl AsFd, patience: Timespec) -> bool {
     rustix::event::poll(&mut fds, Some(&patience)).is_ok_and(|n| n > 0)
 }
 
-/// Kills every process below `root`, again and again until a walk finds no new one.
+/// Kills every process below `root`, until a walk finds none.
 fn kill_tree(root: i32) {
     for _ in 0..100 {
         let below = watchdog::tree(root);
@@ -664,7 +665,7 @@ fn kill_tree(root: i32) {
     }
 }
 
-/// Without a pid namespace, what detached itself was handed to us as subreaper: kill and reap all of it.
+/// Kills and reaps every detached process, which without a pid namespace was reparented to this subreaper.
 fn kill_orphans(janitor: Option<i32>) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let give_up = Instant::now() + ORPHANS_DEATH_MAX;
@@ -678,20 +679,20 @@ fn kill_orphans(janitor: Option<i32>) {
     }
 }
 
-/// Whether we have no child but the janitor. A list of children is no proof while some of them fork and end.
+/// Returns true if there is no child but the janitor. A list of children is no proof while some of them fork and exit.
 fn is_alone(own: i32, janitor: Option<i32>) -> bool {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::All, peek) {
         Err(Errno::CHILD) => true,
         _ if janitor.is_none() => false,
-        // /proc is listed by rising pid and a child's is above its parent's, so who hands over to a child while we read
-        // hands over to one we have yet to meet; twice, because pids start again from the bottom at some point.
+        // /proc is listed by rising pid and a child's is above its parent's, so a process that forks and exits during
+        // the listing leaves a child yet to be listed; twice, because pids wrap around at some point.
         _ => (0..2).all(|_| watchdog::children_by_scan(own).into_iter().eq(janitor)),
     }
 }
 
-/// The problem a failed start is, for people.
+/// Explains a failed start to the user.
 pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
     match error {
         NotStarted::Step(failure) => explain_step(&failure, plan),

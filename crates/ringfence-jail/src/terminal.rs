@@ -1,4 +1,4 @@
-//! A terminal of the run's own. What it does to that one reaches nothing of the caller's: bytes are all that cross.
+//! The run's own terminal. Changes to it do not affect the caller's terminal: only bytes cross.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,7 +10,7 @@ use rustix::termios::{OptionalActions, Termios};
 
 use crate::channel::{self, Message};
 
-/// In the child: opens a terminal in the run's own view, makes it the controlling one, sends the master out.
+/// Opens a terminal in the run's own view, makes it the controlling one, and sends the master out. Runs in the child.
 pub(crate) fn open_inside(report: impl AsFd) -> Result<OwnedFd, CallError> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = rustix::pty::openpt(flags).named(|| "open(\"/dev/ptmx\")")?;
@@ -79,7 +79,7 @@ impl Terminal {
         }
     }
 
-    /// What to wait for: master, then the caller's stdin, then its stdout.
+    /// Events to poll for: master, then the caller's stdin, then its stdout.
     pub(crate) fn wants(&self) -> [PollFlags; 3] {
         let mut master = PollFlags::empty();
         if self.open && self.to_caller.len() < CHUNK {
@@ -95,7 +95,7 @@ impl Terminal {
         [master, stdin, stdout]
     }
 
-    /// Whether the caller's terminal went away since this was asked last.
+    /// Returns true if the caller's terminal hung up since the last call.
     pub(crate) fn take_hung_up(&mut self) -> bool {
         std::mem::take(&mut self.hung_up)
     }
@@ -105,7 +105,7 @@ impl Terminal {
         &self.master
     }
 
-    /// Moves what is ready.
+    /// Moves the available bytes.
     pub(crate) fn step(&mut self, ready: [PollFlags; 3]) {
         let [master, stdin, stdout] = ready;
         let any = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
@@ -114,7 +114,7 @@ impl Terminal {
             match rustix::io::read(rustix::stdio::stdin(), &mut buffer) {
                 Ok(n) if n > 0 => self.to_master.extend_from_slice(&buffer[..n]),
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // The caller's terminal is gone, and with it whoever sat there.
+                // The caller's terminal is gone.
                 _ => {
                     self.reads_caller = false;
                     self.hung_up = true;
@@ -155,7 +155,7 @@ impl Terminal {
         }
     }
 
-    /// After the run is dead: what it still had to say. `hurried` gives up on a reader that does not read.
+    /// Forwards the remaining output after the run is dead. `hurried` gives up on a reader that does not read.
     pub(crate) fn drain(&mut self, hurried: bool) {
         loop {
             if self.to_caller.is_empty() {

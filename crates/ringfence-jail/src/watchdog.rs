@@ -1,4 +1,5 @@
-//! What no kernel limit covers, watched: memory of the tree without a cgroup, CPU of the tree, growth of a workspace.
+//! Watches limits that no kernel limit covers: memory of the tree without a cgroup, CPU of the tree, growth of a
+//! workspace.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read};
@@ -16,10 +17,10 @@ use rustix::fs::{AtFlags, FileType};
 
 use crate::cgroup::Leaf;
 
-/// How often to look at the most: the time a run can be over a watched limit before it is stopped.
+/// Shortest interval between checks: the time a run can exceed a watched limit before it is stopped.
 const INTERVAL: Duration = Duration::from_millis(25);
 
-/// How often to look at the least: how long a workspace can grow over its limit until it is counted; said in the docs.
+/// Longest interval between checks: the time a workspace can exceed its limit before it is measured; documented.
 const DISK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// More memory than one processor can fill in a microsecond.
@@ -29,28 +30,28 @@ static PROCESSORS: LazyLock<u32> = LazyLock::new(|| {
     rustix::thread::sched_getaffinity(None).map_or(1, |processors| processors.count().max(1))
 });
 
-/// How shared memory without a file is called where it is mapped, with and without a name that a program gave it.
+/// Names of shared memory without a file in `maps`, with and without a name given by a program.
 const SHARED_NAMES: &[&str] = &["/dev/zero (deleted)", "[anon_shmem:", "/SYSV"];
 
-/// Mappings read at one look: half a second's worth, and more than an honest tree has.
+/// Maximum number of mappings read in one check: half a second's worth, and more than an honest tree has.
 const MAPPINGS_MAX: usize = 500_000;
 
-/// Processes before one that may have its memory in common with it.
+/// Maximum number of earlier processes compared with one that may share its memory.
 const RELATIVES_MAX: usize = 64;
 
-/// How much may be mapped between two looks at one memory.
+/// Maximum growth of one memory between two reads of its size.
 const SIZE_DRIFT: u64 = 64 << 20;
 
-/// How long one look walks through a workspace: a deadline is served that much later at most.
+/// Time that one check walks through a workspace, which delays a deadline by at most as much.
 const WALK_STEP: Duration = Duration::from_millis(50);
 
-/// Files in one directory, which is looked at in one go.
+/// Maximum number of files in one directory, which is read in one go.
 const DIRECTORY_FILES_MAX: usize = 300_000;
 
-/// Files looked at to confirm growth: past this many the run is over the limit by any measure.
+/// Maximum number of files read to confirm growth: with more, the run counts as over the limit.
 const FILES_MAX: usize = 2_000_000;
 
-/// Which watched limit was passed.
+/// The watched limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
     /// CPU time of the tree.
@@ -61,7 +62,7 @@ pub(crate) enum ExceededLimit {
     Disk,
 }
 
-/// The watch over one run.
+/// The watchdog of one run.
 pub(crate) struct Watchdog {
     cpu_max: Option<Duration>,
     memory_max: Option<u64>,
@@ -69,7 +70,7 @@ pub(crate) struct Watchdog {
     disk: Vec<DiskRoot>,
     started: SystemTime,
     disk_next: Instant,
-    /// Until a run can have passed one of the other limits.
+    /// Pause in which the run cannot exceed one of the other limits.
     rest: Duration,
     scratch: Option<OwnedFd>,
     root_pid: i32,
@@ -82,12 +83,12 @@ struct DiskRoot {
     path: PathBuf,
     dev: u64,
     free_before: u64,
-    /// A walk through it that goes on at the next look.
+    /// An unfinished walk through it, continued at the next check.
     walk: Option<DiskWalk>,
 }
 
 impl Watchdog {
-    /// A watch over the tree below `root_pid`. Memory is watched only where no cgroup holds it.
+    /// A watchdog for the tree below `root_pid`. Memory is watched only if no cgroup limits it.
     pub(crate) fn new(limits: &Limits, roots: &[WritableDir], cgroup: bool, root_pid: i32) -> Self {
         let disk = roots
             .iter()
@@ -111,22 +112,22 @@ impl Watchdog {
         }
     }
 
-    /// How much the tree had when it was found to have too much.
+    /// Memory of the tree when it exceeded its limit.
     pub(crate) fn memory_found(&self) -> Option<u64> {
         self.memory_found
     }
 
-    /// The run's own memory filesystem, whose pages count as its memory.
+    /// Sets the run's own memory filesystem, whose pages count as its memory.
     pub(crate) fn set_scratch(&mut self, root: OwnedFd) {
         self.scratch = Some(root);
     }
 
-    /// Lets go of it.
+    /// Releases it.
     pub(crate) fn take_scratch(&mut self) -> Option<OwnedFd> {
         self.scratch.take()
     }
 
-    /// How soon to look again, if there is anything to watch.
+    /// Time until the next check, if there is anything to watch.
     pub(crate) fn interval(&self) -> Option<Duration> {
         if self.cpu_max.is_some() || self.memory_max.is_some() {
             return Some(self.rest);
@@ -134,7 +135,7 @@ impl Watchdog {
         (self.disk_max.is_some() && !self.disk.is_empty()).then_some(DISK_INTERVAL)
     }
 
-    /// Looks once.
+    /// Checks once.
     pub(crate) fn look(&mut self, leaf: Option<&Leaf>) -> Option<ExceededLimit> {
         let counted_by_leaf = leaf.and_then(Leaf::cpu_micros).map(Duration::from_micros);
         let walks =
@@ -152,7 +153,8 @@ impl Watchdog {
             let members: Vec<Member> = tree.iter().filter_map(|pid| Member::of(*pid)).collect();
             let mapped: u64 = members.iter().map(|member| member.mapped).sum();
             let anonymous: u64 = members.iter().map(|member| member.anonymous).sum();
-            // Whoever hides more than the limit has more than the limit mapped: everybody else is spared the slow look.
+            // A tree that hides more than the limit has more than the limit mapped: all others are spared the slow
+            // check.
             let (mut hidden, mut swapped) = (0_u64, 0_u64);
             if mapped > max {
                 hidden = shared_bytes(&members);
@@ -163,11 +165,11 @@ impl Watchdog {
             }
             let anonymous = anonymous.saturating_add(swapped);
             let besides = self.scratch.as_ref().map_or(0, used_bytes).saturating_add(hidden);
-            // Pages that a fork shares count once for each process in the quick sum; the slow one divides them.
+            // Pages shared by a fork count once for each process in the quick sum; the slow one divides them.
             if besides.saturating_add(anonymous) > max {
                 let bytes = besides.saturating_add(proportional_bytes(&members));
                 if bytes > max {
-                    // Too much to be looked at is over any limit, and no figure.
+                    // Too much to be measured is over any limit, but is not a figure to report.
                     self.memory_found = Some(bytes).filter(|bytes| *bytes < u64::MAX);
                     return Some(ExceededLimit::Memory);
                 }
@@ -183,7 +185,7 @@ impl Watchdog {
             self.disk_next = Instant::now() + DISK_INTERVAL;
             for root in &mut self.disk {
                 let free = free_bytes(&root.path).unwrap_or(root.free_before);
-                // Others write to the same disk: what counts is what changed here since the run began.
+                // Other processes write to the same disk: only changes in this directory since the run began count.
                 if root.free_before.saturating_sub(free) <= max {
                     root.walk = None;
                     continue;
@@ -265,7 +267,7 @@ fn stat_of(pid: i32) -> Option<String> {
     Some(text.rsplit_once(") ")?.1.to_owned())
 }
 
-/// So many numbers in a line of them, from the one at `first` on.
+/// `N` numbers of a line, from the one at `first` on.
 fn numbers<const N: usize>(line: &str, first: usize) -> Option<[u64; N]> {
     let mut words = line.split_ascii_whitespace().skip(first);
     let mut found = [0; N];
@@ -275,26 +277,26 @@ fn numbers<const N: usize>(line: &str, first: usize) -> Option<[u64; N]> {
     Some(found)
 }
 
-/// A file of the kernel's that is one short line, by one read: these are looked at many times a second.
+/// Reads a kernel file of one short line with one call: these are read many times a second.
 fn line_of(path: &str) -> Option<String> {
     let mut buffer = [0; 1024];
     let n = open_kernel_file(path).ok()?.read(&mut buffer).ok()?;
     Some(String::from_utf8_lossy(&buffer[..n]).into_owned())
 }
 
-/// CPU time of a tree. The kernel adds a child's to its parent's when the parent waits for it, and drops it when the parent
-/// said that it never will: those are remembered as they were last seen.
+/// CPU time of a tree. The kernel adds a child's time to its parent's when the parent waits for it, and drops it if the
+/// parent ignores SIGCHLD: such processes are remembered with their last time seen.
 #[derive(Default)]
 struct CpuTime {
-    /// Ticks of each process by its pid and when it began, and the look at which it was last seen.
+    /// Ticks of each process by pid and start time, and the number of the check that last saw it.
     seen: HashMap<(i32, u64), (u64, u64)>,
-    /// Ticks of those that are gone for good.
+    /// Ticks of processes that are gone for good.
     gone: u64,
     n_looks: u64,
 }
 
 impl CpuTime {
-    /// Looks after which a process that was not seen again is gone, and not only missed while the tree changed.
+    /// Checks after which a process not seen again is gone, and not just missed while the tree changed.
     const PATIENCE: u64 = 8;
 
     fn look(&mut self, tree: &[i32]) -> Duration {
@@ -334,7 +336,8 @@ fn of_ticks(ticks: u64) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// A process and its memory. Where its first thread ended and others go on, the kernel tells of it only by one of those.
+/// A process and its memory. If its first thread has exited and others go on, the kernel reports it only by one of
+/// those.
 struct Member {
     tid: i32,
     mapped: u64,
@@ -346,7 +349,7 @@ impl Member {
         Self::by(pid).or_else(|| tasks(pid).into_iter().find_map(Self::by))
     }
 
-    /// By one thread, if that lives.
+    /// Reads it by one thread, if that is alive.
     fn by(tid: i32) -> Option<Self> {
         let [mapped, resident, of_files] = numbers(&line_of(&format!("/proc/{tid}/statm"))?, 0)?;
         let page = ringfence_sys::page_bytes();
@@ -354,16 +357,15 @@ impl Member {
         (mapped > 0).then_some(Self { tid, mapped: mapped * page, anonymous })
     }
 
-    /// What the kernel needs to know where its pages are, which is as much as it likes if it maps enough; and its
-    /// anonymous memory that is on disk.
+    /// Bytes of its page tables, which a process can grow at will by mapping enough, and of its swapped-out memory.
     fn tables_and_swapped(&self) -> (u64, u64) {
         let text = self.text("status").unwrap_or_default();
         let bytes = |key| in_kib(&text, key).unwrap_or(0) * 1024;
         (bytes("VmPTE:"), bytes("VmSwap:"))
     }
 
-    /// Anonymous memory in place and on disk, of what is shared with others its part. Of a program that may not be read the kernel does not
-    /// tell; of one that has ended meanwhile there is nothing left.
+    /// Anonymous memory, resident and swapped, with shared pages divided among their users. Falls back to the resident
+    /// figure for a process that may not be read; 0 for one that has ended.
     fn proportional_bytes(&self) -> u64 {
         match self.text("smaps_rollup") {
             Ok(text) if text.is_empty() => 0,
@@ -381,18 +383,18 @@ impl Member {
     }
 }
 
-/// The number after `key` in a file of the kernel's that has one such line for each thing.
+/// The number after `key` in a kernel file with one such line per key.
 fn in_kib(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     rest.trim().trim_end_matches(" kB").parse().ok()
 }
 
-/// Anonymous memory of all, once for each memory: a process and the child it waits for in vfork(2) have one in common.
+/// Anonymous memory of all, each memory counted once: a process and the child it waits for in vfork(2) share one.
 fn proportional_bytes(members: &[Member]) -> u64 {
     let mut counted: Vec<&Member> = Vec::new();
     let mut bytes = 0_u64;
     for member in members {
-        // What is in common has one size, give or take what happens between two looks.
+        // Shared memory has one size, apart from changes between two reads.
         let again = counted.iter().rev().take(RELATIVES_MAX).any(|other| {
             other.mapped.abs_diff(member.mapped) <= SIZE_DRIFT
                 && ringfence_sys::have_memory_in_common(other.tid, member.tid)
@@ -449,7 +451,7 @@ fn used_bytes(root: &OwnedFd) -> u64 {
     rustix::fs::fstatvfs(root).map_or(0, |s| s.f_blocks.saturating_sub(s.f_bfree) * s.f_frsize)
 }
 
-/// A walk through a directory that the run goes on writing: by descriptor, without links, some time at each look.
+/// A walk through a directory that the run keeps writing: by descriptor, without links, for a limited time per check.
 struct DiskWalk {
     root: Option<OwnedFd>,
     since: i64,
@@ -470,9 +472,9 @@ impl DiskWalk {
         }
     }
 
-    /// Goes on for a while: `None` if there is more to do, else the bytes on disk of files that changed since the run
-    /// began. Past `enough` the rest is not counted. What changed and cannot be looked into (a closed directory, a path too
-    /// long to name) counts as more than enough: it is not by chance that it cannot.
+    /// Continues for a while: `None` if there is more to do, else the bytes on disk of files that changed since the run
+    /// began. Past `enough` the rest is not counted. An entry that changed and cannot be read (a closed directory, a
+    /// path too long to name) counts as more than enough: a run can only cause that on purpose.
     fn step(&mut self, enough: u64) -> Option<u64> {
         let until = Instant::now() + WALK_STEP;
         let Some(root) = &self.root else { return Some(u64::MAX) };
@@ -519,7 +521,7 @@ impl DiskWalk {
 fn deleted_bytes(tree: &[i32], dev: u64) -> u64 {
     let mut seen: HashSet<u64> = HashSet::new();
     let mut total = 0;
-    // Threads need not have their descriptors in common.
+    // Threads need not share their descriptors.
     for tid in tree.iter().flat_map(|pid| tasks(*pid)) {
         let fds = format!("/proc/{tid}/fd");
         for name in list_kernel_directory(&fds).unwrap_or_default() {

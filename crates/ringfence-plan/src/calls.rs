@@ -1,5 +1,5 @@
-//! System calls as data, for a process in which none of our code runs: number, arguments, and where an argument is the
-//! result of an earlier call. In JSON, the guest's bootstrap can make them without knowing one from another.
+//! System calls as data, for a process that runs none of Ringfence's code: number and arguments, which can be results
+//! of earlier calls. From their JSON, the guest's bootstrap makes the calls without knowing their meaning.
 
 use base64::Engine as _;
 use serde::{Serialize, Serializer};
@@ -13,9 +13,9 @@ pub struct Call {
     pub name: &'static str,
     /// Its number.
     pub nr: u32,
-    /// What it is given.
+    /// Its arguments.
     pub args: Vec<Arg>,
-    /// Whether the rest goes on when it fails.
+    /// True if the following calls are made even if it fails.
     pub may_fail: bool,
 }
 
@@ -26,24 +26,24 @@ pub enum Arg {
     Number(u64),
     /// The address of these bytes.
     Bytes(Vec<u8>),
-    /// What call number so-and-so returned.
+    /// The result of the call with this number.
     Result(usize),
     /// The address of these bytes, with the result of a call stored in four of them.
     BytesWithResult {
         /// The bytes.
         bytes: Vec<u8>,
-        /// Where in them.
+        /// Offset in the bytes.
         at: usize,
-        /// Which call.
+        /// Number of the call.
         result: usize,
     },
     /// The address of these bytes, with the address of others stored in eight of them.
     BytesWithAddress {
         /// The bytes.
         bytes: Vec<u8>,
-        /// Where in them.
+        /// Offset in the bytes.
         at: usize,
-        /// What is pointed to.
+        /// The bytes pointed to.
         points_to: Vec<u8>,
     },
 }
@@ -136,7 +136,7 @@ impl Calls {
         Self { arch, n_before: 0, list: Vec::new(), unknown: None }
     }
 
-    /// A list that is made after this one and may use its results.
+    /// A list of calls to be made after this one, which may use its results.
     pub(crate) fn continued(&self) -> Self {
         Self { n_before: self.n_before + self.list.len(), ..Self::new(self.arch) }
     }
@@ -177,7 +177,7 @@ impl Calls {
         const SET_MODE_FILTER: u64 = 1;
         const FLAG_NEW_LISTENER: u64 = 1 << 3;
         let insns: Vec<u8> = filter.insns.iter().flat_map(|insn| insn.to_bytes()).collect();
-        // struct sock_fprog: how many, then, aligned, where.
+        // struct sock_fprog: the length, then, aligned, the address.
         let mut program = vec![0; 16];
         let n = u16::try_from(filter.insns.len()).unwrap_or(u16::MAX);
         program[..2].copy_from_slice(&n.to_ne_bytes());

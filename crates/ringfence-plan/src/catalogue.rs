@@ -1,5 +1,5 @@
-//! Names with a meaning: what of the system is shown, what of a home stays visible, what is secret, what is protected.
-//! Data only. `ringfence-jail` looks these names up on the host; the plan decides what follows.
+//! Names with a meaning: shown parts of the system, visible parts of a home, secrets, protected names. Data only.
+//! `ringfence-jail` looks these names up on the host; the plan decides their treatment.
 
 /// Top-level directories of the system that command runs see read-only.
 pub const SYSTEM: &[&str] = &[
@@ -16,7 +16,7 @@ pub const SYSTEM_VAR: &[&str] = &[
     "/var/lib/texmf",
 ];
 
-/// Of `/etc`, the names a dynamic loader, a C library and TLS need: what the `minimal` preset keeps.
+/// Names in `/etc` that a dynamic loader, a C library and TLS need: the `minimal` preset keeps these.
 pub const MINIMAL_ETC: &[&str] = &[
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -56,14 +56,15 @@ pub const SYSTEM_SECRETS: &[&str] = &[
 /// A directory of `/etc` whose entries with this prefix and suffix are secrets: `ssh_host_ed25519_key`.
 pub const SSH_HOST_KEYS: (&str, &str, &str) = ("/etc/ssh", "ssh_host_", "_key");
 
-/// System files that name the host and its users: harmless ones stand over them.
+/// System files that name the host and its users: covered by harmless ones.
 pub const SYSTEM_TEXTS: &[&str] = &["/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd"];
 
 /// Files of `/sys` that runtimes read to count processors.
 pub const SYSFS: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
-/// Files of `/proc` that tell about the host or change it. Files that only host uid 0 may open are not here
-/// (`kmsg`, `slabinfo`, `kpagecount`…): no run has that uid. The three at the end are, for they have hurt others.
+/// Files of `/proc` that reveal or change the host. Files that only host uid 0 may open are left out (`kmsg`,
+/// `slabinfo`, `kpagecount`…): no run has that uid. The last three are listed all the same, because other sandboxes
+/// were broken by them.
 pub const PROC_MASKS: &[&str] = &[
     "/proc/acpi",
     "/proc/cmdline",
@@ -213,16 +214,16 @@ pub const HOME_SECRETS: &[&str] = &[
 /// At the top of a writable directory: files agents and editors execute or obey. Read-only, also when absent.
 pub const PROTECTED: &[&str] = &[".claude", ".cursor", ".envrc", ".mcp.json", ".vscode"];
 
-/// At the top of a writable directory: read-only when present. Deleting our own file would loosen the next run; changing
-/// `.gitmodules` has the host's next `git submodule update` fetch from elsewhere.
+/// At the top of a writable directory: read-only when present. Deleting our own file would loosen the next run;
+/// changing `.gitmodules` has the host's next `git submodule update` fetch from elsewhere.
 pub const PROTECTED_WHEN_PRESENT: &[&str] =
     &[".codex", ".gemini", ".gitmodules", ".zed", "ringfence.toml"];
 
-/// At the top of a writable directory: settings of programs that ask before they obey a project's. Reported when a run
-/// makes them.
+/// At the top of a writable directory: settings of programs that ask before they obey a project's. Reported if a run
+/// creates them.
 pub const REPORTED_WHEN_MADE: &[&str] = &[".codex", ".gemini", ".zed"];
 
-/// Below a git directory: what git writes as it works.
+/// Below a git directory: files that git writes in normal use.
 pub const GIT_WRITTEN: &[&str] =
     &["HEAD", "index", "info", "logs", "objects", "packed-refs", "refs", "rr-cache"];
 
@@ -286,7 +287,7 @@ pub const ENV_DIRECTORIES: &[&str] = &[
 /// Secrets in a toolchain's directory, wherever that is.
 pub const TOOL_SECRETS: &[&str] = &["credentials", "credentials.toml"];
 
-/// Where a run has something of its own: nothing of the host's is shown there.
+/// Directories that a run has its own version of: nothing of the host's is shown there.
 pub const OWN: &[&str] = &["/proc", "/sys", "/dev", "/run"];
 
 /// Variables that make a program load or run something: only a value given in the policy sets them, never the caller's.

@@ -1,8 +1,8 @@
 //! The plan of Python runs: the zygote's fence, built by the jail like any other, and the list of raw system calls by
 //! which each worker builds its own inside it.
 //!
-//! A worker is a fork of the zygote, so no program of ours runs there before Python does: what it must do is laid out
-//! here as numbers and bytes, and the guest's bootstrap makes the calls without knowing what they mean.
+//! A worker is a fork of the zygote, so none of Ringfence's code runs there before Python does: its calls are laid out
+//! here as numbers and bytes, and the guest's bootstrap makes them without knowing their meaning.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,8 +29,8 @@ use crate::view::View;
 /// The directory a run starts in.
 pub const WORKSPACE: &str = "/workspace";
 
-/// Where a worker's own filesystem is mounted; its parts are bound to where runs expect them. Below a directory that
-/// opens to nobody without capabilities.
+/// Mount point of a worker's own filesystem; its parts are bound to the paths that runs expect. Below a directory that
+/// cannot be opened without capabilities.
 const PRIVATE: &str = "/run/own";
 const PRIVATE_CLOSED: &str = "/run";
 
@@ -47,70 +47,71 @@ const ZYGOTE_PIDS: u32 = 16;
 /// Memory that the zygote and its preloaded modules may take.
 const ZYGOTE_BYTES_MAX: u64 = 1 << 30;
 
-/// What a zygote is made for.
+/// Requirements of a zygote.
 #[derive(Clone, Debug)]
 pub struct CodeRequest {
     /// The interpreter.
     pub python: PythonFacts,
-    /// What of the host it must see, read-only.
+    /// Paths of the host that it must see, read-only.
     pub visible: Vec<Found>,
     /// Links on the way there, such as `/lib64`.
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Workers alive at once.
     pub n_workers_max: u32,
-    /// What screening was used, for the receipt.
+    /// The screening that was used, for the receipt.
     pub screen: Option<String>,
-    /// Whether a worker may be forked when the host allows it: a REPL's checkpoints.
+    /// Forking of workers with the host's permission: a REPL's checkpoints.
     pub checkpoints: Checkpoints,
     /// A directory of the host's to work in, instead of one in memory.
     pub workspace: Option<HostWorkspace>,
 }
 
-/// Whether workers can be forked.
+/// Forking of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checkpoints {
     /// Never.
     None,
-    /// When the host, which is asked each time, says so.
+    /// With the host's permission, requested each time.
     ByTheHost,
 }
 
 /// The zygote's plan and its workers'.
 #[derive(Clone, Debug, Serialize)]
 pub struct CodePlan {
-    /// Where the interpreter and its packages come from.
+    /// Origin of the interpreter and its packages.
     pub python: PythonFacts,
-    /// What the jail builds.
+    /// The zygote's plan, executed by the jail.
     pub zygote: Plan,
-    /// What each worker does.
+    /// The calls of each worker.
     pub worker: WorkerPlan,
 }
 
-/// What a worker does to itself, and what then holds.
+/// The calls by which a worker fences itself, and the resulting fence.
 #[derive(Clone, Debug, Serialize)]
 pub struct WorkerPlan {
     /// Its own filesystem, limits and user namespace.
     pub setup: Vec<Call>,
-    /// Which calls of `setup` return the descriptors that the host is given: its workspace, and its mount namespace,
-    /// which would otherwise be taken down, with a wait for every processor, in the middle of its death.
+    /// The calls of `setup` whose descriptors are sent to the host: the workspace, and the mount namespace. Without the
+    /// host's copy the namespace would be destroyed, with a wait for every processor, in the middle of the worker's
+    /// death.
     pub given_calls: [usize; 2],
-    /// Last: after these it can open only what it was given.
+    /// Last: after these it can open only the files it was given.
     pub seal: Vec<Call>,
-    /// Whether the last call of `seal` returns the filter's listener.
+    /// True if the last call of `seal` returns the filter's listener.
     pub listener: bool,
-    /// What the filter does.
+    /// The specification of the filter.
     pub filter: FilterSpec,
     /// Numbers of the calls that the zygote makes around a fork, and a worker around `setup` and `seal`.
     pub numbers: BTreeMap<&'static str, u32>,
     /// Limits of each run.
     pub limits: Limits,
-    /// The receipt, if every call succeeds; the host checks it against the kernel's own word.
+    /// The receipt, if every call succeeds; the host checks it against the kernel's report.
     pub enforcement: Enforcement,
-    /// Kinds of refusal nobody observes.
+    /// Kinds of refusal that cannot be observed.
     pub unobserved: Vec<String>,
 }
 
-/// Makes the plans, or says why not.
+/// Makes the plans, or returns the reason it cannot.
 pub fn plan_code(
     limits: &Limits,
     request: &CodeRequest,
@@ -123,7 +124,7 @@ pub fn plan_code(
     Ok(CodePlan { python: request.python.clone(), zygote, worker })
 }
 
-/// Code has no weaker tier.
+/// Refuses a host without user namespaces or seccomp filters: code has no weaker tier.
 pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem> {
     if facts.ids.root_outside {
         return Err(crate::command::root_outside(facts));
@@ -140,8 +141,8 @@ pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem
     Ok(())
 }
 
-/// A zygote has capabilities in its namespaces, and every worker is a copy of it: what it executes must be code that no run
-/// could have changed.
+/// Refuses an interpreter that a run could have changed: a zygote has capabilities in its namespaces, and every worker
+/// is a copy of it.
 fn refuse_written_python(python: &PythonFacts) -> Result<(), Problem> {
     let Some(written) = &python.written_by_runs else { return Ok(()) };
     let problem = Problem::refused(
@@ -158,7 +159,7 @@ fn refuse_written_python(python: &PythonFacts) -> Result<(), Problem> {
     ))
 }
 
-/// What a program that is started alone cannot promise of such an interpreter: the fence stands before it begins, so only its
+/// Guarantees that a one-shot program lacks with such an interpreter: the fence is built before it begins, so only its
 /// own result is at stake.
 pub(crate) fn python_gaps(python: &PythonFacts) -> Vec<String> {
     let gap = |written: &PathBuf| {
@@ -171,7 +172,7 @@ pub(crate) fn python_gaps(python: &PythonFacts) -> Vec<String> {
     python.written_by_runs.iter().map(gap).collect()
 }
 
-/// Puts what the interpreter needs of the host into a view, read-only.
+/// Adds the host's files that the interpreter needs to a view, read-only.
 pub(crate) fn show_interpreter(
     view: &mut View,
     request: &CodeRequest,
@@ -182,7 +183,8 @@ pub(crate) fn show_interpreter(
         view.put(Mount::Symlink { at: at.clone(), target: target.clone() });
     }
     for found in &request.visible {
-        // The system's directories are open to everybody; another, such as a home's, may be open to the caller alone.
+        // The system's directories are open to every user; another, such as one in a home, may be open to the caller
+        // alone.
         let system =
             ["/usr", "/etc", "/lib", "/lib64"].iter().any(|top| found.path.starts_with(top));
         view.host(found, Access::ReadOnly, identity.disk_owner.is_some() && !system);
@@ -194,7 +196,7 @@ pub(crate) fn show_interpreter(
 
 fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     let mut identity = Identity::of_caller(facts.ids);
-    // Root of its own namespace, so that it keeps the capabilities there across exec; nobody on the host.
+    // Root of its own namespace, so that it keeps the capabilities there across exec; unprivileged on the host.
     (identity.guest_uid, identity.guest_gid) = (0, 0);
     if let Some(workspace) = &request.workspace {
         identity.disk_owner = identity.disk_owner.map(|_| workspace.owner);
@@ -211,7 +213,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     }
     view.put(Mount::Directory { at: PRIVATE_CLOSED.into(), mode: 0 });
     view.put(Mount::Directory { at: PRIVATE.into(), mode: 0o755 });
-    // Shared memory by another name; and nobody here has a terminal.
+    // `/dev/zero` is shared memory by another name, and no worker has a terminal.
     for device in ["zero", "tty", "ptmx", "pts"] {
         view.remove(&Path::new("/dev").join(device));
     }
@@ -259,7 +261,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         seccomp: Some(seccomp),
         landlock: None,
         environment: environment_of(request),
-        // The interpreter's, which holds the worker's plan: whoever has both puts them together.
+        // The interpreter's: filled in by the zygote's keeper.
         argv: Vec::new(),
         cwd: "/".into(),
         limits: Limits {
@@ -282,7 +284,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     }
 }
 
-/// The same for one with a session's directory.
+/// The same for a request with a session's directory.
 fn environment_of(request: &CodeRequest) -> BTreeMap<OsString, OsString> {
     let mut env = environment();
     env.extend(request.workspace.iter().flat_map(HostWorkspace::environment));
@@ -298,7 +300,7 @@ pub(crate) fn environment() -> BTreeMap<OsString, OsString> {
         ("PATH", "/usr/bin:/bin"),
         ("TMPDIR", "/tmp"),
         ("USER", "agent"),
-        // A font cache or a window is of no use here, and looking for one takes long.
+        // A font cache or a window is of no use here, and searching for one takes long.
         ("MPLBACKEND", "Agg"),
         ("MPLCONFIGDIR", "/tmp"),
         // Threads of a library made before the fork are not there after it: a matrix product would wait for ever.
@@ -361,7 +363,7 @@ fn python_receipt(python: &PythonFacts, facts: &HostFacts) -> String {
     }
 }
 
-/// What nobody tells about; refused system calls too, where nobody listens.
+/// Kinds of refusal that cannot be observed; without a listener also refused system calls.
 fn unobserved(listener: bool) -> Vec<String> {
     let list = ["mounts", "permissions", "landlock", "syscalls"];
     list[..list.len() - usize::from(listener)].iter().map(|&kind| kind.to_owned()).collect()
@@ -373,7 +375,7 @@ fn worker(
     facts: &HostFacts,
 ) -> Result<WorkerPlan, Problem> {
     let mut setup = Calls::new(facts.arch);
-    // Its own session: a signal to a process group does not know pid namespaces.
+    // Its own session: a signal to a process group crosses pid namespaces.
     setup.call("setsid", []);
     setup.call("unshare", [Arg::from(CLONE_NEWNS)]);
     let own_workspace = request.workspace.is_none();
@@ -395,7 +397,7 @@ fn worker(
     if let Some(ruleset) = ruleset {
         seal.call("landlock_restrict_self", [Arg::Result(ruleset), Arg::from(0)]);
     }
-    // After everything was sent: what descriptors a user has in flight is held against the sender's limit.
+    // After everything was sent: descriptors that a user has in flight count against the sender's limit.
     if let Some(fds) = limits.fds {
         limit(&mut seal, RLIMIT_NOFILE, u64::from(fds.get()));
     }
@@ -437,7 +439,7 @@ const GUEST_CALLS: &str = "unshare setns dup3 sendmsg close pidfd_open wait4 get
 
 const RLIMIT_NOFILE: u64 = 7;
 
-/// Address space for programs, libraries and what those reserve without using.
+/// Address space for programs, libraries and memory that those reserve without using.
 const ADDRESS_SPACE_RESERVE: u64 = 2 << 30;
 
 /// Signals that may wait; they are counted for the user, on the host too.
@@ -465,8 +467,9 @@ pub(crate) fn address_space(memory: ringfence_spec::ByteSize) -> u64 {
     memory.bytes().saturating_add(ADDRESS_SPACE_RESERVE)
 }
 
-/// One filesystem of the worker's own, in three places; and a `/proc` that shows its own processes and nothing else.
-/// What of the interpreter is below one of these places stays visible there. Returns which call opened the workspace.
+/// Makes one filesystem of the worker's own, in three places, and a `/proc` that shows only its own processes. The
+/// interpreter's files below one of these places stay visible there. Returns the number of the call that opened the
+/// workspace.
 fn filesystem(
     calls: &mut Calls,
     limits: &Limits,
@@ -584,7 +587,7 @@ fn rlimits(limits: &Limits) -> Vec<(u64, u64)> {
         (4, Some(CORE_LIMIT)),
         (6, limits.pids.map(|n| u64::from(n.get()))),
         (8, Some(0)),
-        // Address space bounds what no other limit does, page tables among it.
+        // Address space also bounds memory that no other limit does, such as page tables.
         (9, limits.memory.map(address_space)),
         (11, Some(SIGNALS_MAX)),
         (12, Some(0)),
@@ -599,7 +602,7 @@ impl View {
         for mount in crate::view::devices() {
             view.put(mount);
         }
-        // Not masked: a worker's own can be mounted only where a whole one is seen. Workers see nothing of this one.
+        // Not masked: a worker can mount its own only where a whole one is visible. Workers see nothing of this one.
         view.put(Mount::Proc { at: "/proc".into() });
         view
     }

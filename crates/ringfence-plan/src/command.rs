@@ -28,7 +28,7 @@ const SCRATCH_BYTES_MAX: u64 = 2 << 30;
 /// Inodes a run's private directories may hold: a `node_modules` of the largest kind, and an end to inode floods.
 const SCRATCH_INODES_MAX: u64 = 500_000;
 
-/// Locked memory a run may have: what kernels since 5.16 give by default.
+/// Maximum locked memory of a run: the default of kernels since 5.16.
 const MEMLOCK_BYTES_MAX: u64 = 8 << 20;
 
 /// The limit on core dumps of every run, soft and hard: too little for a file, and the one value with which the kernel
@@ -60,7 +60,7 @@ pub fn plan_command(
     }
 }
 
-/// One id mapped alone, and it is root's: there is no other to give the run.
+/// The error for a caller whose only mapped id is root's: there is no other to give the run.
 pub(crate) fn root_outside(facts: &HostFacts) -> Problem {
     Problem::cannot_build(
         "root_outside",
@@ -119,7 +119,7 @@ fn choose_tier(policy: &Policy, facts: &HostFacts) -> Result<Choice, Problem> {
     })
 }
 
-/// Whether no plan lets a run write this directory.
+/// Returns true if no plan lets a run write this directory.
 pub fn is_too_broad(path: &Path, facts: &HostFacts) -> bool {
     too_broad(path, facts).is_some()
 }
@@ -567,7 +567,7 @@ fn filter(
             arch: facts.arch,
             profile: Profile::Command,
             observe: if notify { Observe::Notify } else { Observe::Errno },
-            // Nobody to decide means nobody may connect.
+            // Without a supervisor to decide, no connect is allowed.
             unix_sockets: if notify { unix_sockets } else { UnixSockets::Refused },
             inet,
             // Only a cgroup counts memory that no process maps.
@@ -582,7 +582,7 @@ fn filter(
 }
 
 fn unobserved(filter: Option<&Filter>) -> Vec<String> {
-    // The kernel tells nobody when a mount, a permission or a Landlock rule says no.
+    // The kernel does not report a refusal by a mount, a permission or a Landlock rule.
     let mut list = vec!["mounts".to_owned(), "permissions".to_owned(), "landlock".to_owned()];
     if !filter.is_some_and(Filter::listener) {
         list.push("syscalls".to_owned());
@@ -595,7 +595,7 @@ fn namespace_rules(abi: u32, view: &View) -> LandlockPlan {
     let mut rules = vec![
         rule("/".into(), RuleAccess::Read),
         rule("/dev".into(), RuleAccess::Device),
-        // Writing to one's own `/proc/self` is ordinary; what matters there is masked or read-only by mount.
+        // Writing to one's own `/proc/self` is ordinary; the sensitive files there are masked or read-only by mount.
         rule("/proc".into(), RuleAccess::Device),
     ];
     rules.extend(view.writable_paths().into_iter().map(|path| rule(path, RuleAccess::Write)));
@@ -652,7 +652,7 @@ fn host_rules(
     LandlockPlan { abi, reading: LandlockReading::Seen, deny_tcp: abi >= 4, rules }
 }
 
-/// What the landlock tier cannot do, one sentence each.
+/// Guarantees that the landlock tier lacks, one sentence each.
 fn landlock_gaps(request: &Request, facts: &HostFacts, confined: bool) -> Vec<String> {
     let mut gaps = vec![
         "what the program started survives if the supervisor is killed".to_owned(),
@@ -742,7 +742,7 @@ fn disk_roots(request: &Request) -> Vec<WritableDir> {
     found.map(|found| WritableDir { path: found.path.clone(), id: found.id }).collect()
 }
 
-/// Every index that the run may write, or whose nested repositories it may.
+/// Every index that the run may write, or whose nested repositories it may write.
 fn git_indexes(request: &Request) -> Vec<GitIndex> {
     request.writable.iter().flat_map(|w| w.git.indexes.clone()).collect()
 }
@@ -761,7 +761,7 @@ fn git_dirs(request: &Request) -> Vec<WritableDir> {
             inside.map(|index| WritableDir { path: index.git_dir.clone(), id: index.git_dir_id });
         let common = linked.map(|root| WritableDir { path: root.path.clone(), id: root.id });
         for dir in own.chain(common) {
-            // An administrative directory of a worktree is looked at with its repository.
+            // An administrative directory of a worktree is checked together with its repository.
             if !dirs.iter().any(|known| dir.path.starts_with(&known.path)) {
                 dirs.push(dir);
             }

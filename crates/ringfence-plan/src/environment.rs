@@ -1,4 +1,4 @@
-//! The run's environment: a short list of our own, toolchain variables of the caller, and what the policy grants.
+//! The run's environment: a short list of Ringfence's own, toolchain variables of the caller, and the policy's grants.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,10 +10,11 @@ use ringfence_spec::{EnvGrant, Policy, Problem};
 use crate::catalogue;
 use crate::facts::HostFacts;
 
-/// Where programs are looked for when the caller's PATH shows nothing.
+/// PATH of a run that sees none of the caller's PATH.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Builds the environment. `shows` says whether the run will see a directory, `home` and `tmp` are as the run sees them.
+/// Builds the environment. `shows` returns true for a directory that the run will see; `home` and `tmp` are the run's
+/// paths.
 pub(crate) fn environment(
     policy: &Policy,
     facts: &HostFacts,
@@ -35,8 +36,8 @@ pub(crate) fn environment(
     env.insert("LOGNAME".into(), "agent".into());
     env.insert("SHELL".into(), "/bin/sh".into());
     if facts.ids.uid == 0 {
-        // The run's uid is not the one that git on the host has noted for each file: without this, each reads every
-        // file again after the other.
+        // The run's uid differs from the one that git on the host has recorded for each file: without this, each of the
+        // two reads every file again after the other.
         for (name, value) in catalogue::GIT_IGNORES_OWNERS {
             env.insert(name.into(), value.into());
         }
@@ -75,7 +76,7 @@ fn never_inherited(name: &str) -> bool {
         || catalogue::ENV_NEVER_INHERITED_PREFIX.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The caller's PATH without what the run cannot see, without relative entries, then the system's own.
+/// The caller's PATH without invisible and relative entries, followed by the system's own.
 fn path(facts: &HostFacts, shows: impl Fn(&Path) -> bool) -> OsString {
     let callers = facts.environment.get(OsStr::new("PATH"));
     let callers = callers.map(|v| v.as_bytes()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a plan needs to know about the host, as plain values. Gathered by `ringfence-jail`, invented by tests.
+//! Facts about the host that a plan needs, as plain values. Gathered by `ringfence-jail`, invented by tests.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::plan::{Access, BindSource, Identity, Mount};
 use crate::seccomp::Arch;
 
-/// Which file a path named when it was looked at. Checked again on the descriptor the child opens.
+/// Identity of the file that a path named when it was surveyed. Checked again on the descriptor the child opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileId {
     /// Device.
@@ -18,7 +18,7 @@ pub struct FileId {
     pub ino: u64,
 }
 
-/// What kind of file it was.
+/// Type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileKind {
@@ -34,14 +34,14 @@ pub enum FileKind {
     Other,
 }
 
-/// A path with every symbolic link resolved, and what was there.
+/// A path with every symbolic link resolved, and the file found there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// Canonical path.
     pub path: PathBuf,
-    /// What it was.
+    /// Its type.
     pub kind: FileKind,
-    /// Which one it was.
+    /// Its identity.
     pub id: FileId,
 }
 
@@ -50,7 +50,7 @@ pub struct Found {
 pub struct WritableDir {
     /// Canonical path.
     pub path: PathBuf,
-    /// Which one it was.
+    /// Its identity.
     pub id: FileId,
 }
 
@@ -61,9 +61,9 @@ pub enum RootEntry {
     Directory(Found),
     /// A link such as `/bin -> usr/bin`, made again inside.
     Symlink {
-        /// Where the link stands.
+        /// Path of the link.
         at: PathBuf,
-        /// What it says.
+        /// Its text.
         target: PathBuf,
     },
 }
@@ -71,13 +71,13 @@ pub enum RootEntry {
 /// Something in a private home that stays visible: a toolchain or a harmless dotfile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HomeEntry {
-    /// Where the run sees it.
+    /// Its path inside the run.
     pub at: PathBuf,
-    /// What it is on the host.
+    /// The file on the host.
     pub source: Found,
 }
 
-/// Whether a protected name exists in a writable directory.
+/// Existence of a protected name in a writable directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProtectedState {
@@ -87,16 +87,16 @@ pub enum ProtectedState {
     Absent(PlaceholderShape),
 }
 
-/// What a placeholder looks like on the host while a run lasts.
+/// Form of a placeholder on the host while a run lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceholderShape {
-    /// A unix socket nobody listens on: opening it fails at once, and git does not list it, so that `git add -A`
+    /// A unix socket without a listener: opening it fails at once, and git does not list it, so that `git add -A`
     /// cannot pick it up. (An empty directory would do too, but costs ten times as much to make and remove.)
     Inert,
     /// An empty file.
     EmptyFile,
-    /// A file that says `.`: as `commondir` it names the repository itself, so git goes on working.
+    /// A file with the content `.`: as `commondir` it names the repository itself, so git goes on working.
     Dot,
 }
 
@@ -105,14 +105,14 @@ pub enum PlaceholderShape {
 pub struct Protected {
     /// Relative to the writable directory.
     pub path: PathBuf,
-    /// Whether it exists.
+    /// Its existence.
     pub state: ProtectedState,
 }
 
-/// What `.git` is in a writable directory.
+/// Git's state in a writable directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GitFacts {
-    /// Whether the directory is a repository, or says that it is a part of one.
+    /// True if the directory is a repository, or has a `.git` file that makes it part of one.
     pub is_repository: bool,
     /// Directories that must be mount points, so that they cannot be moved away; relative, parents first.
     pub pinned: Vec<PathBuf>,
@@ -120,11 +120,11 @@ pub struct GitFacts {
     pub protected: Vec<Protected>,
     /// A repository elsewhere that a `.git` file here points to and that points back here.
     pub linked: Option<Box<WritableRoot>>,
-    /// Why a `.git` file was not followed.
+    /// Reason that a `.git` file was not followed.
     pub distrusted: Option<String>,
-    /// What of git's executable surface is left open, one sentence each.
+    /// Unprotected parts of git's executable surface, one sentence each.
     pub gaps: Vec<String>,
-    /// Indexes that the run may write, or whose nested repositories lie where it may.
+    /// Indexes that the run may write, or whose nested repositories lie where it may write.
     pub indexes: Vec<GitIndex>,
 }
 
@@ -133,7 +133,7 @@ pub struct GitFacts {
 pub struct GitIndex {
     /// The directory it is in.
     pub git_dir: PathBuf,
-    /// Which directory that was.
+    /// Identity of that directory.
     pub git_dir_id: FileId,
     /// The directory that its names are relative to.
     pub checkout: PathBuf,
@@ -143,51 +143,51 @@ pub struct GitIndex {
     pub settled: Vec<PathBuf>,
     /// Nested repositories that it named before the run.
     pub links: Vec<PathBuf>,
-    /// What was known of it then.
+    /// Its state before the run.
     pub before: IndexBefore,
 }
 
 /// An index before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexBefore {
-    /// There was none, so it named nothing.
+    /// It did not exist, so it named nothing.
     Absent,
-    /// It looked like this when it was read.
+    /// It was read in this state.
     Read {
         /// The file then.
         stamp: FileStamp,
-        /// Whether that is on record already.
+        /// True if that is recorded already.
         is_on_record: bool,
     },
-    /// It could not be judged, and a gap says why.
+    /// It could not be judged, for a reason reported as a gap.
     Unjudged {
-        /// The file then, if it was a regular one.
+        /// The file's stamp, if it was a regular one.
         stamp: Option<FileStamp>,
     },
 }
 
-/// Nested repositories that an index named when it looked like this.
+/// Nested repositories that an index named in this state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLinks {
     /// The index when it was read.
     pub stamp: FileStamp,
     /// Paths in the checkout.
     pub links: Vec<PathBuf>,
-    /// Why it could not be judged, if so: it is not read again before it changes.
+    /// Reason that it could not be judged, if so: it is not read again before it changes.
     #[serde(default)]
     pub unjudged: Option<String>,
 }
 
-/// What changes when a file does.
+/// Attributes that change when a file does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Which file.
+    /// Identity of the file.
     pub id: FileId,
     /// Its size.
     pub bytes: u64,
-    /// When its content was changed, in seconds and nanoseconds.
+    /// Time of the last change of its content, in seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// When anything about it was changed. No program can set it.
+    /// Time of the last change of any attribute. No program can set it.
     pub changed: (i64, i64),
 }
 
@@ -196,7 +196,7 @@ pub struct FileStamp {
 pub struct WritableRoot {
     /// The directory.
     pub root: Found,
-    /// Who owns it: a root caller's run acts as this owner.
+    /// Its owner: a root caller's run acts as this owner.
     pub owner_uid: u32,
     /// Its group.
     pub owner_gid: u32,
@@ -208,23 +208,23 @@ pub struct WritableRoot {
     pub git: GitFacts,
 }
 
-/// Whether user namespaces work here.
+/// Availability of user namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserNamespaces {
     /// They are not known to fail; the launch itself is the proof.
     Usable,
-    /// They failed, and this is how.
+    /// They failed with this error.
     Refused(String),
 }
 
-/// Which cgroup hierarchy a run can have a leaf in.
+/// The cgroup hierarchy in which a run can have a leaf.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CgroupFacts {
-    /// A v2 directory in which we may make children with memory and pids controllers.
+    /// A v2 directory in which this process may make children with memory and pids controllers.
     V2,
-    /// v1 memory and pids directories in which we may make children.
+    /// v1 memory and pids directories in which this process may make children.
     V1,
     /// Neither, for this reason.
     Missing(String),
@@ -278,16 +278,16 @@ impl CoreDumps {
     }
 }
 
-/// Who calls, in numbers.
+/// The caller's ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CallerIds {
     /// The user.
     pub uid: u32,
     /// The user's group.
     pub gid: u32,
-    /// Whether that is the host's own root, rather than root of some user namespace.
+    /// True for the host's own root, false for root of some user namespace.
     pub host_root: bool,
-    /// Whether the user is root outside the user namespace it is in, under whatever number here.
+    /// True if the user is root outside its user namespace, whatever its number inside.
     pub root_outside: bool,
     /// For a root caller: the host uid and gid that the run is given instead.
     pub stand_in_id: u32,
@@ -296,7 +296,7 @@ pub struct CallerIds {
 /// Facts about this host and this caller.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostFacts {
-    /// Which system call table.
+    /// The system call table.
     pub arch: Arch,
     /// The caller.
     pub ids: CallerIds,
@@ -304,11 +304,11 @@ pub struct HostFacts {
     pub groups: Vec<u32>,
     /// User namespaces.
     pub user_namespaces: UserNamespaces,
-    /// Landlock ABI, 0 when there is none.
+    /// Landlock ABI, 0 if there is none.
     pub landlock_abi: u32,
-    /// Whether seccomp filters can be installed.
+    /// True if seccomp filters can be installed.
     pub seccomp_filter: bool,
-    /// Whether a notification listener can be had: not when an outer fence already has one.
+    /// True if a notification listener is available: not if an outer fence already has one.
     pub seccomp_notify: bool,
     /// cgroups.
     pub cgroup: CgroupFacts,
@@ -325,7 +325,7 @@ pub struct HostFacts {
     pub system_texts: Vec<PathBuf>,
     /// The caller's homes ($HOME and passwd's), canonical, outermost first.
     pub homes: Vec<PathBuf>,
-    /// What stays visible of them.
+    /// Their visible entries.
     pub home_entries: Vec<HomeEntry>,
     /// Secrets that exist in the homes: masked wherever a grant would show them.
     pub secrets: Vec<Found>,
@@ -335,19 +335,19 @@ pub struct HostFacts {
     pub sysfs: Vec<Found>,
 }
 
-/// A path in the workspace that its own settings file makes read-only or hides. Relative to the workspace and looked up in
-/// it without following a link, when it is surveyed and again when it is mounted: it cannot name anything else.
+/// A path in the workspace that its own settings file makes read-only or hides. Relative to the workspace and resolved
+/// in it without following a link, both in the survey and when it is mounted: it cannot name anything else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OwnRule {
     /// Below the workspace.
     pub path: PathBuf,
-    /// What was there.
+    /// Its type.
     pub kind: FileKind,
-    /// What becomes of it.
+    /// The effect.
     pub effect: OwnEffect,
 }
 
-/// What a workspace's own file can do to a path in it.
+/// Effect of a workspace's own settings file on a path in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnEffect {
@@ -357,27 +357,27 @@ pub enum OwnEffect {
     Hidden,
 }
 
-/// Where an interpreter and its packages come from. Both are trusted code: a plan says from where it takes them.
+/// Origin of an interpreter and its packages. Both are trusted code: a plan shows where it takes them from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PythonFacts {
     /// `3.11`.
     pub version: String,
     /// The directory it was installed to; of a virtual environment, that.
     pub prefix: PathBuf,
-    /// The virtual environment, if it is one's.
+    /// The virtual environment, if it belongs to one.
     pub environment: Option<PathBuf>,
-    /// Directories of packages, in the order they are looked through.
+    /// Directories of packages, in search order.
     pub packages: Vec<PathBuf>,
     /// A directory that runs may write and in which a part of it lies: a run may have changed it.
     pub written_by_runs: Option<PathBuf>,
 }
 
-/// What was asked for in this one run, with every path resolved.
+/// The request for one run, with every path resolved.
 #[derive(Clone, Debug, Serialize)]
 pub struct Request {
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// Where it starts, canonical.
+    /// Working directory, canonical.
     pub cwd: Found,
     /// The cwd and `--rw` directories, surveyed.
     pub writable: Vec<WritableRoot>,
@@ -387,7 +387,7 @@ pub struct Request {
     pub readable: Vec<Found>,
     /// Secret files at the top of directories that are shown read-only.
     pub secrets: Vec<Found>,
-    /// What the workspace's own file takes away in it.
+    /// Restrictions by the workspace's own settings file.
     pub own_rules: Vec<OwnRule>,
     /// `--hide` paths that exist.
     pub hidden: Vec<Found>,
@@ -395,9 +395,9 @@ pub struct Request {
     pub sockets: Vec<Found>,
     /// In the landlock tier, a fresh name for the run's private directory.
     pub host_scratch: PathBuf,
-    /// Whether the program gets a terminal of its own.
+    /// True if the program gets a terminal of its own.
     pub terminal: bool,
-    /// Whether output is captured for an outcome, or passed through.
+    /// True if output is captured for an outcome, false if it is passed through.
     pub capture: bool,
     /// A session's directory, to work in instead of `cwd`.
     pub session: Option<HostWorkspace>,
@@ -408,11 +408,11 @@ pub struct Request {
 pub struct HostWorkspace {
     /// The directory.
     pub found: Found,
-    /// Who owns it, and what is made in it.
+    /// Owner of the directory, and of the files made in it.
     pub owner: (u32, u32),
-    /// What the session is called, inside too.
+    /// Name of the session, inside too.
     pub session: String,
-    /// Whether its files may be changed.
+    /// Access to its files.
     pub access: Access,
 }
 

@@ -1,8 +1,23 @@
-//! Turns a policy and the facts of this host into a plan: what the launcher and its child will do, in order.
-//! Does no I/O: it opens no file, reads no environment, calls no clock. Whatever the child will do is
-//! decided here, where it can be printed, hashed and tested without a kernel.
+//! Turns a policy and the facts of this host into a plan: the steps of the launcher and its child, in order.
+//! Does no I/O: it opens no file, reads no environment, calls no clock. Everything the child will do is decided here,
+//! where it can be printed, hashed and tested without a kernel.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `calls` | system calls as data, for Python workers |
+//! | `catalogue` | names of system paths, secrets and protected files |
+//! | `code` | the plan of Python runs with a zygote |
+//! | `command` | the plan of a command run |
+//! | `environment` | the run's environment variables |
+//! | `facts` | facts about the host and the request |
+//! | `one_shot` | the plan of a one-shot Python program |
+//! | `orders` | the child's part of a plan, in a form to send |
+//! | `plan` | the plan itself |
+//! | `render` | a plan as text for review |
+//! | `seccomp` | compiles the system call filter |
+//! | `view` | the tree of mounts that a run sees |
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod calls;

@@ -1,5 +1,5 @@
-//! The plan of a Python program that is started alone: one interpreter, fenced by the jail before it begins, instead of a
-//! zygote and its workers. What holds it is what holds a worker, and a cgroup of its own besides.
+//! The plan of a one-shot Python program: one interpreter, fenced by the jail before it begins, instead of a zygote and
+//! its workers. It has a worker's fence, and a cgroup of its own besides.
 
 use std::path::Path;
 
@@ -15,15 +15,15 @@ use crate::plan::{
 use crate::seccomp::{Observe, Profile};
 use crate::view::{View, devices};
 
-/// Devices that every run is given before its plan is known and that code has no use for: shared memory by another name,
-/// and terminals.
+/// Devices that every run is given before its plan is known and that code has no use for: shared memory by another
+/// name, and terminals.
 const DEVICES_MASKED: [(&str, MaskKind); 3] = [
     ("/dev/zero", MaskKind::File),
     ("/dev/tty", MaskKind::File),
     ("/dev/pts", MaskKind::Directory),
 ];
 
-/// Makes the plan, or says why not. Its `argv` is the interpreter's, for whoever knows both.
+/// Makes the plan, or returns the reason it cannot. The caller adds the interpreter's `argv`.
 pub fn plan_alone(
     limits: &Limits,
     request: &CodeRequest,
@@ -67,7 +67,8 @@ pub fn plan_alone(
         payload.push(Step::Landlock);
     }
     payload.push(Step::Seccomp);
-    // After the filter's listener was sent: what its user has in flight anywhere is held against the sender's limit.
+    // After the filter's listener was sent: all descriptors that its user has in flight count against the sender's
+    // limit.
     if let Some(fds) = limits.fds {
         let max = u64::from(fds.get());
         payload.push(Step::SetRlimits { limits: vec![Rlimit { resource: Resource::Nofile, max }] });

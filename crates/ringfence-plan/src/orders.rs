@@ -1,4 +1,4 @@
-//! The part of a plan that the child obeys, in a form that can be sent to it: a child may be born before its plan.
+//! The part of a plan that the child executes, in a form that can be sent to it: a child may be forked before its plan.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use crate::seccomp::Insn;
 /// The host name that a run sees.
 const HOSTNAME: &str = "ringfence";
 
-/// What a child does and what it needs for it.
+/// The child's steps and their inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
-    /// Who it becomes.
+    /// The user and group it becomes.
     pub identity: Identity,
-    /// What the first process does.
+    /// Steps of the first process.
     pub setup: Vec<Step>,
-    /// What the program's own process does.
+    /// Steps of the program's own process.
     pub payload: Vec<Step>,
     /// The system call filter.
     pub seccomp: Option<FilterOrders>,
@@ -29,21 +29,21 @@ pub struct Orders {
     pub environment: Vec<(OsString, OsString)>,
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// Where it starts.
+    /// Working directory.
     pub cwd: PathBuf,
 }
 
 /// A filter ready to be installed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilterOrders {
-    /// Whether its notifications are listened to.
+    /// True if it is installed with a listener for its notifications.
     pub listener: bool,
     /// The program.
     pub insns: Vec<Insn>,
 }
 
 impl Orders {
-    /// What every run in namespaces begins with, whatever its plan says afterwards: so a child can begin before.
+    /// The steps that every run in namespaces begins with, whatever its plan: so a child can begin before it has one.
     pub fn opening() -> Vec<Step> {
         let mut steps = Self::before_mounts();
         steps.extend(crate::view::devices().into_iter().map(Step::Mount));
@@ -64,7 +64,7 @@ impl Orders {
         ]
     }
 
-    /// What every setup in namespaces ends with.
+    /// The steps that every setup in namespaces ends with.
     pub(crate) fn closing(resources: ResourceFence) -> Vec<Step> {
         let mut steps = vec![
             Step::SealRoot,
@@ -73,7 +73,7 @@ impl Orders {
             // starts.
             Step::DieWithParent,
             Step::HideSelf,
-            // As late as can be: meanwhile the launcher makes the cgroup and asks for leave.
+            // As late as possible: meanwhile the launcher makes the cgroup and requests the permit.
             Step::TakeLeave,
         ];
         if resources != ResourceFence::Rlimit {
@@ -83,7 +83,7 @@ impl Orders {
         steps
     }
 
-    /// The orders of a plan.
+    /// The child's part of a plan.
     pub fn of(plan: &Plan) -> Self {
         Self {
             identity: plan.identity,
@@ -105,7 +105,7 @@ impl Orders {
         Namespace::BIRTH.to_vec()
     }
 
-    /// Whether a child that was born early and has done the opening can go on with these.
+    /// Returns true if a preforked child that has done the opening can continue with this plan.
     pub fn can_follow_opening(plan: &Plan) -> bool {
         plan.birth == Self::birth() && plan.setup.starts_with(&Self::opening())
     }

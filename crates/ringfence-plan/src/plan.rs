@@ -1,4 +1,4 @@
-//! The plan: a plain value that says everything a launch will do.
+//! The plan: a plain value that describes everything a launch will do.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,9 +14,9 @@ use crate::seccomp::Filter;
 /// Everything one launch will do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// What is built.
+    /// The strength of the fence.
     pub tier: Tier,
-    /// Who the program is.
+    /// The program's user and group.
     pub identity: Identity,
     /// Names held on the host while the run lasts.
     pub placeholders: Vec<Placeholder>,
@@ -24,9 +24,9 @@ pub struct Plan {
     pub cgroup: Option<CgroupPlan>,
     /// Namespaces the first process is born into.
     pub birth: Vec<Namespace>,
-    /// What the first process does, in order.
+    /// Steps of the first process, in order.
     pub setup: Vec<Step>,
-    /// What the program's own process does before it becomes the program, in order.
+    /// Steps of the program's own process before it becomes the program, in order.
     pub payload: Vec<Step>,
     /// The system call filter.
     pub seccomp: Option<Filter>,
@@ -38,7 +38,7 @@ pub struct Plan {
     /// Program and arguments.
     #[serde(serialize_with = "lossy_list")]
     pub argv: Vec<OsString>,
-    /// Where it starts.
+    /// Working directory.
     pub cwd: PathBuf,
     /// Limits the supervisor watches.
     pub limits: Limits,
@@ -56,20 +56,20 @@ pub struct Plan {
     pub sockets: Vec<FileId>,
     /// The receipt, if every step succeeds.
     pub enforcement: Enforcement,
-    /// Kinds of refusal nobody can observe.
+    /// Kinds of refusal that cannot be observed.
     pub unobserved: Vec<String>,
 }
 
 impl Plan {
-    /// SHA-256 over everything but the program, its arguments and its environment's values:
-    /// two runs under one policy on one host have one hash.
+    /// SHA-256 over everything but the program, its arguments and its environment's values: two runs under one policy
+    /// on one host have the same hash.
     pub fn sha256(&self) -> String {
         let mut policy = self.clone();
         policy.argv.clear();
         policy.environment.values_mut().for_each(OsString::clear);
         policy.identity.host_uid = 0;
         policy.identity.host_gid = 0;
-        // They say what a repository holds, and nothing about what the run may do.
+        // They describe a repository's content, and not the run's permissions.
         policy.git_indexes.clear();
         // A fresh name for each run, in three places.
         if let Some(scratch) = policy.host_scratch.take() {
@@ -87,7 +87,7 @@ impl Plan {
 /// uid and gid that a root caller's run sees, and that code sees.
 pub(crate) const GUEST_ID: u32 = 1000;
 
-/// Who the program is, inside and outside.
+/// The program's ids, inside and outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// uid the program sees.
@@ -103,8 +103,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who a run of this caller's is, as far as that is known before its policy: of a root caller's, files belong to
-    /// root until a workspace says otherwise.
+    /// Identity of a run of this caller, as far as it is known before the policy: for a root caller, files belong to
+    /// root until a workspace determines another owner.
     pub fn of_caller(caller: CallerIds) -> Self {
         let CallerIds { uid, gid, host_root, stand_in_id, .. } = caller;
         if host_root {
@@ -132,7 +132,7 @@ impl Identity {
         Self { guest_uid: GUEST_ID, guest_gid: GUEST_ID, ..Self::of_caller(caller) }
     }
 
-    /// Whether both are the same user by the same means; whose files they write may differ.
+    /// Returns true if both have the same ids by the same means; the owners of their files may differ.
     pub fn same_ids(&self, other: &Self) -> bool {
         let of = |who: &Self| (who.guest_uid, who.guest_gid, who.host_uid, who.host_gid);
         of(self) == of(other) && self.disk_owner.is_some() == other.disk_owner.is_some()
@@ -144,11 +144,11 @@ impl Identity {
 pub struct Placeholder {
     /// The writable directory.
     pub root: PathBuf,
-    /// Which one it was when surveyed.
+    /// Its identity when surveyed.
     pub root_id: FileId,
     /// The name below it.
     pub path: PathBuf,
-    /// What it looks like.
+    /// Its form.
     pub shape: PlaceholderShape,
 }
 
@@ -159,7 +159,7 @@ pub struct CgroupPlan {
     pub memory_bytes_max: Option<u64>,
     /// Tasks for the whole tree, with one more for the init above the program.
     pub pids_max: Option<u32>,
-    /// Whether CPU time is limited and so must be counted.
+    /// True if CPU time is limited and so must be counted.
     pub count_cpu: bool,
 }
 
@@ -184,9 +184,9 @@ pub enum Namespace {
 }
 
 impl Namespace {
-    /// What a child must be born into.
+    /// Namespaces that a child must be forked into.
     pub const BIRTH: [Self; 3] = [Self::User, Self::Mount, Self::Pid];
-    /// What it can move into by itself.
+    /// Namespaces that it can enter by itself.
     pub const REST: [Self; 4] = [Self::Network, Self::Ipc, Self::Uts, Self::Cgroup];
 
     /// Its name in a sentence.
@@ -213,7 +213,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Where a bind mount comes from.
+/// Source of a bind mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BindSource {
@@ -221,21 +221,21 @@ pub enum BindSource {
     Host {
         /// Canonical path.
         path: PathBuf,
-        /// What was there.
+        /// The identity of the file there.
         id: FileId,
-        /// Whether the caller is root and owners are translated on this mount.
+        /// True if the caller is root and owners are translated on this mount.
         idmapped: bool,
     },
     /// A name below a mount made earlier in this plan, resolved beneath it and never through a link.
     Beneath {
-        /// Where the earlier mount stands.
+        /// Path of the earlier mount.
         root: PathBuf,
         /// The name below it.
         path: PathBuf,
     },
 }
 
-/// What a mask looks like.
+/// Form of a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaskKind {
@@ -255,78 +255,78 @@ impl MaskKind {
     }
 }
 
-/// One entry of the mount table. Paths are where the program sees them.
+/// One entry of the mount table. Paths are those that the program sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mount {
     /// An empty private writable directory. All of them share the root's one budget of bytes and inodes.
     Scratch {
-        /// Where.
+        /// Path.
         at: PathBuf,
         /// Permissions.
         mode: u32,
     },
     /// A part of the host.
     Bind {
-        /// From where.
+        /// Source.
         source: BindSource,
-        /// Where.
+        /// Path.
         at: PathBuf,
         /// Writable or not.
         access: Access,
     },
     /// A directory on the run's own root.
     Directory {
-        /// Where.
+        /// Path.
         at: PathBuf,
         /// Permissions.
         mode: u32,
     },
     /// A link on the run's own root.
     Symlink {
-        /// Where.
+        /// Path.
         at: PathBuf,
-        /// What it says.
+        /// Its target.
         target: PathBuf,
     },
-    /// A small read-only file of ours, over a host file where there is one.
+    /// A small read-only file with generated content, over a host file if there is one.
     Text {
-        /// Where.
+        /// Path.
         at: PathBuf,
-        /// What it says.
+        /// Its content.
         text: String,
     },
     /// A harmless device node.
     Device {
-        /// Where, below `/dev`.
+        /// Path, below `/dev`.
         at: PathBuf,
     },
     /// A private set of pseudo terminals.
     Devpts {
-        /// Where.
+        /// Path.
         at: PathBuf,
     },
     /// The run's own processes.
     Proc {
-        /// Where.
+        /// Path.
         at: PathBuf,
     },
     /// The same without anything that is not a process.
     ProcOfPids {
-        /// Where.
+        /// Path.
         at: PathBuf,
     },
-    /// Something that exists and shall not be read.
+    /// A file that exists and must not be read.
     Mask {
-        /// Where.
+        /// Path.
         at: PathBuf,
-        /// Its shape.
+        /// Its form.
         kind: MaskKind,
     },
 }
 
 impl Mount {
-    /// Where the program sees it.
+    /// The path that the program sees.
     pub fn at(&self) -> &PathBuf {
         match self {
             Self::Scratch { at, .. }
@@ -372,13 +372,13 @@ pub enum Resource {
 /// One resource limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rlimit {
-    /// Which.
+    /// The resource.
     pub resource: Resource,
     /// Soft and hard alike.
     pub max: u64,
 }
 
-/// What a Landlock rule allows below its path.
+/// Access that a Landlock rule grants below its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAccess {
@@ -395,38 +395,38 @@ pub enum RuleAccess {
 pub struct LandlockRule {
     /// The path, as the program sees it.
     pub path: PathBuf,
-    /// What is allowed below it.
+    /// The access granted below it.
     pub access: RuleAccess,
-    /// In the landlock tier, which file it must be; in a root of our own the path is proof enough.
+    /// In the landlock tier, the required identity of the file; on the run's own root the path is proof enough.
     pub id: Option<FileId>,
 }
 
 /// A Landlock ruleset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LandlockPlan {
-    /// The ABI whose rights are looked at; every one of them that no rule grants is refused.
+    /// The ABI whose rights are handled; each of them that no rule grants is refused.
     pub abi: u32,
-    /// Which of them are not.
+    /// The exception for reading.
     pub reading: LandlockReading,
-    /// Whether TCP bind and connect are refused too.
+    /// True if TCP bind and connect are refused too.
     pub deny_tcp: bool,
     /// Rules.
     pub rules: Vec<LandlockRule>,
 }
 
-/// Whether opening to read is looked at, a file or a directory, and with it truncating by path, which is decided at the
-/// same moment.
+/// Handling of opening a file or a directory for reading, and of truncating by path, which is decided at the same
+/// moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LandlockReading {
     /// It is.
     Seen,
-    /// It is not. For each one that is opened the kernel walks up to the rule that allows it: half of what a fence
-    /// costs a search through a large tree, for nothing where everything in sight may be read.
+    /// It is not handled. For each opened file the kernel walks up to the rule that allows it: half of a fence's cost
+    /// in a search through a large tree, wasted if everything visible may be read.
     Free,
 }
 
-/// One act of the child. It obeys them in order and stops at the first failure.
+/// One step of the child. It executes them in order and stops at the first failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
@@ -434,29 +434,29 @@ pub enum Step {
     CloseDescriptors,
     /// Enter the cgroup leaf made by the launcher.
     JoinCgroup,
-    /// Move into more namespaces. By the child itself, while the launcher does its part.
+    /// Enter more namespaces. By the child itself, while the launcher does its part.
     Unshare {
-        /// Which.
+        /// The namespaces.
         namespaces: Vec<Namespace>,
     },
     /// Wait until the launcher has written the id maps, then become that user.
     TakeIdentity,
-    /// Wait for what the launcher prepares meanwhile: placeholders, idmapped mounts.
+    /// Wait for the launcher's placeholders and idmapped mounts.
     TakeSupplies,
     /// Wait until the program may start: its cgroup is made, its beginning is recorded.
     TakeLeave,
     /// Stop mounts from spreading in or out.
     PrivateMounts,
-    /// Give the machine a name that tells nothing.
+    /// Set a host name that reveals nothing.
     Hostname {
         /// The name.
         name: String,
     },
     /// Bring the private loopback up.
     LoopbackUp,
-    /// Make an empty root in memory, large enough for what every run has.
+    /// Make an empty root in memory, large enough for the parts that every run has.
     NewRoot,
-    /// Say how much the root holds.
+    /// Set the size limits of the root.
     SizeRoot {
         /// Size limit.
         bytes_max: u64,
@@ -467,12 +467,12 @@ pub enum Step {
     Mount(Mount),
     /// Nothing in this private directory can be executed or mapped as code.
     NoExecute {
-        /// Where.
+        /// Path.
         at: PathBuf,
     },
     /// Make the root itself read-only.
     SealRoot,
-    /// Make it the root and let go of the old one.
+    /// Make it the root and detach the old one.
     PivotRoot,
     /// Die when the supervisor dies; checked against a death that came before.
     DieWithParent,
@@ -483,13 +483,13 @@ pub enum Step {
     HideSelf,
     /// Split: the payload goes on in a child, this process stays as init and reaps.
     ForkPayload,
-    /// Own session; the terminal, when there is one, becomes its controlling terminal.
+    /// Own session; the terminal, if there is one, becomes its controlling terminal.
     NewSession,
     /// Enter the working directory.
     ChangeDirectory,
     /// Resource limits.
     SetRlimits {
-        /// Which.
+        /// The limits.
         limits: Vec<Rlimit>,
     },
     /// Change to another user outright, where there is no user namespace.
@@ -511,7 +511,7 @@ pub enum Step {
     Execute,
 }
 
-/// For people as text; between our own processes as it is.
+/// As text for people; unchanged between Ringfence's own processes.
 fn lossy_map<S: serde::Serializer>(
     map: &BTreeMap<OsString, OsString>,
     s: S,

@@ -1,4 +1,4 @@
-//! A plan as text a person can review: what will be visible, what will be refused, in what order.
+//! Renders a plan as text for review: visible paths and refusals, in order.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::calls::Arg;
 use crate::code::{CodePlan, WorkerPlan};
 use crate::plan::{Access, BindSource, LandlockReading, Mount, Plan, RuleAccess, Step};
 
-/// The plan, readable. One line per decision; the same order the child obeys.
+/// Renders the plan as text. One line per decision, in the order in which the child executes them.
 pub fn render(plan: &Plan) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -18,7 +18,7 @@ pub fn render(plan: &Plan) -> String {
     out
 }
 
-/// The plans of Python runs, readable: the zygote's, then what each worker does inside it.
+/// Renders the plans of Python runs as text: the zygote's, then the calls of each worker inside it.
 pub fn render_code(plan: &CodePlan) -> String {
     let mut out = String::from("python, which no run may write\n");
     let python = &plan.python;
@@ -38,7 +38,7 @@ fn shown(path: &Path) -> String {
     escape_name(&path.to_string_lossy()).into_owned()
 }
 
-/// One line; `pids` is what they count.
+/// One line; `pids` is the unit that the process limit counts.
 fn write_limits(out: &mut String, l: &Limits, pids: &str) -> std::fmt::Result {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
     writeln!(

@@ -12,7 +12,7 @@ use crate::facts::{
 };
 use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
 
-/// Where code and `minimal` runs work.
+/// Working directory of code and `minimal` runs.
 pub(crate) const WORKSPACE: &str = "/workspace";
 
 /// A path as a key that is ordered like a tree, parents first, by plain bytes: a slash counts as the lowest byte.
@@ -44,9 +44,9 @@ pub(crate) struct View {
 
 /// A finished mount table.
 pub(crate) struct Parts {
-    /// What the child can do while the launcher prepares the rest.
+    /// Mounts that the child can make while the launcher prepares the rest.
     pub(crate) early: Vec<Mount>,
-    /// What needs placeholders or idmapped mounts of the launcher's.
+    /// Mounts that need placeholders or idmapped mounts of the launcher's.
     pub(crate) late: Vec<Mount>,
     /// Names to hold on the host.
     pub(crate) placeholders: Vec<Placeholder>,
@@ -61,7 +61,7 @@ fn needs_supplies(mount: &Mount) -> bool {
     }
 }
 
-/// The `/dev` that every run has, whatever its policy says.
+/// The `/dev` that every run has, whatever its policy.
 pub(crate) fn devices() -> Vec<Mount> {
     let mut mounts = vec![Mount::Directory { at: "/dev".into(), mode: 0o755 }];
     let nodes = catalogue::DEVICES.iter().map(|name| Path::new("/dev").join(name));
@@ -135,14 +135,14 @@ impl View {
         view
     }
 
-    /// The table in the order the child obeys it, and the names to hold on the host.
+    /// The table in the order in which the child applies it, and the names to hold on the host.
     pub(crate) fn into_parts(self) -> Parts {
         let mut parts =
             Parts { early: Vec::new(), late: Vec::new(), placeholders: self.placeholders };
         let mut late_root: Option<TreePath> = None;
         for (key, mount) in self.entries {
-            // Whatever stands below something late is late too, so parents still come first in each part. In tree
-            // order everything below a path follows it directly.
+            // A mount below a late one is late too, so parents still come first in each part. In tree order everything
+            // below a path follows it directly.
             let below = late_root.as_ref().is_some_and(|root| key.is_below_or_at(root));
             if below {
                 parts.late.push(mount);
@@ -170,7 +170,7 @@ impl View {
             .collect()
     }
 
-    /// Whether a program would find something of the host or of its own at `path`.
+    /// Returns true if a program would find a file of the host or of its own at `path`.
     pub(crate) fn shows(&self, path: &Path) -> bool {
         self.shown_at(path).is_some()
     }
@@ -198,7 +198,7 @@ impl View {
             key.0.truncate(parent);
         };
         match mount {
-            // A private directory or a plain one of ours is empty below its own top.
+            // A private or plain directory on the run's own root is empty below its own top.
             Mount::Scratch { at, .. } | Mount::Directory { at, .. } if at != path => None,
             Mount::Mask { .. } => None,
             _ => Some(mount),
@@ -220,7 +220,8 @@ impl View {
                     let etc = found.path.starts_with("/etc");
                     let whole_etc = preset != CommandPreset::Minimal;
                     if !etc || whole_etc == (found.path == Path::new("/etc")) {
-                        // Not idmapped, even for root: on this mount the run is nobody, so `shadow` stays shut.
+                        // Not idmapped, even for root: on this mount the run is unprivileged, so `shadow` stays
+                        // unreadable.
                         self.host(found, Access::ReadOnly, false);
                     }
                 }
@@ -296,8 +297,8 @@ impl View {
         }
     }
 
-    /// What the workspace's own file takes away. Resolved below the workspace's mount when it is obeyed, so that it cannot
-    /// reach anything else.
+    /// Applies the restrictions of the workspace's own settings file. Resolved below the workspace's mount when it is
+    /// mounted, so that it cannot reach anything else.
     fn own_rules(&mut self, request: &Request) {
         let top = &request.cwd.path;
         for rule in &request.own_rules {
@@ -312,7 +313,7 @@ impl View {
                     self.entries.retain(|known, _| !known.is_below_or_at(&key));
                     self.put(Mount::Mask { at, kind: MaskKind::over(rule.kind) });
                 }
-                // Where everything is read-only already there is nothing to take away.
+                // If everything is read-only already there is nothing to restrict.
                 OwnEffect::ReadOnly => {
                     if let Some(Mount::Bind { access: Access::ReadWrite, .. }) = self.shown_at(&at)
                     {
@@ -340,24 +341,25 @@ impl View {
         self.put(Mount::Bind { source, at: root.join(path), access });
     }
 
-    /// Takes a file and everything below it out of sight.
+    /// Hides a file and everything below it.
     pub(crate) fn mask_where_shown(&mut self, found: &Found) {
         let key = TreePath::new(&found.path);
         if matches!(self.entries.get(&key), Some(Mount::Mask { .. })) {
             // Named twice, by two lists.
             return;
         }
-        // What was granted there or below goes too, whether or not anything shows the place itself.
+        // Removes grants there or below too, whether or not anything shows the path itself.
         self.entries.retain(|at, _| !at.is_below_or_at(&key));
-        // Only now: a place that nothing but its own grant showed is not there any more, and a mask could not be put on it.
+        // Only now: a place that nothing but its own grant showed is not there any more, and a mask could not be put on
+        // it.
         if self.shows(&found.path) {
             self.pin_above(&found.path);
             self.put(Mount::Mask { at: found.path.clone(), kind: MaskKind::over(found.kind) });
         }
     }
 
-    /// Makes a mount of each directory between a writable one and `path`: a mount cannot be renamed, so what is masked
-    /// cannot be brought out from under its mask with the directory it is in.
+    /// Makes a mount of each directory between a writable one and `path`: a mount cannot be renamed, so a masked file
+    /// cannot be moved out from under its mask with its directory.
     fn pin_above(&mut self, path: &Path) {
         let Some(parent) = path.parent() else { return };
         let Some(Mount::Bind { at, access: Access::ReadWrite, .. }) = self.shown_at(parent) else {

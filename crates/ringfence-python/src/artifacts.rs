@@ -1,4 +1,5 @@
-//! Files a run left in its directory, reached by descriptor: no link is followed, nothing that is not a plain file opened.
+//! Files a run left in its directory, reached by descriptor: no link is followed, nothing that is not a plain file
+//! opened.
 
 use std::collections::VecDeque;
 use std::io::Read as _;
@@ -13,13 +14,13 @@ use ringfence_sys::{Budget, CallError, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-/// More files than this are not listed.
+/// Maximum number of files listed.
 const FILES_MAX: usize = 1000;
 
-/// Directories below each other.
+/// Maximum depth of directories.
 const DEPTH_MAX: usize = 16;
 
-/// Entries looked at, and for how long, whatever the run left.
+/// Bounds of a listing, in entries and in time, whatever the run left.
 const ENTRIES_MAX: u32 = 20_000;
 const LIST_MAX: Duration = Duration::from_millis(500);
 
@@ -28,7 +29,7 @@ const LIST_MAX: Duration = Duration::from_millis(500);
 pub struct Listing {
     /// By name.
     pub artifacts: Vec<Artifact>,
-    /// Whether there are no others.
+    /// False if a bound cut the listing short. Directories that cannot be opened are skipped.
     pub is_complete: bool,
 }
 
@@ -54,7 +55,7 @@ impl Artifacts {
         Listing { artifacts: files.into_iter().map(artifact).collect(), is_complete }
     }
 
-    /// Their names as they are, and their sizes; and whether that is all of them.
+    /// Their raw names and sizes; and true if no bound cut the listing short.
     fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
         let budget = Budget::new(ENTRIES_MAX, u64::MAX, LIST_MAX);
         let (mut list, mut is_complete) = (Vec::new(), true);
@@ -82,7 +83,7 @@ impl Artifacts {
         (list, is_complete)
     }
 
-    /// The content of one of them, up to a bound.
+    /// Reads a file, up to a bound.
     pub fn read(&self, path: &Path, bytes_max: u64) -> Result<Vec<u8>, CallError> {
         let file = self.open_file(path)?;
         let mut content = Vec::new();
@@ -90,20 +91,20 @@ impl Artifacts {
         Ok(content)
     }
 
-    /// A reader of one of them.
+    /// Opens a file for reading.
     pub fn open_file(&self, path: &Path) -> Result<std::fs::File, CallError> {
         let place = open_beneath(&self.workspace, path)?;
         let stat = rustix::fs::fstat(&place).named(|| format!("fstat({path:?})"))?;
-        // A FIFO would make an open wait, a device would do what devices do.
+        // Opening a FIFO would block, and opening a device has side effects.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(CallError::new(format!("open({path:?}): no plain file"), Errno::NXIO));
         }
         reopen(&place, OFlags::RDONLY).map(Into::into)
     }
 
-    /// Copies the files to a directory of the host's, never through a link of either side and no more than `bytes_max` in
-    /// all: a file with holes is as large as it says. `check` says why one may not be copied under its name. Returns what
-    /// was left out, and why.
+    /// Copies the files to a directory of the host's, never through a link of either side and no more than `bytes_max`
+    /// in all: a sparse file counts with its apparent size. `check` returns the reason to refuse a name. Returns the
+    /// files left out, each with its reason.
     pub fn copy_to(
         &self,
         dir: &Path,
@@ -139,7 +140,7 @@ impl Artifacts {
         let source = self.open_file(path)?;
         let parent = make_parents(root, path)?;
         let name = path.file_name().unwrap_or_default();
-        // Under another name first: a link that has the real one is replaced, not followed.
+        // Under a temporary name first: a link at the final name is replaced, not followed.
         let partial = format!(".ringfence-{}", std::process::id());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
@@ -172,14 +173,14 @@ fn make_parents(root: &OwnedFd, path: &Path) -> Result<OwnedFd, CallError> {
     Ok(at)
 }
 
-/// Another descriptor, with these rights, for what an `O_PATH` one stands for.
+/// Opens the file of an `O_PATH` descriptor with these flags.
 fn reopen(place: &OwnedFd, flags: OFlags) -> Result<OwnedFd, CallError> {
     let path = format!("/proc/self/fd/{}", place.as_raw_fd());
     rustix::fs::open(&path, flags | OFlags::CLOEXEC, Mode::empty())
         .named(|| format!("open({path:?})"))
 }
 
-/// What a file's name says it is.
+/// Media type by a file's extension.
 fn media_type(path: &Path) -> &'static str {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     match extension.to_ascii_lowercase().as_str() {

@@ -1,5 +1,5 @@
-//! Frames between the host and the guest: one packet each, its first byte its kind, with a few descriptors.
-//! Whatever comes from inside is bounded here and judged by whoever reads it.
+//! Frames between the host and the guest: one packet each, the first byte its kind, with a few descriptors. Frames from
+//! the guest are bounded here and checked by their reader.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -9,13 +9,13 @@ pub(crate) use ringfence_sys::packet_pair as pair;
 use ringfence_sys::{CallError, Named};
 use rustix::net::RecvFlags;
 
-/// The longest frame either side sends.
+/// Maximum size of a frame.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 18;
 
-/// Bytes of a file or of code that go into one frame: what a socket takes at once with the kernel's default buffer.
+/// Bytes of a file or of code in one frame: as many as a socket takes at once with the kernel's default buffer.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Descriptors that one frame may carry.
+/// Maximum number of descriptors in one frame.
 const FDS_MAX: usize = 4;
 
 /// Sends one frame: its kind, its body, descriptors.
@@ -43,9 +43,9 @@ pub(crate) struct Frame {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-/// Receives one frame; `None` when the other side is gone. Waits if the socket does.
+/// Receives one frame; `None` if the other side is gone. Waits if the socket blocks.
 pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<Frame>, CallError> {
-    // Frames differ in length by four orders, so each is asked for its own.
+    // Frames differ in length by four orders of magnitude, so the length is read first.
     let (_, length) = rustix::io::retry_on_intr(|| {
         rustix::net::recv(&socket, &mut [0u8; 1][..], flags | RecvFlags::PEEK | RecvFlags::TRUNC)
     })

@@ -1,5 +1,5 @@
-//! Finds an interpreter, what of the host it needs, and whether a run could have changed it. Runs nothing: starting a Python
-//! costs more than the rest of a run, and a name on `PATH` may be a script.
+//! Finds an interpreter, the host's files that it needs, and whether a run could have changed it. Runs nothing:
+//! starting a Python costs more than the rest of a run, and a name on `PATH` may be a script.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read as _;
@@ -17,19 +17,19 @@ use rustix::fs::FileType;
 const MINOR_MIN: u32 = 9;
 const MINOR_MAX: u32 = 14;
 
-/// A `.python-version` is not longer.
+/// Maximum size of a `.python-version`.
 const VERSION_BYTES_MAX: u64 = 4096;
 
-/// Directories above the working directory in which one is looked for.
+/// Maximum number of directories above the working directory that are searched for a `.python-version`.
 const VERSION_DIRECTORIES_MAX: usize = 32;
 
-/// Entries of an interpreter's `lib` that are looked through for its shared library.
+/// Maximum number of entries of an interpreter's `lib` that are searched for its shared library.
 const LIB_ENTRIES_MAX: u32 = 5000;
 
-/// An interpreter and what it must see.
+/// An interpreter and the paths it must see.
 #[derive(Clone, Debug)]
 pub struct Interpreter {
-    /// What is executed.
+    /// The program to execute.
     pub executable: PathBuf,
     /// `3.MINOR`.
     pub minor: u32,
@@ -37,13 +37,13 @@ pub struct Interpreter {
     pub visible: Vec<Found>,
     /// Links of the root on the way there.
     pub links: Vec<(PathBuf, PathBuf)>,
-    /// Directories whose names tell about the host and are not shown in output.
+    /// Directories whose names reveal the host and are not shown in output.
     pub prefixes: Vec<PathBuf>,
-    /// Where it and its packages come from.
+    /// Its origin and that of its packages.
     pub facts: PythonFacts,
 }
 
-/// Where to look.
+/// Inputs of the search.
 pub struct InterpreterSearch<'a> {
     /// `PATH`.
     pub path: OsString,
@@ -79,7 +79,7 @@ pub fn discover(
         .hint("name one with `--python PATH`; versions 3.9 to 3.14 work"))
 }
 
-/// The program itself, where `candidate` is one of pyenv's scripts; `None` where there is no program.
+/// Resolves one of pyenv's shims to the program behind it; `None` if there is no program.
 fn behind_shim(candidate: &Path, around: &InterpreterSearch<'_>) -> Option<PathBuf> {
     let mut start = [0u8; 4];
     // By its resolved path: a run may have laid a link to a pipe or a device here.
@@ -135,7 +135,7 @@ fn describe(executable: &Path, around: &InterpreterSearch<'_>) -> Result<Interpr
         // Debian's numpy reaches its BLAS through here.
         paths.push("/etc/alternatives".into());
     } else {
-        // The prefix itself may be a project: of it only what belongs to Python is shown.
+        // The prefix itself may be a project: show only the parts that belong to Python.
         packages.push(prefix.join(&library).join("site-packages"));
         paths.push(prefix.join(&library));
         paths.push(prefix.join(format!("lib64/python3.{minor}")));
@@ -210,7 +210,7 @@ fn venv(executable: &Path) -> Option<PathBuf> {
     untrusted::open_file(&dir.join("pyvenv.cfg")).is_ok().then_some(dir)
 }
 
-/// Whether an environment sees the packages of the interpreter it was made with.
+/// Returns true if an environment sees the packages of the interpreter it was made with.
 fn includes_system_packages(venv: &Path) -> bool {
     let text =
         untrusted::read_file(&venv.join("pyvenv.cfg"), VERSION_BYTES_MAX).unwrap_or_default();
@@ -241,7 +241,7 @@ fn shared_libraries(prefix: &Path) -> Vec<PathBuf> {
     libraries
 }
 
-/// The dynamic loader, the libraries it looks through by itself, and time zones.
+/// The dynamic loader, the libraries it searches by itself, and time zones.
 fn system_libraries() -> (Vec<PathBuf>, Vec<(PathBuf, PathBuf)>) {
     let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
     let mut paths: Vec<PathBuf> = vec![

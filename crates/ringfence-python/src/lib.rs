@@ -1,10 +1,23 @@
 //! Python behind the fence: finds interpreters, keeps a zygote and its warm workers, runs code in them.
 //!
 //! The zygote is the host's own `CPython`, started by the jail in a fence of its own. Each worker is a fork of it that
-//! builds a second fence around itself from a list of system calls which `ringfence-plan` laid out, and runs one program.
-//! Both are treated as hostile: what they say is checked, bounded, and never decides what was enforced.
+//! builds a second fence around itself from a list of system calls which `ringfence-plan` laid out, and runs one
+//! program. Both are treated as hostile: their messages are checked, bounded, and never decide what was enforced.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `artifacts` | files that a run left |
+//! | `channel` | frames between the host and the guest |
+//! | `interpreter` | finds an interpreter and the paths it needs |
+//! | `one_shot` | runs one program in an interpreter of its own |
+//! | `pool` | warm workers, each for one run |
+//! | `receipt` | checks a worker's fence by the kernel's report |
+//! | `repl` | a session of cells with checkpoints |
+//! | `worker` | one worker and one run in it |
+//! | `zygote` | the host's side of a zygote |
+//! | `zygote_keeper` | starts zygotes through the launcher |
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod artifacts;

@@ -1,4 +1,4 @@
-//! A program that is started alone: its own interpreter, fenced by the jail before it begins. Nothing is kept warm.
+//! One-shot programs: an interpreter of their own, fenced by the jail before it begins. Nothing is kept warm.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,23 +17,23 @@ use crate::interpreter::Interpreter;
 use crate::worker::{AfterRun, GuestReport, Job, parts};
 use crate::zygote_keeper::{LAZY, LOADER, OPTIONS, PROGRAM};
 
-/// Frames of the guest's that are looked at. It sends one; a program may send more before.
+/// Maximum number of frames read from the guest. It sends three; a program may send more.
 const FRAMES_MAX: usize = 64;
 
-/// What a program left.
+/// Result of a program.
 #[derive(Debug)]
 pub struct OneShot {
-    /// How it ended, by the kernel's word.
+    /// Its end, from the kernel.
     pub finished: ringfence_jail::Finished,
-    /// What the guest said about it: useful, and not proof.
+    /// The guest's own report: useful, but not proof.
     pub said: Option<GuestReport>,
-    /// Why it did not begin.
+    /// Reason that it did not begin.
     pub refused: Option<String>,
     /// Files it left.
     pub artifacts: Option<Artifacts>,
 }
 
-/// Puts interpreter and bootstrap together into what a plan executes.
+/// The command line of interpreter and bootstrap, for the plan.
 pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
     let config = serde_json::json!({
@@ -45,7 +45,7 @@ pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
     argv
 }
 
-/// Runs a program to its end; its stdin is ours. The calling process must have one thread.
+/// Runs a program to its end, with this process's stdin. The calling process must have one thread.
 pub fn run_alone(
     plan: &Plan,
     job: &Job,
@@ -99,12 +99,12 @@ pub fn run_alone(
     Ok(OneShot { finished, said, refused, artifacts: workspace.map(Artifacts::new) })
 }
 
-/// What the guest said before it ended.
+/// Frames that the guest sent before it ended.
 #[derive(Default)]
 struct FinalReport {
-    /// It was there at all.
+    /// The guest started.
     ready: bool,
-    /// The program began: nobody can say any more that it did not.
+    /// The program began: a later `E` frame cannot deny it.
     begun: bool,
     said: Option<GuestReport>,
     refused: Option<String>,
@@ -122,7 +122,7 @@ impl FinalReport {
                     b'E' if !words.begun => words.refused = Some(crate::worker::shown(&frame.body)),
                     _ => {}
                 },
-                // It left something unread; what it said is there all the same.
+                // The guest left data unread; its frames can be read all the same.
                 Err(error) if error.errno == Errno::CONNRESET => {}
                 _ => break,
             }
@@ -131,8 +131,8 @@ impl FinalReport {
     }
 }
 
-/// Gives the guest its program and files. What the socket does not take at once, a process of its own sends while the
-/// fence goes up. Dropping it ends it.
+/// Sends the guest its program and files. A child process sends the part that the socket does not take at once, while
+/// the fence is built. Dropping it kills that process.
 struct Feeder {
     pid: Option<i32>,
 }
@@ -155,8 +155,8 @@ impl Feeder {
         match ringfence_sys::fork()? {
             Forked::Parent { pid, .. } => Ok(Self { pid: Some(pid) }),
             Forked::Child => {
-                // It ends with us, and holds nothing but its end of the channel: neither the guest's, whose closing it
-                // waits for, nor anything that somebody else waits to be closed.
+                // Dies with its parent, and keeps only its end of the channel open: not the guest's end, whose closing
+                // it waits for, nor any descriptor whose closing another process waits for.
                 let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
                 let only = channel.as_raw_fd();
                 let closed = ringfence_sys::close_range_between(0, only - 1)

@@ -1,4 +1,4 @@
-//! Warm workers, each for one run. A thread refills what runs take; a zygote that dies is replaced.
+//! Warm workers, each for one run. A thread replaces the workers that runs take; a zygote that dies is replaced.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -16,16 +16,16 @@ use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
 use crate::zygote::{Failure, ForkPriority, PendingWorker, Zygote};
 use crate::zygote_keeper::ZygoteKeeper;
 
-/// A zygote that cannot be kept alive is given up after this many starts in a row.
+/// Maximum number of consecutive starts of a zygote that cannot be kept alive.
 const STARTS_MAX: u32 = 5;
 
-/// Workers asked for at once: one is forked while another builds its fence.
+/// Workers requested at once: one is forked while another builds its fence.
 const COMING_MAX: usize = 3;
 
-/// After so many workers in a row that could not be made, the zygote is at fault.
+/// Number of consecutive failed workers after which the zygote is at fault.
 const WORKERS_FAILED_MAX: u32 = 20;
 
-/// What happened in a pool so far.
+/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs that found a worker waiting.
@@ -51,9 +51,9 @@ pub struct Pool {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Something was added for those who wait for a worker.
+    /// Signals a new worker, or a failure, to runs that wait for a worker.
     ready: Condvar,
-    /// Something was taken, or asked of the zygote.
+    /// Signals the refill thread that a worker was taken, or that there is a request for the zygote.
     wanted: Condvar,
     n_processors: usize,
 }
@@ -66,7 +66,7 @@ struct State {
     /// Runs that have one.
     n_running: usize,
     questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
-    /// Workers whose end nobody asks for.
+    /// Dead workers whose exit status is not needed.
     dead: Vec<u32>,
     /// Mount namespaces of dead workers.
     remains: Vec<OwnedFd>,
@@ -82,14 +82,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether every processor has a run.
+    /// Returns true if every processor has a run.
     fn is_busy(&self, state: &State) -> bool {
         state.n_running + state.n_takers >= self.n_processors
     }
 }
 
-/// A run that has a worker. Dropping it, after a panic too, takes the run out of the count and has the zygote reap a worker
-/// whose exit is not asked for.
+/// A run that has a worker. Dropping it, after a panic too, takes the run out of the count and has the zygote reap a
+/// worker whose exit status is not needed.
 struct Running<'a> {
     shared: &'a Shared,
     unasked: Option<u32>,
@@ -106,7 +106,7 @@ impl Drop for Running<'_> {
 }
 
 impl Pool {
-    /// Fills with workers, and keeps so many waiting.
+    /// Fills the pool, and keeps `n_waiting` workers waiting.
     pub fn start(
         keeper: ZygoteKeeper,
         plan: &CodePlan,
@@ -130,7 +130,7 @@ impl Pool {
             let shared = Arc::clone(&refill.shared);
             let work = std::panic::AssertUnwindSafe(|| refill.work());
             if std::panic::catch_unwind(work).is_err() {
-                // Those who wait for a worker are told, and the engine starts another pool.
+                // Runs that wait for a worker get the error, and the engine starts another pool.
                 let problem =
                     Problem::internal("internal", "the pool of workers failed unexpectedly");
                 shared.lock().failed = Some(problem);
@@ -143,7 +143,7 @@ impl Pool {
         Ok(Self { shared, refill: Some(refill), plan: plan.worker.clone() })
     }
 
-    /// What holds each run.
+    /// The plan that fences each run.
     pub fn plan(&self) -> &WorkerPlan {
         &self.plan
     }
@@ -169,7 +169,7 @@ impl Pool {
         self.run_permitted(job, cancel, None)
     }
 
-    /// The same for a program that begins when `permit` has said so: the worker makes it ready meanwhile.
+    /// The same for a program that begins once `permit` returns: meanwhile the worker prepares it.
     pub fn run_permitted(
         &self,
         job: &Job,
@@ -195,13 +195,13 @@ impl Pool {
         Ok((finished, start))
     }
 
-    /// What happened so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         let state = self.shared.lock();
         Counts { waiting: state.waiting.len(), ..state.counts }
     }
 
-    /// Memory that a waiting worker has to itself, where the kernel tells.
+    /// Private memory of a waiting worker, if the kernel reports it.
     pub fn waiting_bytes(&self) -> Option<u64> {
         let pid = self.shared.lock().waiting.front()?.host_pid;
         let text = ringfence_sys::read_kernel_file(format!("/proc/{pid}/smaps_rollup")).ok()?;
@@ -212,7 +212,7 @@ impl Pool {
         Some(kib.sum::<u64>() << 10)
     }
 
-    /// Modules that were to be preloaded and that this interpreter has not.
+    /// Modules that were to be preloaded and that this interpreter does not have.
     pub fn missing(&self) -> Vec<String> {
         self.shared.lock().missing.clone()
     }
@@ -222,11 +222,12 @@ impl Pool {
         let mut start = Start::Warm;
         loop {
             while let Some(worker) = state.waiting.pop_front() {
-                // While there are more, a replacement can wait until the run is over: it would take the processor from it.
+                // While there are more, a replacement can wait until the run is over: it would take the processor from
+                // it.
                 if state.waiting.is_empty() {
                     self.shared.wanted.notify_one();
                 }
-                // Somebody may have killed it while it waited.
+                // It may have been killed while it waited.
                 if worker.ends.is_dead() {
                     state.dead.push(worker.pid);
                     continue;
@@ -276,7 +277,7 @@ struct Refill {
 }
 
 enum Task {
-    /// So many workers are missing.
+    /// This many workers are missing.
     Fill(usize),
     Ask(u32, mpsc::Sender<Option<Exit>>),
     Stop,
@@ -291,7 +292,7 @@ impl Refill {
             match self.next(n_coming) {
                 Task::Stop => break,
                 Task::Ask(pid, reply) => {
-                    // The zygote answers in order, so whoever was asked for before comes first.
+                    // The zygote answers in order, so take the workers requested earlier first.
                     let mut line = line.as_mut();
                     while let Some(line) = line.as_mut().filter(|line| !line.coming.is_empty()) {
                         if self.take_one(line).is_err() {
@@ -343,8 +344,8 @@ impl Refill {
         }
     }
 
-    /// Asks for as many workers as are missing, a few ahead, and takes the first of them: the zygote forks the next while
-    /// the last builds its fence.
+    /// Requests the missing workers, a few ahead, and takes the first of them: the zygote forks the next while the last
+    /// builds its fence.
     fn fill(&self, line: &mut Option<Line>, n_missing: usize) -> Result<(), Problem> {
         if line.is_none() {
             let zygote = Zygote::start(&self.keeper)?;
@@ -365,7 +366,7 @@ impl Refill {
         self.take_one(line)
     }
 
-    /// How to make a worker while so many are coming. Warm-up is for processors that have nothing else to do.
+    /// Priority of a new worker while `n_coming` are pending. Only idle processors do warm-ups.
     fn pace(&self, n_coming: usize) -> ForkPriority {
         let state = self.shared.lock();
         let awaited = state.n_takers > n_coming;
@@ -380,7 +381,7 @@ impl Refill {
         let Some(awaited) = line.coming.pop_front() else { return Ok(()) };
         let worker = match line.zygote.worker(awaited, &self.plan, self.host_uid) {
             Ok(worker) => worker,
-            // Others of the same zygote are at work; one that cannot be made does not concern them.
+            // Other workers of the same zygote are in use; one failed worker does not affect them.
             Err(Failure::Worker(pid, _)) if line.n_failed < WORKERS_FAILED_MAX => {
                 line.n_failed += 1;
                 self.shared.lock().dead.push(pid);
@@ -398,11 +399,11 @@ impl Refill {
     }
 }
 
-/// A zygote and the workers it was asked for.
+/// A zygote and the workers requested from it.
 struct Line {
     zygote: Zygote,
     coming: VecDeque<PendingWorker>,
-    /// Workers that could not be made, one after another.
+    /// Consecutive workers that could not be made.
     n_failed: u32,
 }
 

@@ -1,11 +1,11 @@
-//! What really holds a worker, read from the kernel: the zygote that made it is not believed.
+//! Checks a worker's fence as the kernel reports it: the zygote that made the worker is not trusted.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use ringfence_sys::{CallError, Named};
 use rustix::io::Errno;
 
-/// The worker's pid as the host sees it.
+/// The worker's pid on the host.
 pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let info = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
@@ -15,7 +15,7 @@ pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
         .ok_or_else(|| CallError::new("the pidfd names no living process", Errno::SRCH))
 }
 
-/// Refuses a worker that the kernel does not call fenced.
+/// Refuses a worker that is not fenced according to the kernel.
 pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<(), CallError> {
     let path = format!("/proc/{host_pid}/status");
     let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
@@ -24,7 +24,7 @@ pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<(), CallError> {
     })
 }
 
-/// What a worker's `status` lacks.
+/// The first missing part of the fence in a worker's `status`.
 fn missing(status: &str, host_uid: u32) -> Option<String> {
     let field = |name: &str| {
         status.lines().find_map(|line| {
@@ -48,12 +48,12 @@ fn missing(status: &str, host_uid: u32) -> Option<String> {
     if field("Seccomp") != Some("2") {
         return Some("it has no system call filter".to_owned());
     }
-    // The zygote's filter and its own. Kernels before 5.9 do not tell.
+    // The zygote's filter and its own. Kernels before 5.9 do not report the number.
     let n_filters = field("Seccomp_filters").and_then(|n| n.parse::<u32>().ok());
     if n_filters.is_some_and(|n| n < 2) {
         return Some("it has not its own system call filter".to_owned());
     }
-    // Ours, the zygote's, its own: it is the first process of the last one.
+    // The host's, the zygote's, its own: it is the first process of the last one.
     let pids: Vec<&str> = field("NSpid").unwrap_or_default().split_whitespace().collect();
     if pids.len() < 3 || pids.last() != Some(&"1") {
         return Some("it has no pid namespace of its own".to_owned());

@@ -25,13 +25,13 @@ use crate::worker::{AfterRun, Ends, GuestReport, Job, MemoryWatch, Output, Run, 
 use crate::zygote::{ForkPriority, Zygote, expect};
 use crate::zygote_keeper::ZygoteKeeper;
 
-/// Checkpoints kept besides the first; the oldest goes when one more is made.
+/// Checkpoints kept besides the first; the oldest is dropped when one more is made.
 pub const CHECKPOINTS_MAX: usize = 8;
 
-/// A checkpoint is made within this time.
+/// Time limit for making a checkpoint.
 const FORK_MAX: Duration = Duration::from_secs(3);
 
-/// Different refusals remembered for a cell.
+/// Maximum number of distinct refusals recorded for a cell.
 const DENIALS_MAX: usize = 50;
 
 /// A session of cells. Dropping it ends it, and its branches when the last of them is gone.
@@ -43,7 +43,7 @@ pub struct Repl {
     n_cells: u64,
 }
 
-/// What branches share.
+/// State that branches share.
 #[derive(Debug)]
 struct Base {
     /// One cell at a time: they share stdout and stderr.
@@ -68,14 +68,14 @@ struct Process {
     owned: bool,
 }
 
-/// How a cell ended.
+/// Result of a cell.
 #[derive(Debug)]
 pub struct Cell {
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub number: u64,
-    /// How it ended.
+    /// Its end.
     pub ended: CellEnd,
-    /// What the guest said of it.
+    /// The guest's report.
     pub said: Option<GuestReport>,
     /// stdout.
     pub stdout: Output,
@@ -91,17 +91,17 @@ pub struct Cell {
     pub lost: usize,
 }
 
-/// What becomes of a cell that came back.
+/// Handling of a cell that completed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
     Keep,
     Undo,
 }
 
-/// How a cell ended, and what became of the session.
+/// End of a cell, and its effect on the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CellEnd {
-    /// It came back; what it changed stays.
+    /// It completed; its changes stay.
     Kept,
     /// It passed its deadline; undone.
     Deadline,
@@ -123,7 +123,7 @@ impl Repl {
         let awaited = zygote.ask(ForkPriority::Usual, &[]).map_err(cannot)?;
         let worker = zygote.worker(awaited, &plan.worker, host_uid);
         let mut worker = worker.map_err(|failure| cannot(failure.into()))?;
-        // Nobody will ever write to it: `input()` is at its end at once.
+        // It is never written to: `input()` reads the end of file at once.
         worker.ends.stdin = None;
         let listener = worker
             .listener
@@ -153,7 +153,7 @@ impl Repl {
         Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
     }
 
-    /// What holds each cell.
+    /// The plan that fences each cell.
     pub fn plan(&self) -> &WorkerPlan {
         &self.base.plan
     }
@@ -172,12 +172,12 @@ impl Repl {
         }
     }
 
-    /// Runs one cell. Something to read from `cancel` ends it.
+    /// Runs one cell. Data to read on `cancel` ends it.
     pub fn cell(&mut self, job: &Job, cancel: Option<BorrowedFd<'_>>) -> Result<Cell, Problem> {
         self.run(job, cancel, After::Keep)
     }
 
-    /// Runs a cell that changes nothing: whatever it does is undone.
+    /// Runs a cell and undoes all its changes.
     pub fn ask(&mut self, job: &Job) -> Result<Cell, Problem> {
         self.run(job, None, After::Undo)
     }
@@ -204,7 +204,7 @@ impl Repl {
             let heard = process.ends.step(&mut run, until, cancel).map_err(broken)?;
             end = match () {
                 () if run.said.is_some() => None,
-                // It said something that is no report, and will not say another.
+                // It sent a frame that is not a report, and no other is read.
                 () if !run.listening => Some(CellEnd::Died),
                 () if heard.dead => Some(CellEnd::Died),
                 () if heard.cancelled => Some(CellEnd::Cancelled),
@@ -234,13 +234,13 @@ impl Repl {
             self.n_cells += 1;
         }
         if ended == CellEnd::Kept && after == After::Keep {
-            // That it is done is its own word: between cells nothing of it runs.
+            // Only the guest claims that it is done, so stop the process: nothing of it runs between cells.
             process.ends.pause();
             self.chain.push(process);
             self.prune();
         } else {
             process.end();
-            // Its last words, and what it wrote before it died.
+            // Read its last frames and its remaining output.
             self.head().map_err(broken)?.ends.drain_streams(&mut run);
         }
         Ok(Cell {
@@ -256,7 +256,7 @@ impl Repl {
         })
     }
 
-    /// Forks the head; where it cannot be forked any more, the newest checkpoint that can. Also returns how many were lost.
+    /// Forks the head; if that fails, the newest checkpoint that can be forked. Also returns the number of lost ones.
     fn fork_living(&mut self, cell: u64) -> Result<(Process, usize), CallError> {
         let mut lost = 0;
         loop {
@@ -273,7 +273,7 @@ impl Repl {
         }
     }
 
-    /// Goes back to the state after `cell`, which must be one of [`Repl::checkpoints`].
+    /// Returns to the state after `cell`, which must be one of [`Repl::checkpoints`].
     pub fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
         let at = self.chain.iter().position(|process| process.cell == cell).ok_or_else(|| {
             let known: Vec<String> = self.checkpoints().iter().map(u64::to_string).collect();
@@ -286,7 +286,7 @@ impl Repl {
         Ok(())
     }
 
-    /// A second session that begins where this one is now.
+    /// A second session that begins with this one's current state.
     pub fn branch(&mut self) -> Result<Self, Problem> {
         let base = Arc::clone(&self.base);
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -309,7 +309,7 @@ impl Repl {
         let guard = Arc::clone(&self.base.guard);
         let head = self.head()?;
         let (ours, inside) = channel::pair()?;
-        // What an earlier cell left unread is no answer to this.
+        // Frames that an earlier cell left unread do not answer this request.
         while let Ok(Some(_)) = channel::receive(&head.ends.channel, RecvFlags::DONTWAIT) {}
         let granted = guard.grant(head.host_pid);
         channel::send(&head.ends.channel, b'K', &[], &[inside.as_fd()])?;
@@ -329,7 +329,7 @@ impl Repl {
             .ok_or_else(|| CallError::new("a session without a head", Errno::CHILD))
     }
 
-    /// Lets the oldest checkpoints go. The very first process stays: it holds the rest.
+    /// Drops the oldest checkpoints. The very first process stays: it holds the rest.
     fn prune(&mut self) {
         while self.chain.len() > CHECKPOINTS_MAX + 1 {
             let oldest = self.chain.remove(1);
@@ -364,8 +364,8 @@ impl Drop for Base {
     }
 }
 
-/// Answers the filter: a fork goes through when we asked for one, of the process we asked; all else is refused and
-/// remembered.
+/// Answers the filter: allows a fork that the host requested, by the process it was requested of; refuses and records
+/// everything else.
 #[derive(Debug)]
 struct Guard {
     listener: OwnedFd,
@@ -403,7 +403,7 @@ impl Guard {
             let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
             let waited = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
                 .named(|| "poll(listener)");
-            // Hung up: nobody is left under the filter.
+            // Hung up: no process is left under the filter.
             if waited.is_err() || !fds[0].revents().contains(PollFlags::IN) {
                 return;
             }
@@ -418,7 +418,8 @@ impl Guard {
     fn answer(&self, call: &ringfence_sys::seccomp::Notification) {
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
-        // The flags of clone are in a register, so what was judged is what will be done. Once: the next must ask again.
+        // The flags of clone are in a register, so they cannot change after the check. One fork only: the next needs a
+        // new grant.
         let fork = name == "clone" && verdict.rule == seccomp::PROCESSES_RULE;
         let (free, order) = (0, Ordering::SeqCst);
         if fork && self.may_fork.compare_exchange(call.pid, free, order, order).is_ok() {

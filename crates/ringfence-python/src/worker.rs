@@ -1,4 +1,5 @@
-//! One worker and one run in it: give it the program, keep what it writes, end it at the deadline, see it dead.
+//! One worker and one run in it: sends it the program, captures its output, ends it at the deadline, waits for its
+//! death.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -19,47 +20,47 @@ use crate::channel::{self, CHUNK_BYTES};
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// A process that said it is done is dead within this time.
+/// Time in which a process that reported its end must be dead.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
-/// How often the memory of a run is looked at.
+/// Interval between checks of a run's memory.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What an interpreter has before its program asks for anything.
+/// Memory of an interpreter before its program allocates anything.
 const MEMORY_SLACK_BYTES: u64 = 32 << 20;
 
-/// Denials that the guest reports are kept up to this many, whatever it sends.
+/// Maximum number of denials kept from the guest's report.
 const DENIALS_MAX: usize = 50;
 
-/// A program and what it is given.
+/// A program and its inputs.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     /// The source.
     pub code: Vec<u8>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Vec<u8>,
     /// Files in its directory: name below it, content.
     pub files: Vec<(String, Vec<u8>)>,
     /// `sys.argv` after the first.
     pub argv: Vec<String>,
-    /// What tracebacks call it; `main.py` if nothing.
+    /// Its name in tracebacks; `main.py` by default.
     pub name: Option<String>,
-    /// Whether the value of a final expression is wanted.
+    /// True to return the value of a final expression.
     pub value: bool,
     /// Wall clock.
     pub timeout: Option<Duration>,
     /// Bytes kept of each stream.
     pub output_bytes_max: u64,
-    /// For whoever looks before it ends.
+    /// Receives the output while the program runs.
     pub output: Option<OutputBuffer>,
 }
 
 /// A fenced process that waits for a program.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// As the zygote names it.
+    /// Its pid in the zygote's namespace.
     pub(crate) pid: u32,
-    /// As the host names it.
+    /// Its pid on the host.
     pub(crate) host_pid: u32,
     pub(crate) ends: Ends,
     pub(crate) workspace: Option<OwnedFd>,
@@ -67,7 +68,7 @@ pub(crate) struct Worker {
     pub(crate) listener: Option<OwnedFd>,
 }
 
-/// Our ends of everything that connects us with a process inside.
+/// The host's ends of the channel and streams of a guest process.
 #[derive(Debug)]
 pub(crate) struct Ends {
     pub(crate) channel: OwnedFd,
@@ -77,14 +78,14 @@ pub(crate) struct Ends {
     pub(crate) stderr: Option<OwnedFd>,
 }
 
-/// What a run left.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Its end.
     pub ended: Ended,
-    /// Why it did not begin.
+    /// Reason that it did not begin.
     pub refused: Option<String>,
-    /// What the guest said about it: useful, and not proof.
+    /// The guest's own report: useful, but not proof.
     pub said: Option<GuestReport>,
     /// stdout.
     pub stdout: Output,
@@ -94,41 +95,41 @@ pub struct Finished {
     pub wall: Duration,
     /// From the request to the first byte of output.
     pub first_byte: Option<Duration>,
-    /// CPU time: the kernel's count where we ended it, else the guest's.
+    /// CPU time: the kernel's count if the host killed it, else the guest's.
     pub cpu: Duration,
     /// Files it left.
     pub artifacts: Artifacts,
-    /// As the zygote names the worker.
+    /// The worker's pid in the zygote's namespace.
     pub(crate) pid: u32,
-    /// Whoever closes this waits until the kernel has taken the mounts down.
+    /// Closing this waits until the kernel has unmounted everything.
     pub(crate) mounts: Option<OwnedFd>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// By itself, saying so.
+    /// By itself, with a report.
     Done,
-    /// Before it began: it could not be given what it should have.
+    /// Before it began: its files could not be written.
     Refused,
-    /// At its deadline, by us.
+    /// Killed at its deadline.
     Deadline,
-    /// By us, because its caller wanted it.
+    /// Killed because the caller cancelled it.
     Cancelled,
-    /// By us, because it had more memory than it may have.
+    /// Killed because it exceeded its memory limit.
     Memory,
-    /// Without a word, and how, where the zygote told it.
+    /// Without a report; with the exit status if the zygote sent it.
     Silently(Option<Exit>),
 }
 
-/// How a process ended, as wait4(2) has it.
+/// Exit status and usage of a process, from wait4(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// Its status.
     pub status: i32,
     /// CPU time it used.
     pub cpu: Duration,
-    /// The most memory it had.
+    /// Peak memory.
     pub memory_peak_bytes: u64,
 }
 
@@ -138,22 +139,22 @@ impl Exit {
         Some(self.status & 0x7f).filter(|signal| *signal != 0)
     }
 
-    /// Its exit code, where it exited.
+    /// Its exit code, if it exited.
     pub fn code(&self) -> Option<i32> {
         self.signal().is_none().then_some((self.status >> 8) & 0xff)
     }
 }
 
-/// What the guest says at its end.
+/// The guest's final report.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct GuestReport {
     /// Its exit code.
     pub exit: i64,
     /// The value of a final expression.
     pub value: Option<String>,
-    /// What it raised.
+    /// The exception it raised.
     pub exception: Option<Raised>,
-    /// What it tried.
+    /// Actions that it attempted.
     #[serde(default)]
     pub denials: Vec<Attempt>,
     #[serde(default)]
@@ -163,7 +164,7 @@ pub struct GuestReport {
 }
 
 impl GuestReport {
-    /// Reads what the guest sent; nonsense is nothing.
+    /// Parses a report from the guest; `None` if it is malformed.
     pub(crate) fn read(frame: &[u8]) -> Option<Self> {
         let mut said: Self = serde_json::from_slice(frame).ok()?;
         said.denials.truncate(DENIALS_MAX);
@@ -188,22 +189,22 @@ pub struct Raised {
     pub line: Option<u32>,
 }
 
-/// Something the guest's own interpreter saw tried, which the fence does not allow.
+/// An attempt that the guest's own interpreter observed and the fence does not allow.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Attempt {
-    /// Which rule.
+    /// Stable name of the rule.
     pub rule: String,
-    /// What.
+    /// The object of the attempt.
     pub subject: String,
 }
 
-/// What a run depends on besides its job.
+/// Conditions of a run besides its job.
 pub(crate) struct RunContext<'a, F> {
     /// Memory at which it ends.
     pub(crate) memory_bytes_max: Option<u64>,
     /// It ends when there is something to read here.
     pub(crate) cancel: Option<BorrowedFd<'a>>,
-    /// Whether some processor has no run.
+    /// Returns true if some processor has no run.
     pub(crate) spare: F,
 }
 
@@ -218,7 +219,7 @@ impl Worker {
         let began = Instant::now();
         let deadline = job.timeout.map(|timeout| began + timeout);
         let mut run = Run::new(began, &job.stdin, job);
-        // A worker that died a moment ago cannot be told; its death is seen below.
+        // A worker that just died cannot receive the job; its death is noticed below.
         let fate = if permit.is_some() { AfterRun::OncePermitted } else { AfterRun::Single };
         if let Err(error) = self.ends.give(job, fate)
             && error.errno == Errno::MSGSIZE
@@ -257,7 +258,7 @@ impl Worker {
                     ringfence_sys::release_memory(&self.ends.pidfd);
                 }
             }
-            // Whoever says that it is done and goes on has said nothing.
+            // A process that reports its end and lives on is not believed.
             if run.said_at.is_some_and(|at| at.elapsed() >= LAST_WORDS) {
                 (run.said, run.said_at) = (None, None);
             }
@@ -305,7 +306,7 @@ impl Drop for Worker {
     }
 }
 
-/// When to look up at the latest: at the deadline, or when a process that said it was done should be dead.
+/// Latest time to wake up: the deadline, or when a process that reported its end must be dead.
 fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
     let gone = run.said_at.map(|at| at + LAST_WORDS);
     match (deadline, gone) {
@@ -314,24 +315,24 @@ fn run_until(deadline: Option<Instant>, run: &Run<'_>) -> Option<Instant> {
     }
 }
 
-/// What becomes of a process after its program.
+/// Lifetime of a process after its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterRun {
     /// It ends.
     Single,
-    /// It begins when it is told to, and ends.
+    /// It begins on the `B` frame, and ends.
     OncePermitted,
     /// It waits for the next.
     Kept,
 }
 
-/// One frame of what a process is given.
+/// One frame of a process's input.
 pub(crate) enum InputFrame<'a> {
     /// A piece of a file.
     File { name: &'a str, chunk: &'a [u8] },
     /// A piece of the program.
     Code(&'a [u8]),
-    /// Go: how, and the rest of the program.
+    /// Go: flags and arguments, and the rest of the program.
     Go { how: Vec<u8>, code: &'a [u8] },
 }
 
@@ -366,7 +367,8 @@ pub(crate) fn parts(job: &Job, fate: AfterRun) -> impl Iterator<Item = InputFram
     files.chain(code).chain(std::iter::once(InputFrame::Go { how, code: with }))
 }
 
-/// How a program is to be run: flags, its name, the number of its arguments, the arguments; each ended by a zero.
+/// Serializes the parameters of a program: flags, its name, the number of its arguments, the arguments; each ended by a
+/// zero.
 fn how(job: &Job, fate: AfterRun) -> Vec<u8> {
     let mut how = Vec::new();
     how.extend(job.value.then_some(b'v'));
@@ -378,36 +380,36 @@ fn how(job: &Job, fate: AfterRun) -> Vec<u8> {
     let n_arguments = job.argv.len().to_string();
     let fields = [job.name.as_deref().unwrap_or_default(), &n_arguments];
     for field in [""].into_iter().chain(fields).chain(job.argv.iter().map(String::as_str)) {
-        // As the kernel sees them, names and arguments end at a zero.
+        // For the kernel, too, names and arguments end at a zero.
         how.extend(field.bytes().take_while(|byte| *byte != 0));
         how.push(0);
     }
     how
 }
 
-/// What one wait brought.
+/// Result of one wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PollResult {
     /// The process is dead.
     pub(crate) dead: bool,
-    /// Whoever may cancel did.
+    /// The caller cancelled it.
     pub(crate) cancelled: bool,
 }
 
 impl Ends {
-    /// Whether it died while it waited.
+    /// Returns true if it died while it waited.
     pub(crate) fn is_dead(&self) -> bool {
         let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
     }
 
-    /// Gives it a program.
+    /// Sends it a program.
     pub(crate) fn give(&self, job: &Job, fate: AfterRun) -> Result<(), CallError> {
         parts(job, fate).try_for_each(|part| part.send(&self.channel))
     }
 
-    /// Waits for anything to happen and deals with it.
+    /// Waits for any event and handles it.
     pub(crate) fn step(
         &mut self,
         run: &mut Run<'_>,
@@ -460,11 +462,11 @@ impl Ends {
         })
     }
 
-    /// Takes the guest's last frame; anything else it says is nonsense, and left.
+    /// Reads one frame of the guest's: begun, progress, refusal or final report. Anything else ends the reading.
     fn hear(&self, run: &mut Run<'_>) {
         let said = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
             Ok(Some(frame)) if frame.kind == b'D' => GuestReport::read(&frame.body),
-            // From here on nobody can say any more that it did not run.
+            // From here on a refusal is not believed.
             Ok(Some(frame)) if frame.kind == b'G' => {
                 run.begun = true;
                 return;
@@ -475,14 +477,14 @@ impl Ends {
                 }
                 return;
             }
-            // It could not take what it was given, and has run nothing.
+            // It could not take its input, and has run nothing.
             Ok(Some(frame)) if frame.kind == b'E' && !run.begun => {
                 run.refused = Some(shown(&frame.body));
                 None
             }
-            // A guest that left something unread is told apart once; what it said comes after.
+            // ECONNRESET is returned once for a guest that left data unread; its frames follow.
             Err(error) if matches!(error.errno, Errno::AGAIN | Errno::CONNRESET) => return,
-            // Gone or talking nonsense: its death, or the deadline, will tell. Nothing more is read.
+            // Gone or malformed: its death, or the deadline, decides. Nothing more is read.
             _ => None,
         };
         run.said = said;
@@ -502,7 +504,7 @@ impl Ends {
         }
     }
 
-    /// The same ends once more, without its stdin.
+    /// Duplicates the ends, without stdin.
     pub(crate) fn try_clone(&self) -> Result<Self, CallError> {
         let again = |fd: &OwnedFd| fd.try_clone().named(|| "dup");
         let stream = |fd: &Option<OwnedFd>| fd.as_ref().map(again).transpose();
@@ -515,7 +517,7 @@ impl Ends {
         })
     }
 
-    /// What it had written before it died is still in the pipes.
+    /// Reads the output that it wrote before it died and that is still in the pipes.
     pub(crate) fn drain(&mut self, run: &mut Run<'_>) {
         for _ in 0..2 {
             if run.listening {
@@ -525,7 +527,7 @@ impl Ends {
         self.drain_streams(run);
     }
 
-    /// What is in the pipes now.
+    /// Reads the bytes that are in the pipes now.
     pub(crate) fn drain_streams(&mut self, run: &mut Run<'_>) {
         for source in [Source::Stdout, Source::Stderr] {
             loop {
@@ -540,17 +542,17 @@ impl Ends {
         }
     }
 
-    /// Ends it.
+    /// Kills the process.
     pub(crate) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
-    /// Stops it: whatever it said, nothing of it runs until [`Ends::resume`].
+    /// Stops the process: nothing of it runs until [`Ends::resume`], whatever it reported.
     pub(crate) fn pause(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub(crate) fn resume(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.pidfd, Signal::CONT);
     }
@@ -566,7 +568,7 @@ enum Source {
     Stdin,
 }
 
-/// A program on its way.
+/// A running program.
 pub(crate) struct Run<'a> {
     began: Instant,
     pub(crate) stdout: Output,
@@ -630,18 +632,18 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Words of the guest's, fit to be shown: short, on one line, nothing but text.
+/// Makes text of the guest's fit to be shown: short, on one line, printable.
 pub(crate) fn shown(words: &[u8]) -> String {
     const SHOWN_MAX: usize = 300;
     let text = String::from_utf8_lossy(words);
     text.chars().take(SHOWN_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Looks now and then at memory that no limit of the kernel's counts.
+/// Checks memory that no kernel limit counts, at intervals.
 pub(crate) struct MemoryWatch {
     host_pid: u32,
     bytes_max: Option<u64>,
-    /// When to look next, however much else happens before.
+    /// Time of the next check, however many other events come before.
     pub(crate) look_at: Instant,
 }
 
@@ -650,7 +652,7 @@ impl MemoryWatch {
         Self { host_pid, bytes_max, look_at: Instant::now() + MEMORY_INTERVAL }
     }
 
-    /// Whether it is time to look, and the process has more than it may have.
+    /// Returns true if a check is due and the process exceeds its limit.
     pub(crate) fn is_past(&mut self) -> bool {
         let now = Instant::now();
         if now < self.look_at {

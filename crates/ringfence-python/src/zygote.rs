@@ -1,4 +1,4 @@
-//! The zygote, seen from the host: it is asked for workers, and how they ended.
+//! The host's side of the zygote: requests workers and their exit status.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -17,21 +17,21 @@ use crate::receipt;
 use crate::worker::{Ends, Exit, Worker};
 use crate::zygote_keeper::ZygoteKeeper;
 
-/// Importing large packages takes this long at most.
+/// Time limit for importing large packages.
 const START_MAX: Duration = Duration::from_mins(1);
 
-/// A worker is ready within this time, on a machine that does anything at all.
+/// Time limit for making a worker, on a machine that makes any progress.
 const SPAWN_MAX: Duration = Duration::from_secs(20);
 
-/// A zygote that answers.
+/// A running zygote.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     channel: OwnedFd,
-    /// Modules that were to be preloaded and are not there.
+    /// Modules that were to be preloaded and are missing.
     pub(crate) missing: Vec<String>,
 }
 
-/// How a worker is made.
+/// Priority of making a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkPriority {
     /// To wait for a program.
@@ -40,7 +40,7 @@ pub(crate) enum ForkPriority {
     Hurried,
 }
 
-/// Who failed while a worker was made.
+/// The process that failed while a worker was made.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The zygote: it cannot be used any more.
@@ -57,7 +57,7 @@ impl From<Failure> for CallError {
     }
 }
 
-/// A worker on its way: our ends of what connects us with it.
+/// A requested worker: the host's ends of its channel and streams.
 #[derive(Debug)]
 pub(crate) struct PendingWorker {
     channel: OwnedFd,
@@ -73,7 +73,7 @@ struct Hello {
 }
 
 impl Zygote {
-    /// Starts one and waits until it has loaded what it should.
+    /// Starts a zygote and waits until it has loaded its modules.
     pub(crate) fn start(keeper: &ZygoteKeeper) -> Result<Self, Problem> {
         let cannot = |e: CallError| {
             let problem = Problem::cannot_build("zygote", "cannot start Python behind the fence");
@@ -89,8 +89,8 @@ impl Zygote {
         Ok(Self { channel, missing: hello.missing })
     }
 
-    /// Asks for a worker; one that is made in a hurry has not warmed up. Several may be on their way; they come in the order
-    /// they were asked for. The zygote lets go of those that are dead or dying, and whose end nobody will ask for.
+    /// Requests a worker; a hurried one skips its warm-up. Several may be pending; they come in the order of the
+    /// requests. The zygote reaps the workers in `dead`, which are dead or dying and whose exit status is not needed.
     pub(crate) fn ask(&self, pace: ForkPriority, dead: &[u32]) -> Result<PendingWorker, CallError> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
         let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
@@ -109,7 +109,7 @@ impl Zygote {
         Ok(PendingWorker { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
     }
 
-    /// The worker that was asked for longest ago, fenced and waiting.
+    /// The worker requested first, fenced and waiting.
     pub(crate) fn worker(
         &self,
         awaited: PendingWorker,
@@ -124,7 +124,7 @@ impl Zygote {
         fenced(awaited, plan, host_uid, pid, pidfd).map_err(|error| Failure::Worker(pid, error))
     }
 
-    /// How a worker ended. The zygote's word.
+    /// Exit status of a worker, as the zygote reports it.
     pub(crate) fn exit_of(&self, pid: u32) -> Option<Exit> {
         let pid = pid.to_string();
         channel::send(&self.channel, b'W', &[pid.as_bytes()], &[]).ok()?;
@@ -142,7 +142,7 @@ impl Zygote {
     }
 }
 
-/// A worker from its birth to its waiting, fenced.
+/// Receives a worker from its fork until it waits, fenced.
 fn fenced(
     awaited: PendingWorker,
     plan: &WorkerPlan,
@@ -153,7 +153,7 @@ fn fenced(
     let PendingWorker { channel, stdin, stdout, stderr, deadline } = awaited;
     let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
     let ends = Ends { channel, pidfd, stdin, stdout, stderr };
-    // From here on it dies with what we hold of it.
+    // From here on, dropping `worker` kills it.
     let mut worker =
         Worker { pid, host_pid: 0, ends, workspace: None, mounts: None, listener: None };
     let mut given = expect(&worker.ends.channel, b'W', deadline)?.fds.into_iter();

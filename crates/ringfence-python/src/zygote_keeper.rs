@@ -1,4 +1,4 @@
-//! Starts zygotes, by the launcher: this process may have threads by the time one is needed.
+//! Starts zygotes through the launcher: this process may have threads by the time one is needed.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,13 +17,13 @@ use rustix::pipe::PipeFlags;
 use crate::channel;
 use crate::interpreter::Interpreter;
 
-/// The bootstrap of a program that is alone.
+/// The bootstrap of a one-shot program.
 pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 
 /// Functions of the bootstrap that few programs need, compiled on first use.
 pub(crate) const LAZY: &str = include_str!("guest/lazy.py");
 
-/// The same, followed by what makes workers.
+/// The same, followed by the modules that make workers.
 const ZYGOTE: &str = concat!(
     include_str!("guest/program.py"),
     include_str!("guest/lazy.py"),
@@ -38,28 +38,29 @@ const ZYGOTE: &str = concat!(
 pub(crate) const LOADER: &str = "import sys, builtins; \
     exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
-/// The same for a zygote, whose source and configuration come over its channel: a command line is seen by every process of the
-/// host. The channel is descriptor 3.
+/// The same for a zygote, whose source and configuration come over its channel: every process of the host can read a
+/// command line. The channel is descriptor 3.
 const ZYGOTE_LOADER: &str = "import sys, builtins, posix; \
     sys.argv[1:] = [posix.read(3, 1 << 18).decode() for _ in range(2)]; \
     exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
-/// How every interpreter is started. `-S`: `site` would execute what it finds in packages' `.pth` files, before the first line
-/// of ours; directories of packages are added by the bootstrap.
+/// Options of every interpreter. `-S`: `site` would execute code in packages' `.pth` files before the bootstrap's first
+/// line; the bootstrap adds the directories of packages.
 pub(crate) const OPTIONS: [&str; 5] = ["-I", "-S", "-X", "utf8", "-c"];
 
-/// What a zygote says on its own stderr is for the message when it fails.
+/// Bytes kept of a zygote's stderr, for the error message if it fails.
 const TALK_BYTES_MAX: usize = 16 << 10;
 
-/// How long a zygote that failed takes to be gone.
+/// Time in which a failed zygote must be dead.
 const LAST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// What a zygote has done before its first worker, so that no worker need.
+/// Work that a zygote does before its first worker, so that no worker has to.
 #[derive(Clone, Debug, Default)]
 pub struct Preload {
     /// Modules that it imports.
     pub modules: Vec<String>,
-    /// A program that it runs some times: the interpreter adapts the code it uses, where every worker inherits it.
+    /// A program that it runs several times as a warm-up: the interpreter specializes the code it uses, and every
+    /// worker inherits it.
     pub warm_up: String,
 }
 
@@ -82,7 +83,8 @@ struct Current {
 }
 
 impl ZygoteKeeper {
-    /// One for this plan and interpreter. `state` is where runs are written down, `name` what they are called there.
+    /// A keeper for this plan and interpreter. `state` is the directory of the runs' records, `name` the prefix of
+    /// their names.
     pub fn new(
         launcher: Arc<Launcher>,
         plan: &CodePlan,
@@ -98,7 +100,7 @@ impl ZygoteKeeper {
         Self { launcher, plan: zygote, config, state, name, current: Mutex::default() }
     }
 
-    /// Starts a zygote, in place of the last; returns our end of its channel.
+    /// Starts a zygote, in place of the last; returns the host's end of its channel.
     pub(crate) fn start_zygote(&self) -> Result<OwnedFd, Problem> {
         let cannot = |e: CallError| Problem::internal("keeper", "cannot start Python").cause(e);
         let (ours, guests) = channel::pair().map_err(cannot)?;
@@ -128,7 +130,7 @@ impl ZygoteKeeper {
         Ok(ours)
     }
 
-    /// Why the last zygote ended; one that goes on is ended, and says nothing.
+    /// Reason that the last zygote ended, with its stderr; one that still runs is ended, and yields `None`.
     pub(crate) fn last_words(&self) -> Option<String> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (launched, talk) = current.zygote.take()?;
@@ -149,7 +151,7 @@ impl ZygoteKeeper {
     }
 }
 
-/// The worker's plan, and what the zygote does before its first worker.
+/// Configuration of a zygote: the worker's plan, and the work before the first worker.
 fn config(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> String {
     let config = serde_json::json!({
         "setup": plan.setup,
@@ -172,7 +174,7 @@ mod tests {
     use ringfence_testing::BoundedCommand as _;
     use std::process::Command;
 
-    /// An interpreter that moves itself, and what it says of it.
+    /// An interpreter that moves itself and prints the result.
     const SCRIPT: &str = "
 import json, os, ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -215,7 +217,7 @@ print(json.dumps([n_moved, bool(anonymous), is_huge(area)]))
         }
     }
 
-    /// Lists of calls, made by the host's code and without it: what they return, and what fails.
+    /// Lists of calls, made with the host's code and without it: prints results and failures.
     const CALLS: &str = "
 import json, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,5 @@
-//! Judges names that are read, when every binding of the source is known: builtins, modules and the way to their members.
+//! Judges names that are read, when every binding of the source is known: builtins, modules and the way to their
+//! members.
 
 use std::borrow::Cow;
 
@@ -14,14 +15,14 @@ use crate::rules::{self, strict};
 use crate::walk::{Mention, Used, Walk};
 
 impl<'a> Walk<'a, '_> {
-    /// Judges what the walk has collected.
+    /// Judges the mentions that the walk collected.
     pub(crate) fn judge_mentions(&mut self) {
         for mention in std::mem::take(&mut self.mentions) {
             self.judge_mention(&mention);
         }
     }
 
-    /// Judges methods of attributes that pass their parameters on, once it is known what these can stand for.
+    /// Judges methods of attributes that pass their parameters on, once all bindings are known.
     pub(crate) fn judge_passed_on(&mut self) {
         for passed in std::mem::take(&mut self.passed_on) {
             let scope = passed.scope;
@@ -38,12 +39,12 @@ impl<'a> Walk<'a, '_> {
         let id = mention.name.id.as_str();
         let at = mention.name.start();
         let strict = self.preset == CodePreset::Strict;
-        // Strict has no harmless way to call one of these.
+        // Strict allows no harmless form of these: its own list of builtins judges them.
         let blocked = calls::blocked(id, self.preset)
             .filter(|builtin| !strict || builtin.unless == Unless::Never);
         if let Some(builtin) = blocked {
             match self.names.reach(mention.scope, id, at) {
-                // What an own name hid comes back when it is deleted.
+                // Deleting a name of the program's own uncovers the builtin that it hid.
                 _ if matches!(mention.used, Used::Deleted) => self.judge_builtin(mention, builtin),
                 Reach::Own => {}
                 Reach::Module(module) => self.judge_module(mention, module),
@@ -105,7 +106,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Whether the source binds a name nowhere.
+    /// Returns true if the source binds a name nowhere.
     fn is_unbound(&self, name: &ExprName, scope: ScopeId) -> bool {
         matches!(self.names.reach(scope, name.id.as_str(), name.start()), Reach::Unbound)
     }
@@ -134,7 +135,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Follows a chain of attributes from a module to its member, by the rules of a preset. Returns the module that the
-    /// whole chain stands for, if it stands for one.
+    /// whole chain stands for, if any.
     fn judge_members(
         &mut self,
         by: CodePreset,
@@ -191,7 +192,7 @@ impl<'a> Walk<'a, '_> {
             return;
         }
         if let Some(module) = module {
-            // By every looser preset too, so that none of them refuses what this one allows.
+            // By every looser preset too, so that none of them refuses a member that this one allows.
             for by in [CodePreset::Standard, CodePreset::Data] {
                 if by >= self.preset && by >= module.from {
                     self.judge_members(by, module, outermost);

@@ -1,5 +1,5 @@
-//! Who a name belongs to: Python's scopes, as far as a rule depends on them. Says whether a mention can reach a builtin or a
-//! module, and errs towards yes: a name counts as the program's own only where no order of execution says otherwise.
+//! Name resolution: Python's scopes, as far as a rule depends on them. Decides whether a mention can reach a builtin or
+//! a module, and errs towards yes: a name counts as the program's own only if no order of execution contradicts it.
 
 use std::collections::hash_map::Entry;
 
@@ -18,7 +18,7 @@ pub(crate) struct ScopeId(u32);
 /// The scope of the whole source.
 pub(crate) const MODULE: ScopeId = ScopeId(0);
 
-/// How a scope looks names up.
+/// Lookup rules of a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScopeKind {
     /// Names not found are builtins.
@@ -27,7 +27,7 @@ pub(crate) enum ScopeKind {
     Function,
     /// Like a function for its targets, but `:=` binds outside of it.
     Comprehension,
-    /// Names not found are looked up as if it were not there; functions in it do not see its names.
+    /// Names not found are looked up as if it were absent; functions in it do not see its names.
     Class,
 }
 
@@ -37,7 +37,7 @@ struct Scope {
     parent: ScopeId,
 }
 
-/// What a scope says about a name.
+/// A scope's declaration of a name.
 #[derive(Clone, Copy, Debug)]
 enum Binding {
     Own(Imported),
@@ -54,7 +54,7 @@ struct Certain {
     what: Imported,
 }
 
-/// What a mention of a name can reach.
+/// The object that a mention of a name can reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reach {
     /// Something the program made itself.
@@ -73,7 +73,7 @@ pub(crate) struct Names<'a> {
     scopes: Vec<Scope>,
     bindings: FxHashMap<(ScopeId, &'a str), Binding>,
     certain: FxHashMap<&'a str, Vec<Certain>>,
-    /// Where the module or a `global` statement's function binds a name to a module, by the last place.
+    /// Last position at which the module, or a function with a `global` statement, binds a name to a module.
     modules: FxHashMap<&'a str, (TextSize, &'static crate::rules::modules::Module)>,
     /// Names that are bound outside of functions somewhere.
     outside: FxHashSet<&'a str>,
@@ -107,7 +107,7 @@ impl<'a> Names<'a> {
         self.scopes[scope.0 as usize].kind
     }
 
-    /// The scope that `:=` binds in: the next one around that is no comprehension.
+    /// The scope that `:=` binds in: the innermost one around that is not a comprehension.
     pub(crate) fn outside_comprehensions(&self, mut scope: ScopeId) -> ScopeId {
         while self.kind(scope) == ScopeKind::Comprehension {
             scope = self.scopes[scope.0 as usize].parent;
@@ -130,7 +130,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether a name of a function may stand for something else than it was first bound to. Ask when the whole source
+    /// Returns true if a name of a function may stand for anything but its first binding. Valid after the whole source
     /// has been walked.
     pub(crate) fn is_rebound(&self, scope: ScopeId, name: &'a str) -> bool {
         self.rebound.contains(&(scope, name))
@@ -181,7 +181,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether a binding here is looked up like one of the module: bound is only what has been executed.
+    /// Returns true if a binding here is looked up like one of the module: a name is bound only once it has been
+    /// executed.
     pub(crate) fn is_outside(&self, scope: ScopeId, name: &str) -> bool {
         match self.kind(scope) {
             ScopeKind::Module | ScopeKind::Class => true,
@@ -191,12 +192,12 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether a name stands for a module anywhere in the source: cheaper to ask than where.
+    /// Returns true if a name stands for a module anywhere in the source: cheaper than [`Names::reach`].
     pub(crate) fn may_be_module(&self, name: &str) -> bool {
         self.imported.contains(name)
     }
 
-    /// What a mention of a name reaches. Ask when the whole source has been walked.
+    /// The object that a mention of a name reaches. Valid after the whole source has been walked.
     pub(crate) fn reach(&self, scope: ScopeId, name: &str, at: TextSize) -> Reach {
         let mut current = scope;
         loop {

@@ -1,4 +1,4 @@
-//! One verdict: shape, syntax, rules, in that order. A later step is not asked when an earlier one has refused.
+//! Computes the verdict: shape, syntax, rules, in that order. A later step is skipped if an earlier one has refused.
 
 use ringfence_spec::CodePreset;
 use ruff_python_ast::Mod;
@@ -9,14 +9,14 @@ use crate::shape::{self, Shape};
 use crate::verdict::{Findings, Verdict};
 use crate::walk;
 
-/// Stack for one level of a syntax tree, parsed, walked or dropped. A quarter of it is enough in a debug build, where frames
-/// are largest. The parser grows its own stack on most of its ways, not on all.
+/// Stack for one level of a syntax tree, parsed, walked or dropped. A quarter of it is enough in a debug build, where
+/// frames are largest. The parser grows its own stack on most of its paths, not on all.
 const STACK_BYTES_PER_LEVEL: usize = 8 * 1024;
 
 /// Stack for one level of a tree that is only dropped.
 const STACK_BYTES_PER_DROP: usize = 1024;
 
-/// Stack that is needed whatever the source is.
+/// Stack needed for any source.
 const STACK_BYTES_BASE: usize = 128 * 1024;
 
 /// Syntax errors listed: after the first few, the parser guesses.
@@ -25,7 +25,7 @@ const SYNTAX_ERRORS_MAX: usize = 5;
 /// Judges a Python program. `extra_imports` are modules the operator allows besides the preset's, submodules included.
 ///
 /// Never panics and needs no deep stack of the caller: a source whose tree could be deeper than [`crate::DEPTH_MAX`] is
-/// refused by its tokens, and what is left runs on the caller's stack where it fits and on a larger one where it does not.
+/// refused by its tokens, and the rest runs on the caller's stack if it fits, else on a larger one.
 pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Verdict {
     let text = match shape::text(source) {
         Ok(text) => text,

@@ -1,5 +1,5 @@
-//! Size and shape of a source: bytes, encoding, and how deep its syntax tree can become. The bound is read off the tokens,
-//! so a source that would overflow a stack is refused before anything of ours recurses over it.
+//! Size and shape of a source: bytes, encoding, and the possible depth of its syntax tree. The bound is computed from
+//! the tokens, so a source that would overflow a stack is refused before any code recurses over it.
 
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
@@ -7,17 +7,17 @@ use ruff_python_parser::{Mode, lexer};
 use crate::rules;
 use crate::verdict::Findings;
 
-/// R1.6: the largest source that is looked at.
+/// R1.6: the largest source that is screened.
 pub const SOURCE_BYTES_MAX: usize = 50 * 1024;
 
-/// How far brackets, blocks, lambdas and f-strings may nest. Python itself stops at 100 levels of blocks.
+/// Maximum nesting of brackets, blocks, lambdas and f-strings. Python itself stops at 100 levels of blocks.
 pub const NESTING_MAX: u32 = 100;
 
-/// How deep the tree may become, chains of operators, calls and attributes included. Python's compiler gives up at about
+/// Maximum depth of the tree, chains of operators, calls and attributes included. Python's compiler gives up at about
 /// three times that.
 pub const DEPTH_MAX: u32 = 1000;
 
-/// What the tokens say about the tree they make.
+/// Bounds on the tree, from the tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Brackets, blocks, lambdas and f-strings inside each other.
@@ -46,7 +46,7 @@ impl Shape {
     }
 }
 
-/// The text of a source that can be parsed; or what is wrong with it.
+/// The text of a source that can be parsed, or its faults.
 pub(crate) fn text(source: &[u8]) -> Result<&str, (Findings, &str)> {
     let refuse = |rule, offset: usize, subject: &str, hint: &str, text| {
         let mut findings = Findings::default();
@@ -65,7 +65,7 @@ pub(crate) fn text(source: &[u8]) -> Result<&str, (Findings, &str)> {
     let text = match std::str::from_utf8(source) {
         Ok(text) => text,
         Err(error) => {
-            // What comes before the bad byte is text, and says where it is.
+            // The text before the bad byte is valid, and gives its position.
             let good = std::str::from_utf8(&source[..error.valid_up_to()]).unwrap_or_default();
             return refuse(
                 &rules::SOURCE_NOT_UTF8,
@@ -97,7 +97,7 @@ pub(crate) fn text(source: &[u8]) -> Result<&str, (Findings, &str)> {
     Ok(text)
 }
 
-/// What is said about a source that is too deep.
+/// The findings for a source that is too deep.
 pub(crate) fn too_deep(text: &str, shape: Shape) -> Findings {
     let mut findings = Findings::default();
     findings.add(
@@ -109,8 +109,8 @@ pub(crate) fn too_deep(text: &str, shape: Shape) -> Findings {
     findings
 }
 
-/// A `coding:` comment in the first two lines that names anything but UTF-8 (PEP 263): Python would read other characters
-/// than the ones screened here.
+/// A `coding:` comment in the first two lines that names anything but UTF-8 (PEP 263): Python would decode other
+/// characters than the ones screened here.
 fn foreign_encoding(source: &str) -> Option<(usize, &str)> {
     let mut start = 0;
     // Two lines; `\r\n` counts as two here.
@@ -156,7 +156,7 @@ fn first_too_deep(source: &str) -> usize {
     fits
 }
 
-/// What is open at one level of brackets.
+/// State of one level of brackets.
 #[derive(Default)]
 struct Level {
     /// Operators that bind tighter than `and` and `or`, since the last of those or the last comma.
@@ -169,7 +169,7 @@ struct Level {
     deepest_piece: u32,
     /// The deepest piece between commas.
     deepest_item: u32,
-    /// Lambdas whose colon has not come: commas belong to their parameters.
+    /// Lambdas whose colon has not come yet: commas belong to their parameters.
     lambdas: u32,
     /// Lambdas since the last comma.
     lambdas_nested: u32,

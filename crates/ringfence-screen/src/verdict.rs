@@ -1,4 +1,4 @@
-//! What screening answers: safe or not, and every violation with its place in the source.
+//! The verdict of screening: safe or not, and every violation with its position in the source.
 
 use ringfence_spec::{Denial, DeniedBy, Layer};
 use serde::Serialize;
@@ -11,7 +11,7 @@ pub const VIOLATIONS_MAX: usize = 100;
 /// Characters of a subject: long enough for any real name, short enough for a line.
 const SUBJECT_CHARS_MAX: usize = 80;
 
-/// How worrying a program is.
+/// Risk of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
@@ -29,18 +29,18 @@ pub enum Risk {
 pub struct Violation {
     /// Stable name of the rule, `snake_case`.
     pub rule: &'static str,
-    /// What broke it: a name, a module, a construct.
+    /// The name, module or construct that broke it.
     pub subject: String,
     /// Line, from 1.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
-    /// What to write instead.
+    /// An alternative to suggest.
     pub hint: String,
 }
 
 impl From<Violation> for Denial {
-    /// As the outcome of a run that was refused carries it.
+    /// Converts it for the outcome of a refused run.
     fn from(violation: Violation) -> Self {
         Self {
             layer: Layer::Screen,
@@ -59,14 +59,14 @@ impl From<Violation> for Denial {
     }
 }
 
-/// The answer about one program.
+/// The verdict on one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether it may run under the preset that was asked about.
+    /// True if it may run under the requested preset.
     pub safe: bool,
     /// The worst risk of its violations.
     pub risk: Risk,
-    /// What was found, in source order, at most [`VIOLATIONS_MAX`] and a last one that counts the rest.
+    /// Violations in source order, at most [`VIOLATIONS_MAX`] and a last one that counts the rest.
     pub violations: Vec<Violation>,
 }
 
@@ -97,7 +97,7 @@ impl Findings {
         self.add_at_risk(rule, rule.risk, offset, subject, hint);
     }
 
-    /// The same where the subject decides how worrying it is.
+    /// The same with the risk given by the subject.
     pub(crate) fn add_at_risk(
         &mut self,
         rule: &'static Rule,
@@ -142,7 +142,7 @@ impl Findings {
     }
 }
 
-/// A place in a source that only moves forward, so that a whole list of offsets costs one pass.
+/// A position in a source that only moves forward, so that a whole list of offsets costs one pass.
 struct SourcePlace<'a> {
     source: &'a str,
     offset: usize,

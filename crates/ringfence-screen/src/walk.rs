@@ -1,5 +1,5 @@
-//! One walk over a syntax tree. Collects bindings and mentions, and asks the rules about everything that can be judged on the
-//! spot. What a name stands for is judged in `mentions.rs`, at the end.
+//! One walk over a syntax tree. Collects bindings and mentions, and applies the rules that can be judged on the spot.
+//! Mentions are judged in `mentions.rs`, at the end, when every binding is known.
 
 use ringfence_spec::CodePreset;
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
@@ -52,16 +52,16 @@ pub(crate) struct Mention<'a> {
     pub(crate) used: Used<'a>,
 }
 
-/// What a name is read for.
+/// Use of a name.
 #[derive(Clone, Copy)]
 pub(crate) enum Used<'a> {
-    /// As a value that may go anywhere.
+    /// A value that may go anywhere.
     Value,
-    /// Where only a type is meant: an annotation, a comparison, a subscript.
+    /// Only a type: an annotation, a comparison, a subscript.
     Type,
     /// By `is` and `is not`.
     Identity,
-    /// As the argument of a function called by this name.
+    /// The argument of a function called by this name.
     Argument(&'a ExprName),
     /// To be called.
     Call(&'a ExprCall),
@@ -76,12 +76,12 @@ struct Defined<'a> {
     name: &'a str,
     parameters: &'a Parameters,
     scope: ScopeId,
-    /// Whether only an attribute of an instance calls it: a method that no decorator was given.
+    /// True if it is called only by an attribute of an instance: a method without decorators.
     only_by_instance: bool,
 }
 
-/// A special method of attributes that passes its own parameters on: `super().__setattr__(name, value)`. Harmless where
-/// both still are what they were, because then the instance's own attribute is meant.
+/// A special method of attributes that passes its own parameters on: `super().__setattr__(name, value)`. Harmless if
+/// both are still bound to their arguments, because then the instance's own attribute is meant.
 pub(crate) struct PassedOn<'a> {
     pub(crate) scope: ScopeId,
     pub(crate) instance: &'a str,
@@ -91,7 +91,7 @@ pub(crate) struct PassedOn<'a> {
     pub(crate) method: &'a Identifier,
 }
 
-/// The walk, and what it has collected.
+/// The walk, and its results.
 pub(crate) struct Walk<'a, 'f> {
     pub(crate) preset: CodePreset,
     extra_imports: &'f [String],
@@ -99,9 +99,9 @@ pub(crate) struct Walk<'a, 'f> {
     pub(crate) names: Names<'a>,
     pub(crate) mentions: Vec<Mention<'a>>,
     scope: ScopeId,
-    /// Where the block of statements being walked ends.
+    /// End of the block of statements being walked.
     block_end: TextSize,
-    /// Whether an annotation is being walked.
+    /// True while an annotation is being walked.
     annotation: bool,
     functions: Vec<Defined<'a>>,
     pub(crate) passed_on: Vec<PassedOn<'a>>,
@@ -140,7 +140,7 @@ impl<'a> Walk<'a, '_> {
         self.mentions.push(Mention { name, scope: self.scope, used });
     }
 
-    /// A bare name is noted with what it is used for; anything else is walked.
+    /// Records a bare name with its use; walks anything else.
     fn visit_used(&mut self, expression: &'a Expr, used: Used<'a>) {
         match expression {
             Expr::Name(name) if name.ctx == ExprContext::Load => {
@@ -247,7 +247,7 @@ impl<'a> Walk<'a, '_> {
         self.visit_arguments(&call.arguments);
     }
 
-    /// The arguments of a function called by name: some functions only look at what they get.
+    /// The arguments of a function called by name: some functions only read their arguments.
     fn arguments_of(&mut self, call: &'a ExprCall, callee: &'a ExprName) {
         for argument in &call.arguments.args {
             match argument {
@@ -291,8 +291,9 @@ impl<'a> Walk<'a, '_> {
         self.add(&rules::COMPUTED_ATTRIBUTE_NAME, method.start(), &method.id, hint);
     }
 
-    /// Whether a method of attributes passes its own parameters on, to `super()` or to a class together with its instance.
-    /// The name may be computed all the same, by `hasattr` or `str.format`; but then it is looked up on the instance alone.
+    /// Detects a method of attributes that passes its own parameters on, to `super()` or to a class together with its
+    /// instance. The name may still be computed, by `hasattr` or `str.format`; but then it is looked up on the instance
+    /// alone.
     fn passes_on(
         &self,
         call: &'a ExprCall,
@@ -700,7 +701,7 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
                 source_order::walk_stmt(self, statement);
             }
             Stmt::With(s) => {
-                // Not after it: an earlier item may swallow what a later one raises before it binds.
+                // Not after it: an earlier item may suppress an exception that a later one raises before it binds.
                 for target in s.items.iter().filter_map(|item| item.optional_vars.as_deref()) {
                     self.certain_targets(target, inside(&s.body));
                 }
@@ -816,7 +817,7 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
         if let Some(name) = &clause.name {
             let id = name.id.as_str();
             self.bind(name, Imported::Value);
-            // The name is unbound again at the end of the clause, and what it hid comes back.
+            // The name is unbound again at the end of the clause, which uncovers the builtin that it hid.
             if self.names.is_outside(self.scope, id)
                 && let Some(builtin) = calls::blocked(id, self.preset)
             {

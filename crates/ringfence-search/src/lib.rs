@@ -1,5 +1,13 @@
-//! Finding text. Opens no file and knows no session: it is given what to read, one text after another, and a bound for
-//! everything. No pattern takes more than linear time, and none more than its time.
+//! Searches text. Opens no file and knows no session: the caller passes one text after another, and a bound for
+//! everything. No pattern takes more than linear time, and none more than its time limit.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `grep` | searches one text after another, within bounds |
+//! | `pattern` | compiles a pattern |
+//! | `pieces` | a text in pieces, with a check of the clock before each |
+//! | `weight` | cost of a pattern per byte of text |
+//! | `window` | the part of a long line around a match |
 //!
 //! ```
 //! use ringfence_search::{Bounds, Grep, Pattern, PatternStyle};
@@ -14,7 +22,7 @@
 //! # }
 //! ```
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod grep;

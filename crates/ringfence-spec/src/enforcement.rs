@@ -1,4 +1,4 @@
-//! What was really active in a run, in the contract's words.
+//! The layers that were really active in a run, in the contract's words.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ macro_rules! words {
 }
 
 words! {
-    /// How much the host's kernel let us build.
+    /// The strength of the fence that the host's kernel allows.
     Tier {
         /// User, mount, pid, net, ipc, uts and cgroup namespaces under Landlock and seccomp.
         Namespaces = "namespaces",
@@ -37,7 +37,7 @@ words! {
 }
 
 words! {
-    /// How the process tree is held together.
+    /// The mechanism that holds the process tree together.
     ProcessFence {
         /// A pid namespace: killing its init ends everything.
         Pidns = "pidns",
@@ -47,7 +47,7 @@ words! {
 }
 
 words! {
-    /// Which system call filter was installed.
+    /// The installed system call filter.
     SyscallFence {
         /// Allowlist for code runs.
         Allowlist = "allowlist",
@@ -59,7 +59,7 @@ words! {
 }
 
 words! {
-    /// What enforces resource limits.
+    /// The mechanism that enforces resource limits.
     ResourceFence {
         /// cgroup v2.
         Cgroup2 = "cgroup2",
@@ -71,19 +71,19 @@ words! {
 }
 
 words! {
-    /// What the run can reach over a network.
+    /// The network that the run can reach.
     NetworkFence {
         /// Nothing outside itself.
         None = "none",
         /// Named hosts.
         Allowlist = "allowlist",
-        /// Whatever the host can.
+        /// The same as the host.
         Host = "host",
     }
 }
 
 words! {
-    /// What confines file access.
+    /// The mechanism that confines file access.
     FilesystemFence {
         /// A root of its own with Landlock on top.
         PivotRootLandlock = "pivot_root+landlock",
@@ -97,9 +97,9 @@ words! {
 }
 
 words! {
-    /// Whether captured output was bounded and scrubbed.
+    /// State of the output layer: captured output is bounded and scrubbed.
     OutputState {
-        /// Bounded, and text told from bytes.
+        /// Bounded, and text distinguished from bytes.
         On = "on",
         /// Passed through untouched.
         Off = "off",
@@ -107,7 +107,7 @@ words! {
 }
 
 words! {
-    /// Whether the run was recorded in the ledger.
+    /// State of the audit layer: the run is recorded in the ledger.
     AuditState {
         /// Recorded.
         On = "on",
@@ -126,7 +126,7 @@ impl Tier {
         }
     }
 
-    /// Whether this tier is at least as strong as `wanted`.
+    /// Returns true if this tier is at least as strong as `wanted`.
     pub const fn satisfies(self, wanted: Self) -> bool {
         self.strength() >= wanted.strength()
     }
@@ -149,7 +149,7 @@ impl FromStr for Tier {
 /// The receipt: which layers held in this run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforcement {
-    /// How much the host let us build.
+    /// The strength of the fence that the host allows.
     pub tier: Tier,
     /// The screening preset, null for command runs.
     pub screen: Option<String>,
@@ -169,9 +169,9 @@ pub struct Enforcement {
     pub audit: AuditState,
     /// Version and place of the interpreter, null for command runs.
     pub python: Option<String>,
-    /// What this run cannot promise, one sentence each; empty in the full tier on a full host.
+    /// Guarantees that this run lacks, one sentence each; empty in the full tier on a full host.
     pub gaps: Vec<String>,
-    /// SHA-256 of the plan that was obeyed.
+    /// SHA-256 of the plan that was executed.
     pub policy_sha256: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Characters that are not seen but change what is seen, and the one way to put a name that others chose into a text.
+//! Characters that are invisible but change the text around them, and the one way to put an untrusted name into a text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 /// Characters of a name that are shown; the kernel takes paths of 4,096 bytes.
 const NAME_CHARS_MAX: usize = 300;
 
-/// A name of a file, a program or a host as it stands in a line of ours. Chosen by others, it could move the cursor, turn the
-/// direction, begin a line that looks like ours, or end our quotation marks: such characters are written as escapes, and
-/// what is too long is cut.
+/// Escapes the name of a file, a program or a host for one of Ringfence's own lines. An untrusted name could move the
+/// cursor, turn the direction, begin a line that looks like Ringfence's, or end its quotation marks: such characters
+/// are written as escapes, and a name that is too long is cut.
 pub fn escape_name(name: &str) -> Cow<'_, str> {
     let is_plain = |c: char| !(c.is_control() || c == '`' || is_invisible(c));
     if name.len() <= NAME_CHARS_MAX && name.chars().all(is_plain) {
@@ -42,8 +42,8 @@ pub fn escape_unseen(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     shown
 }
 
-/// A JSON text in which every such character is written as an escape: for people who look at it, and the same value for
-/// programs. They stand in strings only, JSON's own characters being plain ones.
+/// Writes every such character of a JSON text as an escape: readable for people, and the same value for programs. They
+/// occur in strings only, as JSON's own characters are plain ones.
 pub fn escape_json(text: String) -> String {
     let is_seen = |c: char| !(is_invisible(c) || (c.is_control() && !c.is_ascii()));
     if text.is_ascii() || text.chars().all(is_seen) {
@@ -62,7 +62,7 @@ pub fn escape_json(text: String) -> String {
     escaped
 }
 
-/// Whether a character is drawn as nothing, or changes the direction of what is drawn around it.
+/// Returns true if a character is drawn as nothing, or changes the direction of the text around it.
 pub fn is_invisible(c: char) -> bool {
     is_direction_control(c)
         || is_direction_mark(c)
@@ -71,7 +71,7 @@ pub fn is_invisible(c: char) -> bool {
         || is_variation(c)
 }
 
-/// Embeddings, overrides and isolates: they reorder the text after them, and nobody types them.
+/// Embeddings, overrides and isolates: they reorder the text after them, and are not typed by hand.
 pub fn is_direction_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -117,7 +117,7 @@ pub fn is_hidden(c: char) -> bool {
         )
 }
 
-/// Whether a letter belongs to a script written from right to left.
+/// Returns true if a letter belongs to a script written from right to left.
 pub fn is_right_to_left(c: char) -> bool {
     matches!(
         c,
@@ -130,7 +130,8 @@ pub fn is_right_to_left(c: char) -> bool {
     )
 }
 
-/// Whether a script separates its words by [`ZERO_WIDTH_SPACE`]: Thai, Lao, Tibetan, Myanmar, Khmer, Tai, Javanese, CJK.
+/// Returns true if a script separates its words by [`ZERO_WIDTH_SPACE`]: Thai, Lao, Tibetan, Myanmar, Khmer, Tai,
+/// Javanese, CJK.
 pub fn is_written_without_spaces(c: char) -> bool {
     matches!(
         c,

@@ -1,7 +1,21 @@
-//! The words every other crate speaks: policy, limits, outcome, enforcement, identifiers, problems.
+//! Types shared by every other crate: policy, limits, outcome, enforcement, identifiers, problems.
 //! Holds plain values only. Opens no file, reads no environment, makes no decision about a host.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `enforcement` | the layers that were active in a run |
+//! | `hex` | bytes as hexadecimal digits |
+//! | `id` | run ids |
+//! | `invisible` | invisible characters, and escaping of untrusted names |
+//! | `limits` | resource limits of a run |
+//! | `moment` | UTC timestamps |
+//! | `outcome` | the result of one run |
+//! | `policy` | presets and the policy of a run |
+//! | `problem` | errors with stable codes and exit codes |
+//! | `quantity` | sizes, time spans and counts with units |
+//! | `risk` | potential harm of a call |
 
-// Tests make and look at files of their own.
+// Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod enforcement;

@@ -1,4 +1,4 @@
-//! What a run may use. `None` means the policy sets no limit of that kind.
+//! Resource limits of a run. `None` means the policy sets no limit of that kind.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +81,7 @@ impl Limits {
         }
     }
 
-    /// The same limits with every one that passes its ceiling lowered to it.
+    /// The same limits, each lowered to its ceiling if it exceeds it.
     #[must_use]
     pub fn lowered_to(mut self, max: &LimitsMax) -> Self {
         fn lower<T: Ord + Copy>(value: &mut Option<T>, max: Option<T>) {

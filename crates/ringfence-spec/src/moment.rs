@@ -1,6 +1,7 @@
 //! Moments as people and protocols write them.
 
-/// Milliseconds since 1970 as ISO 8601, in UTC. Days by the civil calendar's own arithmetic: eras of 400 years, years from March.
+/// Milliseconds since 1970 as ISO 8601, in UTC. Days by the civil calendar's own arithmetic: eras of 400 years, years
+/// from March.
 pub fn utc(at_ms: i64) -> String {
     let (secs, ms) = (at_ms.div_euclid(1000), at_ms.rem_euclid(1000));
     let (days, second) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));

@@ -1,10 +1,10 @@
-//! The answer to one run: the same object from every face. Fields that do not apply are null, never missing.
+//! The result of one run: the same object from every interface. Fields that do not apply are null, never missing.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Enforcement, Problem, ProblemKind, RunId};
 
-/// How a run ended.
+/// Final status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -18,16 +18,16 @@ pub enum Status {
     Timeout,
     /// A memory limit.
     Memory,
-    /// Another limit or a signal; `error.code` says which.
+    /// Another limit or a signal; `error.code` names it.
     Killed,
     /// Admission refused it.
     Rejected,
-    /// Our fault.
+    /// An internal error.
     Failed,
 }
 
 impl From<ProblemKind> for Status {
-    /// How a call that did not start ended.
+    /// Status of a call that did not start.
     fn from(kind: ProblemKind) -> Self {
         match kind {
             ProblemKind::Usage | ProblemKind::NotFound => Self::Error,
@@ -54,7 +54,7 @@ impl Status {
     }
 }
 
-/// Whether any of the program's instructions ran.
+/// Tells whether any of the program's instructions ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ran {
@@ -88,7 +88,7 @@ pub enum Layer {
     Audit,
 }
 
-/// Who saw a denial.
+/// The observer of a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedBy {
@@ -98,24 +98,24 @@ pub enum DeniedBy {
     Guest,
 }
 
-/// One act that was refused and observed.
+/// One refused and observed action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Denial {
     /// The layer that refused.
     pub layer: Layer,
     /// Stable name of the rule.
     pub rule: String,
-    /// What was attempted, in one phrase.
+    /// The attempted action, in one phrase.
     pub subject: String,
     /// Source line, for screening.
     pub line: Option<u32>,
     /// Source column, for screening.
     pub column: Option<u32>,
-    /// What the agent can do instead, true for this very call.
+    /// An alternative for the agent, true for this very call.
     pub hint: String,
-    /// Who saw it.
+    /// The observer.
     pub by: DeniedBy,
-    /// The system call, where one was refused.
+    /// The system call, if one was refused.
     pub syscall: Option<String>,
     /// The value of the argument that mattered.
     pub argument: Option<String>,
@@ -123,22 +123,22 @@ pub struct Denial {
     pub pid: Option<u32>,
     /// The program's name.
     pub program: Option<String>,
-    /// How often the same denial was seen.
+    /// Number of times the same denial was seen.
     pub count: u64,
 }
 
-/// How much of the output was dropped.
+/// Amount of output that was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Truncated {
-    /// Whether stdout lost bytes.
+    /// True if stdout lost bytes.
     pub stdout: bool,
-    /// Whether stderr lost bytes.
+    /// True if stderr lost bytes.
     pub stderr: bool,
-    /// How many, in both.
+    /// Number of bytes lost in both.
     pub dropped_bytes: u64,
 }
 
-/// How `stdout` and `stderr` are encoded in the outcome.
+/// Encoding of `stdout` and `stderr` in the outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Encoding {
     /// Text.
@@ -161,7 +161,7 @@ pub struct Artifact {
     pub media_type: String,
 }
 
-/// What changed in the workspace that the operator should look at.
+/// Changes in the workspace that the operator should review.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkspaceChanges {
     /// Protected names that appeared during the run.
@@ -173,11 +173,11 @@ pub struct WorkspaceChanges {
 /// Something that was renamed after a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SetAside {
-    /// Where it was.
+    /// Its path before.
     pub path: String,
-    /// Where it is now.
+    /// Its path now.
     pub moved_to: String,
-    /// Why, in one phrase.
+    /// The reason, in one phrase.
     pub reason: String,
 }
 
@@ -193,7 +193,7 @@ pub struct Exception {
     pub line: Option<u32>,
 }
 
-/// What a run used.
+/// Resource usage of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
     /// From the start of the program to the death of its tree.
@@ -203,13 +203,13 @@ pub struct Usage {
     /// The highest memory use: of the tree where a cgroup counts it or a watch ended it for its memory, else of its
     /// largest process.
     pub memory_peak_bytes: Option<u64>,
-    /// Bytes the program wrote to stdout, null where they passed by us unseen.
+    /// Bytes the program wrote to stdout, null if they were passed through.
     pub stdout_bytes: Option<u64>,
     /// Bytes the program wrote to stderr.
     pub stderr_bytes: Option<u64>,
 }
 
-/// Whether a worker was waiting.
+/// Availability of a warm worker at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
@@ -219,16 +219,16 @@ pub enum Start {
     Cold,
 }
 
-/// Why a run did not end well, with a stable code.
+/// Reason that a run did not end well, with a stable code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorInfo {
     /// Stable, `snake_case`.
     pub code: String,
     /// One sentence.
     pub message: String,
-    /// What to do, when there is something true to say.
+    /// A way out, if there is one that is true for this call.
     pub hint: Option<String>,
-    /// When to try again, for rejected runs.
+    /// Time to wait before a retry, for rejected runs.
     pub retry_after_ms: Option<u64>,
 }
 
@@ -246,16 +246,16 @@ impl From<&Problem> for ErrorInfo {
     }
 }
 
-/// The answer.
+/// The outcome of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// Unguessable, names this run everywhere.
     pub run_id: RunId,
     /// The session it belonged to.
     pub session_id: Option<String>,
-    /// How it ended.
+    /// Final status.
     pub status: Status,
-    /// Whether it ran.
+    /// Tells whether it ran.
     pub ran: Ran,
     /// The program's exit code.
     pub exit_code: Option<i32>,
@@ -267,9 +267,9 @@ pub struct Outcome {
     pub stderr: String,
     /// Python: repr of a final expression.
     pub value: Option<String>,
-    /// Python: what was raised.
+    /// Python: the exception raised.
     pub exception: Option<Exception>,
-    /// What was dropped.
+    /// Amount of output that was dropped.
     pub truncated: Truncated,
     /// Encoding of both streams.
     pub encoding: Encoding,
@@ -277,17 +277,17 @@ pub struct Outcome {
     pub artifacts: Vec<Artifact>,
     /// Protected names touched.
     pub workspace: WorkspaceChanges,
-    /// What was refused.
+    /// Refused actions.
     pub denials: Vec<Denial>,
     /// Kinds of refusal the kernel gives no channel for.
     pub unobserved: Vec<String>,
-    /// What was enforced; null when nothing was started.
+    /// The layers enforced; null if nothing was started.
     pub enforcement: Option<Enforcement>,
-    /// What was used.
+    /// Resource usage.
     pub usage: Usage,
     /// Warm or cold.
     pub start: Option<Start>,
-    /// What went wrong.
+    /// The error, if it did not end well.
     pub error: Option<ErrorInfo>,
 }
 

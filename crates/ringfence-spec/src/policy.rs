@@ -1,4 +1,4 @@
-//! What a run may touch, before anything is known about the host it will run on.
+//! The resources that a run may access, before anything is known about the host it will run on.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -64,7 +64,8 @@ impl fmt::Display for CommandPreset {
     }
 }
 
-/// A named set of rules for Python code, from the tightest to the loosest: what one of them allows, every later one allows.
+/// A named set of rules for Python code, from the tightest to the loosest: each allows everything that the ones before
+/// it allow.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -130,7 +131,7 @@ impl fmt::Display for CodePreset {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum EnvGrant {
-    /// The caller's own value, when it has one.
+    /// The caller's own value, if it has one.
     Inherit(String),
     /// A value given in the policy.
     Set(String, String),
@@ -169,7 +170,7 @@ impl FromStr for EnvGrant {
     }
 }
 
-/// Which network a run has.
+/// The network of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
@@ -198,14 +199,14 @@ impl FromStr for Network {
     }
 }
 
-/// What to do when this host cannot build a layer the policy asks for.
+/// Behaviour if this host cannot build a layer that the policy requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fallback {
     /// Refuse to run.
     #[default]
     Error,
-    /// Run with what is left and say loudly what is missing.
+    /// Run with the remaining layers, and warn about the missing ones.
     Warn,
 }
 
@@ -221,7 +222,7 @@ impl FromStr for Fallback {
     }
 }
 
-/// What `/proc` shows inside.
+/// The `/proc` of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcView {
@@ -269,9 +270,9 @@ pub struct Policy {
     pub network: Network,
     /// The weakest tier that is acceptable.
     pub require: Option<Tier>,
-    /// What to do when a layer is missing.
+    /// Behaviour if a layer is missing.
     pub fallback: Fallback,
-    /// What `/proc` shows.
+    /// The `/proc` of the run.
     pub proc: ProcView,
 }
 

@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Which exit code a problem leads to.
+/// Kind of problem; determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProblemKind {
     /// The command line or a settings file is wrong: exit 2.
     Usage,
-    /// The host cannot build what the policy asks: exit 125.
+    /// The host cannot build a layer that the policy requires: exit 125.
     CannotBuild,
     /// Policy refuses the run before it starts: exit 126.
     Refused,
@@ -37,25 +37,25 @@ impl ProblemKind {
     }
 }
 
-/// One thing that went wrong. Printed as three lines: error, cause, hint.
+/// One error. Printed as three lines: error, cause, hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Which exit code it leads to.
+    /// Kind of problem; determines the exit code.
     pub kind: ProblemKind,
     /// Stable, `snake_case`.
     pub code: &'static str,
     /// The act and its object.
     pub message: String,
-    /// What the kernel or parser answered.
+    /// The answer of the kernel or parser.
     pub cause: Option<String>,
     /// The way out, only when true for this very call.
     pub hint: Option<String>,
-    /// When to ask again, for calls that were turned away. So small that problems stay what they cost to return.
+    /// Time to wait before a retry, for rejected calls. Small, to keep problems cheap to return.
     pub retry_after_ms: Option<NonZeroU32>,
 }
 
 impl<'de> Deserialize<'de> for Problem {
-    /// Reads what another process of ours wrote.
+    /// Deserializes a problem of another Ringfence process.
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Written {
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Problem {
     }
 }
 
-/// Codes are few and of our own making, so each is kept once for ever.
+/// Interns a code by leaking it once: codes are few and all Ringfence's own.
 fn kept(code: String) -> &'static str {
     static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     const KNOWN_MAX: usize = 1000;
@@ -108,12 +108,12 @@ impl Problem {
         Self::new(ProblemKind::Refused, code, message)
     }
 
-    /// A failure of our own.
+    /// An internal failure.
     pub fn internal(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(ProblemKind::Internal, code, message)
     }
 
-    /// Adds what the kernel or parser answered.
+    /// Adds the answer of the kernel or parser.
     #[must_use]
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
@@ -127,7 +127,7 @@ impl Problem {
         self
     }
 
-    /// Adds when to ask again.
+    /// Adds the time to wait before a retry.
     #[must_use]
     pub fn retry_after_ms(mut self, ms: u64) -> Self {
         let ms = u32::try_from(ms).unwrap_or(u32::MAX);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Why a quantity was refused. The message names the text and the accepted forms.
+/// Error for an invalid quantity. The message names the text and the accepted forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     message: String,
@@ -36,7 +36,7 @@ pub struct ByteSize(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
 
-/// How many of something (processes, descriptors), at least 1 and at most 2^22, Linux's own `pid_max` ceiling.
+/// A number of things (processes, descriptors), at least 1 and at most 2^22, Linux's own `pid_max` ceiling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Count(u32);
 

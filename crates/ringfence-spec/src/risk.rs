@@ -1,12 +1,12 @@
-//! How much harm a call could do: one word on each record, for people who read thousands of them.
-//! Decides nothing: what refuses a call is a rule, what holds it is the jail.
+//! Potential harm of a call: one word on each record, for people who read thousands of them. Decides nothing: rules
+//! refuse calls, and the jail confines them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How much harm it could do.
+/// Potential harm of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
@@ -14,7 +14,7 @@ pub enum Risk {
     Low,
     /// Some: it fetches, installs, deletes, or could not be read to the end.
     Medium,
-    /// Much: it takes privileges, destroys widely, or runs what it fetched.
+    /// Much: it takes privileges, destroys widely, or runs fetched code.
     High,
 }
 

@@ -1,6 +1,25 @@
 //! Safe wrappers over the Linux calls Ringfence needs and rustix does not have.
 //! The only crate with `unsafe`: one operation per block, each with an argument that can be checked on the spot.
 //! Takes and returns owned descriptors; errors read like a line of strace. Decides nothing.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `budget` | bounds on entries, bytes and time of work for a run |
+//! | `calls` | machine code for another process: makes a list of system calls |
+//! | `code` | macro that assembles such code as bytes |
+//! | `error` | errors that name the failed call |
+//! | `exec` | executing a program, exiting, wiping arguments |
+//! | `fd` | ranges of descriptors |
+//! | `fork` | fork, vfork, unshare |
+//! | `kernel` | files of `/proc`, `/sys` and cgroups |
+//! | `lock` | byte locks that show whether their holder lives |
+//! | `mount` | attributes and id maps of detached mounts |
+//! | `net` | interface flags, raw addresses, packets with descriptors |
+//! | `pack` | machine code for another process: moves its memory onto huge pages |
+//! | `seccomp` | installing a filter and answering its notifications |
+//! | `signal` | signal sets and signal descriptors |
+//! | `untrusted` | files that a run may have written, moved or replaced |
+//! | `wait` | reaping children and reading their usage |
 
 #![allow(clippy::disallowed_methods)]
 
@@ -39,8 +58,8 @@ pub use wait::{
     Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, time_until,
 };
 
-/// Bytes of a page, as libc knows it from the start of the process: `rustix` asks `/proc/self/auxv` before Linux 6.4, which a process
-/// that nobody may look into cannot read.
+/// Bytes of a page, as libc knows it from the start of the process: before Linux 6.4 `rustix` reads `/proc/self/auxv`,
+/// which a process that is not dumpable cannot read.
 pub fn page_bytes() -> u64 {
     // SAFETY: the call reads nothing of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

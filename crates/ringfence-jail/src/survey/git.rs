@@ -1,5 +1,5 @@
-//! Git's executable surface in a directory that a run may write: hooks, configuration, what the configuration names, and
-//! everything that redirects git to another repository. docs/git.md has the table.
+//! Git's executable surface in a directory that a run may write: hooks, configuration, paths that the configuration
+//! names, and everything that redirects git to another repository. docs/git.md has the table.
 //!
 //! Nothing that a run can write decides what is protected. The sources are the configuration, which no run can write,
 //! `modules`, which is read-only or held, and the index as it was before the run.
@@ -23,37 +23,38 @@ use crate::gitindex::{self, HashBytes};
 use crate::gitwatch::{file_clock, is_old, names_of, stamp_of};
 use crate::registry::Registry;
 
-/// Nested repositories whose `.git` is protected: submodules and others together.
+/// Maximum number of nested repositories whose `.git` is protected: submodules and others together.
 const NESTED_MAX: usize = 64;
 
-/// Nested repositories with a git directory of their own, each of which takes half a dozen mounts.
+/// Maximum number of nested repositories with a git directory of their own, each of which takes half a dozen mounts.
 const NESTED_DIRECTORIES_MAX: usize = 16;
 
-/// Linked worktrees whose parts are protected one by one; with more, their parent directory is read-only as a whole.
+/// Maximum number of linked worktrees whose parts are protected one by one; with more, their parent directory is
+/// read-only as a whole.
 const WORKTREES_MAX: usize = 16;
 
-/// Directories below `modules` that are looked at: a submodule's name may have slashes.
+/// Maximum number of directories searched below `modules`: a submodule's name may have slashes.
 const MODULE_DIRECTORIES_MAX: usize = 512;
 
-/// How deep they lie.
+/// Maximum depth of directories below `modules`.
 const MODULE_DEPTH_MAX: usize = 16;
 
-/// Paths in the workspace that configuration names and that are protected.
+/// Maximum number of paths in the workspace that configuration names and that are protected.
 const NAMED_MAX: usize = 32;
 
-/// A configuration file larger than this is not read.
+/// Maximum size of a configuration file; a larger one is not read.
 const CONFIG_BYTES_MAX: u64 = 256 << 10;
 
-/// Files that configuration includes, one from another.
+/// Maximum number of files that configuration includes, one from another.
 const INCLUDES_MAX: usize = 16;
 
-/// A `.git` file, or another that holds one path, is not larger.
+/// Maximum size of a `.git` file, or another that holds one path.
 const POINTER_BYTES_MAX: u64 = 4096;
 
-/// Directories above a workspace in which its repository is looked for.
+/// Maximum number of directories above a workspace that are searched for its repository.
 const ABOVE_MAX: usize = 32;
 
-/// What the survey needs besides the directory itself.
+/// Inputs of the survey besides the directory itself.
 pub(super) struct SurveyContext<'a> {
     /// Placeholders and indexes on record.
     pub(super) registry: &'a Registry,
@@ -63,7 +64,7 @@ pub(super) struct SurveyContext<'a> {
     pub(super) config_files: &'a [PathBuf],
 }
 
-/// Looks at git in and around a writable directory. `top_directories` are the names of the directories at its top.
+/// Surveys git in and around a writable directory. `top_directories` are the names of the directories at its top.
 pub(super) fn survey(
     root: &Tree<'_>,
     held: &BTreeSet<PathBuf>,
@@ -95,7 +96,7 @@ pub(super) fn survey(
     survey.finish()
 }
 
-/// What makes git take a directory for a repository, with or without a configuration.
+/// Names that make git take a directory for a repository, with or without a configuration.
 pub(crate) const BARE: [&str; 3] = ["HEAD", "objects", "refs"];
 
 fn present(path: impl Into<PathBuf>, kind: FileKind) -> Protected {
@@ -229,8 +230,9 @@ impl<'a, 'b> Survey<'a, 'b> {
         at: &Path,
         config: &Config,
     ) -> Result<(), CallError> {
-        // Git obeys `config.worktree` only where the configuration says so (git-worktree(1)), but `git sparse-checkout` turns that
-        // on: in the repository one works in its place is held. In a nested one it is protected where it is obeyed.
+        // Git obeys `config.worktree` only if the configuration says so (git-worktree(1)), but `git sparse-checkout`
+        // turns that on: in the repository of the workspace its place is held. In a nested one it is protected if it is
+        // obeyed.
         let is_nested = at.components().count() > 1 && at.ends_with(".git");
         let names = [
             ("hooks", PlaceholderShape::Inert),
@@ -262,8 +264,8 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// Linked worktrees. Their administrative directories stay writable (HEAD, index) where the checkout lies in the
-    /// workspace; what redirects them does not, and neither does the checkout's `.git` file.
+    /// Protects linked worktrees. Their administrative directories stay writable (HEAD, index) if the checkout lies in
+    /// the workspace; the files that redirect them do not, and neither does the checkout's `.git` file.
     fn worktrees(
         &mut self,
         git_dir: &Tree<'_>,
@@ -321,8 +323,8 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// Protects the `.git` files of the submodules whose git directories lie in `git_dir`; returns the absolute paths of
-    /// those checkouts. `core.worktree` of a directory that no run can write says where they are.
+    /// Protects the `.git` files of the submodules whose git directories lie in `git_dir`; returns the absolute paths
+    /// of those checkouts. They are found by `core.worktree` of a directory that no run can write.
     fn module_pointers(&mut self, git_dir: &Tree<'_>) -> Result<Vec<PathBuf>, CallError> {
         let Some(dir) = git_dir.sub(Path::new("modules"))? else { return Ok(Vec::new()) };
         let mut modules = Vec::new();
@@ -368,7 +370,8 @@ impl<'a, 'b> Survey<'a, 'b> {
         }
     }
 
-    /// A submodule that is not checked out: its directory is empty, and what a run put into it would be obeyed.
+    /// Protects a submodule that is not checked out: its directory is empty, and git would obey files that a run put
+    /// there.
     fn empty_checkout(&mut self, at: &Path) -> Result<(), CallError> {
         if let Some(seen) = self.root.look(at)? {
             self.protect(present(at, seen.kind));
@@ -376,13 +379,13 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// A repository that is no submodule of this one, at `at` below the workspace.
+    /// Protects a repository at `at` below the workspace that is not a submodule of this one.
     fn nested(&mut self, at: &Path) -> Result<(), CallError> {
         let git = at.join(".git");
         match self.root.look(&git)? {
             None => self.empty_checkout(at),
             Some(seen) if seen.kind == FileKind::Directory => {
-                // Without one git does not take it for a repository.
+                // Without `HEAD` git does not take it for a repository.
                 let is_repository = self.root.look(git.join("HEAD"))?.is_some();
                 if !is_repository || self.protected.contains(&git) || self.pinned.contains(&git) {
                     return Ok(());
@@ -406,11 +409,12 @@ impl<'a, 'b> Survey<'a, 'b> {
         }
     }
 
-    /// Repositories directly below the workspace, whether or not it is one itself.
+    /// Protects repositories directly below the workspace, whether or not it is one itself.
     fn nested_at_the_top(&mut self, directories: &[PathBuf]) -> Result<(), CallError> {
         for name in directories {
             self.root.budget().spend_entry()?;
-            // By name, which costs least; the listing said that it is a directory, and what is mounted is looked up without links.
+            // By name, which is cheapest: the listing gave its type as a directory, and mount sources are resolved
+            // without links.
             let is_there = untrusted::stat_at(self.root, name.join(".git")).is_some();
             if is_there && self.may_protect_another() {
                 self.nested(name)?;
@@ -419,7 +423,7 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// Notes an index to compare after the run, and protects the nested repositories that it names.
+    /// Records an index to compare after the run, and protects the nested repositories that it names.
     fn index(
         &mut self,
         git_dir: &Tree<'_>,
@@ -459,7 +463,8 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// What an index names now: by the record, if the file is as it was when it was read, else by reading it.
+    /// The nested repositories that an index names: from the record if the file is unchanged since it was read, else by
+    /// reading it.
     fn index_before(
         &mut self,
         git_dir: &Tree<'_>,
@@ -484,7 +489,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                     return Ok((IndexBefore::Read { stamp, is_on_record: false }, links));
                 }
                 Err(why) => {
-                    // What takes long to find out is not found out again.
+                    // Record the failure, so that the next run does not spend the same time again.
                     if is_old(&stamp, file_clock()) {
                         let (links, unjudged) = (Vec::new(), Some(why.clone()));
                         let known = KnownLinks { stamp, links, unjudged };
@@ -601,7 +606,7 @@ impl<'a, 'b> Survey<'a, 'b> {
         inner.shared_config = self.shared_config.take();
         let config = inner.config(&common, Path::new(""))?;
         inner.executable_surface(&common, Path::new(""), &config)?;
-        // The worktree that this is, if it is one: it lies outside the repository, and the run works in it.
+        // This worktree, if it is a linked one: it lies outside the repository, and the run works in it.
         let own = admin.path().strip_prefix(common.path()).ok().map(Path::to_owned);
         let own = own.filter(|own| !own.as_os_str().is_empty());
         inner.worktrees(&common, Path::new(""), &config, own.as_deref())?;
@@ -618,7 +623,7 @@ impl<'a, 'b> Survey<'a, 'b> {
             inner.protect_in(&common, Path::new(""), &MAIN_CHECKOUT_NAMES)?;
         }
         let inner = inner.finish()?;
-        // Checkouts of submodules, and what the configuration names, lie in the workspace.
+        // Checkouts of submodules, and paths that the configuration names, lie in the workspace.
         let settled = self.module_pointers(&admin)?;
         self.names(&config.variables, Path::new(""))?;
         self.index(&admin, root.to_owned(), &config, settled)?;
@@ -634,7 +639,7 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(())
     }
 
-    /// Reads the configuration of the git directory at `at`, protects what it names in `checkout`, and returns it.
+    /// Reads the configuration in `git_dir`, protects the paths it names in `checkout`, and returns it.
     fn config(&mut self, git_dir: &Tree<'_>, checkout: &Path) -> Result<Config, CallError> {
         let config = self.read_config(git_dir)?;
         self.names(&config.variables, checkout)?;
@@ -689,7 +694,7 @@ impl<'a, 'b> Survey<'a, 'b> {
         Ok(shared)
     }
 
-    /// Adds the variables of files that lie in the workspace and are included from one in `dir`.
+    /// Adds the variables of files in the workspace that are included from a file in `dir`.
     fn include(
         &mut self,
         variables: &[Variable],
@@ -725,7 +730,7 @@ impl<'a, 'b> Survey<'a, 'b> {
         }
     }
 
-    /// Protects what variables name in a checkout of the workspace.
+    /// Protects the paths in a checkout of the workspace that variables name.
     fn names(&mut self, variables: &[Variable], checkout: &Path) -> Result<(), CallError> {
         let top = self.root.path().join(checkout);
         self.names_above(variables, &top)
@@ -774,7 +779,7 @@ impl<'a, 'b> Survey<'a, 'b> {
                 () if word.text.contains('/') => Existence::Any,
                 // An interpreter's argument, such as `f.sh`.
                 () if word.text.contains('.') => Existence::File,
-                // A program along PATH, or an argument that is no path.
+                // A program in PATH, or an argument that is not a path.
                 () => continue,
             };
             self.named_absolute(&path, existence)?;
@@ -800,7 +805,7 @@ impl<'a, 'b> Survey<'a, 'b> {
             let held = self.held.contains(&at);
             match self.root.look(&at)?.filter(|_| !held) {
                 Some(seen) if seen.kind == FileKind::Symlink => {
-                    // The link, and by `follow_links` what it leads to.
+                    // The link, and by `follow_links` its target.
                     self.protect_named(present(at, seen.kind));
                     return Ok(());
                 }
@@ -837,7 +842,7 @@ impl<'a, 'b> Survey<'a, 'b> {
     }
 }
 
-/// Below the administrative directory of a worktree: what may be absent and is held then.
+/// Names in the administrative directory of a worktree that may be absent, and whose places are then held.
 const ADMIN_NAMES: [(&str, PlaceholderShape); 2] =
     [("config.worktree", PlaceholderShape::EmptyFile), ("modules", PlaceholderShape::Inert)];
 
@@ -845,7 +850,7 @@ const ADMIN_NAMES: [(&str, PlaceholderShape); 2] =
 const MAIN_CHECKOUT_NAMES: [(&str, PlaceholderShape); 2] =
     [("index", PlaceholderShape::Inert), ("HEAD", PlaceholderShape::Inert)];
 
-/// What becomes of a named path that does not exist.
+/// Handling of a named path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Existence {
     /// Its place is held.
@@ -854,7 +859,7 @@ enum Existence {
     HoldFile,
     /// Nothing: it may be no path at all.
     Any,
-    /// Nothing; and what exists counts only if it is a file.
+    /// Nothing; and an existing path counts only if it is a file.
     File,
 }
 
@@ -862,7 +867,7 @@ enum Existence {
 struct Module {
     /// Below `modules`.
     at: PathBuf,
-    /// The checkout it says it belongs to, absolute.
+    /// The checkout that its configuration names, absolute.
     checkout: Option<PathBuf>,
     config: Vec<Variable>,
 }
@@ -885,7 +890,7 @@ fn find_modules(
         }
         let name = Path::new(&name);
         let at = at.join(name);
-        // By paths from here, which takes half the calls of opening each one.
+        // By paths relative to `dir`, which takes half the calls of opening each one.
         let config = match dir.read(name.join("config"), CONFIG_BYTES_MAX)? {
             Content::Bytes(bytes) => gitconfig::parse(&bytes),
             Content::Missing | Content::Unreadable => {
@@ -909,12 +914,12 @@ fn find_modules(
     Ok(())
 }
 
-/// What the configuration of a repository says.
+/// Configuration of a repository.
 struct Config {
     variables: Vec<Variable>,
     /// Bytes of an object name.
     hash_bytes: usize,
-    /// Whether `config.worktree` is obeyed too.
+    /// True if `config.worktree` is obeyed too.
     per_worktree: bool,
 }
 
@@ -923,7 +928,8 @@ impl Config {
         let last = |role| variables.iter().rev().find(|v: &&Variable| v.role() == Some(role));
         let sha256 =
             last(Role::ObjectFormat).is_some_and(|v| v.value.eq_ignore_ascii_case("sha256"));
-        // Where the last one says no, an earlier one may be in a file that is read at another time: any yes counts.
+        // Any value that is on counts: the last one may be off, but an earlier one may be in a file that is read at
+        // another time.
         let mut switches = variables.iter().filter(|v| v.role() == Some(Role::WorktreeConfig));
         let per_worktree = switches.any(|v| !gitconfig::is_no(&v.value));
         Self { hash_bytes: if sha256 { 32 } else { 20 }, per_worktree, variables }
@@ -936,7 +942,7 @@ impl Default for Config {
     }
 }
 
-/// Whether git itself must write there: a command that mentions such a path does not execute it.
+/// Returns true if git itself must write there: a command that mentions such a path does not execute it.
 fn must_stay_writable(path: &Path) -> bool {
     let mut parts = path.components().map(Component::as_os_str).skip_while(|part| *part != ".git");
     let in_git = parts.next().is_some();
@@ -949,9 +955,9 @@ fn below(held: &BTreeSet<PathBuf>, at: &Path) -> BTreeSet<PathBuf> {
     held.iter().filter_map(|p| p.strip_prefix(at).ok()).map(Path::to_owned).collect()
 }
 
-/// Whether a directory elsewhere is git's, and so a run may be let into it because a file of its workspace says so. All
-/// that it holds can have been laid there by another run, in whose workspace it lies, to have a whole project or a home
-/// taken for a repository; its name, if that is the top of such a workspace, cannot.
+/// Returns true if a directory outside the workspace is a git directory, so that a run may enter it because a file of
+/// its workspace names it. Its content may have been planted by another run, in whose workspace it lies, to have a
+/// whole project or a home taken for a repository; its name, if it is the top of such a workspace, cannot.
 fn is_repository(dir: &Tree<'_>) -> Result<bool, CallError> {
     let path = dir.path();
     let own_name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -977,8 +983,7 @@ fn pointer(dir: &Tree<'_>, file: &Path, prefix: &str) -> Result<Option<PathBuf>,
     Ok((!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path))))
 }
 
-/// A path without `.` and `..`, by its words alone. What is opened by it is opened without links, where the two mean the
-/// same.
+/// Removes `.` and `..` from a path lexically. The result is opened without links, so the two paths mean the same.
 pub(crate) fn lexical(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {

@@ -1,7 +1,7 @@
 //! Reads git's configuration files and finds the values by which they name something that git executes or obeys.
 //! Pure: takes bytes, opens nothing. A line that git would refuse is passed over, so the answer can only name too much.
 
-/// Variables read from one file; git's own files have some dozens.
+/// Maximum number of variables read from one file; git's own files have some dozens.
 const VARIABLES_MAX: usize = 4096;
 
 /// One variable.
@@ -17,27 +17,27 @@ pub(super) struct Variable {
     pub(super) value: String,
 }
 
-/// What a variable makes git use.
+/// Effect of a variable on git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A file that is read as more configuration.
     Include,
     /// A directory of hooks.
     Hooks,
-    /// A directory whose content, hooks among it, is copied into new repositories.
+    /// A directory whose content, including hooks, is copied into new repositories.
     Template,
     /// A command, run by a shell or as a program.
     Command,
-    /// The hash of the object names: decides how the index is laid out.
+    /// The hash of the object names: decides the layout of the index.
     ObjectFormat,
     /// The checkout that a git directory belongs to.
     Worktree,
-    /// Whether `config.worktree` is read besides.
+    /// Turns reading of `config.worktree` on.
     WorktreeConfig,
 }
 
-/// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1), git-mergetool(1),
-/// git-send-email(1) and git-hook(1) of git 2.47 to 2.52. `*` stands for any subsection, or for none.
+/// Keys that execute or redirect, from git-config(1), gitattributes(5), git-submodule(1), git-difftool(1),
+/// git-mergetool(1), git-send-email(1) and git-hook(1) of git 2.47 to 2.52. `*` stands for any subsection, or for none.
 const ROLES: &[(&str, &str, Role)] = &[
     ("include", "path", Role::Include),
     ("includeif", "path", Role::Include),
@@ -96,7 +96,7 @@ const ROLES: &[(&str, &str, Role)] = &[
 const COMMAND_SECTIONS: &[&str] = &["alias", "pager"];
 
 impl Variable {
-    /// What git does with it, if that can execute something.
+    /// The variable's effect, if it can execute something.
     pub(super) fn role(&self) -> Option<Role> {
         if COMMAND_SECTIONS.contains(&self.section.as_str()) {
             return Some(Role::Command);
@@ -110,7 +110,7 @@ impl Variable {
 /// The variables of a file, in order.
 pub(super) fn parse(bytes: &[u8]) -> Vec<Variable> {
     let mut reader = Reader { bytes, at: 0 };
-    // git-config(1) does not say so, but git skips the mark that editors on Windows write.
+    // git-config(1) does not mention it, but git skips the byte order mark that editors on Windows write.
     if bytes.starts_with(b"\xef\xbb\xbf") {
         reader.at = 3;
     }
@@ -150,7 +150,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The next byte; a line ends with one `\n`, whatever system wrote it.
+    /// The next byte; a CRLF line end counts as one newline.
     fn next(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at)?;
         self.at += 1;
@@ -212,7 +212,7 @@ impl Reader<'_> {
         Some(String::from_utf8_lossy(&sub).into_owned())
     }
 
-    /// A name that begins with `first`, and what stands behind its `=`.
+    /// A name that begins with `first`, and the value after its `=`.
     fn variable(&mut self, first: u8) -> (String, String) {
         let mut name = vec![first];
         loop {
@@ -231,7 +231,7 @@ impl Reader<'_> {
 
     fn value(&mut self) -> String {
         let mut value = Vec::new();
-        // How much of it stays when white space at the end goes.
+        // Length without trailing white space.
         let mut kept = 0;
         let mut quoted = false;
         while let Some(byte) = self.next() {
@@ -277,9 +277,10 @@ fn lower(bytes: &[u8]) -> String {
 /// A path that a command may execute or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
-    /// As it stands there.
+    /// Its text, unchanged.
     pub(super) text: String,
-    /// Whether it can only be a path: it begins with a dot and a slash, or is the program itself and has a slash.
+    /// True if it can only be a path: it begins with `./` or `../`, or is the program itself and a relative path with a
+    /// slash.
     pub(super) surely: bool,
 }
 
@@ -302,7 +303,7 @@ pub(super) fn words(command: &str) -> Vec<Word> {
     words
 }
 
-/// Whether a configuration file names anything that git executes, or leads to another.
+/// Returns true if a configuration file names anything that git executes, or includes another file.
 pub(crate) fn executes(bytes: &[u8]) -> bool {
     parse(bytes).iter().any(|variable| match variable.role() {
         Some(Role::Command) => {
@@ -314,12 +315,12 @@ pub(crate) fn executes(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether the value of a switch is off. A name alone is on.
+/// Returns true if the value of a switch is off. A name without a value is on.
 pub(super) fn is_no(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0")
 }
 
-/// Whether the value of a key that takes a command or a switch is a switch.
+/// Returns true if the value of a key that takes a command or a switch is a switch.
 pub(super) fn is_switch(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     matches!(lower.as_str(), "" | "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1")

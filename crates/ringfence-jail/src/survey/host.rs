@@ -29,31 +29,31 @@ use crate::registry::Registry;
 /// subordinate ids use, below 2^31.
 const STAND_IN_FIRST: u32 = 1_900_000_000;
 
-/// Entries of a home that are listed; past that many each name is asked for.
+/// Maximum number of entries of a home that are listed; in a larger one each name is looked up.
 const HOME_NAMES_MAX: u32 = 500;
 
-/// A list of users is not larger.
+/// Maximum size of the list of users.
 const PASSWD_BYTES_MAX: u64 = 16 << 20;
 
-/// How a directory of the host's is opened to list it.
+/// Flags to open a directory of the host's for listing.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Who calls, and with what around it.
+/// The caller and its surroundings.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Where Ringfence keeps its state, never visible to a run.
+    /// Ringfence's state directory, never visible to a run.
     pub state: PathBuf,
-    /// Where Ringfence reads its settings, never visible to a run.
+    /// Ringfence's settings, never visible to a run.
     pub config: Option<PathBuf>,
     /// The directory that a run works in and may have written before.
     pub cwd: Option<PathBuf>,
 }
 
-/// Who calls, in numbers.
+/// The caller's user and group ids.
 pub(crate) fn caller_ids() -> CallerIds {
-    // The same as long as this process lives, and asked for twice on the way to a run.
+    // Constant for the life of this process, and needed twice on the way to a run.
     static MAP: OnceLock<String> = OnceLock::new();
     let uid = rustix::process::geteuid().as_raw();
     let map = MAP.get_or_init(|| small_file("/proc/self/uid_map").unwrap_or_default());
@@ -72,7 +72,7 @@ pub(crate) fn caller_ids() -> CallerIds {
     }
 }
 
-/// What is in a file that fits into a page, with as few calls as can be: every run asks for several.
+/// Reads a file that fits into a page, with as few calls as possible: every run reads several.
 pub(crate) fn small_file(path: impl AsRef<Path>) -> std::io::Result<String> {
     let mut file = open_kernel_file(path)?;
     let mut bytes = vec![0; 4096];
@@ -87,7 +87,7 @@ pub(crate) fn small_file(path: impl AsRef<Path>) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(std::io::Error::other)
 }
 
-/// Looks at the host.
+/// Surveys the host.
 pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, Problem> {
     let arch = Arch::NATIVE.ok_or_else(|| {
         Problem::cannot_build("architecture", "this processor architecture is not supported")
@@ -100,7 +100,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
     secrets.extend(existing([caller.state.clone()]));
     secrets.extend(existing(caller.config.clone()));
     let home_entries = home_entries(caller, &homes, &contents, &secrets);
-    // A toolchain's directory may be elsewhere than where the catalogue looks for its secrets, or be a link.
+    // A toolchain's directory may lie outside the places where the catalogue finds its secrets, or be a link.
     let is_usual = |path: &&PathBuf| {
         let below = homes.iter().filter_map(|home| path.strip_prefix(home).ok()?.to_str());
         below.into_iter().any(|name| catalogue::HOME_VISIBLE.contains(&name))
@@ -118,7 +118,7 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         user_namespaces: UserNamespaces::Usable,
         landlock_abi: ringfence_sys::landlock_abi(),
         seccomp_filter: ringfence_sys::seccomp::filter_available(),
-        // One listener to a process: under an outer fence that has one, a second is refused with EBUSY.
+        // One listener per process: under an outer fence that has one, a second is refused with EBUSY.
         seccomp_notify: notify && !under_a_filter(),
         cgroup: cgroup::facts(&cgroup::find_parent()),
         core_dumps: core_dumps().0,
@@ -145,7 +145,7 @@ pub(crate) fn core_dumps() -> (CoreDumps, String) {
     (CoreDumps::new(&pattern, limit.maximum), pattern.trim_end().to_owned())
 }
 
-/// What is at `path`, after every link, if anything is.
+/// The file at `path`, after every link, if there is one.
 pub fn found(path: &Path) -> Option<Found> {
     resolve(path).ok().map(|resolved| resolved.found)
 }
@@ -159,7 +159,7 @@ fn is_file(path: &Path) -> bool {
     }
 }
 
-/// What is at `path` itself, link not followed.
+/// The file at `path` itself, link not followed.
 pub(super) fn look(path: &Path) -> Option<(FileKind, FileId)> {
     std::fs::symlink_metadata(path).ok().map(|meta| (kind(&meta), id(&meta)))
 }
@@ -169,7 +169,7 @@ pub(super) fn as_it_is(path: PathBuf) -> Option<Found> {
     look(&path).map(|(kind, id)| Found { path, kind, id })
 }
 
-/// What is at a path that has no links. `asked` is the same path as it was written.
+/// The file at a path that has no links. `asked` is the same path as written.
 pub(super) fn found_at(path: PathBuf, asked: &Path) -> Result<Found, CallError> {
     let fd = open_absolute(asked)?;
     let stat = rustix::fs::fstat(&fd).named(|| "fstat")?;
@@ -203,13 +203,13 @@ fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<Found> {
     found
 }
 
-/// What the user namespace around this process makes of its user.
+/// Mapping of this process's user by its user namespace.
 enum Mapped {
     /// The initial namespace, which maps every id to itself.
     AsItIs,
     /// This user outside.
     To(u32),
-    /// Nobody can tell.
+    /// No mapping is known.
     Unknown,
 }
 
@@ -237,13 +237,13 @@ fn groups(gid: u32) -> Vec<u32> {
     groups
 }
 
-/// Whether some filter holds this process already.
+/// Returns true if a filter is installed in this process and a second listener is refused.
 fn under_a_filter() -> bool {
     let mode = rustix::thread::secure_computing_mode();
     !matches!(mode, Ok(SecureComputingMode::Disabled)) && !second_listener_works()
 }
 
-/// Tries it in a child of its own, because a filter cannot be taken off again.
+/// Tries it in a child, because a filter cannot be removed again.
 fn second_listener_works() -> bool {
     crate::probe::listener().is_ok()
 }
@@ -270,8 +270,8 @@ fn passwd_home(uid: u32) -> Option<PathBuf> {
     })
 }
 
-/// The names at the top of a home, and in the directories there of which the catalogue names much, read at once: asking for
-/// each name costs a lookup apiece.
+/// The names at the top of a home, and in the directories there of which the catalogue names much, read at once: asking
+/// for each name costs a lookup apiece.
 struct Contents<'a> {
     home: &'a Path,
     names: Option<HashSet<OsString>>,
@@ -308,7 +308,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// The names in a directory; one with very many is cheaper to ask than to list.
+/// The names in a directory; `None` if there are so many that single lookups are cheaper.
 fn listed(dir: &Path) -> Option<HashSet<OsString>> {
     let dir = rustix::fs::open(dir, DIRECTORY, Mode::empty()).ok()?;
     let mut names: HashSet<OsString> = HashSet::new();
@@ -331,9 +331,9 @@ fn home_entries(
         let value = caller.environment.get(std::ffi::OsStr::new(name))?;
         // Without a slash at the end, which would follow a link.
         let path: PathBuf = Path::new(value).components().collect();
-        // A variable that names a home, or something above one, would undo its privacy.
+        // A variable that names a home, or a directory above one, would expose the whole home.
         let broad = homes.iter().any(|home| home.starts_with(&path)) || !path.is_absolute();
-        // The last link on the way to a workspace, or a link in one, may be a run's work.
+        // The last link on the way to a workspace, or a link in one, may have been made by a run.
         let resolved = resolve(&path).ok().filter(|_| !broad)?;
         let planted = resolved.links.iter().any(|(link, _)| {
             caller.cwd.as_ref().is_some_and(|cwd| link.starts_with(cwd))
@@ -344,7 +344,7 @@ fn home_entries(
     let mut entries: Vec<HomeEntry> = Vec::new();
     for at in named.chain(by_variable) {
         let Some((kind, id)) = look(&at) else { continue };
-        // Homes are canonical, and so is what has a name in one and is no link.
+        // Homes are canonical, and so is an entry of one that is not a link.
         let is_canonical = kind != FileKind::Symlink
             && at.file_name().is_some()
             && homes.iter().any(|home| at.parent() == Some(home));
@@ -354,7 +354,7 @@ fn home_entries(
             let Some(source) = found(&at) else { continue };
             source
         };
-        // A link to a secret, to the home itself, or to what the run has of its own shows nothing.
+        // A link to a secret, to the home itself, or to a path that the run has of its own shows nothing.
         let broad = homes.iter().any(|home| home.starts_with(&source.path))
             || secrets.iter().any(|secret| source.path.starts_with(&secret.path))
             || catalogue::OWN.iter().any(|own| source.path.starts_with(own));
@@ -417,7 +417,7 @@ fn system_masks(preset: CommandPreset, reader: &Reader) -> Vec<Found> {
     reader.readable(catalogue::SYSTEM_SECRETS.iter().map(PathBuf::from).chain(keys))
 }
 
-/// Whom a run's reads are judged as, on the host.
+/// The host identity by which a run's reads are judged.
 struct Reader {
     uid: u32,
     gid: u32,
@@ -427,12 +427,13 @@ struct Reader {
 impl Reader {
     fn of(ids: CallerIds) -> Self {
         let who = Identity::of_caller(ids);
-        // A root caller's run is somebody else, without groups.
+        // A root caller's run has another user, without groups.
         let groups = if ids.host_root { Vec::new() } else { groups(ids.gid) };
         Self { uid: who.host_uid, gid: who.host_gid, groups }
     }
 
-    /// Those that are there, after links, and that permissions alone do not keep from the run, which therefore need a mask.
+    /// Those that are there, after links, and that permissions alone do not keep from the run, which therefore need a
+    /// mask.
     fn readable(&self, paths: impl Iterator<Item = PathBuf>) -> Vec<Found> {
         let mut found = Vec::new();
         for mut path in paths {
@@ -452,12 +453,12 @@ impl Reader {
     fn may_open(&self, path: &Path, meta: &std::fs::Metadata) -> bool {
         let group = meta.gid() == self.gid || self.groups.contains(&meta.gid());
         let bits = match () {
-            // An owner can give itself what it lacks.
+            // An owner can grant itself the missing permission.
             () if meta.uid() == self.uid => return true,
             () if group => 0o070,
             () => 0o007,
         };
-        // A list of permissions can name further users; where there may be one, the mode is not the whole truth.
+        // An ACL can name further users; if there may be one, the mode alone does not decide.
         let lists = || rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0u8; 0][..]);
         meta.mode() & bits != 0 || lists().is_ok_and(|n| n > 0)
     }

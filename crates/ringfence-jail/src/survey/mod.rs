@@ -1,5 +1,5 @@
-//! Looks at the host and at what was asked for, and puts both into plain values for the plan.
-//! Looks only: makes nothing, changes nothing.
+//! Surveys the host and the request, and returns both as plain values for the plan. Read-only: makes nothing, changes
+//! nothing.
 
 mod git;
 mod gitconfig;

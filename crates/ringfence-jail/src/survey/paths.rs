@@ -1,4 +1,4 @@
-//! Resolves every path a run asks for, and surveys each directory it may write.
+//! Resolves every path that a run requests, and surveys each directory it may write.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -25,25 +25,25 @@ use crate::registry::Registry;
 /// the start of a run.
 const TOP_ENTRIES_MAX: u32 = 32_768;
 
-/// Secret files that are masked one by one.
+/// Maximum number of secret files masked one by one.
 const SECRETS_MAX: usize = 64;
 
 /// Directories at the top in which a repository is looked for.
 pub(crate) const TOP_DIRECTORIES_MAX: usize = 512;
 
-/// As many as the kernel follows.
+/// Maximum number of links followed, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// What the caller asked for, unresolved.
+/// The caller's request, unresolved.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// Where to start.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// Whether the program gets a terminal.
+    /// True if the program gets a terminal.
     pub terminal: bool,
-    /// Whether output is captured.
+    /// True if output is captured.
     pub capture: bool,
     /// A fresh name for a private directory, used only without namespaces.
     pub host_scratch: PathBuf,
@@ -55,7 +55,7 @@ pub struct Asked {
     pub git_config_files: Vec<PathBuf>,
 }
 
-/// Resolves a request. What runs have written decides how much there is to look at, and `budget` how much is looked at.
+/// Resolves a request. Earlier runs decide how much there is to survey; `budget` bounds it.
 pub fn request(
     policy: &Policy,
     asked: Asked,
@@ -101,7 +101,7 @@ pub fn request(
             .hint("drop one of `--rw` and `--ro`, or use `--preset readonly`"));
         }
     }
-    // What is not there needs no hiding; but a typing error would then hide nothing, so it must exist.
+    // A missing path needs no hiding, but a typing error would then hide nothing, so it must exist.
     let hidden = policy.hide.iter().map(|p| find(p, "hide", &[])).collect::<Result<_, _>>()?;
     let sockets = policy.sockets.iter().map(|p| socket(p, &writable_roots));
     let sockets = sockets.collect::<Result<_, _>>()?;
@@ -143,7 +143,7 @@ pub fn request(
     })
 }
 
-/// Why a directory that a run is to have was not looked at to the end.
+/// The problem for a requested directory that could not be surveyed to the end.
 fn unreadable(found: &Found, error: &CallError) -> Problem {
     let at = found.path.display();
     if error.errno == Errno::DQUOT {
@@ -174,8 +174,8 @@ fn find(path: &Path, key: &str, written: &[Found]) -> Result<Found, Problem> {
     Ok(resolved.found)
 }
 
-/// Refuses a path of the caller's that a link in a directory which runs have written leads out of. What does not exist
-/// yet is judged by the directory it would be in. Returns where it leads.
+/// Refuses a path of the caller's if a link in a directory that runs have written leads out of that directory. A path
+/// that does not exist yet is judged by its parent directory. Returns the resolved path.
 pub fn without_planted_links(
     path: &Path,
     key: &str,
@@ -215,16 +215,16 @@ fn led_out(key: &str, link: &Path, target: &Path) -> Problem {
 /// A path without links, and the links that were on the way.
 #[derive(Debug)]
 pub struct Resolved {
-    /// What is there.
+    /// The resolved file.
     pub found: Found,
-    /// Where each link is, and what it says.
+    /// Each link's path and its text.
     pub links: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Follows every link of an absolute path, as realpath(3) does, and opens the result without following one: a link that
 /// appears meanwhile is an error.
 pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
-    // Nearly every path has no link: then one call tells, and the path as written says where it leads.
+    // Nearly every path has no link: then one call shows it, and the path as written is the resolved one.
     if let Ok(found) = found_at(git::lexical(path), path)
         && found.kind != FileKind::Symlink
     {
@@ -283,7 +283,7 @@ fn socket(path: &Path, written: &[Found]) -> Result<Found, Problem> {
     ))
 }
 
-/// Looks up the paths of the workspace's own file, below the workspace and without links.
+/// Resolves the paths of the workspace's own file, below the workspace and without links.
 fn own_rules(policy: &Policy, cwd: &Found) -> Result<Vec<OwnRule>, Problem> {
     if policy.workspace_ro.is_empty() && policy.workspace_hide.is_empty() {
         return Ok(Vec::new());
@@ -309,7 +309,7 @@ fn own_rules(policy: &Policy, cwd: &Found) -> Result<Vec<OwnRule>, Problem> {
     Ok(rules)
 }
 
-/// What in a writable directory is protected, secret or git's.
+/// Surveys a writable directory for protected names, secrets and git's files.
 fn survey(
     root: &Found,
     around: &git::SurveyContext<'_>,
@@ -343,7 +343,7 @@ fn survey(
     Ok(WritableRoot { root: root.clone(), owner_uid, owner_gid, protected, secrets, git })
 }
 
-/// A protected name that is a link protects nothing if what it leads to can be changed: that is protected too.
+/// Protects the targets of protected links too: a protected link is useless if its target can be changed.
 pub(super) fn follow_links(
     root: &Tree<'_>,
     protected: &mut Vec<Protected>,
@@ -353,7 +353,7 @@ pub(super) fn follow_links(
     for link in protected.iter().filter(|p| p.state == ProtectedState::Present(FileKind::Symlink)) {
         let (path, state) = match root.follow(&link.path)? {
             Some((path, kind)) => (path, ProtectedState::Present(kind)),
-            // It leads to nothing yet, and what is made there becomes the protected name.
+            // The link dangles, and a file created at its target becomes the protected name.
             None => match missing_target(root, &link.path)? {
                 Some(path) => (path, ProtectedState::Absent(PlaceholderShape::Inert)),
                 None => continue,
@@ -374,7 +374,7 @@ pub(super) fn follow_links(
     Ok(())
 }
 
-/// Where a dangling link would lead in this directory if its last part existed.
+/// Target of a dangling link in this directory, if its parent exists.
 fn missing_target(root: &Tree<'_>, link: &Path) -> Result<Option<PathBuf>, CallError> {
     let Some(text) = root.link_text(link)? else { return Ok(None) };
     let base = root.path().join(link.parent().unwrap_or(Path::new("")));
@@ -385,7 +385,7 @@ fn missing_target(root: &Tree<'_>, link: &Path) -> Result<Option<PathBuf>, CallE
     Ok(root.follow(parent)?.map(|(parent, _)| parent.join(name)))
 }
 
-/// The state of each of `names` in a directory. What no run can create needs no placeholder.
+/// The state of each of `names` in a directory. A name that no run can create needs no placeholder.
 pub(super) fn protect(
     dir: &Tree<'_>,
     held: &BTreeSet<PathBuf>,
@@ -410,12 +410,12 @@ pub(super) fn protect(
     Ok(list)
 }
 
-/// What is looked for at the top of a directory, in one listing.
+/// The entries of interest at the top of a directory, from one listing.
 #[derive(Default)]
 struct Top {
     /// `.env` and `.env.*`: files and links, not directories (a virtual environment may be called `.env`).
     secrets: Vec<PathBuf>,
-    /// Directories, as far as repositories are looked for in them.
+    /// Directories to search for repositories.
     directories: Vec<PathBuf>,
     /// All directories.
     n_directories: usize,
@@ -442,7 +442,7 @@ fn top(root: &Tree<'_>) -> Result<Top, CallError> {
         if too_many { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     if too_many {
-        // Masking only some would let a run uncover one by making others.
+        // Masking only some would let a run uncover one by creating others.
         let what = if top.secrets.len() > SECRETS_MAX { "`.env` files" } else { "entries" };
         return Err(CallError::new(format!("too many {what} in {:?}", root.path()), Errno::DQUOT));
     }
@@ -452,7 +452,7 @@ fn top(root: &Tree<'_>) -> Result<Top, CallError> {
         let Some(seen) = root.look(&name)? else { continue };
         match seen.kind {
             FileKind::Directory => continue,
-            // What a link leads to is as secret as the link, wherever in this directory it lies.
+            // A link's target is as secret as the link, wherever in this directory it lies.
             FileKind::Symlink => {
                 let target = root.follow(&name)?.filter(|(_, kind)| *kind == FileKind::File);
                 targets.extend(target.map(|(path, _)| path));

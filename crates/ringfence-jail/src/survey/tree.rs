@@ -1,4 +1,4 @@
-//! A directory that runs may have written, looked at by descriptor and under a budget. No link is followed.
+//! A directory that runs may have written, accessed by descriptor and under a budget. No link is followed.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,17 +16,17 @@ use crate::open::{id_of, open_exact};
 #[derive(Debug)]
 pub(crate) struct Tree<'b> {
     dir: OwnedFd,
-    /// Where it is, canonical.
+    /// Canonical path.
     path: PathBuf,
     budget: &'b Budget,
 }
 
-/// One entry, a link as itself.
+/// An entry; a link is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Its type.
     pub(crate) kind: FileKind,
-    /// Which file it is.
+    /// Identity of the file.
     pub(crate) id: FileId,
     /// Its owner.
     pub(crate) owner: (u32, u32),
@@ -77,7 +77,7 @@ impl<'b> Tree<'b> {
         Ok(is_directory.then(|| Self { dir, path: path.to_owned(), budget }))
     }
 
-    /// A directory below this one; `None` where there is none, or where a link is on the way.
+    /// A directory below this one; `None` if it does not exist, or a link is on the way.
     pub(crate) fn sub(&self, path: &Path) -> Result<Option<Self>, CallError> {
         self.budget.spend_entry()?;
         let Ok(dir) = untrusted::open_beneath(&self.dir, path) else { return Ok(None) };
@@ -86,22 +86,22 @@ impl<'b> Tree<'b> {
         Ok(is_directory.then(|| Self { dir, path: self.path.join(path), budget: self.budget }))
     }
 
-    /// Where it is.
+    /// The directory's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What bounds the work.
+    /// The budget that bounds the work.
     pub(crate) fn budget(&self) -> &'b Budget {
         self.budget
     }
 
-    /// Which directory it is, and its owner.
+    /// The directory's own identity and owner.
     pub(crate) fn itself(&self) -> Result<Seen, CallError> {
         rustix::fs::fstat(&self.dir).named(|| "fstat").map(|stat| Seen::of(&stat))
     }
 
-    /// The entry at `path`, a link as itself; `None` where there is none, or where a link is on the way.
+    /// The entry at `path`, a link not followed; `None` if it does not exist, or a link is on the way.
     pub(crate) fn look(&self, path: impl AsRef<Path>) -> Result<Option<Seen>, CallError> {
         self.budget.spend_entry()?;
         let path = path.as_ref();
@@ -134,7 +134,7 @@ impl<'b> Tree<'b> {
         }
     }
 
-    /// Names of the directories at `path`, sorted: at most `n_max`, and one more that tells of the excess.
+    /// Names of the directories at `path`, sorted: at most `n_max`, and one more that signals the excess.
     pub(crate) fn directories(
         &self,
         path: &Path,
@@ -156,8 +156,8 @@ impl<'b> Tree<'b> {
         untrusted::list(&dir, self.budget, &mut each)
     }
 
-    /// The place that `path` leads to when links that stay in this directory are followed, relative to it. `None` where it
-    /// leads out or nowhere.
+    /// The place that `path` leads to when links that stay in this directory are followed, relative to it. `None` where
+    /// it leads out or nowhere.
     pub(crate) fn follow(&self, path: &Path) -> Result<Option<(PathBuf, FileKind)>, CallError> {
         use std::os::fd::AsRawFd as _;
         self.budget.spend_entry()?;
@@ -185,7 +185,7 @@ impl<'b> Tree<'b> {
         }))
     }
 
-    /// Whether the caller may make entries in it.
+    /// Returns true if the caller may create entries in it.
     pub(crate) fn can_create(&self) -> bool {
         use std::os::fd::AsRawFd as _;
         // By /proc: faccessat(2) cannot take an O_PATH descriptor alone before Linux 5.8.

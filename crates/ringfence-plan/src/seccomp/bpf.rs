@@ -1,8 +1,7 @@
-//! The few classic BPF instructions a seccomp filter needs, and the one way they are put together
-//! here.
+//! The few classic BPF instructions a seccomp filter needs, and the one way they are combined here.
 //!
-//! A program is written from its end to its front, so whatever an instruction jumps to is already
-//! there: every distance is known when it is written down and nothing has to be patched later.
+//! A program is written from its end to its front, so the target of a jump already exists: every distance is known when
+//! it is written and nothing has to be patched later.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[repr(C)]
 pub struct Insn {
-    /// What to do.
+    /// Opcode.
     pub code: u16,
-    /// How many instructions to skip if the comparison holds.
+    /// Number of instructions to skip if the comparison holds.
     pub jt: u8,
-    /// How many instructions to skip if it does not.
+    /// Number of instructions to skip if it does not.
     pub jf: u8,
     /// The constant operand.
     pub k: u32,
 }
 
 impl Insn {
-    /// As `struct sock_filter` lies in memory.
+    /// The memory layout of `struct sock_filter`.
     pub fn to_bytes(self) -> [u8; 8] {
         let [c0, c1] = self.code.to_ne_bytes();
         let [k0, k1, k2, k3] = self.k.to_ne_bytes();
@@ -65,12 +64,12 @@ pub(super) const ARCH: u32 = 4;
 /// `sizeof(struct seccomp_data)`
 pub(super) const DATA_BYTES: u32 = 64;
 
-/// Where the low half of argument `index` lies. Both architectures are little-endian.
+/// Offset of the low half of argument `index`. Both architectures are little-endian.
 pub(super) fn argument_low(index: u8) -> u32 {
     16 + 8 * u32::from(index)
 }
 
-/// Where the high half of argument `index` lies.
+/// Offset of the high half of argument `index`.
 pub(super) fn argument_high(index: u8) -> u32 {
     argument_low(index) + 4
 }
@@ -92,7 +91,7 @@ pub(super) struct Tail {
     reversed: Vec<Insn>,
 }
 
-/// Where to jump to: how many instructions there are from here to the end of the program.
+/// A jump target: the number of instructions from there to the end of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Label(usize);
 
@@ -101,14 +100,14 @@ impl Tail {
         Self { reversed: Vec::with_capacity(n_insns) }
     }
 
-    /// Puts an instruction in front; it runs on into what was there.
+    /// Prepends an instruction; it runs on into the one that was first.
     pub(super) fn push(&mut self, insn: Insn) -> Label {
         self.reversed.push(insn);
         Label(self.reversed.len())
     }
 
-    /// Puts a comparison in front that goes to one of two places. A conditional jump reaches over
-    /// 255 instructions; past that it steps onto an unconditional one, which reaches everywhere.
+    /// Prepends a comparison that goes to one of two targets. A conditional jump reaches over 255 instructions; past
+    /// that it steps onto an unconditional one, which reaches everywhere.
     pub(super) fn branch(&mut self, code: u16, k: u32, on_true: Label, on_false: Label) -> Label {
         match (u8::try_from(self.distance(on_true)), u8::try_from(self.distance(on_false))) {
             (Ok(jt), Ok(jf)) => self.push(Insn { code, jt, jf, k }),
@@ -123,7 +122,7 @@ impl Tail {
         }
     }
 
-    /// How many instructions a jump put in front would skip on its way there.
+    /// Number of instructions that a prepended jump would skip on its way there.
     pub(super) fn distance(&self, to: Label) -> usize {
         self.reversed.len() - to.0
     }

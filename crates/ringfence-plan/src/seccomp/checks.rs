@@ -1,17 +1,16 @@
-//! The calls whose arguments decide. Each is a list of guards, read from the top; the first that
-//! matches decides, and a call that passes them all is allowed.
+//! The calls whose arguments decide. Each is a list of guards, read from the top; the first that matches decides, and a
+//! call that passes them all is allowed.
 //!
-//! A guard sees the low 32 bits of an argument. That is what the kernel acts on:
-//! `int` and `unsigned int` parameters (domain, type, protocol, ioctl request, prctl option, mode,
-//! pid, open and send flags) are truncated on entry, and the flags of clone and unshare that exist all lie
-//! in the low half. A filter that compared 64 bits would be passed by setting a bit the kernel then
-//! drops. Memory behind a pointer is never looked at: it can change between the filter and the
-//! call. Whether there is a pointer at all is in the register, in both of its halves.
+//! A guard sees the low 32 bits of an argument. The kernel acts on these: `int` and `unsigned int` parameters (domain,
+//! type, protocol, ioctl request, prctl option, mode, pid, open and send flags) are truncated on entry, and the flags
+//! of clone and unshare that exist all lie in the low half. A filter that compared 64 bits would be passed by setting a
+//! bit the kernel then drops. Memory behind a pointer is never read: it can change between the filter and the call. A
+//! null pointer is recognised by the register, in both of its halves.
 
 use super::reasons::{self, Reason};
 use super::{FilterSpec, Inet, Ipc, Observe, SharedMemory, UnixSockets};
 
-/// Which argument check a call gets.
+/// Argument check of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Check {
     /// clone: no new namespaces.
@@ -20,7 +19,7 @@ pub(super) enum Check {
     CloneThread,
     /// unshare: files, fs and semaphores, no namespaces.
     Unshare,
-    /// unshare: not at all, but namespaces are told apart.
+    /// unshare: not at all, but namespaces have a reason of their own.
     UnshareNothing,
     /// socket: families, types and protocols.
     Socket,
@@ -36,9 +35,9 @@ pub(super) enum Check {
     Prctl,
     /// prctl: names and queries.
     PrctlQueries,
-    /// ioctl: all but pushing into a terminal, and asking a filesystem for what its mounts hide.
+    /// ioctl: all but pushing into a terminal, and requesting data from a filesystem that its mounts hide.
     Ioctl,
-    /// ioctl: what the C library and Python ask of files and terminals.
+    /// ioctl: the requests of the C library and Python about files and terminals.
     IoctlQueries,
     /// personality: ordinary, or asking.
     Personality,
@@ -68,20 +67,20 @@ pub(super) enum Check {
     CoreLimit,
     /// prlimit64: the same, of the caller's own where there is no pid namespace.
     OwnLimits,
-    /// The same for setpriority and `ioprio_set`, which are told what kind of id follows; `process`
-    /// is their word for a process's.
+    /// The same for setpriority and `ioprio_set`, which take the kind of the id that follows; `process` is their value
+    /// for a process id.
     OwnPriority { process: &'static [u32] },
-    /// `memfd_create`, as the spec says.
+    /// `memfd_create`, by the spec's [`SharedMemory`].
     SharedMemory,
-    /// System V shared memory, as the spec says.
+    /// System V shared memory, by the spec's [`SharedMemory`].
     SharedSegments,
     /// shmget: the same, and none from the host's pool of huge pages.
     NewSegment,
-    /// Semaphores and message queues, as the spec says.
+    /// Semaphores and message queues, by the spec's [`Ipc`].
     Ipc,
 }
 
-/// What becomes of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Allow,
@@ -172,27 +171,28 @@ const QUERY_REQUESTS: &[u32] =
 /// A request is `_IOC(direction, kind, number, size)`: the kind in bits 8 to 15, the number below.
 const REQUEST_KIND: u32 = 0xff00;
 const REQUEST_KIND_AND_NUMBER: u32 = 0xffff;
-/// FICLONE, FICLONERANGE, FIDEDUPERANGE: btrfs's once, and every filesystem's since Linux 4.5. They take two descriptors
-/// that the run opened itself.
+/// FICLONE, FICLONERANGE, FIDEDUPERANGE: btrfs's once, and every filesystem's since Linux 4.5. They take two
+/// descriptors that the run opened itself.
 const CLONE_REQUESTS: &[u32] = &[0x4004_9409, 0x4020_940d, 0xc018_9436];
-/// btrfs (include/uapi/linux/btrfs.h) and bcachefs (`fs/bcachefs/bcachefs_ioctl.h`). Both let the owner of a directory make
-/// a snapshot of its subvolume, in which no mask and no read-only mount lies over anything; delete one; and make one
-/// read-only for the host as well. What else is of these kinds needs `CAP_SYS_ADMIN`, or tells about the host's disks.
+/// btrfs (include/uapi/linux/btrfs.h) and bcachefs (`fs/bcachefs/bcachefs_ioctl.h`). Both let the owner of a directory
+/// make a snapshot of its subvolume, in which no mask and no read-only mount covers anything; delete one; and make one
+/// read-only for the host as well. The other requests of these kinds need `CAP_SYS_ADMIN`, or reveal the host's disks.
 const SNAPSHOT_KINDS: &[u32] = &[0x9400, 0xbc00];
-/// XFS's own `open_by_handle_at` and its kin (`fs/xfs/libxfs/xfs_fs.h`): GETPARENTS, OPEN, READLINK, ATTRLIST, ATTRMULTI, all
-/// `…_BY_HANDLE`. XFS asks for `CAP_SYS_ADMIN` too; the call is refused whatever its caller has, and so are these.
+/// XFS's own `open_by_handle_at` and its kin (`fs/xfs/libxfs/xfs_fs.h`): GETPARENTS, OPEN, READLINK, ATTRLIST,
+/// ATTRMULTI, all `…_BY_HANDLE`. XFS requires `CAP_SYS_ADMIN` too; the call is refused whatever capabilities its caller
+/// has, and so are these.
 const HANDLE_REQUESTS: &[u32] = &[0x583f, 0x586b, 0x586c, 0x587a, 0x587b];
 /// `FS_IOC_SET_ENCRYPTION_POLICY`, `ADD_ENCRYPTION_KEY`, `REMOVE_ENCRYPTION_KEY` and the last for all users
-/// (include/uapi/linux/fscrypt.h). Keys belong to the user on the whole filesystem: removing one takes the user's encrypted
-/// home away, outside too, and needs no more than its identifier, which any encrypted directory tells.
+/// (include/uapi/linux/fscrypt.h). Keys belong to the user on the whole filesystem: removing one locks the user's
+/// encrypted home, outside too, and needs no more than its identifier, which any encrypted directory reveals.
 const ENCRYPTION_REQUESTS: &[u32] = &[0x6613, 0x6617, 0x6618, 0x6619];
-// Left alone, because they work on descriptors that the run opened for writing, by paths that are looked up through its
-// mounts, or ask for a capability in the initial user namespace: ext4's MOVE_EXT, SWAP_BOOT and RESIZE_FS, XFS's SWAPEXT,
-// EXCHANGE_RANGE and bulkstat, ocfs2's REFLINK, f2fs's MOVE_RANGE, nilfs2's checkpoints, FIFREEZE, FITRIM, SHUTDOWN, and
-// FS_IOC_SETFLAGS and FSSETXATTR, whose immutable and append-only flags need CAP_LINUX_IMMUTABLE. overlayfs has none of
-// its own.
+// Allowed, because they work on descriptors that the run opened for writing, by paths that are resolved through its
+// mounts, or require a capability in the initial user namespace: ext4's MOVE_EXT, SWAP_BOOT and RESIZE_FS, XFS's
+// SWAPEXT, EXCHANGE_RANGE and bulkstat, ocfs2's REFLINK, f2fs's MOVE_RANGE, nilfs2's checkpoints, FIFREEZE, FITRIM,
+// SHUTDOWN, and FS_IOC_SETFLAGS and FSSETXATTR, whose immutable and append-only flags need CAP_LINUX_IMMUTABLE.
+// overlayfs has none of its own.
 
-/// `PER_LINUX`, the question for the present one, `ADDR_NO_RANDOMIZE`.
+/// `PER_LINUX`, the query of the current one, `ADDR_NO_RANDOMIZE`.
 const PERSONALITIES: &[u32] = &[0, 0xffff_ffff, 0x0004_0000];
 
 const S_IFMT: u32 = 0xf000;
@@ -214,9 +214,9 @@ const SHM_HUGETLB: u32 = 0o4000;
 const F_SETLEASE: u32 = 1024;
 const F_NOTIFY: u32 = 1026;
 const F_SETPIPE_SZ: u32 = 1031;
-/// What pipe(7) gives a new pipe where pages have 4 KiB: 16 of them. Up to 1 MiB may be asked for without a capability,
-/// and all pages of a user's pipes are counted against `fs.pipe-user-pages-soft`, by default 64 MiB: past that its other
-/// programs get pipes of one or two pages.
+/// Size of a new pipe where pages have 4 KiB, by pipe(7): 16 of them. Up to 1 MiB may be requested without a
+/// capability, and all pages of a user's pipes count against `fs.pipe-user-pages-soft`, by default 64 MiB: past that
+/// the user's other programs get pipes of one or two pages.
 const PIPE_BYTES_MAX: u32 = 64 << 10;
 
 /// Leaves a character device 0:0 where the file was.
@@ -313,8 +313,8 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::RenameFlags(flags) => {
             vec![no_bits(flags, RENAME_WHITEOUT, &reasons::DEVICE_NODES)]
         }
-        // An administrator sets the pool aside for others, and no limit on memory counts what is taken from it: not a
-        // memory cgroup's, nor what is resident.
+        // An administrator reserves the pool for others, and no limit on memory counts pages taken from it: neither a
+        // memory cgroup's, nor one on resident memory.
         Check::OrdinaryMemory => vec![no_bits(3, MAP_HUGETLB, &reasons::HUGE_PAGES)],
         // MAP_SHARED_VALIDATE has both bits of the type, and is shared too.
         Check::CountedMemory => vec![
@@ -342,7 +342,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             Observe::Errno => vec![always(&reasons::SOCKETS)],
         },
         Check::OwnPages => vec![refuse(0, &reasons::PAGE_PLACEMENT, [whole(0).others(&[0])])],
-        // A filter cannot know the caller's own ids, so 0 is the only name it has for itself.
+        // A filter cannot know the caller's own ids, so 0 is the only id by which it recognises the caller.
         Check::OwnProcess => match spec.ipc {
             Ipc::Own => vec![],
             Ipc::Refused => vec![refuse(0, &reasons::FOREIGN_PROCESS, [whole(0).others(&[0])])],
@@ -350,7 +350,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         Check::CoreLimit => {
             vec![refuse(0, &reasons::CORE_LIMIT, [whole(0).these(&[RLIMIT_CORE])])]
         }
-        // Without a new limit it only asks for the present one, and getrlimit(3) is this call.
+        // Without a new limit it only queries the current one, and getrlimit(3) is this call.
         Check::OwnLimits => {
             let core = whole(1).these(&[RLIMIT_CORE]);
             let mut guards = guards(Check::OwnProcess, spec);
@@ -395,8 +395,8 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
     let unix = whole(0).these(&[AF_UNIX]);
     let unix_rules = match spec.unix_sockets {
         UnixSockets::Refused => vec![refuse(0, &reasons::UNIX_SOCKETS, [unix])],
-        // A datagram socket sends to any path without connect, so the supervisor would never be
-        // asked. SOCK_RAW is one too: unix_create turns it into SOCK_DGRAM.
+        // A datagram socket sends to any path without connect, so the supervisor would never be notified. SOCK_RAW is
+        // one too: unix_create turns it into SOCK_DGRAM.
         UnixSockets::Supervised => vec![
             refuse(
                 1,
@@ -415,7 +415,7 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
                 [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_DGRAM])],
             ),
             refuse(2, &reasons::PING_SOCKET, [whole(2).these(&[IPPROTO_ICMP, IPPROTO_ICMPV6])]),
-            // Go asks for MPTCP at every listener and falls back on this very error.
+            // Go requests MPTCP at every listener and falls back on this very error.
             refuse(2, &reasons::MULTIPATH_TCP, [whole(2).these(&[IPPROTO_MPTCP])]),
             refuse(2, &reasons::SOCKET_PROTOCOL, [whole(2).others(&[0, IPPROTO_TCP, IPPROTO_UDP])]),
         ],

@@ -1,5 +1,5 @@
-//! Rules to instructions: check the architecture, find the call by halving, then look at its
-//! arguments if it must.
+//! Compiles rules to instructions: check the architecture, find the call by binary search, then check its arguments if
+//! necessary.
 //!
 //! Every run compiles one on its way up, so it writes each instruction once and looks up no names.
 
@@ -13,11 +13,11 @@ use super::{Arch, FilterSpec, Observe, lookup};
 /// Set in the numbers of the x32 ABI, which comes in under x86-64's own `AUDIT_ARCH`.
 const X32_BIT: u32 = 0x4000_0000;
 
-/// Room for every filter so far: a larger one costs a second allocation, nothing else.
+/// Capacity for every filter so far: a larger one costs a second allocation, nothing else.
 const INSNS_EXPECTED: usize = 384;
 
-/// An answer is written again rather than jumped to over more than this: a conditional jump reaches
-/// 255, and what is written meanwhile needs some of it.
+/// Maximum distance of a jump to an existing answer; past it the answer is written again. A conditional jump reaches
+/// 255, and the instructions written in between need some of it.
 const SHARED_OVER_MAX: usize = 192;
 
 pub(super) fn instructions(spec: FilterSpec) -> Vec<Insn> {
@@ -38,21 +38,20 @@ pub(super) fn instructions(spec: FilterSpec) -> Vec<Insn> {
         tail.branch(bpf::JUMP_GE, X32_BIT, x32, known);
     }
     let native = tail.push(bpf::load(bpf::NR));
-    // Another architecture's numbers mean other calls. A program that enters by `int 0x80` is a
-    // 32-bit one, which cannot run here anyway, or one that tries to get round the filter; neither
-    // gets a second attempt.
+    // Another architecture's numbers mean other calls. A program that enters by `int 0x80` is a 32-bit one, which
+    // cannot run here anyway, or one that tries to bypass the filter; neither gets a second attempt.
     let foreign = tail.push(bpf::give(ret::KILL_PROCESS));
     tail.branch(bpf::JUMP_EQ, spec.arch.audit(), native, foreign);
     tail.push(bpf::load(bpf::ARCH));
     tail.into_insns()
 }
 
-/// What the filter does once it knows the number.
+/// Action of the filter once it knows the number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// Returns this.
     Give(u32),
-    /// Looks at the arguments, as the ruling of this group says.
+    /// Checks the arguments, by the ruling of this group.
     Ask(u8),
 }
 
@@ -89,14 +88,14 @@ fn ranges(spec: FilterSpec, rulings: &[Ruling]) -> Vec<Range> {
 struct Writer<'a> {
     rulings: &'a [Ruling],
     observe: Observe,
-    /// Where an answer was last written.
+    /// The last position of each answer.
     written: Vec<(Answer, Label)>,
     tail: Tail,
 }
 
 impl Writer<'_> {
-    /// A balanced tree of comparisons of the number, which is in the accumulator. Where it starts
-    /// is what was written last, so a load put in front runs on into it.
+    /// Writes a balanced tree of comparisons of the number, which is in the accumulator. Its entry is the instruction
+    /// written last, so a load put in front runs on into it.
     fn search(&mut self, ranges: &[Range]) -> Label {
         match ranges {
             [] => self.answer(Answer::Give(errno(ENOSYS))),
@@ -111,7 +110,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Where the answer is: written nearby before, or now.
+    /// The position of the answer: an earlier one nearby, or a new one.
     fn answer(&mut self, answer: Answer) -> Label {
         let known = self.written.iter().position(|(written, _)| *written == answer);
         if let Some(at) = known {
@@ -137,7 +136,7 @@ impl Writer<'_> {
         ruling.guards.iter().rev().fold(otherwise, |otherwise, guard| self.guard(guard, otherwise))
     }
 
-    /// Returns what the guard says if it matches.
+    /// Returns the guard's outcome if it matches.
     fn guard(&mut self, guard: &Guard, otherwise: Label) -> Label {
         let then = self.tail.push(bpf::give(value(guard.then, self.observe)));
         guard.when().rev().fold(then, |then, condition| self.test(condition, then, otherwise))
@@ -146,7 +145,7 @@ impl Writer<'_> {
     fn test(&mut self, condition: &Condition, then: Label, otherwise: Label) -> Label {
         let &Condition { argument, half, mask, test } = condition;
         match test {
-            // One instruction does for masking and comparing with nothing.
+            // One instruction both masks and compares with zero.
             Test::These([0]) => self.tail.branch(bpf::JUMP_SET, mask, otherwise, then),
             Test::Others([0]) => self.tail.branch(bpf::JUMP_SET, mask, then, otherwise),
             Test::These(values) => self.one_of(values, mask, then, otherwise),
@@ -175,7 +174,7 @@ impl Writer<'_> {
     }
 }
 
-/// What the filter returns for an outcome.
+/// The filter's return value for an outcome.
 fn value(outcome: Outcome, observe: Observe) -> u32 {
     match outcome {
         Outcome::Allow => ret::ALLOW,
@@ -188,8 +187,7 @@ fn value(outcome: Outcome, observe: Observe) -> u32 {
     }
 }
 
-/// An error number is below 4096, so it always fits; were one not to, 0 would make the call a
-/// silent success, so EPERM.
+/// An error number is below 4096, so it always fits; if one did not, 0 would make the call a silent success, so EPERM.
 fn errno(errno: i32) -> u32 {
     ret::ERRNO | u32::from(u16::try_from(errno).ok().filter(|n| *n != 0).unwrap_or(1))
 }

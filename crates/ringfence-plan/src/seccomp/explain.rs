@@ -1,5 +1,4 @@
-//! Says in words what a filter does: the verdict on one refused call, and the whole filter for
-//! `ringfence explain`.
+//! Describes a filter: the verdict on one refused call, and the whole filter for `ringfence explain`.
 
 use super::checks::Outcome;
 use super::errno::EPERM;
@@ -9,24 +8,24 @@ use super::{Arch, Filter, FilterSpec, Observe, Profile, table};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// What a refused call means: the error to answer with, and what to tell about it.
+/// Verdict on a refused call: the error to return, and the explanation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
     /// The rule that refused it: a stable name such as `mount` or `socket_family`.
     pub rule: &'static str,
-    /// The error the program gets; 0 where it is told that the call succeeded.
+    /// The error the program gets; 0 if the call pretends to succeed.
     pub errno: i32,
-    /// Which argument mattered, from 0; none if the call is refused whatever its arguments.
+    /// The argument that decided, from 0; `None` if the call is refused whatever its arguments.
     pub argument: Option<u8>,
-    /// What to do instead, for whoever wrote the program.
+    /// An alternative, for the program's author.
     pub hint: &'static str,
 }
 
-/// Why `spec` refuses this call. With [`Observe::Notify`] it is asked about calls that came to the
-/// listener: a notified call always gets the rule that sent it there.
+/// The reason that `spec` refuses this call. With [`Observe::Notify`] it is used for calls that came to the listener: a
+/// notified call always gets the rule that sent it there.
 ///
-/// For a connect that the supervisor decides, it is the verdict to use if the supervisor says no. A
-/// call the spec allows never comes to the listener; should one, it is refused as `not_notified`.
+/// For a connect that the supervisor decides, it is the verdict to use if the supervisor refuses. A call that the spec
+/// allows never comes to the listener; should one, it is refused as `not_notified`.
 pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
     let spec = spec.normalised();
     let ruling = u32::try_from(nr).ok().and_then(|nr| rules::ruling(spec, nr));
@@ -48,20 +47,19 @@ pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
 /// A filter in words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Summary {
-    /// Whose system calls.
+    /// Architecture of the system calls.
     pub arch: Arch,
-    /// For what kind of run.
+    /// Kind of run.
     pub profile: Profile,
-    /// Whether refusals are observed.
+    /// Handling of refusals.
     pub observe: Observe,
     /// Length of the program.
     pub n_insns: usize,
-    /// How many calls are allowed whatever their arguments.
+    /// Number of calls allowed whatever their arguments.
     pub n_allowed: usize,
-    /// How many calls are refused whatever their arguments, those the supervisor decides not
-    /// counted.
+    /// Number of calls refused whatever their arguments, without those that the supervisor decides.
     pub n_refused: usize,
-    /// How many calls depend on their arguments.
+    /// Number of calls that depend on their arguments.
     pub n_checked: usize,
     /// Calls allowed whatever their arguments.
     pub allowed: Vec<&'static str>,
@@ -82,7 +80,7 @@ pub struct RefusedCall {
     pub rule: &'static str,
     /// The error the program gets.
     pub errno: i32,
-    /// Whether the supervisor hears of it.
+    /// True if the supervisor is notified.
     pub observed: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Which group of `rules` each system call number falls under, worked out while Ringfence is built.
+//! Maps each system call number to its group in `rules`, computed at compile time.
 //!
-//! Matching some 370 names against each other takes longer than the whole rest of compiling a
-//! filter, and its result never changes.
+//! Matching some 370 names against each other takes longer than the whole rest of compiling a filter, and its result
+//! never changes.
 
 use super::rules::GROUPS;
 use super::{Arch, table};
@@ -12,8 +12,8 @@ const NONE: u8 = u8::MAX;
 static X86_64: [u8; n_numbers(Arch::X86_64)] = by_number(Arch::X86_64);
 static AARCH64: [u8; n_numbers(Arch::Aarch64)] = by_number(Arch::Aarch64);
 
-/// For each number, the index of its call's group in [`GROUPS`]; past the end of that for a number
-/// that is no call, or one in no group.
+/// For each number, the index of its call's group in [`GROUPS`]; an index past the end for a number that is not a call,
+/// or is in no group.
 pub(super) fn groups_by_number(arch: Arch) -> &'static [u8] {
     match arch {
         Arch::X86_64 => &X86_64,
@@ -21,7 +21,7 @@ pub(super) fn groups_by_number(arch: Arch) -> &'static [u8] {
     }
 }
 
-// What follows runs in the compiler, which has neither iterators nor `==` of strings there.
+// The functions below are const, where neither iterators nor `==` of strings are available.
 
 const fn n_numbers(arch: Arch) -> usize {
     match table::calls(arch).last() {

@@ -1,16 +1,16 @@
-//! Compiles what a run may ask of the kernel into a seccomp filter, in classic BPF of our own.
+//! Compiles the system calls that a run may make into a seccomp filter, in classic BPF without a library.
 //!
-//! Pure: the filter is a plain value that can be printed, hashed and run on paper. It installs
-//! nothing and reads nothing of the host.
+//! Pure: the filter is a plain value that can be printed, hashed and simulated. It installs nothing and reads nothing
+//! of the host.
 //!
-//! - `table`: which number is which call, per architecture.
-//! - `rules`: what each call may do, as data; `checks`: where its arguments decide; `reasons`:
-//!   error and hint; `lookup`: which call falls under which rule.
+//! - `table`: numbers and names of calls, per architecture.
+//! - `rules`: the rule for each call, as data; `checks`: the rules about arguments; `reasons`: error and hint;
+//!   `lookup`: the rule of each number.
 //! - `compile`: rules to instructions, with the few of `bpf`.
-//! - `simulate`: what the kernel would answer. `explain`: what the filter does, in words.
+//! - `simulate`: the kernel's answer to a call. `explain`: the filter in words.
 //!
-//! An architecture that is not the run's own (`int 0x80` on x86-64) ends the process; an x32
-//! number, and any number that is in no table, gets `ENOSYS`.
+//! An architecture that is not the run's own (`int 0x80` on x86-64) ends the process; an x32 number, and any number
+//! that is in no table, gets `ENOSYS`.
 
 mod bpf;
 mod checks;
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 /// The rule by which a process that is not a thread is refused.
 pub const PROCESSES_RULE: &str = reasons::PROCESSES.rule;
 
-/// Whose system call numbers a filter speaks of.
+/// Architecture of a filter's system call numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arch {
@@ -43,12 +43,11 @@ pub enum Arch {
     Aarch64,
 }
 
-/// What kind of run a filter is for.
+/// Kind of run that a filter is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Ordinary programs: shells, compilers, package managers, databases. What they have no use for
-    /// is refused.
+    /// Ordinary programs: shells, compilers, package managers, databases. Calls that they have no use for are refused.
     Command,
     /// Python code in a worker: memory, files, threads and time. Everything else is refused.
     Code,
@@ -56,14 +55,14 @@ pub enum Profile {
     Zygote,
 }
 
-/// What becomes of a refusal.
+/// Handling of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observe {
     /// It goes to a listener, which answers with the [`Verdict`]'s error and records a denial.
     Notify,
-    /// The program gets the same error straight away and nobody hears of it: for where a listener
-    /// cannot be had.
+    /// The program gets the same error straight away and the supervisor is not notified: for hosts where a listener is
+    /// not available.
     Errno,
 }
 
@@ -79,8 +78,7 @@ pub enum UnixSockets {
     Refused,
 }
 
-/// TCP and UDP sockets over IPv4 and IPv6. Whom they reach is the network namespace's and
-/// Landlock's to say.
+/// TCP and UDP sockets over IPv4 and IPv6. The network namespace and Landlock decide which peers they reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inet {
@@ -100,8 +98,8 @@ pub enum SharedMemory {
     Refused,
 }
 
-/// What is named alike by all who share an IPC and a pid namespace: System V objects, POSIX message
-/// queues, and other processes where their limits or scheduling would be set.
+/// Objects with names shared by all processes of an IPC and a pid namespace: System V objects, POSIX message queues,
+/// and other processes whose limits or scheduling would be set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ipc {
@@ -112,14 +110,14 @@ pub enum Ipc {
     Refused,
 }
 
-/// What a filter is to do.
+/// Specification of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FilterSpec {
-    /// Whose system calls.
+    /// Architecture of the system calls.
     pub arch: Arch,
-    /// For what kind of run.
+    /// Kind of run.
     pub profile: Profile,
-    /// What becomes of refusals.
+    /// Handling of refusals.
     pub observe: Observe,
     /// Unix sockets.
     pub unix_sockets: UnixSockets,
@@ -134,20 +132,20 @@ pub struct FilterSpec {
 /// A compiled filter, ready to be installed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Filter {
-    /// What it does: the spec it was compiled from, normalised.
+    /// The spec it was compiled from, normalised.
     pub spec: FilterSpec,
     /// The program.
     pub insns: Vec<Insn>,
 }
 
-/// Compiles a filter. What it does is [`FilterSpec::normalised`] of what was asked.
+/// Compiles a filter for the spec in its [normalised](FilterSpec::normalised) form.
 pub fn compile(spec: FilterSpec) -> Filter {
     let spec = spec.normalised();
     Filter { spec, insns: compile::instructions(spec) }
 }
 
-/// Whether `nr` is connect(2), which a filter with [`UnixSockets::Supervised`] leaves to the
-/// supervisor. Whether a given filter does is [`FilterSpec::supervises`].
+/// Returns true if `nr` is connect(2), which a filter with [`UnixSockets::Supervised`] leaves to the supervisor. For a
+/// given filter, use [`FilterSpec::supervises`].
 pub fn is_supervised_connect(arch: Arch, nr: i32) -> bool {
     name(arch, nr) == Some("connect")
 }
@@ -177,9 +175,8 @@ impl Arch {
 }
 
 impl FilterSpec {
-    /// The spec without contradictions; the one place that resolves them. Supervised unix sockets
-    /// without a listener become refused ones: with nobody to ask, connect could reach any socket
-    /// the run can see.
+    /// The spec without contradictions; the one place that resolves them. Supervised unix sockets without a listener
+    /// become refused ones: without a supervisor, connect could reach any socket the run can see.
     #[must_use]
     pub fn normalised(self) -> Self {
         match (self.observe, self.unix_sockets) {
@@ -190,8 +187,7 @@ impl FilterSpec {
         }
     }
 
-    /// Whether a notification of call `nr` is the supervisor's to decide and perform, rather than
-    /// to refuse.
+    /// Returns true if the supervisor decides and performs a notified call `nr`, rather than refuse it.
     pub fn supervises(&self, nr: i32) -> bool {
         self.profile == Profile::Command
             && self.normalised().unix_sockets == UnixSockets::Supervised
@@ -200,7 +196,7 @@ impl FilterSpec {
 }
 
 impl Filter {
-    /// Whether it must be installed with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+    /// Returns true if it must be installed with `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
     pub fn listener(&self) -> bool {
         self.spec.observe == Observe::Notify
     }

@@ -1,29 +1,28 @@
-//! Every reason for which the filter refuses a call: its stable name, the error the program sees,
-//! and a hint for whoever reads the denial. A hint is true whatever the policy; it promises nothing
-//! the run may not have.
+//! Every reason for which the filter refuses a call: its stable name, the error the program sees, and a hint for the
+//! reader of the denial. A hint is true whatever the policy; it promises nothing the run may not have.
 
 use super::errno::{EACCES, EAFNOSUPPORT, ENOMEM, ENOSYS, EOPNOTSUPP, EPERM, EPROTONOSUPPORT};
 
-/// Why a call is refused.
+/// Reason that a call is refused.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Reason {
     /// Stable name, in `snake_case`.
     pub(super) rule: &'static str,
-    /// What the program gets. Where the kernel has an answer of its own for a caller without the
-    /// right, it is that one, so programs take the way they know. 0 with [`Reporting::Done`] alone.
+    /// The error that the program gets. If the kernel has an error of its own for a caller without the right, it is
+    /// that one, so programs take the path they know. 0 with [`Reporting::Done`] alone.
     pub(super) errno: i32,
     pub(super) hint: &'static str,
     pub(super) report: Reporting,
 }
 
-/// Who hears of a refusal.
+/// Reporting of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reporting {
-    /// The supervisor, where there is a listener: the call tells something about the program.
+    /// To the supervisor, if there is a listener: the call is informative about the program.
     Denial,
-    /// Nobody: libraries probe for it on their own and go on without, as on an older kernel.
+    /// None: libraries probe for it on their own and go on without, as on an older kernel.
     Quiet,
-    /// Nobody, and the program is told that the call succeeded.
+    /// None, and the call pretends to succeed.
     Done,
 }
 
@@ -55,7 +54,7 @@ pub(super) static MULTIPATH_TCP: Reason = quiet(
 
 pub(super) static PIPE_SIZE: Reason = quiet(
     "pipe_size",
-    // What the kernel answers to a size that only a privileged process may have.
+    // The kernel's error for a size that only a privileged process may have.
     EPERM,
     "a pipe has at most 64 KiB here, as pipes are counted for the user; write in smaller pieces",
 );
@@ -179,7 +178,7 @@ pub(super) static SHARED_MEMORY: Reason = denial(
 );
 pub(super) static HUGE_PAGES: Reason = denial(
     "huge_pages",
-    // What a program is told that finds the pool empty.
+    // The kernel's error if the pool is empty.
     ENOMEM,
     "the host's reserved huge pages are not for runs, as no limit counts them; map ordinary memory",
 );

@@ -1,8 +1,7 @@
-//! What each system call may do, as data: one row per group, one column per profile.
+//! The rule for each system call, as data: one row per group, one column per profile.
 //!
-//! The rows together name every call of every table exactly once; a test holds them to it, so a
-//! kernel's new call is decided by a person when its number is added, and answered with `ENOSYS`
-//! until then.
+//! The rows together name every call of every table exactly once; a test enforces it, so a kernel's new call is decided
+//! by a person when its number is added, and answered with `ENOSYS` until then.
 
 use super::checks::{self, Check, Guard, IOPRIO_WHO_PROCESS, Outcome, PRIO_PROCESS};
 use super::reasons::{self, Reason};
@@ -12,11 +11,11 @@ use super::{FilterSpec, Profile, lookup};
 pub(super) struct Group {
     command: CallRule,
     code: CallRule,
-    /// Their names, with one space between.
+    /// Their names, separated by one space.
     pub(super) calls: &'static str,
 }
 
-/// What a profile says about a call.
+/// A profile's rule for a call.
 #[derive(Clone, Copy, Debug)]
 enum CallRule {
     Allow,
@@ -24,8 +23,8 @@ enum CallRule {
     Check(Check),
 }
 
-/// The rule for one call under one spec, ready to be compiled or asked. The first guard that
-/// matches decides; if none does, `otherwise`.
+/// The rule for one call under one spec, ready to be compiled or evaluated. The first guard that matches decides; if
+/// none does, `otherwise`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ruling {
     pub(super) guards: Vec<Guard>,
@@ -77,7 +76,7 @@ impl Group {
 }
 
 impl Ruling {
-    /// Drops what comes after a guard without conditions: nothing reaches it.
+    /// Drops the guards after one without conditions: they are never reached.
     fn settled(mut self) -> Self {
         if let Some(at) = self.guards.iter().position(|guard| guard.when().next().is_none()) {
             self.otherwise = self.guards[at].then;
@@ -86,7 +85,7 @@ impl Ruling {
         self
     }
 
-    /// What becomes of a call with these arguments.
+    /// Outcome of a call with these arguments.
     pub(super) fn decide(&self, args: &[u64; 6]) -> Outcome {
         let matches = |guard: &&Guard| guard.when().all(|condition| condition.holds(args));
         self.guards.iter().find(matches).map_or(self.otherwise, |guard| guard.then)
@@ -97,7 +96,7 @@ const fn everywhere(calls: &'static str) -> Group {
     Group { command: CallRule::Allow, code: CallRule::Allow, calls }
 }
 
-/// For commands, but outside what code runs need.
+/// For commands, but not needed by code runs.
 const fn commands_only(calls: &'static str) -> Group {
     commands_but_not_code(&reasons::OUTSIDE_CODE, calls)
 }
@@ -123,16 +122,15 @@ const fn checked_for_commands(command: Check, code: &'static Reason, calls: &'st
 }
 
 pub(super) static GROUPS: &[Group] = &[
-    // Files: what may be touched is decided by mounts and Landlock, not here.
+    // Files: mounts and Landlock decide which can be accessed, not the filter.
     everywhere(
         "read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek \
          sendfile copy_file_range fadvise64 readahead",
     ),
     everywhere("close close_range dup dup2 dup3 flock"),
     checked(Check::PipeSize, Check::Fcntl, "fcntl"),
-    // A workspace is the host's disk, where a file's owner can be the host's root: no way to give a
-    // file a mode may give it the setuid or setgid bit. mkdir and mkdirat are no such way, as
-    // vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of what it is asked.
+    // A workspace is the host's disk, where a file's owner can be the host's root: no call that sets a mode may set the
+    // setuid or setgid bit. mkdir and mkdirat cannot, as vfs_mkdir keeps only S_IRWXUGO and S_ISVTX of the mode.
     in_both(Check::Open { flags: 1, mode: 2 }, "open"),
     in_both(Check::Open { flags: 2, mode: 3 }, "openat"),
     in_both(Check::Mode(1), "creat chmod fchmod"),
@@ -156,8 +154,7 @@ pub(super) static GROUPS: &[Group] = &[
          listxattr llistxattr flistxattr listxattrat removexattr lremovexattr fremovexattr \
          removexattrat",
     ),
-    // file_setattr is what the FS_IOC_FSSETXATTR ioctl already does, with the same permission
-    // checks.
+    // file_setattr does the same as the FS_IOC_FSSETXATTR ioctl, with the same permission checks.
     commands_only("file_getattr file_setattr sync syncfs splice tee vmsplice"),
     commands_only("inotify_init inotify_init1 inotify_add_watch inotify_rm_watch"),
     commands_only("io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents"),
@@ -179,7 +176,7 @@ pub(super) static GROUPS: &[Group] = &[
         "munmap mprotect mremap madvise brk msync mincore mlock mlock2 munlock mseal \
          get_mempolicy set_mempolicy mbind map_shadow_stack",
     ),
-    // What no limit of a process counts: memory shared with nobody, and a stack that grows by itself.
+    // Memory that no limit of a process counts: anonymous shared memory, and a stack that grows by itself.
     checked(Check::OrdinaryMemory, Check::CountedMemory, "mmap"),
     commands_only(
         "mlockall munlockall remap_file_pages pkey_mprotect pkey_alloc pkey_free \
@@ -197,13 +194,13 @@ pub(super) static GROUPS: &[Group] = &[
          getitimer setitimer alarm timer_create timer_settime timer_gettime timer_getoverrun \
          timer_delete",
     ),
-    // Signals: the pid namespace, or Landlock's signal scope, says whom they reach.
+    // Signals: the pid namespace, or Landlock's signal scope, decides which processes they reach.
     everywhere(
         "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait \
          rt_sigqueueinfo rt_tgsigqueueinfo rt_sigsuspend sigaltstack kill tkill tgkill pause \
          restart_syscall pidfd_open pidfd_send_signal",
     ),
-    // Who and where am I.
+    // Own ids and location.
     everywhere(
         "getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups \
          getpgid getpgrp getsid uname sysinfo getrusage getrandom getcpu capget getpriority \
@@ -213,10 +210,10 @@ pub(super) static GROUPS: &[Group] = &[
         "sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_getattr \
          sched_get_priority_max sched_get_priority_min sched_rr_get_interval getrlimit",
     ),
-    // A crash starts the program that kernel.core_pattern names after a `|`, as root of the host and with the memory
-    // of the one that crashed, whatever the limit on core dumps: 1 alone keeps it away (coredump_pipe in
-    // fs/coredump.c). Programs that guard secrets set 0, and some of them, gpg-agent for one, end when that is
-    // refused; so they are told that it is done.
+    // A crash starts the program that kernel.core_pattern names after a `|`, as root of the host and with the memory of
+    // the crashed process, whatever the limit on core dumps: 1 alone prevents it (coredump_pipe in fs/coredump.c).
+    // Programs that guard secrets set 0, and some of them, gpg-agent for one, exit if that is refused; so the call
+    // pretends to succeed.
     in_both(Check::CoreLimit, "setrlimit"),
     // Limits and scheduling: any process of the same user can be named, so without a pid namespace
     // only the caller may be.
@@ -247,7 +244,7 @@ pub(super) static GROUPS: &[Group] = &[
     nowhere(&reasons::CLONE3, "clone3"),
     checked(Check::Prctl, Check::PrctlQueries, "prctl"),
     checked_for_commands(Check::Personality, &reasons::OUTSIDE_CODE, "personality"),
-    // Without capabilities the kernel refuses what matters among these.
+    // Without capabilities the kernel refuses the dangerous uses of these.
     commands_only(
         "setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups \
          capset setpgid setsid",
@@ -309,7 +306,7 @@ pub(super) static GROUPS: &[Group] = &[
     ),
     nowhere(&reasons::KERNEL_LOG, "syslog"),
     nowhere(&reasons::HOST_NAME, "sethostname setdomainname"),
-    // New calls that tell about the host: its mounts, namespaces, security modules and page cache.
+    // New calls that reveal the host: its mounts, namespaces, security modules and page cache.
     nowhere(
         &reasons::NOT_IMPLEMENTED,
         "statmount listmount listns lsm_get_self_attr lsm_set_self_attr lsm_list_modules \

@@ -1,10 +1,8 @@
-//! Runs a filter on paper: what the kernel would check when it is installed, and what it would
-//! answer to a call.
+//! Simulates a filter: the kernel's checks at its installation, and its answer to a call.
 //!
-//! Knows only the instructions [`super::compile`] emits. Those are also the ones the kernel can
-//! evaluate ahead of time (`seccomp_is_const_allow` in kernel/seccomp.c), so an allowed call that
-//! looks at no argument is answered from a bitmap and costs no filter instructions at all since
-//! Linux 5.11.
+//! Knows only the instructions [`super::compile`] emits. Those are also the ones the kernel can evaluate ahead of time
+//! (`seccomp_is_const_allow` in kernel/seccomp.c), so an allowed call that reads no argument is answered from a bitmap
+//! and costs no filter instructions at all since Linux 5.11.
 
 use super::bpf::{self, Insn, ret};
 use std::fmt;
@@ -12,20 +10,20 @@ use std::fmt;
 /// `BPF_MAXINSNS`: the kernel takes no longer filter.
 pub const INSNS_MAX: usize = 4096;
 
-/// What the kernel shows a filter: `struct seccomp_data`.
+/// The kernel's input to a filter: `struct seccomp_data`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SeccompData {
     /// The system call number as the kernel got it.
     pub nr: u32,
     /// The `AUDIT_ARCH_*` of the entry that was used.
     pub arch: u32,
-    /// Where the call came from.
+    /// Address of the call.
     pub instruction_pointer: u64,
     /// The argument registers.
     pub args: [u64; 6],
 }
 
-/// What a filter answers.
+/// Answer of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// The call goes ahead.
@@ -46,12 +44,12 @@ pub enum Action {
     KillProcess,
 }
 
-/// Why the kernel would not take a filter.
+/// Reason that the kernel would refuse a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadFilter {
     /// It is empty or longer than [`INSNS_MAX`].
     Length(usize),
-    /// The instruction at this index is none Ringfence emits.
+    /// The instruction at this index is not one that Ringfence emits.
     Opcode(usize),
     /// The load at this index is not of an aligned word of `struct seccomp_data`.
     Offset(usize),
@@ -61,30 +59,30 @@ pub enum BadFilter {
     NoReturn,
 }
 
-/// An answer and what it cost.
+/// An answer and its cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trace {
     /// The answer.
     pub action: Action,
-    /// How many instructions ran.
+    /// Number of instructions that ran.
     pub n_insns: usize,
-    /// Whether the answer depended on more than the number and the architecture. If not, and it is
-    /// [`Action::Allow`], the kernel answers from its bitmap.
+    /// True if the answer depended on more than the number and the architecture. If not, and it is [`Action::Allow`],
+    /// the kernel answers from its bitmap.
     pub read_arguments: bool,
 }
 
-/// A filter that passed the kernel's checks: every jump goes forward and stays inside, every load
-/// is of a word that exists, the last instruction returns. So it always ends with an answer.
+/// A filter that passed the kernel's checks: every jump goes forward and stays inside, every load is of an existing
+/// word, the last instruction returns. So it always ends with an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a>(&'a [Insn]);
 
-/// What the filter answers to this call.
+/// The filter's answer to this call.
 pub fn simulate(insns: &[Insn], data: &SeccompData) -> Result<Action, BadFilter> {
     Ok(Program::check(insns)?.run(data).action)
 }
 
 impl<'a> Program<'a> {
-    /// Checks what `bpf_check_classic` and `seccomp_check_filter` check.
+    /// Makes the checks of `bpf_check_classic` and `seccomp_check_filter`.
     pub fn check(insns: &'a [Insn]) -> Result<Self, BadFilter> {
         if insns.is_empty() || insns.len() > INSNS_MAX {
             return Err(BadFilter::Length(insns.len()));
@@ -150,8 +148,7 @@ impl<'a> Program<'a> {
             };
             skip(&mut rest, if holds { insn.jt } else { insn.jf }.into());
         }
-        // `check` leaves no way here; if there were one, the strictest answer would be the right
-        // one.
+        // Unreachable after `check`; if it were reached, the strictest answer would be right.
         Trace { action: Action::KillProcess, n_insns, read_arguments }
     }
 }
@@ -186,8 +183,7 @@ fn low(value: u64) -> u32 {
 }
 
 impl Action {
-    /// Reads a filter's return value as `__seccomp_filter` does: an action it does not know ends
-    /// the process.
+    /// Reads a filter's return value as `__seccomp_filter` does: an unknown action ends the process.
     pub fn of(value: u32) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "SECCOMP_RET_DATA is the low half")]
         let data = value as u16;

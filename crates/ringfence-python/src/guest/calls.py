@@ -1,15 +1,15 @@
 """Follows `hugepages.py` in the same text: system calls as data, laid out in memory before a fork and made after it.
 
-Where the host has code for this processor, a list of them is made in one go. Made from here, each takes longer than the call
-itself, and the process a copy of every page that it passes an object of.
+If the host has code for this processor, it makes a whole list in one go. A call made from Python takes longer than the
+system call itself, and copies every page that holds an object passed to it.
 """
 import binascii
 import ctypes
 import struct
 
-# A row is what it is and seven words: number and arguments of a call, or a result's number and where to store it.
+# A row is its kind and seven words: number and arguments of a call, or a result's number and the address to store it.
 MUST, MAY_FAIL, STORE_INT, STORE_WORD = range(4)
-# What is stored into is small; together it is on few pages.
+# Buffers that results are stored into are small; together they fit on few pages.
 SMALL, SMALL_ALL = 256, 2048
 ROW = struct.Struct("@8q")
 SOL_SOCKET, SCM_RIGHTS = 1, 1
@@ -20,14 +20,14 @@ class CallFailed(Exception):
 
 
 class Result:
-    """An argument that is known when the calls are made: what is in `results` there."""
+    """An argument known only when the calls are made: the entry of `results` with this number."""
 
     def __init__(self, number):
         self.number = number
 
 
 class Calls:
-    """A list of calls, with room for their results behind those that it is given."""
+    """A list of calls, with room for their results after the given ones."""
 
     def __init__(self, run, numbers, n_given=0):
         self.run, self.numbers, self.n_given, self.n_results = run, numbers, n_given, n_given
@@ -48,7 +48,7 @@ class Calls:
         return self.n_results - 1
 
     def call_of_host(self, call):
-        """Adds a call as the host lays them out; results that it uses are of earlier ones."""
+        """Adds a call in the host's layout; it can use results of earlier ones."""
         args = []
         for spec in call["args"]:
             if isinstance(spec, int):
@@ -67,7 +67,7 @@ class Calls:
         self.of_host.append(Result(number))
 
     def send(self, frame, fds=(), with_number=None):
-        """Adds the sending of a frame on the channel, with descriptors that are results, and a result as its last four bytes."""
+        """Adds the sending of a frame, with results as descriptors, and optionally a result as its last four bytes."""
         data = self.keep(frame)
         if with_number:
             self.store(STORE_INT, with_number, data + len(frame) - 4)
@@ -80,7 +80,7 @@ class Calls:
         self.call("sendmsg", 3, message, 0)
 
     def keep(self, data):
-        """The address of a copy that stays."""
+        """Copies data to memory that stays; returns its address."""
         if len(data) > SMALL or self.n_kept + len(data) > SMALL_ALL:
             self.kept.append(ctypes.create_string_buffer(data, len(data)))
             return ctypes.addressof(self.kept[-1])
@@ -94,7 +94,7 @@ class Calls:
         self.names.append(None)
 
     def lay_out(self):
-        """Nothing is added any more."""
+        """Finishes the list: no call can be added afterwards."""
         self.table = ctypes.create_string_buffer(len(self.rows) * ROW.size)
         self.results = (ctypes.c_long * self.n_results)()
         address = ctypes.addressof(self.table)
@@ -108,7 +108,7 @@ class Calls:
         return self
 
     def make(self):
-        """Makes the calls, in order; what they return is in `results`."""
+        """Makes the calls, in order, and puts their return values into `results`."""
         left = self.run(*self.made_by)
         if left:
             made = self.names[: len(self.names) - left + 1]
@@ -117,7 +117,7 @@ class Calls:
 
 
 def runner(code):
-    """What makes a list of calls: the host's code, or the same here."""
+    """The function that makes a list of calls: the host's code, or `run_rows`."""
     if not code:
         return run_rows
     try:
@@ -131,7 +131,7 @@ def runner(code):
 
 
 def run_rows(address, n_rows, at, base):
-    """As the host's code does it: how many rows are left where one failed."""
+    """Does the same as the host's code: returns the number of rows left after a failure."""
     for number in range(n_rows):
         kind, *words = ROW.unpack(ctypes.string_at(address + number * ROW.size, ROW.size))
         if kind in (STORE_INT, STORE_WORD):

@@ -1,28 +1,28 @@
-"""Follows `seeds.py` in the same text: what runs use comes to lie side by side.
+"""Follows `seeds.py` in the same text: places the objects that runs use side by side.
 
-A worker gets a copy of every page that it changes, and it changes each object it uses, if only the number of its users. Imports
-leave those among many that no run touches, and with gaps between them into which a run would put its own.
+A worker copies every page that it changes, and it changes each object it uses, if only its reference count. Imports
+leave such objects among many that no run touches, with gaps between them into which a run would put its own.
 """
 import gc
 import sys
 
-# Blocks of one size share a pool of pages. There is a size for every 16 bytes; what is larger is the C library's to place.
+# Blocks of one size share a pool of pages. There is a size for every 16 bytes; the C library places larger ones.
 POOL, HEAD = 16_384 if sys.version_info >= (3, 10) else 4_096, 48
 POOLED, SINGLE = range(32, 513, 16), range(16_384, 512, -16)
-# More than an interpreter has gaps, where its memory is as described here.
+# More than the gaps of an interpreter whose memory is laid out as described here.
 POOLED_GAPS_MAX, SINGLE_GAPS_MAX = 32 << 20, 4 << 20
 
 closed = []
 
 
 def close_gaps():
-    """Takes the free blocks between those in use, and keeps them: of each size, until the next ones follow each other."""
+    """Takes and keeps the free blocks between those in use: of each size, until the next ones follow each other."""
     left = POOLED_GAPS_MAX
     for size in POOLED:
         taken, pool, n = [], None, 0
-        # Not quite a whole pool: what counts here takes some blocks too.
+        # Not quite a whole pool: the bookkeeping here takes some blocks too.
         while n < (POOL - HEAD) // size - max(2, 256 // size) and len(taken) * size < left:
-            # What has that size: bytes have 33 more than they say, a float has 24.
+            # An object of that size: bytes have a header of 33, a float is 24.
             taken.append(bytes(size - 33) if size > 32 else float(len(taken)))
             at = id(taken[-1]) // POOL
             n, pool = (n + 1 if at == pool else 1), at
@@ -39,7 +39,7 @@ def close_gaps():
 
 
 def gather(warm_ups):
-    """Moves the code of all functions that are called meanwhile into one place, in the order in which they are first called."""
+    """Moves the code of all functions called by the warm-ups into one place, in the order of their first calls."""
     ran = {}
 
     def note(frame, event, _):

@@ -1,14 +1,14 @@
-"""Follows `program.py` in the same text: puts what every worker inherits on pages that lie side by side.
+"""Follows `program.py` in the same text: puts the memory that every worker inherits on pages that lie side by side.
 
-A fork and an exit visit each page that a worker has in common with the zygote. Pages of one large folio they visit together,
-and single pages, as an interpreter has them, one after another, each a miss in every cache. It is done between two instructions
-of this process, by code from the host. Where the kernel has no large folios to give, everything stays as it is.
+A fork and an exit visit each page that a worker shares with the zygote. They visit the pages of a large folio together,
+and single pages, as an interpreter has them, one by one, each a miss in every cache. The move is done between two
+instructions of this process, by code from the host. If the kernel has no large folios, everything stays as it is.
 """
 import ctypes
 import struct
 
 PAGE, HUGE = 4096, 2 << 20
-# Where the code is, and after it room for the rows.
+# Size of the area with the code, and after it the rows.
 ASIDE = 16 * PAGE
 PRIVATE_ANONYMOUS, MADV_HUGEPAGE = 0x22, 14
 READ, WRITE, EXECUTE = 1, 2, 4
@@ -20,7 +20,7 @@ with open("/proc/self/maps") as lines:
 
 
 def mappings():
-    """Each mapping of this process: start, end, rights, offset, name, and by its names in smaps how much of it is what, in KiB."""
+    """Yields each mapping of this process: start, end, rights, offset, name, and its fields in smaps, in KiB."""
     at = None
     with open("/proc/self/smaps") as lines:
         for line in lines:
@@ -36,8 +36,8 @@ def mappings():
 
 
 def join():
-    """Makes one mapping of those of a file that follow each other and that nobody writes, to read and to execute: a fork and an
-    exit visit each. A program could make all of its memory executable anyway."""
+    """Joins adjacent mappings of a file that are never written into one, readable and executable: a fork and an exit
+    visit each mapping. A program could make all of its memory executable anyway."""
     libc.mprotect.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_int]
     found = []
     for start, end, rights, offset, name, kib in mappings():
@@ -49,11 +49,11 @@ def join():
 
 
 def ranges():
-    """Private ranges of this process most of whose pages are there: address, length, protection."""
+    """Private ranges of this process with most pages resident: address, length, protection."""
     chosen = []
     for start, end, rights, _, name, kib in mappings():
         usual = rights[0] == "r" and rights[3] == "p" and (name[:1] != "[" or name == "[heap]")
-        # A library's code most runs do not touch, and what is on disk a fork and an exit pass over.
+        # Most runs do not touch a library's code, and a fork and an exit skip pages that are on disk.
         usual = usual and (rights[1] == "w" or not name or name in FIRST)
         if usual and int(kib["Rss:"]) << 11 >= end - start:
             chosen.append((start, end - start, READ | WRITE * (rights[1] == "w") | EXECUTE * (rights[2] == "x")))
@@ -61,12 +61,12 @@ def ranges():
 
 
 def is_huge(area):
-    """Whether the kernel gave large folios for all of what begins here."""
+    """True if the kernel gave large folios for the whole mapping that begins here."""
     return any(kib["AnonHugePages:"] == kib["Size:"] for start, *_, kib in mappings() if start == area)
 
 
 def room(length):
-    """Memory of this process's own, to read and write."""
+    """Allocates private memory, readable and writable."""
     word = ctypes.c_ulong
     libc.mmap.argtypes, libc.mmap.restype = [word, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, word], word
     at = libc.mmap(0, length, READ | WRITE, PRIVATE_ANONYMOUS, -1, 0)
@@ -76,19 +76,19 @@ def room(length):
 
 
 def put_code(at, code):
-    """Puts code onto a page of such memory; whether it can be executed there."""
+    """Copies code onto a page of such memory; True if it can be executed there."""
     libc.mprotect.argtypes = [ctypes.c_ulong, ctypes.c_ulong, ctypes.c_int]
     ctypes.memmove(at, code, len(code))
     return libc.mprotect(at, PAGE, READ | EXECUTE) == 0
 
 
 def pack(code):
-    """Moves this process onto large folios; says how many ranges were moved."""
+    """Moves this process onto large folios; returns the number of ranges moved."""
     word = ctypes.c_ulong
     libc.madvise.argtypes = [word, word, ctypes.c_int]
     libc.munmap.argtypes = [word, word]
     join()
-    # Some more than now: what happens until they are moved needs memory too.
+    # Some more than now: the work until the move allocates memory too.
     length = (sum(size for _, size, _ in ranges()) // HUGE + 2) * HUGE
     raw = room(length + HUGE)
     area = -(-raw // HUGE) * HUGE
@@ -97,7 +97,7 @@ def pack(code):
     libc.munmap(area + length, raw + HUGE - area)
     aside = room(ASIDE)
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    # From here on the copies are still where they were made; what was below may be somebody else's by now.
+    # Copies from `rest` on are still in place; the range below was moved away and may be reused by now.
     rest = area
     try:
         libc.madvise(area, length, MADV_HUGEPAGE)

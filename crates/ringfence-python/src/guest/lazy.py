@@ -1,8 +1,8 @@
-"""What few programs need: follows `program.py` in the same text, or is compiled by `lazy` there."""
+"""Functions that few programs need: follows `program.py` in the same text, or is compiled by `lazy` there."""
 
 
 def write_file(channel, opened, frame):
-    """Writes a piece of a file: the one that is open, or the next. Returns the one that is open then."""
+    """Writes a chunk to the open file, or opens the next one. Returns the file that is open then."""
     name, _, chunk = frame[1:].partition(b"\0")
     try:
         if opened is None or opened[0] != name:
@@ -29,7 +29,7 @@ def parted_as_tree(text, name):
 
 
 def describe(error, name):
-    """Prints the traceback, without our own frames, and says what was raised."""
+    """Prints the traceback, without the guest's own frames, and returns a description of the exception."""
     vars(builtins).update(usual)
     kind = type(error)
     qualified = kind.__qualname__
@@ -62,7 +62,7 @@ def describe(error, name):
         text = "".join(traceback.format_exception(kind, error, first))
         sys.stderr.write(bounded(text, 1 << 20))
     except BaseException:
-        # No memory or no stack left to say it in.
+        # No memory or no stack left to format it.
         try:
             os.write(2, qualified.encode() + b"\n")
         except OSError:
@@ -81,12 +81,12 @@ writable, AF_UNIX = ("/workspace", "/tmp", "/dev/shm", "/dev/null"), 1
 
 
 def tried(rule, args):
-    """Notes what a program tried, where it cannot work."""
+    """Records an attempt that the fence refuses."""
     if rule == "file":
         return tried_file(args[0], args[2])
     first = args[0] if args else ""
     if rule == "network":
-        # Both ends of a pair begin like this, and a pair may be had; of what may not, an error tells.
+        # socketpair() raises the same event and is allowed; a forbidden socket raises an error anyway.
         if not isinstance(first, str) and args[1:2] == (AF_UNIX,):
             return
         first = args[1] if len(args) > 1 and isinstance(args[1], (tuple, str)) else ""
@@ -101,7 +101,7 @@ def tried_file(path, flags):
     full = os.path.normpath(os.path.join("/workspace", path))
     if full.startswith(writable):
         return
-    # Whoever prints a traceback looks for its lines wherever there are modules.
+    # Printing a traceback searches for its source lines in every directory of modules.
     if os.path.basename(full) == NAME and os.path.dirname(full) in sys.path:
         return
     if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):

@@ -1,10 +1,10 @@
 """Runs inside the fence: one program, or each program of a worker.
 
-It holds no policy. What it says on descriptor 3 the host checks and does not believe. Arguments: this text, the host's
-configuration as JSON and, where it does not follow in the same text, `lazy.py`. `zygote.py`, when it follows, makes workers;
-without it the program is the process's only one.
+It holds no policy. The host checks everything sent on descriptor 3 and trusts none of it. Arguments: this text, the
+host's configuration as JSON and, unless it follows in the same text, `lazy.py`. `zygote.py`, if it follows, makes
+workers; without it the program is the only one of this process.
 
-Frames on the channel   host: F file · C code · J go, with code · B begin      here: R ready · E failed · G begun · P progress · D done
+Frames  host: F file · C code · J go, with code · B begin  guest: R ready · E failed · G begun · P progress · D done
 """
 import _thread
 import atexit
@@ -21,7 +21,7 @@ DENIALS_MAX = 50
 FRAME_BYTES_MAX = 1 << 18
 REPORT_BYTES_MAX = 1 << 17
 
-# Taken now: a program may put something else in their place. What is defined below looks names up in the copy.
+# Saved now, because a program may replace them. The functions below look names up in this copy.
 leave, fork, usual = os._exit, os.fork, dict(vars(builtins))
 __builtins__ = usual
 streams = sys.stdout, sys.stderr
@@ -38,7 +38,7 @@ class Channel:
 
 
 def lazy(name):
-    """A function of `lazy.py`, which is compiled when the first of them is needed: it takes as long as a short program."""
+    """A function of `lazy.py`, compiled when first needed: compiling takes as long as a short program."""
     if name not in globals():
         exec(compile(rest[0], "guest", "exec"), globals())
     return globals()[name]
@@ -64,15 +64,15 @@ def serve(channel, namespace, otherwise=None):
 
 
 def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfuncs):
-    """Runs what an order to go asks for, and says how it ended."""
+    """Runs the program of a `J` frame, and reports its end."""
     flags, name, n_arguments, rest = frame[1:].split(b"\0", 3)
     *arguments, rest = rest.split(b"\0", int(n_arguments))
     name, value, keep = name.decode() or NAME, b"v" in flags, b"k" in flags
     program = compiled(code + rest, name, value)
-    # Whoever writes down that it begins does so meanwhile.
+    # The host records the start meanwhile.
     if b"w" in flags and channel.receive()[0] != b"B":
         leave(0)
-    # From here on the program runs; whatever is said next may be said by it.
+    # From here on the program runs, and may send any frame itself.
     channel.send(b"G")
     if not keep:
         sys.argv = [NAME] + [argument.decode() for argument in arguments]
@@ -92,7 +92,7 @@ def report(channel, done):
     try:
         channel.send(last_words(done))
     except OSError:
-        # The program closed the channel; its exit code is all there is to say.
+        # The program closed the channel; its exit code is the only report.
         pass
 
 
@@ -100,7 +100,7 @@ def last_words(done):
     done["cpu_s"] = time.process_time()
     done["rss_kb"] = peak_kb()
     done["denials"] = denials[:]
-    # What does not fit into one packet is left out, the longest first.
+    # Leave out fields until the report fits into one packet, the longest first.
     for spare in (None, "denials", "value", "exception"):
         if spare:
             done[spare] = [] if spare == "denials" else None
@@ -114,7 +114,7 @@ def last_words(done):
 
 
 def peak_kb():
-    """The most memory there was, where the host does not count it itself."""
+    """Peak memory, unless the host measures it itself."""
     return 0
 
 
@@ -126,10 +126,10 @@ def fresh_namespace():
 
 
 def compiled(source, name, wants_value):
-    """The program, what its last expression is if that is wanted, and why it is none."""
+    """The compiled program, its last expression if wanted, and the error if it does not compile."""
     try:
         text = source.decode()
-        # A byte order mark. The codec that leaves it out is one more module to load.
+        # Strip the byte order mark. The codec that does so is one more module to load.
         text = text[1:] if text[:1] == "\ufeff" else text
         sources[name] = text
         if not wants_value:
@@ -140,10 +140,10 @@ def compiled(source, name, wants_value):
 
 
 def parted(text, name):
-    """The program and its last expression, where that is a line of its own.
+    """The program and its last expression, if that is a line of its own.
 
-    If what is before a line that begins at its margin is a whole program, the line begins a statement. That is seen by compiling
-    both. A tree of objects takes longer than all the rest of a short run.
+    If the text before an unindented line is a whole program, the line begins a statement. Compiling both parts shows
+    it. Building a tree of objects takes longer than all the rest of a short run.
     """
     start = text.rfind("\n", 0, len(text.rstrip())) + 1
     if "\r" in text or text[start : start + 1] in "\t\f #)]}" or text[:start].endswith("\\\n"):
@@ -156,7 +156,7 @@ def parted(text, name):
 
 
 def run(program, namespace, name, keep):
-    """Runs what was compiled. Returns how it ended, for the host."""
+    """Runs a compiled program. Returns its end, for the host."""
     done = {"exit": 0, "value": None, "exception": None}
     main, last, error = program
     try:
@@ -173,7 +173,7 @@ def run(program, namespace, name, keep):
         if error.code is None:
             done["exit"] = 0
         elif isinstance(error.code, int):
-            # As the interpreter does with what is no C int.
+            # As the interpreter does with a number that is not a C int.
             code = int(error.code)
             done["exit"] = code & 0xFF if -(1 << 31) <= code < 1 << 31 else 255
         else:
@@ -181,7 +181,7 @@ def run(program, namespace, name, keep):
             done["exit"] = 1
     except BaseException as error:
         done["exit"] = 1
-        # As much as can be said even where there is no memory to say it in.
+        # A minimal description, in case there is no memory for more.
         done["exception"] = {"type": type(error).__qualname__, "message": "", "line": None}
         try:
             done["exception"] = lazy("describe")(error, name)
@@ -191,7 +191,7 @@ def run(program, namespace, name, keep):
 
 
 def finish(at_exit):
-    """What an interpreter does at its end: threads, exit handlers, open figures, buffers."""
+    """Does the interpreter's work at exit: threads, exit handlers, open figures, buffers."""
     try:
         threading = sys.modules.get("threading")
         if threading and _thread._count():
@@ -220,14 +220,14 @@ def bounded(text, most):
 
 
 def encode(value):
-    """JSON of what is said here: texts, numbers, None, lists of them, dicts whose keys are plain words."""
+    """Encodes reports as JSON: texts, numbers, None, lists of them, dicts with plain words as keys."""
     if value is None:
         return "null"
     if isinstance(value, str):
-        # Most say no text at all, and loading it takes a while.
+        # Imported here: most reports contain no text, and loading the module takes a while.
         from _json import encode_basestring_ascii as quote
 
-        # A lone surrogate is no text to anybody else.
+        # A lone surrogate is not valid UTF-8.
         return quote(value.encode("utf-8", "replace").decode())
     if isinstance(value, dict):
         return "{%s}" % ",".join(['"%s":%s' % (k, encode(v)) for k, v in value.items()])
@@ -239,7 +239,7 @@ def encode(value):
 sources = {}
 denials = []
 seen = set()
-# What is looked at of all that the interpreter says it does, and what is told of it.
+# The audit events that are watched, and the rule reported for each.
 watched = {"open": "file"}
 for event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty"):
     watched[event] = "child_process"
@@ -256,7 +256,7 @@ def watch(event, args):
 
 
 def offer(send):
-    """A module `ringfence`, by which a program tells whoever waits for it how far it is."""
+    """Adds a module `ringfence`, by which a program reports its progress to the caller."""
 
     def progress(done, total=None, message=""):
         said = str(done) if total is None else "%s of %s" % (done, total)
@@ -269,17 +269,17 @@ def offer(send):
 
 
 def literal(text):
-    """What the host says, which is JSON: with three names defined, a Python expression."""
+    """Parses the host's configuration, which is JSON: with three names defined, a Python expression."""
     return eval(text, {"__builtins__": {}, "true": True, "false": False, "null": None})
 
 
 def alone():
-    """The only program of this process: the fence stood before the interpreter did."""
+    """Runs the only program of this process: the fence was built before the interpreter started."""
     for stream in streams:
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     namespace = fresh_namespace()
     sys.addaudithook(watch)
-    # Whoever waits for one program alone hears of it when it has ended.
+    # The caller of a one-shot program is notified only at its end, so progress is dropped.
     offer(bool)
     channel = Channel()
     channel.send(b"R")
@@ -287,7 +287,7 @@ def alone():
 
 
 def find_packages():
-    """What `site` does for a program, without executing what packages ask it to."""
+    """Does the work of `site`, without executing code that packages ask it to."""
     import _sitebuiltins
 
     sys.path.extend(config["packages"])

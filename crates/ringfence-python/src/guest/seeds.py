@@ -1,8 +1,8 @@
 """Follows `calls.py` in the same text: no two workers draw the same random numbers.
 
-The generators that modules share keep their state in 624 words, which the kernel can fill. Seeding one as its module does takes
-a worker up to a millisecond and copies of 160 pages. What is found here is compared with what the module says of itself; where
-it differs, the module's own way is taken.
+The generators that modules share keep their state in 624 words, which the kernel can fill. Seeding one by its module
+takes a worker up to a millisecond and copies 160 pages. The state found here is compared with the state that the
+module reports; if they differ, the module's own seeding is used.
 """
 import ctypes
 
@@ -10,7 +10,7 @@ N_WORDS = 624
 
 
 def state_of_random(module):
-    """Where its words are, if they are where they should be: behind an object's head and the position."""
+    """Address of its words, if they are at the expected place: after an object's header and the position."""
     head = object.__basicsize__
     if type(module._inst).__basicsize__ < head + 4 * (N_WORDS + 1):
         return None
@@ -36,7 +36,7 @@ def state_of_numpy(module):
 
 
 class Seeds:
-    """Draws them anew: some by calls in a list, the others when asked to."""
+    """Seeds the generators again: some by calls in a list, the others by `draw`."""
 
     def __init__(self, calls):
         self.others = []

@@ -1,9 +1,9 @@
 """Follows `heap.py` in the same text: a process that makes workers, each a fork of it that fences itself.
 
-What a worker does to itself is a list of system calls that the host laid out.
-
-Frames on the zygote's channel   host: S spawn (4 descriptors), h in a hurry or -, pids that are dead · W<pid> wait      zygote: Z ready · P pid · X<pid> <status>
-More on a worker's channel       host: K fork                                      worker: W workspace · L listener
+A worker fences itself by a list of system calls that the host laid out. Frames on the channels:
+Zygote, from the host: S spawn (4 descriptors; h for hurried or -; pids of dead workers) · W<pid> wait
+Zygote, to the host: Z ready · P pid · X<pid> <status> <CPU ms> <peak KiB> · N failed
+Worker, in addition: from the host K fork; to the host W workspace · L listener · P pid · N failed
 """
 import _signal
 import _socket
@@ -15,14 +15,14 @@ import struct
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 libc.syscall.argtypes = None
-# Keeps the interpreter's lock: in a fork of a process with one thread everything is then as it was.
+# Keeps the interpreter's lock: in a fork of a process with one thread all its state is then unchanged.
 held = ctypes.PyDLL(None, use_errno=True)
 
 
-# Runs after which the interpreter has adapted the code of a run, here once and not in every worker.
+# Runs after which the interpreter has specialized the code of a run, here once and not in every worker.
 N_WARM_UPS = 12
 
-# What every program does, and every one that uses pandas where that is loaded.
+# Work that every program does, and every one that uses pandas if that is loaded.
 WARM_UP = b"""
 import sys
 x = [0]
@@ -36,7 +36,7 @@ print(end='')
 class Passing:
     """Descriptor 3, with descriptors in its frames."""
 
-    # One for all: of what is not written no worker has a copy.
+    # Shared by all: pages that a worker does not write are not copied.
     room = bytearray(FRAME_BYTES_MAX)
 
     def __init__(self):
@@ -73,10 +73,10 @@ def zygote():
             missing.append(name)
     for stream in streams:
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    # For one program alone, tidying up would take longer than it saves.
+    # For a single program, this would take longer than it saves.
     if config["preload"]:
         programs = WARM_UP, config["warm_up"].encode()
-        # What is done once only is not what every run does.
+        # Work that is done only once is not part of every run.
         for each in list, gather:
             each(warm_up(builtins, code) for code in programs)
         for code in reversed(programs):
@@ -90,7 +90,7 @@ def zygote():
         gc.freeze()
         if config["pack"] and len(os.listdir("/proc/self/task")) == 1:
             pack(bytes.fromhex(config["pack"]))
-    # Nobody has used it when a worker begins.
+    # Unused when a worker begins.
     namespace = fresh_namespace()
     sys.addaudithook(watch)
     channel.send(b"Z" + encode({"missing": missing}).encode())
@@ -122,8 +122,8 @@ def zygote():
 
 
 class Around:
-    """What the zygote does before and after a fork, and when a worker ended. How one ended is told and not kept: the next is a
-    copy of this process."""
+    """The zygote's calls before and after a fork, and at the end of a worker. Exit statuses are sent and not kept: the
+    next worker is a copy of this process."""
 
     NEW_PIDS = 0x20000000
 
@@ -143,7 +143,7 @@ class Around:
         self.dying = []
 
     def fork(self, fds):
-        """Forks into a pid namespace of its own, and tells the host."""
+        """Forks into a new pid namespace, and sends the pid to the host."""
         self.after.results[:4] = fds
         pid = None
         try:
@@ -158,7 +158,7 @@ class Around:
         return pid
 
     def reap(self, pids):
-        """Takes note of workers that the host has seen dead, or dying."""
+        """Reaps workers that the host has seen dead or dying."""
         pids, self.dying = self.dying + pids, []
         for pid in pids:
             self.wait.results[0] = pid
@@ -167,14 +167,14 @@ class Around:
                 self.dying.append(pid)
 
     def end_of(self, pid):
-        """Status, milliseconds of CPU time and KiB of memory at most."""
+        """Exit status, CPU time in milliseconds and peak memory in KiB."""
         _, status, used = os.wait4(pid, 0)
         return status, int((used.ru_utime + used.ru_stime) * 1000), used.ru_maxrss
 
 
 def fork_alone():
-    """Forks this process, whose only thread this is: what an interpreter sets right after a fork, and the locks it makes
-    anew, nobody else can have touched. `libc` does its part."""
+    """Forks this process, which has a single thread: no other can have touched the state that an interpreter resets
+    after a fork, or the locks it recreates. `libc` does its own part."""
     if _thread._count():
         raise CallFailed("fork: there are threads")
     pid = held.fork()
@@ -184,7 +184,7 @@ def fork_alone():
 
 
 class Fence:
-    """What a worker does to itself, from its descriptors and seeds to the filter."""
+    """The calls by which a worker fences itself, from its descriptors and seeds to the filter."""
 
     def __init__(self, run):
         self.calls = calls = Calls(run, config["numbers"], 4)
@@ -210,7 +210,7 @@ def worker(channel, fence, namespace, in_a_hurry):
         channel.send(b"E" + str(error).encode("utf-8", "replace"))
         return
     fence.seeds.draw()
-    # Where a program waits for this worker, what it would touch it may as well touch itself.
+    # If a program waits for this worker, it may as well touch the pages itself.
     if config["preload"] and not in_a_hurry:
         warm_up(namespace["__builtins__"], WARM_UP)
     if config["listener"]:
@@ -220,7 +220,7 @@ def worker(channel, fence, namespace, in_a_hurry):
 
 
 class Nobody:
-    """A channel that nobody listens to."""
+    """A channel without a peer, for warm-ups."""
 
     def send(self, frame):
         pass
@@ -230,14 +230,14 @@ class Nobody:
 
 
 def warm_up(builtins, code):
-    """Touches what a run will touch, so that the run need not. Exit and exit handlers are the run's own."""
+    """Touches the pages that a run will touch, so that the run need not. Skips exit and exit handlers."""
     apart = {"__builtins__": builtins, "__name__": "__main__"}
     go(Nobody(), apart, b"Jvw\0\x000\0" + code, b"", leave=bool, at_exit=bool)
     sources.clear()
 
 
 def checkpoint(channel, frame, fds):
-    """Forks, when the host asks; the child goes on with the channel it was given."""
+    """Forks on the host's request; the child continues with the channel it was given."""
     if frame[:1] != b"K" or len(fds) != 1:
         return False
     flush()

@@ -1,4 +1,4 @@
-//! Rules about one simple command: its program, its options however they are written, its arguments, the files it writes.
+//! Rules about one simple command: its program, its options in any spelling, its arguments, the files it writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,23 +10,23 @@ use crate::shell::{Simple, Word};
 /// Characters of a command that are shown.
 const SHOWN_CHARS_MAX: usize = 120;
 
-/// What a command looks like. Everything that is said has to be so.
+/// A pattern of a command. Every field that is set has to match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommandRule {
     /// The program's name without its directory, as a pattern; with a slash, its whole path.
     pub program: Option<Glob>,
-    /// Options it has, each with its other spellings: `-r|-R|--recursive`. `-rf`, `-r -f` and `--recursive --force` are the
-    /// same to a rule.
+    /// Options it has, each with its other spellings: `-r|-R|--recursive`. `-rf`, `-r -f` and `--recursive --force` are
+    /// the same to a rule.
     pub options: Vec<String>,
-    /// Patterns, each matched by some argument; by one that is a path, also when it is made absolute.
+    /// Patterns, each matched by some argument; an argument that is a path also matches in its absolute form.
     pub arguments: Vec<Glob>,
     /// Patterns, each matched by some file that it is redirected to.
     pub writes: Vec<Glob>,
 }
 
 impl CommandRule {
-    /// Whether a command looks like this.
+    /// Returns true if a command matches.
     pub(crate) fn matches(&self, simple: &Simple, call: &Call<'_>, gaps: Gaps) -> bool {
         self.matches_program(simple, gaps)
             && self.options.iter().all(|option| has_option(simple, option))
@@ -52,7 +52,7 @@ impl CommandRule {
     }
 }
 
-/// Whether a command has an option, in one of its spellings, alone or in a cluster, before `--`.
+/// Returns true if a command has an option, in one of its spellings, alone or in a cluster, before `--`.
 pub(crate) fn has_option(simple: &Simple, spellings: &str) -> bool {
     let words =
         simple.arguments().iter().map(|word| word.text().unwrap_or_else(|| word.beginning()));

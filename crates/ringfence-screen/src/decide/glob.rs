@@ -1,5 +1,5 @@
-//! Patterns: `*` and `?` within a part of a path, `**` across parts, `[a-z]`. Matched against words with gaps, in time bounded
-//! by the length of both.
+//! Patterns: `*` and `?` within a part of a path, `**` across parts, `[a-z]`. Matched against words with gaps, in time
+//! bounded by the length of both.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::shell::{Part, Word};
 /// Longest pattern.
 const PATTERN_CHARS_MAX: usize = 512;
 
-/// Longest word that is matched to its end; of a longer one, the rest is a gap.
+/// Longest word that is matched to its end; the rest of a longer one is a gap.
 const WORD_CHARS_MAX: usize = 4096;
 
 /// A pattern, checked when it is read.
@@ -20,7 +20,7 @@ pub struct Glob {
     signs: Vec<Sign>,
 }
 
-/// A pattern that is none.
+/// Invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobError(String);
 
@@ -103,7 +103,7 @@ impl From<Glob> for String {
     }
 }
 
-/// A set in brackets and how long it is written.
+/// A set in brackets and its length in the pattern.
 fn set(text: &str) -> Option<(Sign, usize)> {
     let not = text[1..].starts_with(['!', '^']);
     let from = 1 + usize::from(not);
@@ -131,7 +131,7 @@ enum Symbol {
 }
 
 impl Glob {
-    /// Whether a word matches.
+    /// Returns true if a word matches.
     pub(crate) fn matches(&self, word: &Word, gaps: Gaps) -> bool {
         match symbols(word, gaps) {
             Some(symbols) => matches(&self.signs, &symbols),
@@ -139,7 +139,7 @@ impl Glob {
         }
     }
 
-    /// Whether a path matches: `x/**` is also `x`.
+    /// Returns true if a path matches: `x/**` also matches `x`.
     pub(crate) fn matches_path(&self, path: &Word, gaps: Gaps) -> bool {
         let Some(symbols) = symbols(path, gaps) else { return false };
         let below = matches!(&*self.signs, [.., Sign::Char('/'), Sign::All]);
@@ -148,13 +148,13 @@ impl Glob {
     }
 }
 
-/// A word as symbols; nothing where it has gaps that do not match.
+/// A word as symbols; `None` if it has gaps that do not match.
 fn symbols(word: &Word, gaps: Gaps) -> Option<Vec<Symbol>> {
     let mut symbols = Vec::new();
     for part in &word.parts {
         match part {
             Part::Known(text) => symbols.extend(text.chars().map(Symbol::Char)),
-            // As it is written it can be compared; what it expands to is a gap.
+            // Its written form can be compared; its expansion is a gap.
             Part::Glob(text) if gaps == Gaps::Differ => {
                 symbols.extend(text.chars().map(Symbol::Char));
             }
@@ -169,7 +169,8 @@ fn symbols(word: &Word, gaps: Gaps) -> Option<Vec<Symbol>> {
     Some(symbols)
 }
 
-/// Whether pattern and word have a text in common. One row of reachable places in the pattern for each symbol.
+/// Returns true if pattern and word have a text in common. Keeps one row of reachable positions in the pattern per
+/// symbol.
 fn matches(signs: &[Sign], symbols: &[Symbol]) -> bool {
     let mut reached = vec![false; signs.len() + 1];
     reached[0] = true;
@@ -180,7 +181,7 @@ fn matches(signs: &[Sign], symbols: &[Symbol]) -> bool {
         for (at, _) in reached.iter().enumerate().filter(|(_, reached)| **reached) {
             match symbol {
                 Symbol::Gap => {
-                    // Any text: every later place can be reached, and this one kept.
+                    // Any text: every later position is reachable, and this one stays so.
                     next[at..].fill(true);
                     break;
                 }

@@ -1,7 +1,7 @@
-//! Rules over calls: what a policy allows and refuses by tool, path and command, and how risky a call is.
+//! Rules over calls: the policy's allow and deny rules by tool, path and command, and the risk of a call.
 //!
-//! Rules are data that came from the operator; nothing here is about one tool. Decides by what can be read before the call
-//! runs, so a rule is advice to an honest agent and a record of a dishonest one: what holds is the jail.
+//! Rules are data from the operator; nothing here is about one tool. Decides by the text of a call before it runs, so a
+//! rule is advice to an honest agent and a record of a dishonest one: the boundary is the jail.
 
 mod command;
 mod glob;
@@ -18,7 +18,7 @@ pub use rate::{Rated, risk};
 
 use crate::shell::{Shape, Word};
 
-/// What a policy says about calls.
+/// A policy's rules about calls.
 ///
 /// ```
 /// use ringfence_screen::decide::{Call, Rules};
@@ -32,10 +32,10 @@ use crate::shell::{Shape, Word};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rules {
-    /// What happens to a call that no rule speaks of.
+    /// Verdict on a call that no rule matches.
     pub default: Stance,
-    /// Whether what cannot be read counts as matching: `deny` makes every deny rule about commands match an opaque shape, and
-    /// every gap in a word match any pattern.
+    /// Treatment of unreadable parts: `deny` makes every deny rule about commands match an opaque shape, and every gap
+    /// in a word match any pattern.
     pub opaque: Stance,
     /// Refused calls. The first that matches names the refusal; deny stands above allow.
     pub deny: Vec<AccessRule>,
@@ -54,8 +54,8 @@ pub enum Stance {
     Deny,
 }
 
-/// One rule. Every list that is not empty has to match; within a list one entry is enough. A rule without lists matches every
-/// call.
+/// One rule. Every list that is not empty has to match; within a list one entry is enough. A rule without lists matches
+/// every call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessRule {
@@ -67,9 +67,9 @@ pub struct AccessRule {
     pub paths: Vec<Glob>,
     /// Commands.
     pub commands: Vec<CommandRule>,
-    /// Why, for the one who is refused.
+    /// The reason, shown to the refused caller.
     pub reason: String,
-    /// What to do instead.
+    /// An alternative to suggest.
     pub hint: String,
 }
 
@@ -80,15 +80,15 @@ pub struct Call<'c> {
     pub tool: &'c str,
     /// Paths it names, as the run sees them.
     pub paths: &'c [&'c str],
-    /// What its command line would run.
+    /// The commands of its command line.
     pub shape: Option<&'c Shape>,
-    /// Where relative paths begin. Empty: they stay relative.
+    /// Base of relative paths. Empty: they stay relative.
     pub cwd: &'c str,
-    /// What `~` is. Empty: it stays `~`.
+    /// Value of `~`. Empty: it stays `~`.
     pub home: &'c str,
 }
 
-/// The answer.
+/// The verdict on a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
@@ -98,15 +98,15 @@ pub enum Verdict {
     Denied {
         /// The name of the rule, or `default`.
         rule: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do instead. Empty where the policy says nothing.
+        /// An alternative. Empty if the policy has none.
         hint: String,
     },
 }
 
 impl Verdict {
-    /// Whether it may run.
+    /// Returns true if it may run.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed)
     }
@@ -127,7 +127,7 @@ impl Rules {
         }
     }
 
-    /// What of the call a deny rule matches.
+    /// The part of the call that a deny rule matches.
     fn denies(&self, rule: &AccessRule, call: &Call<'_>, paths: &[Word]) -> Option<String> {
         let gaps = if self.opaque == Stance::Deny { Gaps::Match } else { Gaps::Differ };
         let mut subject = format!("the tool `{}`", call.tool);
@@ -157,7 +157,7 @@ impl Rules {
         Some(subject)
     }
 
-    /// Where the default is deny: the tool, every path and every command need a rule that allows them.
+    /// Decides if the default is deny: the tool, every path and every command need a rule that allows them.
     fn decide_by_allow(&self, call: &Call<'_>, paths: &[Word]) -> Verdict {
         let of_tool: Vec<&AccessRule> = self
             .allow
@@ -225,11 +225,11 @@ impl AccessRule {
     }
 }
 
-/// What a gap in a word is to a pattern.
+/// Treatment of a gap in a word by a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gaps {
     /// Any text: a word that could match does.
     Match,
-    /// No text: only what is known matches.
+    /// No text: only known text matches.
     Differ,
 }

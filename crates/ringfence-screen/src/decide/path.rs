@@ -1,5 +1,5 @@
-//! Paths as rules see them: joined to the directory of the call, `~` replaced, `.` and `..` taken out. By text alone: links are
-//! the jail's concern.
+//! Paths as rules see them: joined to the directory of the call, `~` replaced, `.` and `..` taken out. By text alone:
+//! links are the jail's concern.
 
 use super::Call;
 use crate::shell::{Direction, Part, Redirect, Word};
@@ -12,12 +12,12 @@ pub(crate) fn all_of(call: &Call<'_>) -> Vec<Word> {
     named.chain(redirects.map(|redirect| resolved(&redirect.path, call))).collect()
 }
 
-/// Whether it can change the file.
+/// Returns true if the redirection can change the file.
 pub(crate) fn is_written(redirect: &Redirect) -> bool {
     redirect.direction != Direction::Read
 }
 
-/// A path, absolute where the call says where it begins.
+/// A path, made absolute if the call has a base for it.
 pub(crate) fn resolved(path: &Word, call: &Call<'_>) -> Word {
     let beginning = path.beginning();
     let mut word = path.clone();

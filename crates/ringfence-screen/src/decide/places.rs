@@ -1,6 +1,6 @@
 //! Places where reading or writing does harm, as patterns.
 
-/// Places whose loss is the loss of everything.
+/// Paths whose loss is the loss of everything.
 pub(crate) const EVERYTHING: &[&str] = &[
     "/",
     "/[*]",
@@ -44,7 +44,7 @@ pub(crate) const DISKS: &[&str] = &[
     "of=/dev/[!nz]*",
 ];
 
-/// Files that run by themselves, or say who may come in.
+/// Files that run by themselves, or grant access.
 pub(crate) const STARTUP: &[&str] = &[
     "**/.bashrc",
     "**/.bash_profile",

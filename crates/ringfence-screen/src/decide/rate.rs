@@ -1,4 +1,4 @@
-//! How risky a call is, and why, in one sentence. The worst of what is seen counts.
+//! Rates the risk of a call, with its reason in one sentence. The worst finding counts.
 
 use std::sync::LazyLock;
 
@@ -17,9 +17,9 @@ use crate::verdict;
 /// A risk and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rated {
-    /// How risky.
+    /// The risk.
     pub risk: Risk,
-    /// Why. Empty where the risk is low.
+    /// The reason. Empty if the risk is low.
     pub why: String,
 }
 
@@ -68,7 +68,7 @@ pub fn risk(call: &Call<'_>, code: Option<&verdict::Verdict>) -> Rated {
     worst
 }
 
-/// Whether a tool changes files, by its name.
+/// Returns true if a tool changes files, by its name.
 fn is_writing(tool: &str) -> bool {
     ["write", "edit", "delete", "remove", "move", "append", "create", "patch"]
         .iter()
@@ -95,7 +95,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
 });
 
 fn of_path(path: &Word, writing: bool) -> Option<(Risk, &'static str)> {
-    // Every pattern begins at the root or names a hidden file: most words need no look.
+    // Every pattern begins at the root or names a hidden file: most words need no match.
     let shown = path.shown();
     let hidden =
         shown.split('/').any(|part| part.len() > 2 && part.starts_with('.') && part != "..");
@@ -130,7 +130,7 @@ fn of_command(simple: &Simple, call: &Call<'_>) -> Option<(Risk, &'static str)> 
         }
         of_path(&path, true)
     });
-    // Words that name files: what a program copies, prints or writes. `echo .env` only says it.
+    // Words that name files which a program copies, prints or writes. `echo .env` only prints the name.
     let says = matches!(
         program,
         "echo" | "printf" | "grep" | "rg" | "test" | "[" | "git" | "ls" | "stat" | "file"
@@ -153,7 +153,7 @@ fn of_command(simple: &Simple, call: &Call<'_>) -> Option<(Risk, &'static str)> 
         });
     let exported = exported.then_some((Risk::Medium, "changes what programs load"));
     let all = look.chain(written).chain(named).chain(loader).chain(exported);
-    // Of equals the first.
+    // Of equals, the first.
     all.reduce(|worst, next| if next.0 > worst.0 { next } else { worst })
 }
 
@@ -169,14 +169,14 @@ fn fits(look: &Look, globs: &[Glob], simple: &Simple, program: &str, call: &Call
             }))
 }
 
-/// What could not be read: some risk, and much where what runs comes from elsewhere or was hidden.
+/// Rates an unreadable part: medium, and high if the code comes from elsewhere or was hidden.
 fn of_opaque(reason: &Reason, shape: &Shape) -> (Risk, String) {
     match reason {
         Reason::ShellReadsInput { program, .. } | Reason::UnknownScript { program } => {
             let fed =
                 shape.commands.iter().filter(|simple| simple.program() == Some(program.as_str()));
             let mut feeders = fed.flat_map(|simple| &simple.fed_by);
-            // `bash <(curl …)`, `eval "$(curl …)"`: what is fetched stands beside it.
+            // `bash <(curl …)`, `eval "$(curl …)"`: the fetching command is listed beside it.
             let beside = || shape.commands.iter().filter_map(Simple::program).collect::<Vec<_>>();
             let from = |known: &[&str], name: &str| known.contains(&name);
             if feeders.clone().any(|name| from(FETCHERS, name))

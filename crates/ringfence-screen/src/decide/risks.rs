@@ -1,10 +1,10 @@
-//! Commands by how much harm they can do, as data. From the worst down; the first that fits a command rates it.
+//! Risky commands, as data, the worst first. The worst that matches a command rates it.
 
 use ringfence_spec::Risk;
 
 use super::places::{DISKS, EVERYTHING};
 
-/// What makes a command risky.
+/// A pattern of risky commands.
 pub(crate) struct Look {
     pub(crate) risk: Risk,
     pub(crate) why: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Look {
     pub(crate) programs: &'static [&'static str],
     /// Options it has to have, in their spellings.
     pub(crate) options: &'static [&'static str],
-    /// Words of which it has to have one, as patterns. Empty: none needed.
+    /// Patterns of which one argument has to match one. Empty: none needed.
     pub(crate) arguments: &'static [&'static str],
 }
 
@@ -45,7 +45,7 @@ pub(crate) const DECODERS: &[&str] = &[
     "base64", "base32", "xxd", "openssl", "rev", "tr", "gunzip", "zcat", "gzip", "uudecode", "od",
 ];
 
-/// Variables that change what programs load.
+/// Variables that change the code that programs load.
 pub(crate) const LOADERS: &[&str] = &[
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
@@ -65,7 +65,7 @@ pub(crate) const LOADERS: &[&str] = &[
     "DYLD_INSERT_LIBRARIES",
 ];
 
-/// Every look, the worst first.
+/// Every pattern, the worst first.
 pub(crate) static LOOKS: &[Look] = &[
     high(
         "takes another user's rights",

@@ -1,4 +1,4 @@
-//! Passwords in addresses: `scheme://user:password@host`. The user and the host stay, they are what a reader of a log needs.
+//! Passwords in addresses: `scheme://user:password@host`. The user and the host stay: a reader of a log needs them.
 
 use super::MARK;
 use super::random;
@@ -42,7 +42,7 @@ fn last_at(rest: &[u8]) -> Option<(usize, Option<usize>)> {
         match byte {
             b'@' => at = Some(place),
             b'/' | b'?' | b'#' => {
-                // The host begins behind the last `@`; what follows its slash is a path.
+                // The host begins after the last `@`; the text after its slash is a path.
                 if at.is_some() {
                     break;
                 }
@@ -59,7 +59,7 @@ fn last_at(rest: &[u8]) -> Option<(usize, Option<usize>)> {
     Some((at?, slash))
 }
 
-/// Whether it stands for a password and is none: `$PASSWORD`, `{password}`, `%s`, `***`.
+/// Returns true for a placeholder of a password: `$PASSWORD`, `{password}`, `%s`, `***`.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     value.starts_with(MARK.as_bytes())
         || matches!(value.first(), Some(b'$' | b'{' | b'<' | b'%'))

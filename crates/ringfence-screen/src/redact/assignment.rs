@@ -1,5 +1,5 @@
-//! Values behind telling names: `API_KEY=…`, `"password": "…"`, `--token …`, `Authorization: Bearer …`, `?sig=…`.
-//! The name stays. A value has to look like a secret: code is full of `token = next(tokens)`.
+//! Values of telling names: `API_KEY=…`, `"password": "…"`, `--token …`, `Authorization: Bearer …`, `?sig=…`. The name
+//! stays. A value has to look like a secret: code is full of `token = next(tokens)`.
 
 use super::MARK;
 use super::address::is_placeholder;
@@ -18,14 +18,14 @@ const NAME_BYTES_MAX: usize = 64;
 /// White space between a name, its sign and its value.
 const SPACE_BYTES_MAX: usize = 16;
 
-/// What the name promises.
+/// Kind of secret that a name indicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A password: short, chosen by a person.
     Password,
     /// A token or key: long, made by a generator.
     Token,
-    /// A key in base64 whose name says it: no look needed.
+    /// A key in base64, by its name: its value needs no check.
     Base64Key,
 }
 
@@ -73,7 +73,7 @@ const HARMLESS_ENDINGS: &[&str] = &[
     "index",
 ];
 
-/// The value that is assigned to the name with the telling word at `start..end`.
+/// The value assigned to the name with the telling word at `start..end`.
 pub(crate) fn value(
     kind: Kind,
     text: &[u8],
@@ -142,7 +142,7 @@ pub(crate) fn in_query(text: &[u8], end: usize, runs: &mut Runs<'_>) -> Option<(
         .then_some((end, stop))
 }
 
-/// What stands between a name and its value.
+/// The text between a name and its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Equals,
@@ -151,10 +151,10 @@ enum Sign {
     Space,
 }
 
-/// Whether the name's last word says that it holds no secret.
+/// Returns true if the name's last word shows that it holds no secret.
 fn has_harmless_ending(rest: &[u8]) -> bool {
     let Some(cut) = rest.iter().rposition(|b| matches!(b, b'_' | b'-')) else {
-        // `tokenId`, `passwordHash`, and `passwords`, which is no name of one.
+        // `tokenId`, `passwordHash`, and `passwords`, which does not name a single one.
         let last = rest.to_ascii_lowercase();
         return HARMLESS_ENDINGS.iter().any(|ending| last.ends_with(ending.as_bytes()));
     };
@@ -162,7 +162,7 @@ fn has_harmless_ending(rest: &[u8]) -> bool {
     HARMLESS_ENDINGS.iter().any(|ending| last == ending.as_bytes())
 }
 
-/// Whether the name is an option of a command: `--db-password`.
+/// Returns true if the name is an option of a command: `--db-password`.
 fn is_flag(text: &[u8], start: usize) -> bool {
     let before = &text[start.saturating_sub(NAME_BYTES_MAX)..start];
     let n = before.iter().rev().take_while(|b| Class::Token.has(**b)).count();
@@ -260,7 +260,7 @@ fn literal(text: &[u8], at: usize, runs: &mut Runs<'_>) -> Option<(usize, usize,
     Some((from, stop, true))
 }
 
-/// Whether nothing in it is of a sentence, a call or a template.
+/// Returns true if no character of it belongs to a sentence, a call or a template.
 fn is_plain(secret: &[u8], quoted: bool) -> bool {
     secret.iter().all(u8::is_ascii_graphic)
         && !secret
@@ -270,13 +270,13 @@ fn is_plain(secret: &[u8], quoted: bool) -> bool {
         && !is_path(secret)
 }
 
-/// Whether it is a path: `/home/me/project-2`, `./a/b`, `~/x/y`.
+/// Returns true for a path: `/home/me/project-2`, `./a/b`, `~/x/y`.
 fn is_path(secret: &[u8]) -> bool {
     let rooted = [&b"/"[..], b"./", b"../", b"~/"].iter().any(|root| secret.starts_with(root));
     rooted && secret.split(|b| *b == b'/').count() > 2
 }
 
-/// Whether it reads like code: names with dots, underscores and arrows between.
+/// Returns true if it reads like code: names with dots, underscores and arrows between.
 fn is_expression(secret: &[u8]) -> bool {
     secret.iter().all(|b| {
         Class::Word.has(*b) || matches!(b, b'.' | b'-' | b'>' | b'*' | b'+' | b'/' | b'!' | b'=')

@@ -1,20 +1,20 @@
-//! Private keys in armour: PEM, OpenSSH, PGP, `PuTTY`. Also where the text ends before the armour does, and where line ends
-//! are written as `\n`. A mention of the marker without a key behind it is left alone.
+//! Private keys in armour: PEM, OpenSSH, PGP, `PuTTY`. Also where the text ends before the armour does, and where line
+//! ends are written as `\n`. A mention of the marker without a key behind it is left alone.
 
-/// Where armour begins and ends.
+/// Markers of the begin and the end of armour.
 const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"-----END ";
 
-/// Longest key in armour that is taken in one piece: an RSA key of 16384 bits is 12.5 kB.
+/// Longest key in armour that is replaced as a whole: an RSA key of 16384 bits is 12.5 kB.
 const BLOCK_BYTES_MAX: usize = 32 << 10;
 
-/// Longest label: `OPENSSH PRIVATE KEY`, `PGP PRIVATE KEY BLOCK` and what may come.
+/// Longest label: `OPENSSH PRIVATE KEY`, `PGP PRIVATE KEY BLOCK` and future ones.
 const LABEL_BYTES_MAX: usize = 64;
 
 /// Fewest characters in a row that make a line a key's and not a sentence's.
 const LINE_BYTES_MIN: usize = 16;
 
-/// Finds ends of armour in one text. Remembers where the next markers are, so that the text is searched once.
+/// Finds ends of armour in one text. Caches the positions of the next markers, so that the text is searched once.
 pub(crate) struct Blocks<'t> {
     text: &'t [u8],
     next_begin: usize,
@@ -35,12 +35,12 @@ impl<'t> Blocks<'t> {
             let inside = &self.text[body..self.next_end];
             return has_line(inside).then(|| (start, self.after_end()));
         }
-        // Cut off: as far as it looks like a key.
+        // Truncated: take the lines that look like a key.
         let stop = lines_end(self.text, body)?;
         Some((start, stop))
     }
 
-    /// A `PuTTY` key's private lines: how many, then that many.
+    /// A `PuTTY` key's private lines: their number, then that many.
     pub(crate) fn lines(&mut self, at: usize) -> Option<(usize, usize)> {
         let digits = self.text[at..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();
         let start = at + digits;
@@ -68,7 +68,7 @@ impl<'t> Blocks<'t> {
     }
 }
 
-/// Where `what` is next, at or behind `from`; `known` is the answer to an earlier question.
+/// Position of the next `what` at or after `from`; `known` is an earlier result.
 fn next(text: &[u8], what: &[u8], known: usize, from: usize) -> usize {
     if known >= from && (known == text.len() || text[known..].starts_with(what)) {
         return known;
@@ -81,7 +81,7 @@ fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
-/// Whether somewhere inside there is a line of a key.
+/// Returns true if it contains a line of a key.
 fn has_line(inside: &[u8]) -> bool {
     let mut n = 0;
     for byte in inside {
@@ -121,7 +121,7 @@ fn lines_end(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// What stands between two lines: line ends, also written as `\n`, and what quoting adds.
+/// Length of the text between two lines: line ends, also written as `\n`, and characters added by quoting.
 fn gap(text: &[u8]) -> usize {
     let mut at = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Kinds of characters, and where a run of one kind ends. Ends are remembered, so that a text of nothing but prefixes is
+//! Classes of characters, and the ends of runs of one class. Ends are cached, so that a text made only of prefixes is
 //! still read once.
 
 /// A kind of character.
@@ -20,7 +20,7 @@ pub(crate) enum Class {
     Base64 = 6,
     /// `A-Za-z0-9_/-`: a path with a token in it.
     Path = 7,
-    /// What a value without quotes goes on with.
+    /// Continues a value without quotes.
     Bare = 8,
     /// All but `"` and line ends.
     InDouble = 9,
@@ -95,7 +95,7 @@ impl Class {
     }
 }
 
-/// Ends of runs in one text, the last of each class remembered.
+/// Ends of runs in one text, the last of each class cached.
 pub(crate) struct Runs<'t> {
     text: &'t [u8],
     last: [(usize, usize); N_CLASSES],
@@ -106,7 +106,7 @@ impl<'t> Runs<'t> {
         Self { text, last: [(0, 0); N_CLASSES] }
     }
 
-    /// Where the run that goes on at `at` ends: `at` itself when nothing of the class is there.
+    /// End of the run that continues at `at`: `at` itself if no character of the class is there.
     pub(crate) fn end(&mut self, class: Class, at: usize) -> usize {
         let (start, end) = self.last[class as usize];
         if (start..end).contains(&at) {
@@ -127,12 +127,13 @@ impl<'t> Runs<'t> {
     }
 }
 
-/// Whether no word goes on at `at`.
+/// Returns true if no word continues at `at`.
 pub(crate) fn ends_word(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|b| !Class::Word.has(*b))
 }
 
-/// Whether a word can begin at `at`: nothing of a word before it, or the end of an escape (`\n`, `%3D`, a colour).
+/// Returns true if a word can begin at `at`: no word character before it, or the end of an escape (`\n`, `%3D`, a
+/// colour).
 pub(crate) fn begins_word(text: &[u8], at: usize) -> bool {
     let before = &text[..at];
     match before {

@@ -29,7 +29,7 @@ pub(crate) fn password(text: &[u8], start: usize, end: usize) -> Option<(usize, 
     None
 }
 
-/// The next word, over white space and line ends.
+/// The next word, across white space and line ends.
 fn word(text: &[u8], at: &mut usize) -> Option<(usize, usize)> {
     let rest = &text[*at..];
     let space = rest.iter().take(64).take_while(|b| b.is_ascii_whitespace()).count();

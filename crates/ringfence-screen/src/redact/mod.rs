@@ -1,10 +1,10 @@
-//! Takes secrets out of text before it is shown or written down (layers 7 and 8): provider keys, tokens, private keys,
-//! passwords in addresses and assignments. Each becomes `[redacted:RULE]`; what stands around it stays.
+//! Removes secrets from text before it is shown or recorded (layers 7 and 8): provider keys, tokens, private keys,
+//! passwords in addresses and assignments. Each becomes `[redacted:RULE]`; the text around it stays.
 //!
-//! One pass of an automaton finds how secrets begin (`rules`), a small matcher looks at what follows. Time is linear in the
-//! text whatever the text is. Never reports a secret, not even in part: a [`Hit`] is a rule and a count.
+//! One pass of an automaton finds the beginnings of secrets (`rules`), a small matcher checks the text that follows.
+//! Time is linear in the text for any text. Never reports a secret, not even in part: a [`Hit`] is a rule and a count.
 //!
-//! Judges text by its look: a secret that looks like a word passes, and a random string behind `token=` does not.
+//! Judges text by its look: a secret that looks like a word passes, and a random string after `token=` does not.
 
 mod address;
 mod assignment;
@@ -22,10 +22,11 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 use chars::Runs;
 use rules::{RULES, SecretRule, Tail};
 
-/// Passes over one text. A secret that is taken out can uncover another at its edge; the third pass has yet to find one.
+/// Maximum number of passes over one text. Removing a secret can uncover another at its edge; the third pass has yet to
+/// find one.
 const PASSES_MAX: usize = 4;
 
-/// How much longer than the text its redaction can be: the shortest hit has seven bytes (`://u:p@`), the longest mark forty.
+/// Maximum growth of a text by redaction: the shortest hit has seven bytes (`://u:p@`), the longest mark forty.
 pub const GROWTH_MAX: usize = 6;
 
 /// Finds secrets and replaces them. Costs nothing to make: the tables are shared.
@@ -37,16 +38,16 @@ pub struct Redactor;
 pub struct Redacted<T> {
     /// The text, borrowed where nothing was found.
     pub text: T,
-    /// Which rules hit, in the order of the table.
+    /// Rules that hit, in the order of the table.
     pub hits: Vec<Hit>,
 }
 
-/// How often one rule hit.
+/// Number of hits of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// Stable name of the rule, `kebab-case`.
     pub rule: &'static str,
-    /// How many secrets it replaced.
+    /// Number of secrets it replaced.
     pub count: usize,
 }
 
@@ -67,7 +68,7 @@ impl Redactor {
         let clean = self.redact_bytes(text.as_bytes());
         let text = match clean.text {
             Cow::Borrowed(_) => Cow::Borrowed(text),
-            // Hits begin and end at ASCII, so what is left is still text; nothing is lost where it would not be.
+            // Hits begin and end at ASCII, so the rest is still valid UTF-8; if it were not, nothing is lost.
             Cow::Owned(bytes) => Cow::Owned(
                 String::from_utf8(bytes)
                     .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
@@ -105,7 +106,7 @@ struct Span {
     rule: usize,
 }
 
-/// The automaton over all prefixes, and whose each is: rule and place in its list.
+/// The automaton over all prefixes, and each prefix's rule and position in its list.
 struct Tables {
     automaton: AhoCorasick,
     owners: Vec<(usize, usize)>,
@@ -122,7 +123,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     }
     let automaton = AhoCorasickBuilder::new()
         .ascii_case_insensitive(true)
-        // The kind that is made fastest: a command that runs once makes it for one small text.
+        // The kind that is built fastest: a command that runs once builds it for one small text.
         .kind(Some(AhoCorasickKind::NoncontiguousNFA))
         // Deeper costs time to make, none costs a list to walk for every byte of text.
         .dense_depth(1)
@@ -151,7 +152,7 @@ fn spans(text: &[u8]) -> Vec<Span> {
     merge(found)
 }
 
-/// Where the secret is that begins with this prefix, if it is one.
+/// The span of the secret that begins with this prefix, if it is one.
 fn secret(
     rule: &SecretRule,
     text: &[u8],
@@ -219,8 +220,8 @@ fn parts_end(
     Some(at)
 }
 
-/// Spans in order, those that overlap made one. The rule that stands first in the table names it: tables go from the most
-/// telling rule to the least.
+/// Sorts spans and merges those that overlap. The rule that is first in the table names the merged one: the table goes
+/// from the most telling rule to the least.
 fn merge(mut found: Vec<Span>) -> Vec<Span> {
     found.sort_by_key(|span| (span.start, span.end));
     let mut merged: Vec<Span> = Vec::with_capacity(found.len());
@@ -251,5 +252,5 @@ fn replace(text: &[u8], spans: &[Span], counts: &mut [usize]) -> Vec<u8> {
     out
 }
 
-/// How every replacement begins. A value that begins so has been redacted before.
+/// Prefix of every replacement. A value that begins so has been redacted before.
 pub(crate) const MARK: &str = "[redacted:";

@@ -1,9 +1,9 @@
-//! Whether a string looks made by a generator: bits for each character, kinds of characters, and how often they change.
-//! Looks at no more than the first 64 bytes.
+//! Detects strings made by a generator: entropy per character, classes of characters, and the number of changes between
+//! them. Reads at most the first 64 bytes.
 
 use std::sync::LazyLock;
 
-/// Bytes that are looked at: enough to tell a key from a word.
+/// Bytes that are read: enough to tell a key from a word.
 const SAMPLE_BYTES: usize = 64;
 
 /// `n * log2(n)` for every count in a sample.
@@ -23,8 +23,8 @@ pub(crate) fn bits(value: &[u8]) -> f32 {
     if sample.is_empty() {
         return 0.0;
     }
-    // A text of nothing but prefixes asks this at every few bytes, and has few different ones. So few can have no more bits
-    // than the logarithm, 2.3, which is below every bound; which bound it is below does not matter.
+    // A text made only of prefixes calls this every few bytes, with few distinct bytes. Five distinct bytes have at
+    // most log2(5) = 2.3 bits, which is below every bound, so the exact value does not matter.
     let mut present = [0_u64; 4];
     for byte in sample {
         present[usize::from(byte >> 6)] |= 1 << (byte & 63);
@@ -48,12 +48,12 @@ pub(crate) fn bits(value: &[u8]) -> f32 {
     (n - sum) / len
 }
 
-/// What a value is made of.
+/// Character classes of a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Makeup {
-    /// Whether it has small letters, capitals, digits, signs.
+    /// Presence of small letters, capitals, digits, signs.
     has: [bool; 4],
-    /// How often the kind changes from one character to the next.
+    /// Number of changes of class from one character to the next.
     n_changes: usize,
 }
 
@@ -74,7 +74,7 @@ impl Makeup {
                 _ => SIGN,
             };
             makeup.has[kind] = true;
-            // What stands between words of a name is no change.
+            // A separator between words of a name is not a change.
             if matches!(byte, b'_' | b'-' | b'.' | b'/') {
                 last = None;
                 continue;
@@ -86,7 +86,7 @@ impl Makeup {
     }
 }
 
-/// Whether a value looks made by a generator: letters and digits in turns, and many different ones.
+/// Returns true if a value looks generated: letters and digits in turns, and many distinct ones.
 pub(crate) fn looks_random(value: &[u8], n_min: usize) -> bool {
     let makeup = Makeup::of(value);
     let n = value.len().min(SAMPLE_BYTES);
@@ -102,7 +102,7 @@ pub(crate) fn looks_random(value: &[u8], n_min: usize) -> bool {
         && bits(value) >= bits_min
 }
 
-/// Whether a value could be a password that a person was told to make hard: three kinds of characters.
+/// Returns true if a value could be a password by common complexity rules: three classes of characters.
 pub(crate) fn looks_chosen(value: &[u8]) -> bool {
     let makeup = Makeup::of(value);
     value.len() >= 8

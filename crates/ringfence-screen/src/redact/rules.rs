@@ -1,5 +1,5 @@
-//! The rules as data: how a secret begins, what follows, how random that has to be. From the most telling to the least; where
-//! two overlap the first names the hit.
+//! The rules as data: the beginning of a secret, the text that follows, and its minimum entropy. From the most telling
+//! to the least; if two overlap the first names the hit.
 //!
 //! A new provider is a row here and a row in `tests/redact.rs`.
 
@@ -11,17 +11,17 @@ use super::chars::{Class, begins_word};
 pub(crate) struct SecretRule {
     /// Stable, `kebab-case`, shown in the text.
     pub(crate) name: &'static str,
-    /// How it begins.
+    /// Beginnings of the secret.
     pub(crate) prefixes: &'static [&'static str],
-    /// What has to stand in front.
+    /// Condition on the text before.
     pub(crate) before: Before,
-    /// What follows.
+    /// The text that follows.
     pub(crate) tail: Tail,
-    /// Least entropy of what follows, in bits for each character. `xxxxxxxx` has 0, hexadecimal 4 at most.
+    /// Minimum entropy of the tail, in bits per character. `xxxxxxxx` has 0, hexadecimal 4 at most.
     pub(crate) bits_min: f32,
 }
 
-/// What follows a prefix.
+/// The text that follows a prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tail {
     /// At least so many of a class, and all that there are.
@@ -46,10 +46,10 @@ pub(crate) enum Tail {
     Login,
 }
 
-/// What has to stand in front of a prefix.
+/// Condition on the text before a prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Before {
-    /// Nothing of a word.
+    /// No word character.
     Edge,
     /// So many characters of a token that belong to the secret, and then an edge.
     Chars(usize),
@@ -58,7 +58,7 @@ pub(crate) enum Before {
 }
 
 impl Before {
-    /// Where the secret begins.
+    /// Start of the secret.
     pub(crate) fn start(self, text: &[u8], prefix: usize) -> Option<usize> {
         let n = match self {
             Self::Edge => 0,
@@ -82,7 +82,7 @@ impl Before {
 }
 
 impl SecretRule {
-    /// Whether the case of the prefix counts: of tokens it does, of names it does not.
+    /// Returns true if the prefix is case-sensitive: prefixes of tokens are, names are not.
     pub(crate) fn is_exact(&self) -> bool {
         !matches!(self.tail, Tail::Assignment(_) | Tail::Scheme | Tail::Query)
     }

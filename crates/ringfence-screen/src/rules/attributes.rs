@@ -1,9 +1,9 @@
-//! Attributes that lead from a value to the interpreter behind it (R1.4). Dunder names are judged by an allowlist, so that
-//! one that a later Python adds is refused until somebody has looked at it; the rest by a list of what is known.
+//! Attributes that lead from a value to the interpreter behind it (R1.4). Dunder names are judged by an allowlist, so
+//! that one added by a later Python is refused until it has been reviewed; the rest by a denylist of known names.
 
 use super::{ATTRIBUTE_NOT_ALLOWED, EXCEPTION_OBJECT, PRIVATE_ATTRIBUTE, Rule};
 
-/// The rule an attribute breaks, and what to write instead.
+/// The rule an attribute breaks, and the hint.
 pub(crate) fn judge(attribute: &str) -> Option<(&'static Rule, String)> {
     if is_reflective(attribute) {
         return Some((&ATTRIBUTE_NOT_ALLOWED, hint(attribute)));
@@ -19,17 +19,18 @@ pub(crate) fn judge(attribute: &str) -> Option<(&'static Rule, String)> {
     None
 }
 
-/// Of an `AttributeError`, the object that lacked the attribute, since Python 3.10: in `"{0.__globals__.x}".format(f)` that is
-/// what no attribute may show, and in `enum.nope` a module as a value. What has the attribute cannot be told from the
-/// source, so nobody's is read; binding one of the program's own is harmless. Its `name` is text.
+/// Attribute of an `AttributeError` with the object that lacked the attribute, since Python 3.10: in
+/// `"{0.__globals__.x}".format(f)` that is an object which no attribute may expose, and in `enum.nope` a module as a
+/// value. The source does not show which object has the attribute, so reading it is refused on all; binding one of the
+/// program's own is harmless. Its `name` is text.
 pub(crate) const EXCEPTIONS_OBJECT: &str = "obj";
 
-/// Whether an attribute shows how a value is made instead of what it is.
+/// Returns true if an attribute exposes the implementation of a value instead of its content.
 pub(crate) fn is_reflective(attribute: &str) -> bool {
     if is_dunder(attribute) {
         return !is_harmless_dunder(attribute);
     }
-    // Most attributes of a program are none of these and are told by their first letters.
+    // Most attributes of a program are not in the list, which their first letters show.
     let may_be = matches!(
         attribute.as_bytes(),
         [b'a', b'g', ..]
@@ -46,12 +47,12 @@ pub(crate) fn is_reflective(attribute: &str) -> bool {
     may_be && INTERPRETER.binary_search(&attribute).is_ok()
 }
 
-/// Whether a name has two underscores on either side and something between them.
+/// Returns true if a name has two underscores on either side and something between them.
 pub(crate) fn is_dunder(name: &str) -> bool {
     name.len() > 4 && name.starts_with("__") && name.ends_with("__")
 }
 
-/// Protocol methods, and data that says nothing about the interpreter.
+/// Returns true for protocol methods, and data that reveals nothing about the interpreter.
 pub(crate) fn is_harmless_dunder(name: &str) -> bool {
     let inner = &name[2..name.len() - 2];
     PROTOCOL.binary_search(&inner).is_ok() || METADATA.binary_search(&inner).is_ok()

@@ -1,5 +1,5 @@
-//! Builtins that run code, read files or reflect (R1.2): which, up to which preset, and how a call of them can be harmless.
-//! A blocked builtin may not even be mentioned, so an alias is refused where it is made.
+//! Builtins that run code, read files or reflect (R1.2): their names, the presets that block them, and their harmless
+//! forms. A blocked builtin may not even be mentioned, so an alias is refused where it is made.
 
 use std::sync::LazyLock;
 
@@ -13,13 +13,13 @@ pub(crate) struct Builtin {
     name: &'static str,
     /// The loosest preset that refuses it.
     pub(crate) up_to: CodePreset,
-    /// When it is allowed all the same.
+    /// Its exception.
     pub(crate) unless: Unless,
-    /// What to write instead.
+    /// An alternative to suggest.
     pub(crate) hint: &'static str,
 }
 
-/// When a builtin with a rule is allowed.
+/// Exception to the rule about a builtin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unless {
     /// Never.
@@ -62,19 +62,19 @@ const BLOCKED: &[Builtin] = builtins! {
     "vars" Data Never "name the attributes; a dataclass has `dataclasses.asdict(x)`",
 };
 
-/// The rule about a builtin, if it has one in a preset.
+/// The rule about a builtin, if a preset has one.
 pub(crate) fn blocked(name: &str, preset: CodePreset) -> Option<&'static Builtin> {
     static BY_NAME: LazyLock<FxHashMap<&str, &Builtin>> =
         LazyLock::new(|| BLOCKED.iter().map(|builtin| (builtin.name, builtin)).collect());
     BY_NAME.get(name).copied().filter(|builtin| preset <= builtin.up_to)
 }
 
-/// Builtins that look at a value and give nothing of it away: a module may be handed to them.
+/// Returns true for builtins that read a value without exposing it: a module may be passed to them.
 pub(crate) fn only_looks(name: &str) -> bool {
     matches!(name, "dir" | "hasattr" | "id" | "isinstance" | "print" | "repr" | "str")
 }
 
-/// Library functions that read attributes by name, and what makes a call of them harmless.
+/// Library functions that read attributes by name, and the condition for a harmless call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReadsByName {
     /// `operator.attrgetter`: each argument is a literal.
@@ -85,7 +85,7 @@ pub(crate) enum ReadsByName {
     None,
 }
 
-/// Whether a function of this name reads attributes by name.
+/// The condition for a function of this name, if it reads attributes by name.
 pub(crate) fn reads_by_name(function: &str) -> Option<ReadsByName> {
     match function {
         "attrgetter" => Some(ReadsByName::Each),
@@ -95,7 +95,7 @@ pub(crate) fn reads_by_name(function: &str) -> Option<ReadsByName> {
     }
 }
 
-/// What a call of getattr, setattr or delattr, or of a method like `__setattr__`, names.
+/// The attribute named in a call of getattr, setattr or delattr, or of a method like `__setattr__`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AttributeName<'a> {
     /// A literal.

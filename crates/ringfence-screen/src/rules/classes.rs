@@ -1,4 +1,5 @@
-//! How classes are made (R1.4): no metaclass, no descriptor, no hook that runs while another class is made or copied.
+//! Rules for class definitions (R1.4): no metaclass, no descriptor, no hook that runs while another class is made or
+//! copied.
 
 use ruff_python_ast::{Expr, StmtClassDef};
 use ruff_text_size::Ranged as _;
@@ -8,7 +9,7 @@ use super::{DESCRIPTOR_METHOD, METACLASS, Rule, SPECIAL_METHOD_NOT_ALLOWED, attr
 /// Classes whose subclasses are metaclasses.
 const METACLASSES: &[&str] = &["ABCMeta", "EnumMeta", "EnumType", "NamedTupleMeta", "type"];
 
-/// What is wrong with the head of a class: where, what, and what to write instead.
+/// Faults of the head of a class: offset, subject and hint.
 pub(crate) fn judge_head(class: &StmtClassDef) -> Vec<(u32, String, &'static str)> {
     let mut found = Vec::new();
     let Some(arguments) = &class.arguments else { return found };
@@ -47,7 +48,7 @@ pub(crate) fn judge_head(class: &StmtClassDef) -> Vec<(u32, String, &'static str
 /// The rule of [`judge_head`].
 pub(crate) const HEAD: &Rule = &METACLASS;
 
-/// Whether a function or a class variable may have this name.
+/// The rule that the name of a function or a class variable breaks, if any.
 pub(crate) fn judge_definition(name: &str) -> Option<(&'static Rule, &'static str)> {
     if !attributes::is_dunder(name) {
         return None;

@@ -6,7 +6,7 @@ use super::modules::{self, Kind, Known, Module};
 use super::{IMPORT_NOT_ALLOWED, MODULE_MEMBER_NOT_ALLOWED, Rule};
 use crate::verdict::Risk;
 
-/// What a name stands for after an import.
+/// The object that a name stands for after an import.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Imported {
     /// A module whose members are known.
@@ -15,7 +15,7 @@ pub(crate) enum Imported {
     Value,
 }
 
-/// Why an import or a member is refused.
+/// A refused import or member.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) rule: &'static Rule,
@@ -24,7 +24,7 @@ pub(crate) struct Refusal {
     pub(crate) hint: String,
 }
 
-/// Whether a module may be imported, and what its name then stands for.
+/// Decides whether a module may be imported, and returns the object that its name then stands for.
 pub(crate) fn module(
     path: &str,
     preset: CodePreset,
@@ -51,7 +51,7 @@ fn not_allowed(path: &str, preset: CodePreset) -> Refusal {
     Refusal { rule: &IMPORT_NOT_ALLOWED, risk, subject: path.to_owned(), hint }
 }
 
-/// What does the same without leaving the lists.
+/// An alternative within the lists.
 fn instead(path: &str) -> Option<&'static str> {
     Some(match path.split('.').next().unwrap_or(path) {
         "pickle" | "marshal" | "shelve" | "dill" => "use `json` to keep data",
@@ -64,7 +64,7 @@ fn instead(path: &str) -> Option<&'static str> {
     })
 }
 
-/// What a member of a module stands for: `import x; x.member`, `from x import member`.
+/// The object that a member of a module stands for: `import x; x.member`, `from x import member`.
 pub(crate) fn member(
     of: &'static Module,
     path: &str,
@@ -99,7 +99,7 @@ pub(crate) fn member(
     {
         return Ok(Imported::Module(module));
     }
-    // What a module imported for itself is a way to that other module.
+    // A member that a module imported for itself leads to that other module.
     let leaks = match of.kind {
         Kind::Standard => modules::is_standard_library(member) && !of.owns(member),
         Kind::Package => modules::leads_out(member),
@@ -122,7 +122,7 @@ pub(crate) fn member(
     Ok(Imported::Value)
 }
 
-/// A member of a module that has one name in every module and is plain text, or that its list names.
+/// Returns true for a dunder member that is plain text in every module, or that the lists name.
 fn is_public_dunder(member: &str) -> bool {
     super::attributes::is_dunder(member) && super::attributes::is_harmless_dunder(member)
 }

@@ -1,5 +1,5 @@
-//! The rules, as data. A rule says what it is called, how worrying it is, and the loosest preset that still has it; so a
-//! tighter preset has every rule of a looser one. The submodules look at one family of syntax each and decide nothing else.
+//! The rules, as data. A rule has a name, a risk, and the loosest preset that still has it; so a tighter preset has
+//! every rule of a looser one. Each submodule checks one family of syntax and decides nothing else.
 
 pub(crate) mod attributes;
 pub(crate) mod calls;
@@ -18,11 +18,11 @@ use crate::verdict::Risk;
 pub struct Rule {
     /// Stable, `snake_case`.
     pub name: &'static str,
-    /// How worrying breaking it is.
+    /// Risk of breaking it.
     pub risk: Risk,
     /// The loosest preset that has it.
     pub up_to: CodePreset,
-    /// What it refuses, in one sentence.
+    /// The refused construct, in one sentence.
     pub refuses: &'static str,
 }
 
@@ -36,7 +36,7 @@ macro_rules! rules {
                 refuses: $refuses,
             };
         )*
-        /// Every rule, for documents and for tests that want one row for each.
+        /// Every rule, for documents and for tests with one row each.
         pub const RULES: &[&Rule] = &[$(&$constant),*];
     };
 }

@@ -1,12 +1,12 @@
-//! Which modules each preset may import (R1.3), and which of their members. A module of the standard library shows what it
-//! imported itself (`enum.sys`, `random._os`); those are not its members here.
+//! The modules that each preset may import (R1.3), and their members. A module of the standard library exposes its own
+//! imports (`enum.sys`, `random._os`); those are not its members here.
 
 use std::sync::LazyLock;
 
 use ringfence_spec::CodePreset;
 use rustc_hash::FxHashMap;
 
-/// A module somebody may import.
+/// A module that some preset may import.
 #[derive(Debug)]
 pub(crate) struct Module {
     /// Its dotted name.
@@ -19,20 +19,20 @@ pub(crate) struct Module {
     whole_from: CodePreset,
     /// Members that no preset but `open` may use.
     never: &'static [&'static str],
-    /// Whether `from x import *` brings its own functions and nothing else.
+    /// True if `from x import *` brings its own functions and nothing else.
     pub(crate) star: bool,
-    /// Whether modules below it are on the list by themselves.
+    /// True if modules below it are on the list by themselves.
     pub(crate) parent: bool,
-    /// Where it comes from.
+    /// Its origin.
     pub(crate) kind: Kind,
 }
 
-/// Where a module comes from.
+/// Origin of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The standard library, or the guest's own: its names are known.
     Standard,
-    /// A package of libraries: what is in it is not known here, and it may be handed on as a value.
+    /// A package of libraries: its members are not known here, and it may be passed on as a value.
     Package,
 }
 
@@ -78,7 +78,7 @@ impl Module {
         Self { only, whole_from, ..self }
     }
 
-    /// Whether a member is the module's own and may be used.
+    /// Returns true if a member is the module's own and may be used.
     pub(crate) fn has(&self, member: &str, preset: CodePreset) -> bool {
         if self.never.contains(&member) {
             return false;
@@ -91,7 +91,7 @@ impl Module {
         self.name.rsplit_once('.').and_then(|(package, _)| listed(package))
     }
 
-    /// Whether a member is a module beside it in its package that no preset may use.
+    /// Returns true if a member is a module beside it in its package that no preset may use.
     pub(crate) fn has_inner_beside(&self, member: &str) -> bool {
         self.package().is_some_and(|package| package.never.contains(&member))
     }
@@ -101,21 +101,21 @@ impl Module {
         self.package().and_then(|package| listed(&format!("{}.{member}", package.name)))
     }
 
-    /// Whether a member that is called like a module of the library is the module's own: `time.time`, `sys.platform`.
+    /// Returns true if a member named like a module of the library is the module's own: `time.time`, `sys.platform`.
     pub(crate) fn owns(&self, member: &str) -> bool {
         self.name == member
             || self.only.contains(&member)
             || OWN_NAMES.contains(&(self.name, member))
     }
 
-    /// The members that may be used, where they are few enough to say.
+    /// The members that may be used, if they are few enough to list.
     pub(crate) fn few(&self, preset: CodePreset) -> Option<&'static [&'static str]> {
         (!self.only.is_empty() && preset < self.whole_from && self.only.len() <= 3)
             .then_some(self.only)
     }
 }
 
-/// Members that are called like a module, and are none.
+/// Members that are named like a module but are not one.
 const OWN_NAMES: &[(&str, &str)] =
     &[("datetime", "time"), ("shutil", "copy"), ("xml.etree.ElementTree", "ElementTree")];
 
@@ -200,7 +200,7 @@ pub(crate) const MODULES: &[Module] = &[
     standard("json.scanner"),
     data("keyword"),
     data("locale"),
-    // `logging.config` calls whatever a dict names.
+    // `logging.config` calls any object that a dict names.
     data("logging").never(&["config"]).parent(),
     data("logging.handlers"),
     package("lxml"),
@@ -329,7 +329,7 @@ const ASYNCIO_INNER: &[&str] = &[
     "windows_utils",
 ];
 
-/// What `os` offers beside `os.path`: files and directories, which `open` and `pathlib` reach as well, and constants.
+/// Members of `os` besides `os.path`: files and directories, which `open` and `pathlib` reach as well, and constants.
 const OS: &[&str] = &[
     "DirEntry",
     "F_OK",
@@ -394,7 +394,7 @@ const OS: &[&str] = &[
     "write",
 ];
 
-/// What `sys` offers: streams, arguments and facts. Not `modules`, hooks, frames, traces or what loads code.
+/// Members of `sys`: streams, arguments and facts. Not `modules`, hooks, frames, traces or loaders of code.
 const SYS: &[&str] = &[
     "__stderr__",
     "__stdin__",
@@ -446,7 +446,7 @@ const SYS: &[&str] = &[
     "warnoptions",
 ];
 
-/// What `types` offers: containers and the types of plain values. Not what makes code, functions, classes or modules.
+/// Members of `types`: containers and the types of plain values. Not the makers of code, functions, classes or modules.
 const TYPES: &[&str] = &[
     "DynamicClassAttribute",
     "EllipsisType",
@@ -465,7 +465,7 @@ pub fn importable(preset: CodePreset) -> impl Iterator<Item = &'static str> {
     MODULES.iter().filter(move |module| listed && module.from <= preset).map(|module| module.name)
 }
 
-/// How a dotted name stands to the lists.
+/// Status of a dotted name in the lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known {
     /// It, or a package it is in, is on the preset's list.
@@ -494,19 +494,19 @@ pub(crate) fn find(path: &str, preset: CodePreset, extra: &[String]) -> Known {
 
 /// The module on a list by this very name, whichever preset may import it.
 pub(crate) fn listed(name: &str) -> Option<&'static Module> {
-    // Every name before a dot is asked about, so a search by comparing would be felt.
+    // Called for every name before a dot, so a linear search would be noticeable.
     static BY_NAME: LazyLock<FxHashMap<&str, &Module>> =
         LazyLock::new(|| MODULES.iter().map(|module| (module.name, module)).collect());
     BY_NAME.get(name).copied()
 }
 
-/// Whether a name is a module of the standard library, which others show as a member when they have imported it.
+/// Returns true for a module of the standard library, which other modules expose as a member after importing it.
 pub(crate) fn is_standard_library(name: &str) -> bool {
     STANDARD_LIBRARY.binary_search(&name).is_ok()
 }
 
-/// Whether a member of something unknown is a module that leads out, and nothing a library calls its own parts: `np.os`,
-/// but not `scipy.signal`.
+/// Returns true if a member of an unknown object is a module that leads out, and not a usual name of a library's part:
+/// `np.os`, but not `scipy.signal`.
 pub(crate) fn leads_out(member: &str) -> bool {
     matches!(
         member,
@@ -528,7 +528,7 @@ pub(crate) fn leads_out(member: &str) -> bool {
     )
 }
 
-/// Whether a module reaches out of the program by itself: an import of it is worth more attention than one of a parser.
+/// Returns true if a module reaches out of the program by itself: importing it is riskier than importing a parser.
 pub(crate) fn reaches_out(name: &str) -> bool {
     REACHES_OUT.binary_search(&name).is_ok()
 }

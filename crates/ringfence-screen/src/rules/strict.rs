@@ -1,4 +1,5 @@
-//! The strict preset (R1.5): a whitelist of syntax and of builtins. To widen either, write down why in docs/screening.md.
+//! The strict preset (R1.5): a whitelist of syntax and of builtins. To widen either, write down why in
+//! docs/screening.md.
 
 use ruff_python_ast::{Expr, Stmt};
 
@@ -42,8 +43,8 @@ pub const BUILTINS: [&str; 36] = [
     "zip",
 ];
 
-/// Names that Python finds without an import and that are not in [`BUILTINS`]; whatever is in neither list is a variable
-/// of the session. Of Python 3.9 to 3.14, dunder names left out: those have a rule of their own. Sorted.
+/// Names that Python finds without an import and that are not in [`BUILTINS`]; a name in neither list is a variable of
+/// the session. Of Python 3.9 to 3.14, without dunder names, which have a rule of their own. Sorted.
 const OTHER_BUILTINS: &[&str] = &[
     "ArithmeticError",
     "AssertionError",
@@ -158,12 +159,12 @@ const OTHER_BUILTINS: &[&str] = &[
     "vars",
 ];
 
-/// Whether a name is a builtin outside the 36.
+/// Returns true for a builtin outside the 36.
 pub(crate) fn is_other_builtin(name: &str) -> bool {
     OTHER_BUILTINS.binary_search(&name).is_ok()
 }
 
-/// What to call a statement that is not whitelisted.
+/// Name of a statement that is not whitelisted.
 pub(crate) fn refused_statement(statement: &Stmt) -> Option<&'static str> {
     Some(match statement {
         Stmt::Expr(_)
@@ -195,7 +196,7 @@ pub(crate) fn refused_statement(statement: &Stmt) -> Option<&'static str> {
     })
 }
 
-/// What to call an expression that is not whitelisted.
+/// Name of an expression that is not whitelisted.
 pub(crate) fn refused_expression(expression: &Expr) -> Option<&'static str> {
     Some(match expression {
         Expr::BoolOp(_)
@@ -236,7 +237,7 @@ pub(crate) fn refused_expression(expression: &Expr) -> Option<&'static str> {
     })
 }
 
-/// What to write instead of refused syntax.
+/// An alternative to refused syntax.
 pub(crate) fn hint(construct: &str) -> &'static str {
     match construct {
         "def" | "async def" | "return" => "write a lambda, or the steps themselves",

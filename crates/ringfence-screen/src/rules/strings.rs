@@ -2,7 +2,8 @@
 
 use ruff_python_ast::Expr;
 
-/// Whether a literal has a replacement field that reads a private attribute: `{0._x}`, `{x[_y]}`, `{:{0.__class__}}`.
+/// Returns true if a literal has a replacement field that reads a private attribute: `{0._x}`, `{x[_y]}`,
+/// `{:{0.__class__}}`.
 pub(crate) fn names_a_private_attribute(text: &str) -> bool {
     let mut depth = 0_u32;
     let mut previous = '\0';
@@ -18,12 +19,12 @@ pub(crate) fn names_a_private_attribute(text: &str) -> bool {
     false
 }
 
-/// Whether `.format` on this value takes a format string that is in the source.
+/// Returns true if `.format` on this value takes a format string that is in the source.
 pub(crate) fn is_literal(receiver: &Expr) -> bool {
     matches!(receiver, Expr::StringLiteral(_))
 }
 
-/// Whether a method formats by a string: `str.format` and its kin.
+/// Returns true if a method formats by a string: `str.format` and its kin.
 pub(crate) fn formats(method: &str) -> bool {
     matches!(method, "format" | "format_map")
 }

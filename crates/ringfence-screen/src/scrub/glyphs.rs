@@ -1,4 +1,4 @@
-//! Turns a stream of bytes into text in which every character is one that is seen, or belongs to one that is.
+//! Turns a stream of bytes into text in which every character is visible, or belongs to one that is.
 
 use std::fmt::Write as _;
 
@@ -18,15 +18,15 @@ pub(super) struct Glyphs {
     cut: Vec<u8>,
     /// The last character that is seen; a space at the start.
     seen: char,
-    /// Whether something invisible that was kept came after it, and what.
+    /// The invisible character kept after it, if any.
     after: After,
-    /// What the next character decides about.
+    /// Characters that the next character decides about.
     held: Held,
     binary: bool,
     text: String,
 }
 
-/// What was kept after the last character that is seen.
+/// The invisible character kept after the last visible one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Nothing,
@@ -84,7 +84,7 @@ impl Glyphs {
         self.text.clear();
     }
 
-    /// Takes bytes after which nothing is cut; keeps what is cut at their end.
+    /// Decodes bytes that begin at a character; keeps a character that is cut off at their end.
     fn decode(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {
@@ -92,7 +92,7 @@ impl Glyphs {
                 Ok(text) => return self.take(text),
                 Err(error) => {
                     let (good, bad) = rest.split_at(error.valid_up_to());
-                    // What was found valid is valid.
+                    // `valid_up_to` guarantees that this part is valid.
                     self.take(std::str::from_utf8(good).unwrap_or_default());
                     let Some(n_bad) = error.error_len() else {
                         self.cut = bad.to_vec();
@@ -190,7 +190,7 @@ impl Glyphs {
         }
     }
 
-    /// Decides about what is held, now that the next character is known.
+    /// Decides about the held characters, now that the next one is known.
     fn release(&mut self, next: Option<char>) {
         match std::mem::replace(&mut self.held, Held::Nothing) {
             Held::Nothing => {}

@@ -1,4 +1,4 @@
-//! Makes captured output safe to show (layer 7): bytes in, text out, in one pass, whatever the pieces it comes in.
+//! Makes captured output safe to show (layer 7): bytes in, text out, in one pass, in pieces of any size.
 //!
 //! | in the output | shown as |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | direction marks away from right-to-left letters | `⟨U+200F⟩` |
 //! | zero-width and tag characters outside the scripts and emoji that need them | `⟨U+200B⟩` |
 //! | line and paragraph separators | `⟨U+2028⟩` |
-//! | a path of the host | what the caller says the run calls it |
+//! | a path of the host | the run's own path for it, given by the caller |
 //! | `&`, `<`, `>`, `"`, `'`, with [`Html::Escape`] | `&amp;`, `&lt;`, `&gt;`, `&quot;`, `&#39;` |
 //! | bytes that are not UTF-8 | `\u{fffd}`, and [`Scrubbed::binary`] is set |
-//! | what does not fit between head and tail | a line `[N bytes dropped]` |
+//! | text between head and tail that exceeds the bound | a line `[N bytes dropped]` |
 //!
 //! Text in any script passes untouched: joiners in Persian and Indic words, marks beside Hebrew, emoji sequences.
 
@@ -27,19 +27,20 @@ use window::Window;
 
 pub use paths::HostPaths;
 
-/// What to do, besides neutralising controls.
+/// Options, besides neutralising controls.
 #[derive(Clone, Debug, Default)]
 pub struct Scrub {
-    /// Paths of the host and what to write instead, such as the run's directory and `/workspace`. A path is replaced with
-    /// everything below it kept, and not where it is only the beginning of a longer name; of two that match the longer wins.
+    /// Paths of the host and their replacements, such as the run's directory and `/workspace`. A path is replaced with
+    /// everything below it kept, but not if it is only the beginning of a longer name; of two that match the longer
+    /// wins.
     pub paths: HostPaths,
-    /// Whether the text goes into a web page.
+    /// Escaping for a web page.
     pub html: Html,
     /// Most bytes of text to keep, half from the start and half from the end.
     pub bytes_max: Option<usize>,
 }
 
-/// Whether markup is made inert.
+/// Treatment of markup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Html {
     /// The text stays as it is.
@@ -54,8 +55,8 @@ pub enum Html {
 pub struct Scrubbed {
     /// The text.
     pub text: String,
-    /// Whether the bytes were no text: they had a null byte or were not UTF-8. A sequence that is only cut off at the end
-    /// does not count. The outcome then carries the bytes as base64, and this text is for people.
+    /// True if the bytes were not text: they had a null byte or were not UTF-8. A sequence that is only cut off at the
+    /// end does not count. The outcome then carries the bytes as base64, and this text is for people.
     pub binary: bool,
     /// Bytes of text between head and tail that were dropped.
     pub dropped_bytes: u64,
@@ -70,7 +71,7 @@ impl Scrub {
     }
 }
 
-/// Scrubs a stream. How it is cut into pieces makes no difference to the result.
+/// Scrubs a stream. The result does not depend on the sizes of the pieces.
 #[derive(Debug)]
 pub struct Scrubber {
     paths: Paths,
@@ -94,8 +95,8 @@ impl Scrubber {
         paths.push(piece, |bytes| glyphs.push(bytes, |text| window.push(text)));
     }
 
-    /// The text that is settled by now, for showing a stream while it runs. It is not part of what [`Scrubber::finish`]
-    /// returns. With a bound only the head can be taken.
+    /// The text that is settled by now, to show a stream while it runs. It is not part of the result of
+    /// [`Scrubber::finish`]. With a bound only the head can be taken.
     pub fn drain(&mut self) -> String {
         let Self { paths, glyphs, window } = self;
         paths.settle(|bytes| glyphs.push(bytes, |text| window.push(text)));

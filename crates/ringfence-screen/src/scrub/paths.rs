@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// Bytes looked at together: more than a line, so that short pieces do not each cost a search.
+/// Bytes searched together: more than a line, so that short pieces do not each cost a search.
 const BATCH_BYTES: usize = 4096;
 
 /// Bytes after a path that decide whether it ends there.
 const LOOKAHEAD_BYTES: usize = 2;
 
-/// Paths of the host and what to write instead, made ready to be looked for. Cheap to clone.
+/// Paths of the host and their replacements, compiled for search. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct HostPaths(Option<Arc<Search>>);
 
@@ -45,7 +45,7 @@ impl FromIterator<(String, String)> for HostPaths {
 #[derive(Debug)]
 pub(super) struct Paths {
     search: Option<Arc<Search>>,
-    /// Bytes whose replacement is not settled.
+    /// Bytes that may be the beginning of a path.
     held: Vec<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Paths {
         self.take(piece, BATCH_BYTES, sink);
     }
 
-    /// Passes on what is settled.
+    /// Passes on the settled bytes.
     pub(super) fn settle(&mut self, sink: impl FnMut(&[u8])) {
         self.take(&[], 0, sink);
     }
@@ -85,7 +85,7 @@ impl Paths {
 }
 
 impl Search {
-    /// Passes on everything that starts before `end`, and says where that stopped.
+    /// Passes on everything that starts before `end`, and returns the position where that stopped.
     fn replace(&self, bytes: &[u8], end: usize, sink: &mut impl FnMut(&[u8])) -> usize {
         let mut written = 0;
         let mut from = 0;
@@ -113,7 +113,7 @@ impl Search {
     }
 }
 
-/// Whether a name ends before these bytes: `/data` in `/data/x` and at the end of a sentence, not in `/data2`.
+/// Returns true if a name ends before these bytes: `/data` in `/data/x` and at the end of a sentence, not in `/data2`.
 fn ends_here(rest: &[u8]) -> bool {
     let is_name =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || *byte >= 0x80;

@@ -1,4 +1,4 @@
-//! Keeps the start and the end of a text, and counts what is between them.
+//! Keeps the start and the end of a text, and counts the bytes between them.
 
 #[derive(Debug)]
 pub(super) struct Window {
@@ -6,7 +6,7 @@ pub(super) struct Window {
     head: String,
     /// Bytes that left through [`Window::drain`].
     drained: usize,
-    /// What came after the head: at least its last `bytes_max / 2` bytes, at most twice that.
+    /// The text after the head: at least its last `bytes_max / 2` bytes, at most twice that.
     tail: Vec<u8>,
     /// Bytes that left the tail at its front.
     dropped: u64,
@@ -45,7 +45,7 @@ impl Window {
         std::mem::take(&mut self.head)
     }
 
-    /// Head, a line that says what is missing, tail; and how many bytes are missing.
+    /// Head, a line with the number of missing bytes, tail; and that number.
     pub(super) fn finish(self) -> (String, u64) {
         let Self { bytes_max, head, drained: _, tail, dropped } = self;
         let tail_max = bytes_max.unwrap_or(0) / 2;

@@ -1,27 +1,28 @@
-//! Bounds that hold before the parser sees a command: its size, how deep its tree can be, and the work that all of it may
-//! take. Work is counted in steps, not in time, so that one text always gets one answer.
+//! Bounds checked before the parser sees a command: its size, the possible depth of its tree, and the work for all of
+//! it. Work is counted in steps, not in time, so that the same text always gets the same answer.
 
-/// Longest command that is read. Longer ones are scripts written on the spot; they belong in a file.
+/// Longest command that is read. Longer ones are scripts written inline; they belong in a file.
 pub const COMMAND_BYTES_MAX: usize = 64 << 10;
 
-/// How deep commands are followed into commands: `bash -c "sudo sh -c '$(…)'"` has four levels.
+/// Maximum depth of commands within commands: `bash -c "sudo sh -c '$(…)'"` has four levels.
 pub const DEPTH_MAX: usize = 16;
 
-/// Most commands that are listed.
+/// Maximum number of commands listed.
 pub const COMMANDS_MAX: usize = 1024;
 
-/// Most characters and words that can open a level, wherever they stand: only the parser knows which are quoted, and it must
-/// not be asked before its stack is bounded.
+/// Maximum number of characters and words that can open a level, wherever they stand: only the parser knows which are
+/// quoted, and its stack must be bounded before it runs.
 const OPENERS_MAX: usize = 4096;
 
 /// Stack for one level of the parser, in a debug build, where frames are largest.
 const STACK_BYTES_PER_LEVEL: usize = 32 << 10;
 
-/// Stack that is needed whatever the command is.
+/// Stack needed for any command.
 const STACK_BYTES_BASE: usize = 512 << 10;
 
-/// Work that one command line may take, whatever is inside it. Text of [`COMMAND_BYTES_MAX`] that is read once takes less
-/// than half. All of it is half a second of a processor in a release build, and what people write a few milliseconds.
+/// Maximum work for one command line, including everything inside it. Text of [`COMMAND_BYTES_MAX`] that is read once
+/// takes less than half. All of it is half a second of a processor in a release build; ordinary commands take a few
+/// milliseconds.
 pub const STEPS_MAX: usize = 1 << 20;
 
 /// Steps to find the signs and words of a script, by the byte.
@@ -30,7 +31,7 @@ const TOKEN_STEPS: usize = 1;
 /// Steps to parse a script, by the byte.
 const PARSE_STEPS: usize = 3;
 
-/// Steps for a word that is listed: it is copied, and later compared with every pattern of the rules and risks.
+/// Steps for a listed word: it is copied, and later compared with every pattern of the rules and risks.
 const LISTED_WORD_STEPS: usize = 64;
 
 /// Steps of tokens for a text of this length.
@@ -48,7 +49,7 @@ pub(crate) fn listing_steps(n_words: usize, n_bytes: usize) -> usize {
     n_words * LISTED_WORD_STEPS + n_bytes
 }
 
-/// How many levels the parser could open.
+/// Number of levels that the parser could open.
 pub(crate) fn openers(command: &str) -> usize {
     let signs = command.bytes().filter(|b| matches!(b, b'(' | b'{' | b'[' | b'`' | b'!')).count();
     let words = command.split(|c: char| !c.is_ascii_alphabetic());
@@ -76,12 +77,12 @@ pub(crate) fn with_stack<T>(command: &str, parse: impl FnOnce() -> T) -> Option<
     (openers <= OPENERS_MAX).then(|| stacker::maybe_grow(stack, stack, parse))
 }
 
-/// Levels that can be open at once where the parser tries each in more than one way: with every level that is not closed its
-/// time doubles. At ten it takes milliseconds; people write three.
+/// Maximum number of open levels that the parser tries in more than one way: its time doubles with every level that is
+/// not closed. At ten it takes milliseconds; people write three.
 const RETRIED_LEVELS_MAX: usize = 10;
 
-/// Whether expansions in a word are nested too deep. Where quotes, backslashes or `case` make it unsure what a closing sign
-/// closes, it closes nothing.
+/// Returns true if expansions in a word are nested too deep. If quotes, backslashes or `case` make it unclear what a
+/// closing sign closes, it closes nothing.
 pub(crate) fn is_word_too_deep(word: &str) -> bool {
     let bytes = word.as_bytes();
     let (mut depth, mut unsure) = (0_usize, word.contains("case"));
@@ -107,7 +108,7 @@ pub(crate) fn is_word_too_deep(word: &str) -> bool {
 /// Levels that are open at once, by the signs and words that the tokenizer found outside quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Levels {
-    /// `(`. Where there is a `case`, whose patterns end in a `)` of their own, every one counts, closed or not.
+    /// `(`. With a `case`, whose patterns end in a `)` of their own, every one counts, closed or not.
     groups: usize,
     /// `case`.
     cases: usize,
@@ -146,13 +147,13 @@ impl Levels {
         Self { groups, cases: cases_max }
     }
 
-    /// Whether the parser would try too often.
+    /// Returns true if the parser would retry too often.
     pub(crate) fn are_too_deep(self) -> bool {
         self.groups + self.cases > RETRIED_LEVELS_MAX
     }
 
-    /// How often the parser's work doubles: at each level of `case`, which it tries with and without an end, and of groups
-    /// at those beyond six, as what is before costs little. Measured with brush-parser.
+    /// Number of doublings of the parser's work: one per level of `case`, which it tries with and without an end, and
+    /// one per group beyond the sixth, as the first six cost little. Measured with brush-parser.
     fn doublings(self) -> usize {
         const CHEAP_GROUPS: usize = 6;
         self.cases + self.groups.saturating_sub(CHEAP_GROUPS)

@@ -1,16 +1,16 @@
-//! Brace expansion: `{rm,-rf,/}` is three words. Works on a word as it is written, before quotes are taken off.
+//! Brace expansion: `{rm,-rf,/}` is three words. Works on a word as written, before quotes are removed.
 
-/// Most words one is expanded to; beyond that it stays as it is written.
+/// Maximum number of words in an expansion; a word with more stays as written.
 const WORDS_MAX: usize = 64;
 
 /// Most bytes that these have together; beyond that it stays as it is written.
 const BYTES_MAX: usize = 16 << 10;
 
-/// The words that braces make of one, in order. The word itself when there is nothing to expand or too much.
+/// The words that braces make of one, in order. The word itself if there is nothing to expand or too much.
 pub(crate) fn expand(word: &str) -> Vec<String> {
     let mut pending = vec![word.to_owned()];
     let mut done = Vec::new();
-    // Each round looks at one word from its beginning to its end, so the bound on bytes is one on work too.
+    // Each round reads one word from its beginning to its end, so the bound on bytes also bounds the work.
     let mut n_bytes = 0;
     while let Some(word) = pending.pop() {
         match alternatives(&word) {
@@ -41,7 +41,7 @@ struct Open {
 struct Pair {
     open: usize,
     close: usize,
-    /// What it stands for, one after the other.
+    /// The words it expands to, in order.
     items: Vec<String>,
 }
 
@@ -52,7 +52,8 @@ fn alternatives(word: &str) -> Option<Vec<String>> {
     Some(items.iter().map(|item| format!("{before}{item}{after}")).collect())
 }
 
-/// Looks at each character once; an inner pair is complete before the outer one, which comes first.
+/// Finds the first pair of braces. Reads each character once; an inner pair is complete before the outer one, which
+/// begins first.
 fn first_pair(word: &str) -> Option<Pair> {
     let bytes = word.as_bytes();
     let mut open: Vec<Open> = Vec::new();
@@ -107,7 +108,7 @@ fn pair(word: &str, open: &Open, close: usize) -> Option<Pair> {
 
 /// `1..9`, `a..f`.
 fn range(inner: &str) -> Option<Vec<String>> {
-    /// Two numbers and what is between.
+    /// Two numbers and the dots between.
     const RANGE_BYTES_MAX: usize = 24;
     if inner.len() > RANGE_BYTES_MAX {
         return None;

@@ -1,8 +1,8 @@
-//! What a shell command line would run: a flat list of simple commands, seen through pipes, lists, subshells, substitutions,
-//! loops, functions, here-documents, and programs that run other programs (`sudo`, `xargs`, `bash -c`).
+//! The commands of a shell command line: a flat list of simple commands, found through pipes, lists, subshells,
+//! substitutions, loops, functions, here-documents, and programs that run other programs (`sudo`, `xargs`, `bash -c`).
 //!
-//! Used for rules, risk and records, never as the boundary (the jail is). Never guesses: what cannot be read is listed in
-//! [`Shape::opaque`] with the reason. Runs nothing, expands no variable, looks at no file.
+//! Used for rules, risk and records, never as the boundary (the jail is). Never guesses: a part that cannot be read is
+//! listed in [`Shape::opaque`] with the reason. Runs nothing, expands no variable, reads no file.
 
 mod bounds;
 mod braces;
@@ -18,13 +18,13 @@ use serde::Serialize;
 pub use bounds::{COMMAND_BYTES_MAX, COMMANDS_MAX, DEPTH_MAX, STEPS_MAX};
 pub use words::{Part, Word};
 
-/// What a command line would run.
+/// The commands of a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Every simple command in it, in the order they are written. One that runs another comes before it: `sudo rm x` gives
-    /// `sudo rm x` and `rm x`.
+    /// Every simple command in it, in the order they are written. A command that runs another comes before it: for
+    /// `sudo rm x` the list is `sudo rm x` and `rm x`.
     pub commands: Vec<Simple>,
-    /// What could not be read, and why.
+    /// Reasons for parts that could not be read.
     pub opaque: Vec<Reason>,
 }
 
@@ -39,7 +39,7 @@ pub struct Simple {
     pub redirects: Vec<Redirect>,
     /// The programs that run it, outermost first: `sudo`, `xargs`, `bash`.
     pub within: Vec<String>,
-    /// Programs whose output is its input, by the pipe in front of it, the nearest eight, nearest last.
+    /// Programs whose output is its input through pipes: the nearest eight, nearest last.
     pub fed_by: Vec<String>,
 }
 
@@ -55,13 +55,13 @@ pub struct Assignment {
 /// A redirection from or to a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Redirect {
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
     /// The file.
     pub path: Word,
 }
 
-/// Which way a redirection goes.
+/// Direction of a redirection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -75,7 +75,7 @@ pub enum Direction {
     ReadWrite,
 }
 
-/// Why a part could not be read.
+/// Reason that a part could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Reason {
@@ -89,24 +89,24 @@ pub enum Reason {
     TooCostly,
     /// Not the grammar of a shell.
     Syntax {
-        /// What the parser said.
+        /// The parser's message.
         message: String,
     },
     /// The program is an expansion: `$cmd x`.
     UnknownProgram {
-        /// What is known of it.
+        /// The known part of its name.
         program: String,
     },
-    /// A script is given whose text is an expansion: `eval "$x"`, `bash -c "$x"`.
+    /// The text of a script is an expansion: `eval "$x"`, `bash -c "$x"`.
     UnknownScript {
-        /// Who would run it.
+        /// The program that would run it.
         program: String,
     },
     /// A shell takes its commands from its input.
     ShellReadsInput {
         /// The shell.
         program: String,
-        /// What feeds it, empty where it is the caller's own input.
+        /// The program that feeds it, empty if it is the caller's own input.
         from: String,
     },
     /// A program of another language is given as text: `python -c`.
@@ -114,7 +114,7 @@ pub enum Reason {
         /// The interpreter.
         program: String,
     },
-    /// A program that is not known as one that runs others is handed a shell with a script.
+    /// A program that is not a known wrapper gets a shell with a script as arguments.
     UnknownWrapper {
         /// The program.
         program: String,
@@ -169,7 +169,7 @@ impl Simple {
         self.words.get(1..).unwrap_or_default()
     }
 
-    /// Whether an argument is exactly this.
+    /// Returns true if an argument is exactly this.
     pub fn has_argument(&self, text: &str) -> bool {
         self.arguments().iter().any(|word| word.text() == Some(text))
     }

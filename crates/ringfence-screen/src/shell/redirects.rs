@@ -1,4 +1,4 @@
-//! Redirections: which files a command is connected to, and what text is on its input.
+//! Redirections: the files a command is connected to, and the text on its input.
 
 use brush_parser::ast;
 
@@ -7,7 +7,7 @@ use super::words::{self, Word};
 use super::{Direction, Reason, Redirect, Simple};
 
 impl ShellPart {
-    /// Notes where a command reads and writes, and what its input is.
+    /// Records the files that a command reads and writes, and its input.
     pub(crate) fn redirect(
         &mut self,
         redirect: &ast::IoRedirect,

@@ -9,7 +9,7 @@ use super::tree::{Position, ShellPart};
 /// Characters of a parser's message that are kept.
 const MESSAGE_CHARS_MAX: usize = 120;
 
-/// Reads a script at this place and adds what it would run.
+/// Parses a script at this position and adds its commands.
 pub(crate) fn read(script: &str, place: &Position, found: &mut ShellPart) {
     if place.is_too_deep() {
         return found.opaque(Reason::TooDeep);

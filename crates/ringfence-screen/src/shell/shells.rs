@@ -1,4 +1,5 @@
-//! Programs that run scripts: shells, whose scripts are read, and interpreters of other languages, whose are not.
+//! Programs that run scripts: shells, whose scripts are parsed, and interpreters of other languages, whose scripts are
+//! not.
 
 use super::tree::{Input, Position, ShellPart};
 use super::words::Word;
@@ -24,7 +25,7 @@ const LANGUAGES: &[(&str, &[&str])] = &[
     ("tclsh", &["-c"]),
 ];
 
-/// One word is a script.
+/// Reads one word as a script.
 pub(crate) fn script(program: &str, word: Option<&Word>, place: &Position, found: &mut ShellPart) {
     let place = if place.within.last().is_some_and(|last| last == program) {
         place.deeper()
@@ -95,7 +96,7 @@ pub(crate) fn shell(program: &str, arguments: &[Word], place: &Position, found: 
     }
 }
 
-/// Whether an interpreter of another language is given a program as text or by its input.
+/// Returns true if an interpreter of another language gets a program as text or by its input.
 pub(crate) fn language(name: &str, arguments: &[Word]) -> bool {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     LANGUAGES.iter().any(|(language, options)| {
@@ -111,7 +112,7 @@ pub(crate) fn language(name: &str, arguments: &[Word]) -> bool {
     })
 }
 
-/// Whether a short option stands in a cluster: `-Sc`, `-ne`.
+/// Returns true if a short option is part of a cluster: `-Sc`, `-ne`.
 fn is_cluster(text: &str, option: &str) -> bool {
     let (Some(letters), Some(letter)) = (text.strip_prefix('-'), option.strip_prefix('-')) else {
         return false;

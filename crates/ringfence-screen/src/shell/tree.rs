@@ -6,26 +6,26 @@ use super::bounds::{self, COMMANDS_MAX, DEPTH_MAX, STEPS_MAX};
 use super::words::{self, Word};
 use super::{Assignment, Reason, Shape, Simple, scripts, wrappers};
 
-/// Programs in front of a pipe that are remembered, the nearest ones.
+/// Maximum number of programs before a pipe that are kept, the nearest ones.
 const FEEDERS_MAX: usize = 8;
 
 /// Words that are listed of a command which has more than the budget allows.
 const SHOWN_WORDS_MAX: usize = 64;
 
-/// Where a command stands.
+/// Position of a command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Position {
-    /// How deep in commands of commands.
+    /// Depth in commands within commands.
     depth: usize,
     /// The programs that run it, outermost first.
     pub(crate) within: Vec<String>,
     /// Programs whose output is its input.
     pub(crate) fed_by: Vec<String>,
-    /// The text on its input, where it is known: a here-document, or what `echo` in front of it says.
+    /// The text on its input, if it is known: a here-document, or the output of an `echo` before it.
     pub(crate) input: Option<Input>,
 }
 
-/// What a command reads, where its own line says it.
+/// A command's input, if its own line shows it.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     /// This text.
@@ -39,7 +39,7 @@ impl Position {
         self.depth > DEPTH_MAX
     }
 
-    /// One level further in; its input stays what it is.
+    /// One level further in, with the same input.
     pub(crate) fn deeper(&self) -> Self {
         Self { depth: self.depth + 1, ..self.clone() }
     }
@@ -52,7 +52,7 @@ impl Position {
     }
 }
 
-/// What has been found so far.
+/// Commands found so far.
 #[derive(Debug, Default)]
 pub(crate) struct ShellPart {
     pub(crate) shape: Shape,
@@ -68,8 +68,8 @@ impl ShellPart {
         }
     }
 
-    /// Takes steps from the budget, before the work is done; false, and said, when they are not there. Nothing is
-    /// affordable afterwards.
+    /// Takes steps from the budget, before the work is done; false, with a reason recorded, if they exceed it. Every
+    /// later request fails too.
     pub(crate) fn spend(&mut self, n_steps: usize) -> bool {
         let total = self.n_steps.saturating_add(n_steps);
         if total <= STEPS_MAX {
@@ -81,7 +81,7 @@ impl ShellPart {
         false
     }
 
-    /// Lists a command; false when the list is full or the budget spent. One whose words are too many is listed by its
+    /// Lists a command; false if the list is full or the budget spent. A command with too many words is listed with its
     /// first ones, so that its program is seen.
     pub(crate) fn list(&mut self, mut simple: Simple) -> bool {
         if self.shape.commands.len() >= COMMANDS_MAX {
@@ -131,7 +131,7 @@ impl ShellPart {
                 break;
             }
             let new = &self.shape.commands[first.min(self.shape.commands.len())..];
-            // What it says is known only of a lone `echo`.
+            // The output is known only of a single `echo` or `printf`.
             place.input = match (command, new) {
                 (ast::Command::Simple(_), [echo]) => Some(said_by(echo)),
                 _ => Some(Input::Hidden(
@@ -154,7 +154,7 @@ impl ShellPart {
                 self.compound(compound, &place);
             }
             ast::Command::Function(function) => {
-                // A body that may run, under a name of its own; where it is called the name alone says little.
+                // A function's body may run; a call of it shows only its name.
                 let place = self.redirected(function.body.1.as_ref(), place);
                 self.compound(&function.body.0, &place);
             }
@@ -344,13 +344,13 @@ impl ShellPart {
         self.compound_list(&subshell.list, &place);
     }
 
-    /// What a word becomes; the commands inside it are read.
+    /// Expands a word; parses the commands inside it.
     pub(crate) fn word(&mut self, word: &ast::Word, place: &Position) -> Vec<Word> {
         if !self.spend(word.value.len()) {
             return vec![Word::unknown()];
         }
         let expanded = words::expand(&word.value);
-        // What braces and nested expansions have been read again is bounded by the word, and paid afterwards.
+        // Bytes of braces and nested expansions that were parsed again are bounded by the word, and charged afterwards.
         self.spend(expanded.n_bytes);
         self.inner(&expanded.scripts, place);
         if expanded.broken {
@@ -376,7 +376,7 @@ fn size(simple: &Simple) -> (usize, usize) {
     words.fold((0, 0), |(n, bytes), word| (n + 1, bytes + word.n_bytes()))
 }
 
-/// What a command says, where it is `echo` or `printf` and all of it is known.
+/// The output of a command, if it is `echo` or `printf` and all its words are known.
 fn said_by(command: &Simple) -> Input {
     let program = command.program().unwrap_or("…");
     let hidden = Input::Hidden(program.to_owned());

@@ -1,4 +1,4 @@
-//! Words: what of them is known, and the commands that stand inside them.
+//! Words: their known parts, and the commands inside them.
 
 use brush_parser::word::{Parameter, ParameterExpr, WordPiece, WordPieceWithSource};
 use brush_parser::{ParserOptions, word};
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use super::bounds;
 use super::braces;
 
-/// A word of a command: text that is known, and gaps.
+/// A word of a command: known text, and gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
     /// Its parts, in order. Two known parts never stand side by side.
@@ -26,12 +26,12 @@ pub enum Part {
 }
 
 impl Word {
-    /// A word that is text.
+    /// A word of known text.
     pub fn known(text: &str) -> Self {
         Self { parts: vec![Part::Known(text.to_owned())] }
     }
 
-    /// A word of which nothing is known.
+    /// A word without any known text.
     pub fn unknown() -> Self {
         Self { parts: vec![Part::Unknown] }
     }
@@ -53,7 +53,7 @@ impl Word {
         }
     }
 
-    /// As a person reads it: gaps are `…`.
+    /// For display: gaps are `…`.
     pub fn shown(&self) -> String {
         let parts = self.parts.iter().map(|part| match part {
             Part::Known(text) | Part::Glob(text) => text,
@@ -80,26 +80,26 @@ impl Word {
 }
 
 impl Serialize for Word {
-    /// As it is shown.
+    /// In its displayed form.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.shown())
     }
 }
 
-/// What a written word becomes.
+/// Expansion of a written word.
 #[derive(Debug, Default)]
 pub(crate) struct Expanded {
     /// The words: braces and `$IFS` make several of one.
     pub(crate) words: Vec<Word>,
     /// Commands inside it: `$(…)`, backticks.
     pub(crate) scripts: Vec<String>,
-    /// Whether it could not be read.
+    /// True if it could not be parsed.
     pub(crate) broken: bool,
     /// Bytes that the parser of words was given.
     pub(crate) n_bytes: usize,
 }
 
-/// Reads a word as it is written.
+/// Expands a word as written.
 pub(crate) fn expand(written: &str) -> Expanded {
     let mut out = Expanded::default();
     for written in braces::expand(written) {
@@ -108,7 +108,7 @@ pub(crate) fn expand(written: &str) -> Expanded {
     out
 }
 
-/// Reads the text of a here-document whose delimiter has no quotes.
+/// Expands the text of a here-document whose delimiter has no quotes.
 pub(crate) fn expand_document(written: &str) -> Expanded {
     let mut out = Expanded::default();
     one(written, true, &mut out);
@@ -118,7 +118,7 @@ pub(crate) fn expand_document(written: &str) -> Expanded {
 fn one(written: &str, document: bool, out: &mut Expanded) {
     let options = ParserOptions::default();
     out.n_bytes += written.len();
-    // A word without anything to expand, the most of them, needs no parser.
+    // A word without anything to expand, as most are, needs no parser.
     if !written.contains(['$', '`', '\'', '"', '\\', '~', '*', '?', '[']) {
         out.words.push(Word::known(written));
         return;
@@ -161,7 +161,7 @@ enum Quotes {
     Double,
 }
 
-/// Adds what pieces become to `words` and `scripts`. Returns how many bytes of them were parsed again.
+/// Adds the expansion of pieces to `words` and `scripts`. Returns the number of their bytes that were parsed again.
 fn pieces_of(
     pieces: &[WordPieceWithSource],
     quotes: Quotes,
@@ -259,7 +259,7 @@ fn texts_of(expression: &ParameterExpr) -> Vec<&str> {
     index.into_iter().chain(texts.into_iter().flatten()).collect()
 }
 
-/// Commands in a text that the shell expands like a double-quoted one. Returns how many bytes were parsed.
+/// Adds the commands in a text that the shell expands like a double-quoted one. Returns the number of bytes parsed.
 pub(crate) fn inner_scripts(text: &str, scripts: &mut Vec<String>) -> usize {
     if !text.contains("$(") && !text.contains('`') {
         return 0;
@@ -267,7 +267,7 @@ pub(crate) fn inner_scripts(text: &str, scripts: &mut Vec<String>) -> usize {
     let expanded = expand_document(text);
     scripts.extend(expanded.scripts);
     if expanded.broken {
-        // Not readable in parts: as a script it is a syntax error, which is what it is to us.
+        // Cannot be parsed in parts: add a script that is a syntax error, so that it is reported as one.
         scripts.push("(".into());
     }
     expanded.n_bytes
@@ -310,7 +310,7 @@ fn home(tilde: &word::TildeExpr) -> Part {
     }
 }
 
-/// `$'…'`: known where its escapes are the common ones.
+/// `$'…'`: known if its escapes are the common ones.
 fn ansi_c(text: &str) -> Part {
     let mut out = Vec::new();
     let mut rest = text.chars();

@@ -12,7 +12,7 @@ struct Wrapper {
     with_value: &'static [&'static str],
     /// Words of its own in front of the command: the seconds of `timeout`.
     n_own: usize,
-    /// Whether `A=b` may stand in front of the command.
+    /// True if `A=b` may precede the command.
     assignments: bool,
 }
 
@@ -217,7 +217,8 @@ fn eval(words: &[Word], place: &Position, found: &mut ShellPart) {
     }
 }
 
-/// Whether a shell takes words for one simple command and for just these words: no signs, no assignment, no reserved word.
+/// Returns true if a shell takes words for one simple command of exactly these words: no signs, no assignment, no
+/// reserved word.
 fn is_one_command(words: &[&str]) -> bool {
     const RESERVED: &[&str] = &[
         "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
@@ -278,7 +279,7 @@ fn find(program: &str, arguments: &[Word], place: &Position, found: &mut ShellPa
     }
 }
 
-/// What `ssh` runs here: only a proxy command. What it runs there is not ours to read.
+/// Parses the commands that `ssh` runs locally: `ProxyCommand` and `LocalCommand`. The remote command is not parsed.
 fn ssh(arguments: &[Word], place: &Position, found: &mut ShellPart) {
     for word in arguments {
         let text = word.text().unwrap_or_default();
@@ -293,7 +294,7 @@ fn ssh(arguments: &[Word], place: &Position, found: &mut ShellPart) {
 
 /// A program that is not known, with a shell and a script among its words.
 fn unknown_wrapper(program: &str, arguments: &[Word], found: &mut ShellPart) {
-    // These print their words, or look for them.
+    // These print their words, or search for them.
     const HARMLESS: &[&str] =
         &["echo", "printf", "grep", "rg", "test", "[", "man", "which", "type", "git", "cat", "ls"];
     if HARMLESS.contains(&program) {

@@ -1,6 +1,6 @@
-//! The system calls of 64-bit Arm: the asm-generic table of Linux 6.18 with the optional rows arm64
-//! takes (`renameat`, `clone3`, `memfd_secret`, `map_shadow_stack`), and `listns` of 6.19. Only
-//! numbers and names; what each may do is in `rules`.
+//! The system calls of 64-bit Arm: the asm-generic table of Linux 6.18 with the optional rows arm64 takes (`renameat`,
+//! `clone3`, `memfd_secret`, `map_shadow_stack`), and `listns` of 6.19. Only numbers and names; the rule for each is in
+//! `rules`.
 
 /// Sorted by number.
 pub(super) const CALLS: &[(u32, &str)] = &[

@@ -1,4 +1,4 @@
-//! Which system call a number means on which architecture.
+//! Numbers and names of system calls, per architecture.
 
 mod aarch64;
 mod x86_64;

@@ -1,6 +1,6 @@
-//! The system calls of x86-64: `syscall_64.tbl` of Linux 6.18, the `common` and `64` rows, and
-//! `listns` of 6.19. Only numbers and names; what each may do is in `rules`. The x32 rows (512 and
-//! up) are left out: the filter answers them like any number it does not know.
+//! The system calls of x86-64: `syscall_64.tbl` of Linux 6.18, the `common` and `64` rows, and `listns` of 6.19. Only
+//! numbers and names; the rule for each is in `rules`. The x32 rows (512 and up) are left out: the filter answers them
+//! like any unknown number.
 
 /// Sorted by number.
 pub(super) const CALLS: &[(u32, &str)] = &[
