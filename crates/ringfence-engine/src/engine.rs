@@ -503,7 +503,7 @@ impl Engine {
         blocking(move || state.sweep()).await
     }
 
-    /// Returns the metrics in the OpenMetrics text format that Prometheus reads.
+    /// Returns the metrics in the `OpenMetrics` text format that Prometheus reads.
     pub fn metrics(&self) -> String {
         let pool = {
             let warm = self.state.warm.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Counters and histograms, in the OpenMetrics text format that Prometheus reads.
+//! Counters and histograms, in the `OpenMetrics` text format that Prometheus reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -180,7 +180,7 @@ fn fold(name: &[u8]) -> Vec<u8> {
     folded
 }
 
-/// Characters that file systems ignore when they fold names: Unicode's Default_Ignorable_Code_Point.
+/// Characters that file systems ignore when they fold names: Unicode's `Default_Ignorable_Code_Point`.
 fn is_ignored(c: char) -> bool {
     matches!(
         c,

@@ -20,7 +20,7 @@ const ENTRIES_MAX: u32 = 250_000;
 /// Maximum duration of a copy.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes per copy_file_range(2).
+/// Bytes per `copy_file_range(2)`.
 const CHUNK: u64 = 1 << 20;
 
 /// Limits of one copy.

@@ -39,8 +39,7 @@ fn an_engine_is_built_and_runs_among_threads_and_keeps_a_ledger() {
         assert_eq!(command.outcome.status, Status::Ok);
     });
     let data = world.root().join("data");
-    let listed =
-        world.ringfence(&["audit", "ls", "--json", "--data-dir", data.to_str().unwrap()]);
+    let listed = world.ringfence(&["audit", "ls", "--json", "--data-dir", data.to_str().unwrap()]);
     assert_eq!(listed.code, 0, "{}", listed.stderr);
     for id in ["execute_code", "run_command"] {
         assert!(listed.stdout.contains(id), "{id}: {}", listed.stdout);
