@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -105,7 +105,7 @@ impl Ledger {
     /// Returns the current chain position, signed.
     pub fn anchor(&self) -> Result<Anchor, Problem> {
         let lost =
-            || Problem::cannot_build("ledger_corrupt", "the ledger's first key is not there");
+            || Problem::cannot_build(Code::LedgerCorrupt, "the ledger's first key is not there");
         let root = self.root_key().ok_or_else(lost)?;
         let mut store = self.store();
         let (place, epoch) = store.settled()?;
@@ -121,7 +121,7 @@ impl Ledger {
         let anchor = self.anchor()?;
         let line = serde_json::to_string(&anchor).unwrap_or_default();
         sink.take(&line).map_err(|e| {
-            Problem::cannot_build("anchor_failed", "cannot anchor the ledger's head").cause(e)
+            Problem::cannot_build(Code::AnchorFailed, "cannot anchor the ledger's head").cause(e)
         })?;
         Ok(anchor)
     }
@@ -138,7 +138,7 @@ impl Anchor {
     /// Reads a file of anchors, one per line.
     pub fn read_file(path: &Path) -> Result<Vec<Self>, Problem> {
         let wrong = |cause: String| {
-            Problem::usage("anchor_invalid", format!("cannot read anchors from {path:?}"))
+            Problem::usage(Code::AnchorInvalid, format!("cannot read anchors from {path:?}"))
                 .cause(cause)
         };
         let text = ringfence_sys::untrusted::read_trusted(path, FILE_BYTES_MAX)

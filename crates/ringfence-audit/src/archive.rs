@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -149,7 +149,7 @@ impl Hashed<'_> {
 /// must be the given one; without it, compare [`ArchiveCheck::root`] with the one you kept.
 pub fn verify_archive(path: &Path, root: Option<PublicKey>) -> Result<ArchiveCheck, Problem> {
     let unreadable = |cause: &dyn std::fmt::Display| {
-        Problem::usage("archive_unreadable", format!("cannot read the archive {path:?}"))
+        Problem::usage(Code::ArchiveUnreadable, format!("cannot read the archive {path:?}"))
             .cause(cause)
     };
     let file = ringfence_sys::untrusted::open_trusted(path).map_err(|e| unreadable(&e))?;

@@ -332,7 +332,7 @@ fn outcome_details(start: Details, outcome: &Outcome) -> Details {
     });
     Details {
         reason: error.as_ref().map(|e| e.message.clone()).or(raised).or(start.reason.clone()),
-        code: error.as_ref().map(|e| e.code.clone()).or(start.code.clone()),
+        code: error.as_ref().map(|e| e.code.to_string()).or(start.code.clone()),
         exit_code: outcome.exit_code,
         signal: outcome.signal,
         wall_ms: Some(usage.wall_ms),
@@ -372,7 +372,7 @@ impl From<&Denial> for Violation {
         let layer = serde_json::to_value(denial.layer).ok();
         Self {
             layer: layer.and_then(|l| l.as_str().map(str::to_owned)).unwrap_or_default(),
-            rule: denial.rule.clone(),
+            rule: denial.rule.to_string(),
             subject: denial.subject.clone(),
             count: denial.count,
         }

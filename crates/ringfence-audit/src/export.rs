@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde_json::Value;
 
 use crate::columns::{Kind, Risk, RunStatus};
@@ -47,7 +47,7 @@ impl Reader {
         out: &mut dyn Write,
     ) -> Result<u64, Problem> {
         let failed = |e: std::io::Error| {
-            Problem::cannot_build("export_failed", "cannot write the export").cause(e)
+            Problem::cannot_build(Code::ExportFailed, "cannot write the export").cause(e)
         };
         if format == Format::Csv {
             let columns = "seq,at_ms,kind,run_id,session,client,tool,status,risk,body";

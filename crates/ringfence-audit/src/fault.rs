@@ -2,52 +2,55 @@
 
 use std::path::Path;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rusqlite::ErrorCode;
 use rustix::io::Errno;
 
 /// The directory or a file in it cannot be written.
 pub(crate) fn unwritable(path: &Path, cause: impl std::fmt::Display) -> Problem {
-    Problem::cannot_build("ledger_unwritable", format!("cannot write the ledger in {path:?}"))
+    Problem::cannot_build(Code::LedgerUnwritable, format!("cannot write the ledger in {path:?}"))
         .cause(cause)
 }
 
 /// The content is not that of a ledger.
 pub(crate) fn corrupt(path: &Path, cause: impl std::fmt::Display) -> Problem {
-    Problem::cannot_build("ledger_corrupt", format!("the ledger in {path:?} is damaged"))
+    Problem::cannot_build(Code::LedgerCorrupt, format!("the ledger in {path:?} is damaged"))
         .cause(cause)
         .hint("nothing was changed; keep a copy of the directory for inquiry, and move it away to start a new ledger")
 }
 
 /// Written by a later release.
 pub(crate) fn newer(path: &Path, found: i64, known: i64) -> Problem {
-    Problem::cannot_build("ledger_newer", format!("a newer Ringfence wrote the ledger in {path:?}"))
-        .cause(format!("its schema is {found}, this program knows up to {known}"))
-        .hint("nothing was changed; use the newer program")
+    Problem::cannot_build(
+        Code::LedgerNewer,
+        format!("a newer Ringfence wrote the ledger in {path:?}"),
+    )
+    .cause(format!("its schema is {found}, this program knows up to {known}"))
+    .hint("nothing was changed; use the newer program")
 }
 
 /// Another user could have put it there.
 pub(crate) fn foreign(path: &Path, cause: impl Into<String>) -> Problem {
-    Problem::cannot_build("ledger_foreign", format!("will not use {path:?} for the ledger"))
+    Problem::cannot_build(Code::LedgerForeign, format!("will not use {path:?} for the ledger"))
         .cause(cause.into())
 }
 
 /// There is no ledger.
 pub(crate) fn missing(path: &Path) -> Problem {
-    Problem::cannot_build("ledger_missing", format!("there is no ledger in {path:?}"))
+    Problem::cannot_build(Code::LedgerMissing, format!("there is no ledger in {path:?}"))
         .hint("it is made with the first recorded run")
 }
 
 /// No space left.
 pub(crate) fn full(path: &Path, cause: impl std::fmt::Display) -> Problem {
-    Problem::cannot_build("ledger_full", format!("no room for the ledger in {path:?}"))
+    Problem::cannot_build(Code::LedgerFull, format!("no room for the ledger in {path:?}"))
         .cause(cause)
         .hint("nothing was half-written; free some space and it works again")
 }
 
 /// Another process holds it too long.
 pub(crate) fn busy(path: &Path, cause: impl std::fmt::Display) -> Problem {
-    Problem::cannot_build("ledger_busy", format!("another process holds the ledger in {path:?}"))
+    Problem::cannot_build(Code::LedgerBusy, format!("another process holds the ledger in {path:?}"))
         .cause(cause)
 }
 

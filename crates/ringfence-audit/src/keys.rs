@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
@@ -221,7 +221,7 @@ pub(crate) fn random_bytes(bytes: &mut [u8]) -> Result<(), Problem> {
     while filled < bytes.len() {
         let n =
             rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
-                .map_err(|e| Problem::internal("no_randomness", "cannot make a key").cause(e))?;
+                .map_err(|e| Problem::internal(Code::NoRandomness, "cannot make a key").cause(e))?;
         filled += n;
     }
     Ok(())

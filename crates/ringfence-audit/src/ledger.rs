@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use ringfence_spec::{Problem, ProblemKind};
+use ringfence_spec::{Code, Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
 
 use crate::dir::{LOCK, LedgerDir, WriteLock};
@@ -115,7 +115,7 @@ impl Drop for Lead<'_> {
 
 /// The answers if writing panics.
 fn not_written(batch: &[(u64, Vec<Draft>)]) -> Answers {
-    let problem = || Problem::internal("internal", "writing to the ledger failed unexpectedly");
+    let problem = || Problem::internal(Code::Internal, "writing to the ledger failed unexpectedly");
     batch.iter().map(|(ticket, _)| (*ticket, Err(problem()))).collect()
 }
 
@@ -142,7 +142,9 @@ impl Ledger {
     /// Appends a row and returns its number. When this returns the row is in the ledger.
     pub fn append(&self, entry: &Entry) -> Result<i64, Problem> {
         let seqs = self.append_all(std::slice::from_ref(entry))?;
-        seqs.first().copied().ok_or_else(|| Problem::internal("ledger_empty", "no row was written"))
+        seqs.first()
+            .copied()
+            .ok_or_else(|| Problem::internal(Code::LedgerEmpty, "no row was written"))
     }
 
     /// Appends rows together: all of them are in the ledger when this returns, or none.
@@ -233,7 +235,7 @@ impl Ledger {
         let name = |text: &Option<String>| text.as_deref().map(|t| stored_name(redactor, t));
         let details = entry.details.clone().redacted(redactor);
         let body = serde_json::to_vec(&details).map_err(|e| {
-            Problem::internal("ledger_body", "cannot write a row of the ledger").cause(e)
+            Problem::internal(Code::LedgerBody, "cannot write a row of the ledger").cause(e)
         })?;
         let body = self.sealed(body)?;
         Ok(Draft {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rusqlite::params;
 use serde::Serialize;
 
@@ -70,7 +70,7 @@ impl Filter {
         }
         match (self.since_ms, self.until_ms) {
             (Some(since), Some(until)) if since >= until => {
-                Err(Problem::usage("period_invalid", "the period ends before it begins"))
+                Err(Problem::usage(Code::PeriodInvalid, "the period ends before it begins"))
             }
             _ => Ok(()),
         }
@@ -364,7 +364,7 @@ impl MatchedRows<'_> {
 fn parse_cursor(text: &str) -> Result<i64, Problem> {
     let seq = text.strip_prefix('c').and_then(|digits| i64::from_str_radix(digits, 16).ok());
     seq.filter(|seq| *seq > 0).ok_or_else(|| {
-        Problem::usage("cursor_invalid", format!("{text:?} is no cursor"))
+        Problem::usage(Code::CursorInvalid, format!("{text:?} is no cursor"))
             .hint("give the `next` of the page before, or none for the first page")
     })
 }

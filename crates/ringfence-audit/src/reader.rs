@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::columns::{Kind, RunStatus};
@@ -45,7 +45,7 @@ impl Reader {
         let mut store = Store::open_existing(home, Arc::clone(&lock), StoreOptions::READING)?;
         match store.fold_now() {
             // Without space to fold the newest rows, the others can still be read.
-            Err(problem) if problem.code == "ledger_full" && schema::glance(&store.home)? => {}
+            Err(problem) if problem.code == Code::LedgerFull && schema::glance(&store.home)? => {}
             other => other?,
         }
         store.make_database()?;
@@ -67,13 +67,13 @@ impl Reader {
             [one] => one.clone(),
             [] => {
                 return Err(Problem::usage(
-                    "run_unknown",
+                    Code::RunUnknown,
                     format!("the ledger knows no run {run}"),
                 ));
             }
             _ => {
                 return Err(Problem::usage(
-                    "run_ambiguous",
+                    Code::RunAmbiguous,
                     format!("several runs begin with {run}"),
                 )
                 .hint("give more digits of the id"));
@@ -237,7 +237,7 @@ pub(crate) fn run_prefix(text: &str) -> Result<String, Problem> {
     if fits {
         return Ok(prefix);
     }
-    Err(Problem::usage("run_id_invalid", format!("{text:?} is no run id"))
+    Err(Problem::usage(Code::RunIdInvalid, format!("{text:?} is no run id"))
         .hint("a run id has up to 32 hexadecimal digits; the first few are enough"))
 }
 
@@ -246,6 +246,6 @@ pub(crate) fn limit_of(limit: usize) -> Result<usize, Problem> {
     if (1..=LIMIT_MAX).contains(&limit) {
         return Ok(limit);
     }
-    Err(Problem::usage("limit_invalid", format!("cannot list {limit} rows at once"))
+    Err(Problem::usage(Code::LimitInvalid, format!("cannot list {limit} rows at once"))
         .hint(format!("choose between 1 and {LIMIT_MAX}")))
 }

@@ -3,7 +3,7 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use crate::digest::unhex;
 use crate::keys::random_bytes;
@@ -25,7 +25,7 @@ impl SealKey {
     /// A key as a file holds it: 64 lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         unhex(text.trim()).map(Self::from_bytes).ok_or_else(|| {
-            Problem::usage("ledger_key_invalid", "cannot read the ledger's encryption key")
+            Problem::usage(Code::LedgerKeyInvalid, "cannot read the ledger's encryption key")
                 .cause("it is not 64 lower-case hexadecimal digits")
                 .hint("make one with `openssl rand -hex 32`")
         })
@@ -34,10 +34,9 @@ impl SealKey {
     pub(crate) fn seal(&self, body: &[u8]) -> Result<Vec<u8>, Problem> {
         let mut nonce = [0; NONCE_BYTES];
         random_bytes(&mut nonce)?;
-        let sealed = self
-            .0
-            .encrypt(&XNonce::from(nonce), body)
-            .map_err(|_| Problem::internal("ledger_seal", "cannot encrypt a body of the ledger"))?;
+        let sealed = self.0.encrypt(&XNonce::from(nonce), body).map_err(|_| {
+            Problem::internal(Code::LedgerSeal, "cannot encrypt a body of the ledger")
+        })?;
         Ok([&[SEALED][..], &nonce, &sealed].concat())
     }
 

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::dir::LedgerDir;
@@ -40,8 +40,9 @@ impl StorageSettings {
     pub fn write(&self, dir: &Path) -> Result<(), Problem> {
         // Refuse a key that cannot be used before the settings are written.
         self.seal()?;
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|e| Problem::internal("ledger_settings", "cannot write settings").cause(e))?;
+        let text = serde_json::to_vec_pretty(self).map_err(|e| {
+            Problem::internal(Code::LedgerSettings, "cannot write settings").cause(e)
+        })?;
         LedgerDir::create(dir)?.write_atomically(MANNER, &text)
     }
 
@@ -49,7 +50,7 @@ impl StorageSettings {
         let Some(file) = home.find(MANNER)? else { return Ok(Self::default()) };
         let shown = home.join(MANNER);
         let wrong = |cause: &dyn std::fmt::Display| {
-            Problem::usage("ledger_settings", format!("cannot use `{}`", shown.display()))
+            Problem::usage(Code::LedgerSettings, format!("cannot use `{}`", shown.display()))
                 .cause(cause)
                 .hint("write it anew with `ringfence audit settings`")
         };
@@ -63,7 +64,7 @@ impl StorageSettings {
         let Some(path) = &self.key_file else { return Ok(None) };
         let wrong = |cause: &dyn std::fmt::Display| {
             let message = format!("cannot use the ledger's key in `{}`", path.display());
-            Problem::usage("ledger_key", message).cause(cause)
+            Problem::usage(Code::LedgerKey, message).cause(cause)
         };
         if !path.is_absolute() {
             return Err(wrong(&"its path is not absolute"));
@@ -127,7 +128,7 @@ mod tests {
         std::fs::remove_file(dir.path().join("key")).unwrap();
         assert!(!shown(&ledger).contains("a secret plan"), "without it, it stays sealed");
         let refused = Ledger::open(&ledger, Settings::new(KeepAll)).unwrap_err();
-        assert_eq!(refused.code, "ledger_key", "nothing is written in the clear instead");
+        assert_eq!(refused.code.as_str(), "ledger_key", "nothing is written in the clear instead");
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
         let ledger = dir.path().join("ledger");
         for key_file in [dir.path().join("missing"), "key".into(), key(dir.path(), 0o644)] {
             let manner = StorageSettings { key_file: Some(key_file), ..StorageSettings::default() };
-            assert_eq!(manner.write(&ledger).unwrap_err().code, "ledger_key");
+            assert_eq!(manner.write(&ledger).unwrap_err().code.as_str(), "ledger_key");
         }
         assert_eq!(StorageSettings::read(&ledger).unwrap(), StorageSettings::default());
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::{CodeCall, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
-use ringfence_spec::{Problem, Status};
+use ringfence_spec::{Code, Problem, Status};
 
 /// Clients at once where throughput is measured.
 const CLIENTS: usize = 4;
@@ -31,7 +31,7 @@ fn main() -> Result<(), Problem> {
     let n: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(2000);
     let base = std::env::var_os("RINGFENCE_BENCH_DIR").unwrap_or(".".into());
     let dir = tempfile::tempdir_in(base)
-        .map_err(|e| Problem::internal("directory", "cannot make a directory").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Internal, "cannot make a directory").cause(e))?;
     let [on, off] = launchers;
     let ledger = dir.path().join("ledger");
     let engines = [
@@ -41,7 +41,7 @@ fn main() -> Result<(), Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|e| Problem::internal("threads", "cannot start a runtime").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Threads, "cannot start a runtime").cause(e))?;
     runtime.block_on(async {
         for engine in &engines {
             alone(engine, 50).await;

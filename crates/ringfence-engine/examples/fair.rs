@@ -20,7 +20,7 @@ use ringfence_audit::{KeepAll, Settings};
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_engine::{CodeCall, CodePolicy, Engine, HostContext, Recorder};
 use ringfence_jail::Launcher;
-use ringfence_spec::{CodePreset, Limits, Problem, Status};
+use ringfence_spec::{Code, CodePreset, Limits, Problem, Status};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -59,7 +59,7 @@ fn main() -> Result<(), Problem> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| Problem::internal("threads", "cannot start a runtime").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Threads, "cannot start a runtime").cause(e))?;
     runtime.block_on(async {
         let capacity = capacity(&engine, n_runs / 10).await;
         eprintln!("fair: {capacity:.0} runs a second");

@@ -19,7 +19,7 @@ use ringfence_engine::{
     CodeCall, CodePolicy, CommandCall, Engine, HostContext, Recorder, SessionId, SessionOptions,
 };
 use ringfence_jail::Launcher;
-use ringfence_spec::{CodePreset, Limits, Outcome, Problem, Status};
+use ringfence_spec::{Code, CodePreset, Limits, Outcome, Problem, Status};
 
 const CLIENTS: [&str; 5] = ["ann", "bob", "cat", "dan", "eve"];
 
@@ -45,7 +45,7 @@ fn main() -> Result<(), Problem> {
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|e| Problem::internal("threads", "cannot start a runtime").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Threads, "cannot start a runtime").cause(e))?;
     say("ready", "");
     runtime.block_on(async {
         if tidy {

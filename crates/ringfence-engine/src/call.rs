@@ -12,7 +12,7 @@ use ringfence_jail::{Launcher, Permit};
 use ringfence_plan::Plan;
 use ringfence_python::{Job, Pool};
 use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{CommandPreset, Outcome, Policy, Problem, RunId, Span, Status};
+use ringfence_spec::{Code, CommandPreset, Outcome, Policy, Problem, RunId, Span, Status};
 
 use crate::admission::{self, Admission, Rejection};
 use crate::cancel::Cancel;
@@ -215,7 +215,9 @@ impl EngineState {
                 let _ = self.sweeper.set(Sweeper::start(self.own.clone())?);
             }
         }
-        self.sessions.get().ok_or_else(|| Problem::internal("sessions", "there are no sessions"))
+        self.sessions
+            .get()
+            .ok_or_else(|| Problem::internal(Code::Sessions, "there are no sessions"))
     }
 
     /// How many sessions are open in this process.
@@ -234,7 +236,7 @@ impl EngineState {
             // Of two threads that come at once the second uses the first one's.
             let _ = self.launcher.set(Arc::new(launcher?));
         }
-        self.launcher.get().ok_or_else(|| Problem::internal("launcher", "there is no launcher"))
+        self.launcher.get().ok_or_else(|| Problem::internal(Code::Launcher, "there is no launcher"))
     }
 
     /// Admits a run at once or rejects it; a rejection is recorded.
@@ -433,7 +435,7 @@ impl EngineState {
         let CallContext { run_id, client, record } = context;
         let policy = &self.code;
         let Subject::Code(verdict) = about else {
-            return Err(Problem::internal("unscreened", "the program was not screened"));
+            return Err(Problem::internal(Code::Unscreened, "the program was not screened"));
         };
         let mut job = Job {
             code: call.code.clone(),
@@ -473,7 +475,7 @@ impl EngineState {
                     let session = self.sessions()?.find(client, id)?;
                     if !job.files.is_empty() {
                         return Err(Problem::usage(
-                            "files_with_session",
+                            Code::FilesWithSession,
                             "a session has files of its own",
                         ));
                     }
@@ -562,7 +564,7 @@ impl EngineState {
         if woke && outcome.error.is_none() {
             let message = "the session had been at rest: its files are there, the variables of earlier cells are gone";
             let hint = "define again what this session's code needs".to_owned();
-            outcome.error = Some(info("session_woke", message, Some(hint)));
+            outcome.error = Some(info(Code::SessionWoke, message, Some(hint)));
         }
         Ok(outcome)
     }
@@ -575,7 +577,7 @@ impl EngineState {
     ) -> Result<RunResult, Problem> {
         let CallContext { run_id, client, record } = context;
         if call.argv.is_empty() {
-            return Err(Problem::usage("no_command", "there is no command to run"));
+            return Err(Problem::usage(Code::NoCommand, "there is no command to run"));
         }
         let mut policy = self.command.clone();
         policy.limits.timeout = narrowed(policy.limits.timeout, call.timeout)
@@ -616,7 +618,7 @@ impl EngineState {
                 runner.run(CommandLaunch::Launcher { launcher: self.launcher()?, given })?
             }
             Launch::Repl(_) => {
-                return Err(Problem::internal("repl", "a REPL runs Python, not commands"));
+                return Err(Problem::internal(Code::Repl, "a REPL runs Python, not commands"));
             }
         };
         let gaps_after = finished.gaps.clone();
@@ -733,8 +735,11 @@ fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
 /// Does some work of one call. A panic in it becomes a problem of that call; the hook of the process has printed it.
 fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Problem> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|_| {
-        Problem::internal("internal", "the call failed unexpectedly; other calls are not affected")
-            .hint("the service's stderr says where; please report it")
+        Problem::internal(
+            Code::Internal,
+            "the call failed unexpectedly; other calls are not affected",
+        )
+        .hint("the service's stderr says where; please report it")
     })
 }
 
@@ -769,7 +774,7 @@ mod tests {
         let done = retried(mend, || {
             let status = statuses[n_tried.get()];
             n_tried.set(n_tried.get() + 1);
-            let problem = Problem::internal("x", "x");
+            let problem = Problem::internal(Code::Internal, "x");
             Ok(RunResult::of(Outcome::not_started(crate::ids::some_id(), status, &problem)))
         });
         (n_tried.get(), n_mended.get(), done.unwrap().outcome.status)

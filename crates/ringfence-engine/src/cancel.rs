@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::pipe::PipeFlags;
 
 /// Cancels the run when dropped.
@@ -29,7 +29,7 @@ impl AsFd for Cancel {
 /// Creates both ends.
 pub fn pair() -> Result<(CancelOnDrop, Cancel), Problem> {
     let (seen, held) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
-        .map_err(|e| Problem::internal("cancel", "cannot make a way to cancel").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Cancel, "cannot make a way to cancel").cause(e))?;
     Ok((CancelOnDrop { _held: held }, Cancel { seen }))
 }
 

@@ -20,8 +20,9 @@ use ringfence_python::{
 use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
-    CodePreset, CommandPreset, Denial, DeniedBy, Enforcement, Exception, Layer, Limits, Outcome,
-    Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkspaceChanges, escape_name,
+    Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Layer,
+    Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
+    WorkspaceChanges, escape_name,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -468,7 +469,7 @@ impl PooledRunner {
                 "the state after the last {} cells could not be gone on from; this cell began before them",
                 cell.lost
             );
-            verdict.error = Some(info("checkpoint_lost", message, None));
+            verdict.error = Some(info(Code::CheckpointLost, message, None));
         }
         let said = cell.said.unwrap_or_default();
         let mut outcome = self.base(run_id, verdict, cell.stdout, cell.stderr);
@@ -569,7 +570,7 @@ fn end_of_exit(limits: &Limits, exit: Exit) -> End {
 }
 
 fn not_given(why: &str) -> Problem {
-    Problem::usage("not_given", "the run could not be given its files").cause(why)
+    Problem::usage(Code::NotGiven, "the run could not be given its files").cause(why)
 }
 
 fn exception(raised: &Raised) -> Exception {
@@ -579,41 +580,41 @@ fn exception(raised: &Raised) -> Exception {
 /// Converts an attempt that the guest's interpreter reported to a denial.
 fn denial(tried: &Attempt) -> Denial {
     let subject = escape_name(&tried.subject);
-    let (layer, rule, hint) = match tried.rule.as_str() {
-        "not_visible" => (
+    let (layer, rule, hint) = match tried.rule {
+        DenialRule::NotVisible => (
             Layer::Filesystem,
-            "not_visible",
+            DenialRule::NotVisible,
             format!(
                 "`{subject}` is not visible in this run; files you may use are under `{WORKSPACE}`"
             ),
         ),
-        "read_only" => (
+        DenialRule::ReadOnly => (
             Layer::Filesystem,
-            "read_only",
+            DenialRule::ReadOnly,
             format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`"),
         ),
-        "module_missing" => (
+        DenialRule::ModuleMissing => (
             Layer::Filesystem,
-            "module_missing",
+            DenialRule::ModuleMissing,
             format!(
                 "`{subject}` is not installed for this run's Python; do without it, or have the operator install it there or \
                  choose another Python with `--python`"
             ),
         ),
-        "child_process" => (
+        DenialRule::ChildProcess => (
             Layer::Process,
-            "child_process",
+            DenialRule::ChildProcess,
             "a run has no other processes; do the work in Python itself".to_owned(),
         ),
         _ => (
             Layer::Network,
-            "network",
+            DenialRule::Network,
             "a run has no network; pass the data in as a file".to_owned(),
         ),
     };
     Denial {
         layer,
-        rule: rule.to_owned(),
+        rule,
         subject: subject.into_owned(),
         line: None,
         column: None,
@@ -634,7 +635,7 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) ->
         || "screening refused the program".to_owned(),
         |v| format!("screening refused `{}` in line {}: {}", v.subject, v.line, v.rule),
     );
-    let problem = Problem::refused("screen", message);
+    let problem = Problem::refused(Code::Screen, message);
     let mut outcome = Outcome::not_started(run_id, Status::Blocked, &problem);
     if let Some(error) = &mut outcome.error {
         error.hint = first.map(|v| v.hint.clone());
@@ -653,7 +654,7 @@ pub(crate) fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, byte
     if !left_out.is_empty() && outcome.error.is_none() {
         let message =
             format!("files were not copied to `{}`: {}", to.display(), left_out.join("; "));
-        outcome.error = Some(info("artifacts_incomplete", message, None));
+        outcome.error = Some(info(Code::ArtifactsIncomplete, message, None));
     }
 }
 

@@ -12,8 +12,8 @@ use ringfence_jail::{
 use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
-    Denial, Encoding, Fallback, Outcome, Policy, Problem, Ran, RunId, SetAside, Start, Status,
-    Tier, Truncated, Usage, WorkspaceChanges,
+    Code, Denial, DenialRule, Encoding, Fallback, Outcome, Policy, Problem, Ran, RunId, SetAside,
+    Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -295,7 +295,7 @@ fn git_config_files(place: &HostContext) -> Vec<PathBuf> {
 
 /// Converts a launch fault to a problem.
 fn problem_of(fault: Fault) -> Problem {
-    let cannot = || Problem::internal("launch", "cannot launch the run");
+    let cannot = || Problem::internal(Code::Launch, "cannot launch the run");
     match fault {
         Fault::Problem(problem) => problem,
         Fault::NoNamespaces(error) => cannot().cause(error),
@@ -388,7 +388,7 @@ fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
     if let Some(lost) = &finished.output_lost {
         let message = format!("not all of the program's output could be written ({lost})");
         let hint = Some("make room where the output goes, or have it read".to_owned());
-        let lost = text::info("output_lost", message, hint);
+        let lost = text::info(Code::OutputLost, message, hint);
         // The program succeeded, but its output is lost, so `ok` becomes `failed`.
         verdict.status = if verdict.status == Status::Ok { Status::Failed } else { verdict.status };
         verdict.error = verdict.error.or(Some(lost));
@@ -400,7 +400,7 @@ fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
 fn refused_forks(plan: &Plan, forks_refused: u64) -> Option<Denial> {
     let pids = plan.limits.pids.filter(|_| forks_refused > 0)?;
     Some(verdict::limit_denial(
-        "pids_limit",
+        DenialRule::PidsLimit,
         format!("more than {pids} processes and threads at once"),
         "start fewer processes at once, or raise `--pids`".to_owned(),
         forks_refused,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{Entry, RunStatus};
 use ringfence_python::Artifacts;
-use ringfence_spec::{Outcome, Problem, ProblemKind, RunId};
+use ringfence_spec::{Code, Outcome, Problem, ProblemKind, RunId};
 
 use crate::admission::{Admission, BreakerVerdict};
 use crate::builder::Builder;
@@ -329,7 +329,7 @@ impl Engine {
                 Some(live) => live.rollback(cell)?,
                 None => {
                     return Err(Problem::usage(
-                        "no_checkpoint",
+                        Code::NoCheckpoint,
                         "the session's variables are gone, and with them what could be gone back to",
                     ));
                 }
@@ -586,7 +586,7 @@ impl Engine {
                 FinishedCall {
                     status: intercept::status_of(done.as_ref().map(|_| ())),
                     traversal: seen.traversal
-                        || done.as_ref().is_err_and(|problem| problem.code == "path_outside"),
+                        || done.as_ref().is_err_and(|problem| problem.code == Code::PathOutside),
                     ..seen
                 },
             );
@@ -599,14 +599,14 @@ impl Engine {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|e| Err(Problem::internal("internal", "the call's thread ended").cause(e)))
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {
+        Err(Problem::internal(Code::Internal, "the call's thread ended").cause(e))
+    })
 }
 
 fn panicked(run_id: RunId, error: &tokio::task::JoinError) -> RunResult {
     RunResult::not_started(
         run_id,
-        Problem::internal("internal", "the run's thread ended").cause(error),
+        Problem::internal(Code::Internal, "the run's thread ended").cause(error),
     )
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_jail::Registry;
 use ringfence_jail::survey::{Caller, resolve, without_planted_links};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 /// The caller's environment and directories.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl HostContext {
     /// This process's own, with state in `data`.
     pub fn here(data: &Path) -> Result<Self, Problem> {
         let cwd = std::env::current_dir()
-            .map_err(|e| Problem::usage("cwd", "there is no working directory").cause(e))?;
+            .map_err(|e| Problem::usage(Code::Cwd, "there is no working directory").cause(e))?;
         let environment = std::env::vars_os().collect();
         Ok(Self { environment, cwd, state: data.to_owned(), config: None })
     }
@@ -89,7 +89,7 @@ pub fn ready_data_dir(data: &Path, cwd: &Path) -> Result<PathBuf, Problem> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build(
-            "data_dir",
+            Code::DataDir,
             format!("cannot use the data directory `{}`", data.display()),
         )
         .cause(e)

@@ -1,12 +1,12 @@
 //! Run ids.
 
-use ringfence_spec::{Problem, RunId};
+use ringfence_spec::{Code, Problem, RunId};
 
 /// Generates an unguessable id.
 pub fn fresh_id() -> Result<RunId, Problem> {
     let mut random = [0u8; 16];
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .map_err(|e| Problem::internal("randomness", "no randomness for a run id").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Randomness, "no randomness for a run id").cause(e))?;
     Ok(RunId::from_random(random))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use ringfence_audit::Entry;
 use ringfence_screen::decide::{self, Call, Rules};
 use ringfence_screen::{Verdict as CodeVerdict, shell};
-use ringfence_spec::{Problem, Risk, Status};
+use ringfence_spec::{Code, Problem, Risk, Status};
 
 use crate::record::Recorder;
 use crate::trace::{Trace, TraceSink};
@@ -93,7 +93,7 @@ impl Interceptor {
             decide::Verdict::Allowed => (rated.why, None),
             decide::Verdict::Denied { rule, reason, hint } => {
                 let message = format!("the operator's rule `{rule}` refuses this call: {reason}");
-                let problem = Problem::refused("rule", message.clone());
+                let problem = Problem::refused(Code::Rule, message.clone());
                 let problem = if hint.is_empty() { problem } else { problem.hint(hint) };
                 (message, Some(problem))
             }

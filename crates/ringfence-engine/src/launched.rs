@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ringfence_jail::{Fault, Finished, LaunchRequest, Launcher, Output, OutputBuffer};
 use ringfence_plan::Plan;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
@@ -34,14 +34,14 @@ pub(crate) fn run(
 ) -> Result<Finished, Fault> {
     let pipe = || {
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
-            .map_err(|e| Problem::internal("pipes", "cannot connect the run").cause(e))
+            .map_err(|e| Problem::internal(Code::Pipes, "cannot connect the run").cause(e))
     };
     let (stdin_inside, stdin) = pipe()?;
     let (stdout, stdout_inside) = pipe()?;
     let (stderr, stderr_inside) = pipe()?;
     for fd in [&stdin, &stdout, &stderr] {
         rustix::io::ioctl_fionbio(fd, true)
-            .map_err(|e| Problem::internal("pipes", "cannot connect the run").cause(e))?;
+            .map_err(|e| Problem::internal(Code::Pipes, "cannot connect the run").cause(e))?;
     }
     let launched = launcher.launch(&LaunchRequest {
         plan,
@@ -138,7 +138,7 @@ impl Streams<'_> {
             .filter_map(|(fd, flags)| fd.map(|fd| PollFd::from_borrowed_fd(fd, *flags)))
             .collect();
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, None))
-            .map_err(|e| Problem::internal("poll", "cannot watch the run").cause(e))?;
+            .map_err(|e| Problem::internal(Code::Poll, "cannot watch the run").cause(e))?;
         let mut revents = fds.iter().map(PollFd::revents);
         let ready = sources.each_ref().map(|source| {
             source.0.is_some() && revents.next().is_some_and(|flags| !flags.is_empty())

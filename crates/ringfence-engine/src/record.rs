@@ -125,7 +125,7 @@ pub(crate) fn redact_outcome(outcome: &mut Outcome) {
 pub(crate) fn not_written(outcome: &mut Outcome, problem: &Problem) {
     outcome.status = Status::Failed;
     outcome.error = Some(ErrorInfo {
-        code: problem.code.to_owned(),
+        code: problem.code,
         message: format!("the call could not be written down: {}", problem.message),
         hint: problem.hint.clone(),
         retry_after_ms: None,

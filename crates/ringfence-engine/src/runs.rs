@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use ringfence_audit::now_ms;
 use ringfence_python::Artifacts;
-use ringfence_spec::{Outcome, Problem, RunId, Status};
+use ringfence_spec::{Code, Outcome, Problem, RunId, Status};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -142,7 +142,7 @@ impl Run {
 
     /// Returns the outcome of a run that was cancelled before it had one.
     pub fn cancelled(&self) -> Outcome {
-        let problem = Problem::usage("cancelled", "the run was cancelled");
+        let problem = Problem::usage(Code::Cancelled, "the run was cancelled");
         let mut outcome = Outcome::not_started(self.id, Status::Killed, &problem);
         outcome.ran = ringfence_spec::Ran::Unknown;
         outcome.session_id = self.session.as_ref().map(SessionId::to_string);
@@ -151,7 +151,7 @@ impl Run {
 
     /// Returns a provisional outcome: nothing is known yet except the recent output.
     pub fn running(&self, partial: &PartialText) -> serde_json::Value {
-        let nothing_yet = Problem::usage("", "");
+        let nothing_yet = Problem::usage(Code::Other, "");
         let unknown = Outcome::not_started(self.id, Status::Ok, &nothing_yet);
         let mut outcome = serde_json::to_value(unknown).unwrap_or_default();
         outcome["session_id"] = self.session.as_ref().map(SessionId::as_str).into();
@@ -198,7 +198,7 @@ impl Engine {
         let runs = owners.entry(owner.into()).or_default();
         if runs.iter().filter(|run| run.is_running()).count() >= RUNNING_MAX {
             return Err(Problem::refused(
-                "too_many_runs",
+                Code::TooManyRuns,
                 format!("{RUNNING_MAX} runs of yours are running"),
             )
             .hint("wait for one, or cancel one")

@@ -4,7 +4,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use crate::call::EngineState;
 
@@ -43,7 +43,7 @@ impl Sweeper {
         };
         let thread = std::thread::Builder::new().name("ringfence-sweep".to_owned()).spawn(work);
         let thread = thread
-            .map_err(|e| Problem::internal("threads", "cannot start the sweeper").cause(e))?;
+            .map_err(|e| Problem::internal(Code::Threads, "cannot start the sweeper").cause(e))?;
         Ok(Self { end, thread: Some(thread) })
     }
 }

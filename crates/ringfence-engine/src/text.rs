@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use ringfence_jail::Output;
 use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{Encoding, ErrorInfo, Truncated};
+use ringfence_spec::{Code, Encoding, ErrorInfo, Truncated};
 
 /// Encodes both streams as text that is safe to show, or both as base64 if either is binary.
 pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
@@ -76,8 +76,8 @@ pub(crate) fn truncated(stdout: &Output, stderr: &Output) -> Truncated {
 }
 
 /// An error without a retry time.
-pub(crate) fn info(code: &str, message: impl Into<String>, hint: Option<String>) -> ErrorInfo {
-    ErrorInfo { code: code.to_owned(), message: message.into(), hint, retry_after_ms: None }
+pub(crate) fn info(code: Code, message: impl Into<String>, hint: Option<String>) -> ErrorInfo {
+    ErrorInfo { code, message: message.into(), hint, retry_after_ms: None }
 }
 
 /// The hint for a limit that was hit.

@@ -1,6 +1,6 @@
 //! Maps the end of a run to the contract's status: one function for commands, programs and cells, however launched.
 
-use ringfence_spec::{Denial, DeniedBy, ErrorInfo, Layer, Limits, Span, Status};
+use ringfence_spec::{Code, Denial, DenialRule, DeniedBy, ErrorInfo, Layer, Limits, Span, Status};
 
 use crate::text::{info, raise};
 
@@ -72,24 +72,28 @@ impl Verdict {
         Self { signal: Some(signal), ..Self::new(status) }
     }
 
-    fn with(self, code: &str, message: impl Into<String>, hint: Option<String>) -> Self {
+    fn with(self, code: Code, message: impl Into<String>, hint: Option<String>) -> Self {
         Self { error: Some(info(code, message, hint)), ..self }
     }
 
     /// Returns a denial for the limit that ended the run, if any.
     pub(crate) fn denial(&self) -> Option<Denial> {
         let by_limit = matches!(self.status, Status::Timeout | Status::Memory | Status::Killed);
-        let error = self.error.as_ref().filter(|e| by_limit && is_limit(&e.code))?;
+        let error = self.error.as_ref().filter(|e| by_limit && is_limit(e.code))?;
         let hint = error.hint.clone().unwrap_or_default();
-        Some(limit_denial(&error.code, error.message.clone(), hint, 1))
+        Some(limit_denial(DenialRule::find(error.code.as_str()), error.message.clone(), hint, 1))
     }
 }
 
 /// Returns true if an error code stands for a policy limit.
-fn is_limit(code: &str) -> bool {
+const fn is_limit(code: Code) -> bool {
     matches!(
         code,
-        "wall_deadline" | "cpu_limit" | "memory_limit" | "disk_limit" | "file_size_limit"
+        Code::WallDeadline
+            | Code::CpuLimit
+            | Code::MemoryLimit
+            | Code::DiskLimit
+            | Code::FileSizeLimit
     )
 }
 
@@ -104,7 +108,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             let limit = shown(timeout.or(limits.timeout).map(|limit| limit.to_string()));
             let message = format!("the run was still going after {limit} and was killed");
             Verdict::signaled(Status::Timeout, SIGKILL).with(
-                "wall_deadline",
+                Code::WallDeadline,
                 message,
                 Some(raise("timeout")),
             )
@@ -113,7 +117,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             let limit = shown(limits.cpu.map(|limit| limit.to_string()));
             let message = format!("the run used more than {limit} of CPU time and was killed");
             Verdict::signaled(Status::Timeout, SIGKILL).with(
-                "cpu_limit",
+                Code::CpuLimit,
                 message,
                 Some(raise("cpu")),
             )
@@ -123,11 +127,11 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             Status::Timeout,
             SIGXCPU,
         )
-        .with("cpu_limit", "the program used up its CPU time", Some(raise("cpu"))),
+        .with(Code::CpuLimit, "the program used up its CPU time", Some(raise("cpu"))),
         End::MemoryKilled => {
             let message = format!("the run used more than {} of memory and was killed", memory());
             Verdict::signaled(Status::Memory, SIGKILL).with(
-                "memory_limit",
+                Code::MemoryLimit,
                 message,
                 Some(raise("memory")),
             )
@@ -135,13 +139,13 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
         End::MemoryRefused(code) => {
             let message = format!("the program asked for more than {} of memory", memory());
             Verdict::exited(Status::Memory, code).with(
-                "memory_limit",
+                Code::MemoryLimit,
                 message,
                 Some(raise("memory")),
             )
         }
         End::OutOfMemory => Verdict::signaled(Status::Memory, SIGKILL).with(
-            "oom_kill",
+            Code::OomKill,
             "the kernel killed the run, as it does when memory runs out",
             None,
         ),
@@ -150,7 +154,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             let message =
                 format!("the run added more than {limit} to the workspace and was killed");
             Verdict::signaled(Status::Killed, SIGKILL).with(
-                "disk_limit",
+                Code::DiskLimit,
                 message,
                 Some(raise("disk")),
             )
@@ -159,37 +163,39 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             let limit = shown(limits.disk.map(|limit| limit.to_string()));
             let message = format!("the program wrote a file larger than {limit}");
             Verdict::signaled(Status::Killed, SIGXFSZ).with(
-                "file_size_limit",
+                Code::FileSizeLimit,
                 message,
                 Some(raise("disk")),
             )
         }
         End::Signaled(SIGSYS) => Verdict::signaled(Status::Killed, SIGSYS).with(
-            "syscall_entry",
+            Code::SyscallEntry,
             "the program used a system call entry that the fence refuses",
             None,
         ),
         End::Signaled(signal) => {
             let (code, message) = match kind {
-                Kind::Command => ("signal", format!("the program was ended by signal {signal}")),
-                _ => ("crash", format!("the interpreter crashed with signal {signal}")),
+                Kind::Command => {
+                    (Code::Signal, format!("the program was ended by signal {signal}"))
+                }
+                _ => (Code::Crash, format!("the interpreter crashed with signal {signal}")),
             };
             Verdict::signaled(Status::Killed, signal).with(code, message, None)
         }
         End::Swept => Verdict::signaled(Status::Killed, SIGKILL).with(
-            "ended_from_outside",
+            Code::EndedFromOutside,
             "the run was ended from outside",
             None,
         ),
         End::KilledFromOutside => Verdict::signaled(Status::Killed, SIGKILL).with(
-            "sigkill",
+            Code::Sigkill,
             "the run was killed from outside",
             None,
         ),
         End::Cancelled => {
             let what = if kind == Kind::Cell { "cell" } else { "run" };
             Verdict::signaled(Status::Killed, SIGKILL).with(
-                "cancelled",
+                Code::Cancelled,
                 format!("the {what} was cancelled"),
                 None,
             )
@@ -199,16 +205,16 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
                 Kind::Cell => "the interpreter ended in the middle of the cell",
                 _ => "the interpreter ended without a word",
             };
-            Verdict::signaled(Status::Killed, SIGKILL).with("interpreter_died", message, None)
+            Verdict::signaled(Status::Killed, SIGKILL).with(Code::InterpreterDied, message, None)
         }
     }
 }
 
 /// Builds a denial for a limit that refused or ended something.
-pub(crate) fn limit_denial(rule: &str, subject: String, hint: String, count: u64) -> Denial {
+pub(crate) fn limit_denial(rule: DenialRule, subject: String, hint: String, count: u64) -> Denial {
     Denial {
         layer: Layer::Resources,
-        rule: rule.to_owned(),
+        rule,
         subject,
         line: None,
         column: None,
@@ -229,7 +235,7 @@ mod tests {
 
     fn judged(end: End, kind: Kind) -> (Status, Option<i32>, Option<i32>, String) {
         let verdict = judge(end, kind, &Limits::for_code(CodePreset::Open), None);
-        let code = verdict.error.map(|error| error.code).unwrap_or_default();
+        let code = verdict.error.map(|error| error.code.to_string()).unwrap_or_default();
         (verdict.status, verdict.exit_code, verdict.signal, code)
     }
 
@@ -262,7 +268,8 @@ mod tests {
     #[test]
     fn a_limit_that_ended_a_run_is_a_denial_and_nothing_else_is() {
         let limits = Limits::for_code(CodePreset::Open);
-        let denied = |end| judge(end, Kind::Program, &limits, None).denial().map(|d| d.rule);
+        let denied =
+            |end| judge(end, Kind::Program, &limits, None).denial().map(|d| d.rule.to_string());
         assert_eq!(denied(End::Wall).as_deref(), Some("wall_deadline"));
         assert_eq!(denied(End::MemoryKilled).as_deref(), Some("memory_limit"));
         assert_eq!(denied(End::Exited(1)), None);

@@ -4,7 +4,9 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
+use ringfence_plan::Step;
 use ringfence_sys::CallError;
 pub(crate) use ringfence_sys::packet_pair as pair;
 use rustix::io::Errno;
@@ -48,9 +50,51 @@ pub(crate) enum Message {
     Signal(i32),
 }
 
+/// Parts of the setup whose failures have explanations of their own. Sent as a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetupPart {
+    /// Making namespaces and using the rights they give.
+    Namespaces,
+    /// Mounting `/proc`.
+    Proc,
+    /// Installing the system call filter.
+    Seccomp,
+    /// Executing the program.
+    Execute,
+    /// Any other step.
+    Other,
+}
+
+impl SetupPart {
+    const ALL: [Self; 5] =
+        [Self::Namespaces, Self::Proc, Self::Seccomp, Self::Execute, Self::Other];
+
+    /// The part that a step belongs to.
+    pub(crate) fn of(step: &Step) -> Self {
+        match step {
+            Step::Unshare { .. }
+            | Step::TakeIdentity
+            | Step::PrivateMounts
+            | Step::Hostname { .. }
+            | Step::LoopbackUp
+            | Step::NewRoot => Self::Namespaces,
+            Step::Mount(mount) if mount.at() == Path::new("/proc") => Self::Proc,
+            Step::Seccomp => Self::Seccomp,
+            Step::Execute => Self::Execute,
+            _ => Self::Other,
+        }
+    }
+
+    fn from_byte(byte: u8) -> Self {
+        Self::ALL.into_iter().find(|part| *part as u8 == byte).unwrap_or(Self::Other)
+    }
+}
+
 /// A step that failed.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
+    /// Part of the setup that the step belongs to.
+    pub(crate) part: SetupPart,
     /// The step, as the rendered plan shows it.
     pub(crate) step: String,
     /// The failed call and its error.
@@ -81,6 +125,7 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
         }
         Message::Failed(failure) => {
             let mut body = tagged(b'F', &failure.error.errno.raw_os_error().to_ne_bytes());
+            body.push(failure.part as u8);
             body.extend_from_slice(failure.step.as_bytes());
             body.push(0);
             body.extend_from_slice(failure.error.call.as_bytes());
@@ -116,10 +161,11 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'X' => number().map(|n| Message::Ended(ringfence_sys::Ended::Exited(n))),
         b'S' => number().map(|n| Message::Ended(ringfence_sys::Ended::Signaled(n))),
         b'F' => number().map(|errno| {
-            let text = String::from_utf8_lossy(rest.get(4..).unwrap_or_default());
+            let part = SetupPart::from_byte(rest.get(4).copied().unwrap_or(u8::MAX));
+            let text = String::from_utf8_lossy(rest.get(5..).unwrap_or_default());
             let (step, call) = text.split_once('\0').unwrap_or((&text, ""));
             let error = CallError::new(call, Errno::from_raw_os_error(errno));
-            Message::Failed(Failure { step: step.to_owned(), error })
+            Message::Failed(Failure { part, step: step.to_owned(), error })
         }),
         _ => None,
     };
@@ -151,9 +197,13 @@ mod tests {
     fn a_failure_arrives_whole() {
         let (a, b) = pair().unwrap();
         let error = CallError::new("mount(\"proc\")", Errno::PERM);
-        send(&a, &Message::Failed(Failure { step: "proc".into(), error: error.clone() })).unwrap();
-        let Some(Message::Failed(failure)) = receive(&b).unwrap() else { panic!("not a failure") };
-        assert_eq!((failure.step.as_str(), failure.error), ("proc", error));
+        for part in SetupPart::ALL {
+            let failure = Failure { part, step: "proc".into(), error: error.clone() };
+            send(&a, &Message::Failed(failure)).unwrap();
+            let Some(Message::Failed(failure)) = receive(&b).unwrap() else { panic!("no failure") };
+            assert_eq!((failure.part, failure.step.as_str()), (part, "proc"));
+            assert_eq!(failure.error, error);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use crate::channel::{self, Failure, Message};
+use crate::channel::{self, Failure, Message, SetupPart};
 use crate::handover::Handover;
 use crate::mounts::{self, NewRoot};
 
@@ -98,12 +98,14 @@ impl Child {
     }
 
     fn fail(&self, step: &Step, error: CallError) {
+        let part = SetupPart::of(step);
         let step = match step {
             Step::Mount(mount) => format!("mount `{}`", mount.at().display()),
             other => format!("{other:?}"),
         };
         // If the send fails, the supervisor sees the socket close and the child exit.
-        let _ = channel::send(&self.handover.report, &Message::Failed(Failure { step, error }));
+        let _ =
+            channel::send(&self.handover.report, &Message::Failed(Failure { part, step, error }));
     }
 
     fn obey(&mut self, step: &Step) -> Result<(), CallError> {

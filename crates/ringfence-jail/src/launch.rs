@@ -3,13 +3,13 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use ringfence_plan::{Identity, Orders, Plan};
-use ringfence_spec::{Problem, Tier};
+use ringfence_spec::{Code, Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
 
 use crate::cgroup::{self, Leaf};
-use crate::channel::{self, Failure, Message};
+use crate::channel::{self, Failure, Message, SetupPart};
 use crate::child;
 use crate::gitwatch::GitWatch;
 use crate::handover::Handover;
@@ -163,7 +163,7 @@ fn restore(before: Option<Signals>) -> Result<(), Fault> {
 }
 
 fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
-    move |e| Fault::Problem(Problem::cannot_build("launch", what).cause(e))
+    move |e| Fault::Problem(Problem::cannot_build(Code::Launch, what).cause(e))
 }
 
 fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
@@ -203,7 +203,7 @@ fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, Fault> {
 fn make_leaf(task: &Task<'_>) -> Result<Option<Leaf>, Fault> {
     let Some(limits) = &task.plan.cgroup else { return Ok(None) };
     let parent = cgroup::find_parent().map_err(|why| {
-        Problem::cannot_build("cgroup", "cannot find a cgroup to work in").cause(why)
+        Problem::cannot_build(Code::Cgroup, "cannot find a cgroup to work in").cause(why)
     })?;
     Leaf::new(&parent, limits, task.name).map(Some).map_err(cannot("cannot make a cgroup"))
 }
@@ -265,15 +265,14 @@ fn go_on(
 fn is_about_namespaces(failure: &Failure) -> bool {
     let refused =
         matches!(failure.error.errno, Errno::PERM | Errno::ACCESS | Errno::NOSPC | Errno::NOSYS);
-    let early = ["Unshare", "TakeIdentity", "PrivateMounts", "Hostname", "LoopbackUp", "NewRoot"];
-    refused && early.iter().any(|step| failure.step.starts_with(step))
+    refused && failure.part == SetupPart::Namespaces
 }
 
 /// The error for a filesystem that cannot give root's run the workspace under another uid.
 fn cannot_translate(error: CallError) -> Problem {
     let no_such_filesystem = error.errno == Errno::INVAL;
     let problem =
-        Problem::cannot_build("owners", "cannot translate owners for the run").cause(error);
+        Problem::cannot_build(Code::Owners, "cannot translate owners for the run").cause(error);
     if no_such_filesystem {
         return problem.hint(
             "this kernel cannot translate owners on that filesystem (tmpfs before Linux 6.3, overlayfs, most network \
@@ -386,7 +385,7 @@ impl UnsupervisedChild {
 }
 
 fn no_child() -> Problem {
-    Problem::internal("launch", "no child to supervise")
+    Problem::internal(Code::Launch, "no child to supervise")
 }
 
 impl Drop for UnsupervisedChild {

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ringfence_plan::Plan;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Forked, Named as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -102,12 +102,12 @@ impl Launcher {
     /// Forks one. The calling process must have one thread.
     pub fn start() -> Result<Self, Problem> {
         let cannot =
-            |e: CallError| Problem::internal("launcher", "cannot start the launcher").cause(e);
+            |e: CallError| Problem::internal(Code::Launcher, "cannot start the launcher").cause(e);
         let n_threads =
             ringfence_sys::list_kernel_directory("/proc/self/task").map_or(1, |list| list.len());
         if n_threads > 1 {
             return Err(Problem::internal(
-                "launcher_too_late",
+                Code::LauncherTooLate,
                 format!("the launcher must be started before there are threads, and there are {n_threads}"),
             )
             .hint("begin `main` with `ringfence_engine::init()`, or name an installed `ringfence` by `Builder::launcher_program`"));
@@ -129,7 +129,7 @@ impl Launcher {
         use std::os::unix::process::CommandExt as _;
         let cannot = |cause: &dyn std::fmt::Display| {
             Problem::cannot_build(
-                "launcher",
+                Code::Launcher,
                 format!("cannot start the launcher `{}`", program.display()),
             )
             .cause(cause)
@@ -194,13 +194,15 @@ impl Launcher {
 
     /// Launches a run. From any thread.
     pub fn launch(&self, request: &LaunchRequest<'_>) -> Result<Launched, Problem> {
-        let cannot = |e: CallError| Problem::internal("launcher", "cannot launch the run").cause(e);
+        let cannot =
+            |e: CallError| Problem::internal(Code::Launcher, "cannot launch the run").cause(e);
         let plan = crate::plan_transfer::write(request.plan).map_err(cannot)?.ok_or_else(|| {
-            Problem::cannot_build("path_not_text", "a path of the run is not text")
+            Problem::cannot_build(Code::PathNotText, "a path of the run is not text")
                 .hint("rename the directory, or run it by `ringfence run`")
         })?;
-        let (line, theirs) = std::os::unix::net::UnixStream::pair()
-            .map_err(|e| Problem::internal("launcher", "cannot make a line to the run").cause(e))?;
+        let (line, theirs) = std::os::unix::net::UnixStream::pair().map_err(|e| {
+            Problem::internal(Code::Launcher, "cannot make a line to the run").cause(e)
+        })?;
         let (line, theirs) = (OwnedFd::from(line), OwnedFd::from(theirs));
         let [stdin, stdout, stderr] = request.stdio;
         let mut fds = vec![plan.as_fd(), theirs.as_fd(), stdin, stdout, stderr];
@@ -246,7 +248,7 @@ impl Launched {
             }
             Some(RunReport::Problem(problem)) => Err(Fault::Problem(*problem)),
             None => Err(Fault::Problem(Problem::internal(
-                "supervisor_died",
+                Code::SupervisorDied,
                 "the run's supervisor ended without a word; the run ended with it",
             ))),
         }
@@ -331,7 +333,8 @@ impl Received {
     }
 
     fn supervise(&self) -> Result<RunReport, Problem> {
-        let cannot = |e: CallError| Problem::internal("launcher", "cannot launch the run").cause(e);
+        let cannot =
+            |e: CallError| Problem::internal(Code::Launcher, "cannot launch the run").cause(e);
         let [stdin, stdout, stderr] = &self.stdio;
         rustix::stdio::dup2_stdin(stdin).named(|| "dup2(0)").map_err(cannot)?;
         rustix::stdio::dup2_stdout(stdout).named(|| "dup2(1)").map_err(cannot)?;
@@ -355,9 +358,10 @@ impl Received {
                 errno: error.errno.raw_os_error(),
             },
             Err(Fault::Problem(problem)) => RunReport::Problem(Box::new(problem)),
-            Err(Fault::NotSendable) => {
-                RunReport::Problem(Box::new(Problem::internal("launch", "cannot launch the run")))
-            }
+            Err(Fault::NotSendable) => RunReport::Problem(Box::new(Problem::internal(
+                Code::Launch,
+                "cannot launch the run",
+            ))),
         })
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ringfence_plan::FileId;
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_spec::invisible::is_invisible;
-use ringfence_spec::{Denial, DeniedBy, Layer, escape_name};
+use ringfence_spec::{Denial, DenialRule, DeniedBy, Layer, escape_name};
 use ringfence_sys::CallError;
 use ringfence_sys::seccomp::Notification;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -106,7 +106,7 @@ impl Listener {
         };
         let denial = Denial {
             layer: if network { Layer::Network } else { Layer::Syscalls },
-            rule: verdict.rule.to_owned(),
+            rule: verdict.rule,
             subject,
             line: None,
             column: None,
@@ -127,7 +127,7 @@ impl Listener {
             && let Some(last) = self.denials.last().cloned()
         {
             self.denials.push(Denial {
-                rule: "more".to_owned(),
+                rule: DenialRule::More,
                 subject: format!("{} further refusals", self.n_unlisted),
                 hint: format!("only {DENIALS_MAX} different refusals are listed"),
                 count: self.n_unlisted,
@@ -308,7 +308,7 @@ fn unix_denial(call: &Notification, path: &Path, hint: String) -> Denial {
     let shown = escape_name(&path.to_string_lossy()).into_owned();
     Denial {
         layer: Layer::Network,
-        rule: "unix_socket".to_owned(),
+        rule: DenialRule::UnixSocket,
         subject: format!("connect({shown})"),
         line: None,
         column: None,

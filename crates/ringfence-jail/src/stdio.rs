@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, OFlags};
@@ -191,7 +191,7 @@ pub(crate) fn prepare(
         StdioPumps { counts_wanted: mode != StdioMode::Passthrough, ..StdioPumps::default() };
     let on_terminal = |fd: BorrowedFd<'_>| terminal && rustix::termios::isatty(fd);
     let wrap = |e: CallError| {
-        Problem::internal("stdio", "cannot connect the program's input and output").cause(e)
+        Problem::internal(Code::Stdio, "cannot connect the program's input and output").cause(e)
     };
     let stdin = rustix::stdio::stdin();
     let stdin = if on_terminal(stdin) {
@@ -241,7 +241,7 @@ enum Class {
 
 fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
     let stat = rustix::fs::fstat(fd)
-        .map_err(|e| Problem::usage("stdio_closed", format!("{name} is not open")).cause(e))?;
+        .map_err(|e| Problem::usage(Code::StdioClosed, format!("{name} is not open")).cause(e))?;
     match FileType::from_raw_mode(stat.st_mode) {
         // A pipe without a name. The holder of a named one can change its permissions.
         FileType::Fifo if rustix::fs::fstatfs(fd).is_ok_and(|s| s.f_type == PIPEFS_MAGIC) => {
@@ -254,7 +254,7 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
             Ok(Class::Pass)
         }
         FileType::Directory | FileType::BlockDevice => Err(Problem::usage(
-            "stdio_unsafe",
+            Code::StdioUnsafe,
             format!("{name} is a directory or a block device, which would reach past the fence"),
         )
         .hint(format!("redirect {name} from a pipe, a file or /dev/null"))),

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ringfence_plan::Plan;
-use ringfence_spec::{Denial, Problem, Span, Tier};
+use ringfence_spec::{Code, Denial, Problem, Span, Tier};
 use ringfence_sys::{Budget, CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Counts, Leaf};
-use crate::channel::{self, Failure, Message};
+use crate::channel::{self, Failure, Message, SetupPart};
 use crate::gitfiles;
 use crate::gitwatch::{Budgets, GitWatch, SetAside};
 use crate::janitor::{Cleanup, Janitor};
@@ -697,15 +697,15 @@ pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
     match error {
         NotStarted::Step(failure) => explain_step(&failure, plan),
         NotStarted::Supervisor(error) => {
-            Problem::internal("supervisor", "cannot supervise the run").cause(error)
+            Problem::internal(Code::Supervisor, "cannot supervise the run").cause(error)
         }
         NotStarted::Interrupted(number) => Problem::new(
             ringfence_spec::ProblemKind::Interrupted(u8::try_from(number).unwrap_or(0)),
-            "interrupted",
+            Code::Interrupted,
             format!("ended by signal {number} before the program began"),
         ),
         NotStarted::SetupTimeout => Problem::cannot_build(
-            "setup_timeout",
+            Code::SetupTimeout,
             format!("the fence was not up after {} s", setup_max(plan.limits.timeout).as_secs()),
         ),
     }
@@ -713,31 +713,31 @@ pub(crate) fn explain_not_started(error: NotStarted, plan: &Plan) -> Problem {
 
 fn explain_step(failure: &Failure, plan: &Plan) -> Problem {
     let command = plan.argv.first().map(|a| a.to_string_lossy().into_owned()).unwrap_or_default();
-    if failure.step == "Execute" {
+    if failure.part == SetupPart::Execute {
         let kind = match failure.error.errno {
             Errno::NOENT | Errno::NOTDIR => ringfence_spec::ProblemKind::NotFound,
             _ => ringfence_spec::ProblemKind::Refused,
         };
         let (code, message) = match failure.error.errno {
             Errno::NOENT | Errno::NOTDIR => {
-                ("command_not_found", format!("`{command}` was not found in the run's view"))
+                (Code::CommandNotFound, format!("`{command}` was not found in the run's view"))
             }
-            _ => ("command_not_executable", format!("`{command}` cannot be executed")),
+            _ => (Code::CommandNotExecutable, format!("`{command}` cannot be executed")),
         };
         return Problem::new(kind, code, message).cause(&failure.error);
     }
     let problem = Problem::cannot_build(
-        "step_failed",
+        Code::StepFailed,
         format!("cannot build the fence: {} failed", failure.step),
     )
     .cause(&failure.error);
-    if failure.step == "Seccomp" && failure.error.errno == Errno::BUSY {
+    if failure.part == SetupPart::Seccomp && failure.error.errno == Errno::BUSY {
         return problem.hint(
             "a fence around this one listens for refused calls already, and there can be one listener; `ringfence batch` \
              needs none",
         );
     }
-    if failure.step == "mount `/proc`" && failure.error.errno == Errno::PERM {
+    if failure.part == SetupPart::Proc && failure.error.errno == Errno::PERM {
         return problem
             .hint("this host hides parts of /proc, so a new one is refused; pass `--proc none`");
     }

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    AuditState, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState, Problem,
+    AuditState, Code, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState, Problem,
     ProcessFence, ResourceFence, SyscallFence, Tier,
 };
 use serde::Serialize;
@@ -130,12 +130,12 @@ pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem
         return Err(crate::command::root_outside(facts));
     }
     if let UserNamespaces::Refused(why) = &facts.user_namespaces {
-        return Err(Problem::cannot_build("namespaces", "cannot build the fence for Python")
+        return Err(Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
             .cause(why)
             .hint("Python runs need user namespaces; `ringfence doctor` names the fix"));
     }
     if !facts.seccomp_filter {
-        return Err(Problem::cannot_build("seccomp", "cannot build the fence for Python")
+        return Err(Problem::cannot_build(Code::Seccomp, "cannot build the fence for Python")
             .cause("this kernel has no seccomp filters"));
     }
     Ok(())
@@ -146,7 +146,7 @@ pub(crate) fn refuse_without_namespaces(facts: &HostFacts) -> Result<(), Problem
 fn refuse_written_python(python: &PythonFacts) -> Result<(), Problem> {
     let Some(written) = &python.written_by_runs else { return Ok(()) };
     let problem = Problem::refused(
-        "python_written_by_runs",
+        Code::PythonWrittenByRuns,
         format!("Python in `{}` cannot be kept warm", python.prefix.display()),
     )
     .cause(format!(
@@ -413,7 +413,7 @@ fn worker(
     seal.seccomp(&filter, request.checkpoints == Checkpoints::ByTheHost);
     let calls = |calls: Calls| {
         calls.finish().map_err(|name| {
-            Problem::internal("calls", format!("no number is known for `{name}` here"))
+            Problem::internal(Code::Calls, format!("no number is known for `{name}` here"))
         })
     };
     Ok(WorkerPlan {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    AuditState, CommandPreset, Enforcement, Fallback, FilesystemFence, Limits, Network,
+    AuditState, Code, CommandPreset, Enforcement, Fallback, FilesystemFence, Limits, Network,
     NetworkFence, OutputState, Policy, Problem, ProcessFence, ResourceFence, SyscallFence, Tier,
 };
 
@@ -43,7 +43,7 @@ pub fn plan_command(
 ) -> Result<Plan, Problem> {
     if let Network::Allow(hosts) = &policy.network {
         return Err(Problem::cannot_build(
-            "network_allowlist_unsupported",
+            Code::NetworkAllowlistUnsupported,
             format!("cannot open the network for `{}`", hosts.join(",")),
         )
         .cause("this version has no network proxy; a run has its own loopback and nothing else")
@@ -63,7 +63,7 @@ pub fn plan_command(
 /// The error for a caller whose only mapped id is root's: there is no other to give the run.
 pub(crate) fn root_outside(facts: &HostFacts) -> Problem {
     Problem::cannot_build(
-        "root_outside",
+        Code::RootOutside,
         format!("user {} here is root outside this user namespace", facts.ids.uid),
     )
     .cause("no run has host uid 0, and one id mapped alone leaves no other to give it")
@@ -104,7 +104,7 @@ fn choose_tier(policy: &Policy, facts: &HostFacts) -> Result<Choice, Problem> {
     }
     let required = policy.require.unwrap_or(Tier::Landlock);
     let problem = Problem::cannot_build(
-        "tier_unavailable",
+        Code::TierUnavailable,
         format!("cannot build the `{required}` tier on this host"),
     )
     .cause(gaps.join("; "));
@@ -127,7 +127,7 @@ pub fn is_too_broad(path: &Path, facts: &HostFacts) -> bool {
 fn too_broad(path: &Path, facts: &HostFacts) -> Option<Problem> {
     let shown = path.display();
     let broad = |message: String| {
-        Problem::refused("workspace_too_broad", message)
+        Problem::refused(Code::WorkspaceTooBroad, message)
             .hint("start in a project directory, or use `--preset readonly`")
     };
     if path == Path::new("/") {
@@ -142,7 +142,7 @@ fn too_broad(path: &Path, facts: &HostFacts) -> Option<Problem> {
     if let Some(secret) = facts.secrets.iter().find(|s| path.starts_with(&s.path)) {
         let message = format!("`{shown}` is never visible to a run");
         let cause = format!("`{}` holds credentials or state", secret.path.display());
-        return Some(Problem::refused("secret_path", message).cause(cause));
+        return Some(Problem::refused(Code::SecretPath, message).cause(cause));
     }
     let system = facts.system.iter().any(|entry| match entry {
         RootEntry::Directory(found) => found.path.starts_with(path),
@@ -173,7 +173,7 @@ fn refuse_broad_workspaces(
         }
         if let Some(hidden) = hidden_above(path, request) {
             return Err(Problem::usage(
-                "contradictory_paths",
+                Code::ContradictoryPaths,
                 format!("`{shown}` is writable and inside `{hidden}`, which is hidden"),
             )
             .hint("drop one of `--rw` and `--hide`"));
@@ -183,7 +183,7 @@ fn refuse_broad_workspaces(
         if let Some(hidden) = hidden_above(&found.path, request) {
             let shown = found.path.display();
             return Err(Problem::usage(
-                "contradictory_paths",
+                Code::ContradictoryPaths,
                 format!("`--ro {shown}` and `--hide {hidden}` contradict each other"),
             )
             .hint(
@@ -191,12 +191,12 @@ fn refuse_broad_workspaces(
             ));
         }
         if found.path == Path::new("/") {
-            return Err(Problem::refused("grant_too_broad", "`/` cannot be granted as a whole")
+            return Err(Problem::refused(Code::GrantTooBroad, "`/` cannot be granted as a whole")
                 .hint("name the directories the run needs with `--ro`"));
         }
         if let Some(secret) = facts.secrets.iter().find(|s| found.path.starts_with(&s.path)) {
             return Err(Problem::refused(
-                "secret_path",
+                Code::SecretPath,
                 format!("`{}` is never visible to a run", found.path.display()),
             )
             .cause(format!("`{}` holds credentials or state", secret.path.display())));
@@ -205,7 +205,7 @@ fn refuse_broad_workspaces(
     let writes = !request.writable.is_empty() || !request.writable_files.is_empty();
     if policy.preset == CommandPreset::Readonly && writes {
         return Err(Problem::usage(
-            "contradictory_paths",
+            Code::ContradictoryPaths,
             "`--preset readonly` and `--rw` contradict each other",
         )
         .hint("drop `--rw`, or use `--preset workspace`"));
@@ -260,7 +260,7 @@ fn namespaces(
         () if view.shows(&request.cwd.path) => request.cwd.path.clone(),
         () => {
             return Err(Problem::usage(
-                "cwd_not_visible",
+                Code::CwdNotVisible,
                 format!("`{}` is not visible to this run", request.cwd.path.display()),
             )
             .hint(format!("pass `--ro {}` as well", request.cwd.path.display())));
@@ -346,7 +346,7 @@ fn landlock(
 ) -> Result<Plan, Problem> {
     if request.session.is_some() {
         return Err(Problem::cannot_build(
-            "session_needs_namespaces",
+            Code::SessionNeedsNamespaces,
             "cannot show a session's files to a run",
         )
         .cause("only a mount namespace can show a directory under another name")
@@ -368,7 +368,7 @@ fn landlock(
         .chain(own.map(|rule| request.cwd.path.join(&rule.path)));
     if let Some(hidden) = hidden.next().filter(|_| policy.fallback == Fallback::Error) {
         return Err(Problem::cannot_build(
-            "hide_needs_namespaces",
+            Code::HideNeedsNamespaces,
             format!("cannot hide `{}` without namespaces", hidden.display()),
         )
         .hint("leave out `--hide`, or accept the gap with `--fallback warn`"));
@@ -470,7 +470,7 @@ fn root_without_namespaces(request: &Request, facts: &HostFacts) -> Result<Ident
     let owner = match request.writable.first() {
         Some(root) if root.owner_uid == 0 => {
             return Err(Problem::cannot_build(
-                "root_needs_namespaces",
+                Code::RootNeedsNamespaces,
                 format!(
                     "cannot give a run write access to `{}`, which root owns, without user namespaces",
                     root.root.path.display()

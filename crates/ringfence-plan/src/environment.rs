@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_spec::{EnvGrant, Policy, Problem};
+use ringfence_spec::{Code, EnvGrant, Policy, Problem};
 
 use crate::catalogue;
 use crate::facts::HostFacts;
@@ -49,7 +49,7 @@ pub(crate) fn environment(
             }
             EnvGrant::Inherit(name) if never_inherited(name) => {
                 return Err(Problem::refused(
-                    "env_not_inheritable",
+                    Code::EnvNotInheritable,
                     format!("`{name}` is not taken from the caller's environment"),
                 )
                 .hint(format!("give the value itself: `--env {name}=VALUE`")));

@@ -200,7 +200,7 @@ fn nothing_weaker_than_required_is_planned() {
         p.require = Some(Tier::Namespaces);
         p.fallback = Fallback::Warn;
     });
-    assert_eq!(error.unwrap_err().code, "tier_unavailable");
+    assert_eq!(error.unwrap_err().code.as_str(), "tier_unavailable");
     for landlock_abi in [0, 1] {
         for seccomp_filter in [false, true] {
             let plan = plan(|_, _, f| {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ringfence_jail::survey::{found, resolve};
 use ringfence_plan::{Found, PythonFacts};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use ringfence_sys::Budget;
 use ringfence_sys::untrusted;
 use rustix::fs::FileType;
@@ -74,7 +74,7 @@ pub fn discover(
             Err(reason) => why = reason,
         }
     }
-    Err(Problem::cannot_build("python_not_found", "no Python to run")
+    Err(Problem::cannot_build(Code::PythonNotFound, "no Python to run")
         .cause(why)
         .hint("name one with `--python PATH`; versions 3.9 to 3.14 work"))
 }

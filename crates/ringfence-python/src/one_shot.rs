@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use ringfence_jail::{Fault, Permit, PreforkedChild, Registry, StdioMode, Task};
 use ringfence_plan::{Plan, WORKSPACE};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Forked, Named as _};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -54,7 +54,7 @@ pub fn run_alone(
     early: Option<PreforkedChild>,
     permit: Permit<'_>,
 ) -> Result<OneShot, Problem> {
-    let cannot = |e: CallError| Problem::internal("guest", "cannot talk to the guest").cause(e);
+    let cannot = |e: CallError| Problem::internal(Code::Guest, "cannot talk to the guest").cause(e);
     let (ours, inside) = channel::pair().map_err(cannot)?;
     let feeder = Feeder::start(&ours, job).map_err(cannot)?;
     let task = Task {
@@ -79,13 +79,14 @@ pub fn run_alone(
     let mut finished = result.map_err(|fault| match fault {
         Fault::Problem(problem) => problem,
         Fault::NoNamespaces(error) => {
-            Problem::cannot_build("namespaces", "cannot build the fence for Python").cause(error)
+            Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
+                .cause(error)
         }
-        Fault::NotSendable => Problem::internal("launch", "cannot launch the run"),
+        Fault::NotSendable => Problem::internal(Code::Launch, "cannot launch the run"),
     })?;
     let words = FinalReport::hear(&ours);
     if !words.ready && finished.stopped.is_none() && finished.oom_kills == 0 {
-        let problem = Problem::cannot_build("python", "cannot start Python behind the fence");
+        let problem = Problem::cannot_build(Code::Python, "cannot start Python behind the fence");
         let stderr = finished.output.map(|(_, stderr)| stderr.parts().0).unwrap_or_default();
         let stderr = String::from_utf8_lossy(&stderr);
         return Err(problem.cause(crate::worker::shown(stderr.as_bytes())));

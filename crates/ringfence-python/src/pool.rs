@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ringfence_jail::Permit;
 use ringfence_plan::{CodePlan, WorkerPlan};
-use ringfence_spec::{Problem, Start};
+use ringfence_spec::{Code, Problem, Start};
 use ringfence_sys::CallError;
 
 use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
@@ -132,13 +132,13 @@ impl Pool {
             if std::panic::catch_unwind(work).is_err() {
                 // Runs that wait for a worker get the error, and the engine starts another pool.
                 let problem =
-                    Problem::internal("internal", "the pool of workers failed unexpectedly");
+                    Problem::internal(Code::Internal, "the pool of workers failed unexpectedly");
                 shared.lock().failed = Some(problem);
                 shared.ready.notify_all();
             }
         };
         let refill = thread.spawn(work).map_err(|e| {
-            Problem::internal("threads", "cannot start a thread for the pool").cause(e)
+            Problem::internal(Code::Threads, "cannot start a thread for the pool").cause(e)
         })?;
         Ok(Self { shared, refill: Some(refill), plan: plan.worker.clone() })
     }
@@ -356,7 +356,7 @@ impl Refill {
             *line = Some(Line { zygote, coming: VecDeque::new(), n_failed: 0 });
         }
         let Some(line) = line else {
-            return Err(Problem::internal("zygote", "there is no zygote"));
+            return Err(Problem::internal(Code::Zygote, "there is no zygote"));
         };
         while line.coming.len() < n_missing.min(COMING_MAX) {
             let pace = self.pace(line.coming.len());
@@ -408,5 +408,5 @@ struct Line {
 }
 
 fn cannot_make(error: CallError) -> Problem {
-    Problem::cannot_build("worker", "cannot make a worker for Python").cause(error)
+    Problem::cannot_build(Code::Worker, "cannot make a worker for Python").cause(error)
 }

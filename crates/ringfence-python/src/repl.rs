@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_plan::{CodePlan, WorkerPlan};
-use ringfence_spec::{Denial, DeniedBy, Layer, Problem};
+use ringfence_spec::{Code, Denial, DeniedBy, Layer, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -118,7 +118,7 @@ impl Repl {
     pub fn start(keeper: ZygoteKeeper, plan: &CodePlan) -> Result<Self, Problem> {
         let zygote = Zygote::start(&keeper)?;
         let cannot =
-            |e: CallError| Problem::cannot_build("repl", "cannot start a session").cause(e);
+            |e: CallError| Problem::cannot_build(Code::Repl, "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
         let awaited = zygote.ask(ForkPriority::Usual, &[]).map_err(cannot)?;
         let worker = zygote.worker(awaited, &plan.worker, host_uid);
@@ -133,7 +133,7 @@ impl Repl {
         let thread = std::thread::Builder::new().name("ringfence-repl".to_owned());
         let watched = Arc::clone(&guard);
         let listener = thread.spawn(move || watched.work()).map_err(|e| {
-            Problem::internal("threads", "cannot start a thread for the session").cause(e)
+            Problem::internal(Code::Threads, "cannot start a thread for the session").cause(e)
         })?;
         let first = Process {
             cell: 0,
@@ -168,7 +168,7 @@ impl Repl {
         let workspace = self.base.worker.workspace.as_ref().map(OwnedFd::try_clone);
         match workspace {
             Some(Ok(workspace)) => Ok(Artifacts::new(workspace)),
-            _ => Err(Problem::internal("repl", "the session's directory is gone")),
+            _ => Err(Problem::internal(Code::Repl, "the session's directory is gone")),
         }
     }
 
@@ -190,7 +190,7 @@ impl Repl {
     ) -> Result<Cell, Problem> {
         let base = Arc::clone(&self.base);
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let broken = |e: CallError| Problem::internal("repl", "the session is broken").cause(e);
+        let broken = |e: CallError| Problem::internal(Code::Repl, "the session is broken").cause(e);
         let began = Instant::now();
         let (mut process, lost) = self.fork_living(self.n_cells + 1).map_err(broken)?;
         let deadline = job.timeout.map(|timeout| began + timeout);
@@ -277,7 +277,7 @@ impl Repl {
     pub fn rollback(&mut self, cell: u64) -> Result<(), Problem> {
         let at = self.chain.iter().position(|process| process.cell == cell).ok_or_else(|| {
             let known: Vec<String> = self.checkpoints().iter().map(u64::to_string).collect();
-            Problem::usage("no_checkpoint", format!("there is no checkpoint after cell {cell}"))
+            Problem::usage(Code::NoCheckpoint, format!("there is no checkpoint after cell {cell}"))
                 .hint(format!("there is one after {}", known.join(", ")))
         })?;
         for process in self.chain.drain(at + 1..).rev() {
@@ -292,7 +292,7 @@ impl Repl {
         let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let process = self
             .fork(self.n_cells)
-            .map_err(|e| Problem::internal("repl", "cannot branch the session").cause(e))?;
+            .map_err(|e| Problem::internal(Code::Repl, "cannot branch the session").cause(e))?;
         process.ends.pause();
         Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
     }
@@ -437,7 +437,7 @@ impl Guard {
         } else if denials.len() < DENIALS_MAX {
             denials.push(Denial {
                 layer: Layer::Syscalls,
-                rule: verdict.rule.to_owned(),
+                rule: verdict.rule,
                 subject: name.to_owned(),
                 line: None,
                 column: None,

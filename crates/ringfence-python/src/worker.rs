@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 pub use ringfence_jail::Output;
 use ringfence_jail::{OutputBuffer, Permit, anonymous_bytes, cpu_so_far};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, DenialRule, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -193,7 +193,7 @@ pub struct Raised {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Attempt {
     /// Stable name of the rule.
-    pub rule: String,
+    pub rule: DenialRule,
     /// The object of the attempt.
     pub subject: String,
 }
@@ -243,7 +243,7 @@ impl Worker {
             let heard = self
                 .ends
                 .step(&mut run, until, around.cancel.filter(|_| killed.is_none()))
-                .map_err(|e| Problem::internal("worker", "cannot watch the worker").cause(e))?;
+                .map_err(|e| Problem::internal(Code::Worker, "cannot watch the worker").cause(e))?;
             if heard.dead {
                 break;
             }
@@ -282,8 +282,8 @@ impl Worker {
             (None, None) => Ended::Silently(None),
         };
         let workspace = self.workspace.take();
-        let workspace =
-            workspace.ok_or_else(|| Problem::internal("worker", "a worker without a workspace"))?;
+        let workspace = workspace
+            .ok_or_else(|| Problem::internal(Code::Worker, "a worker without a workspace"))?;
         Ok(Finished {
             ended,
             refused: run.refused.take(),

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ringfence_plan::WorkerPlan;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -76,7 +76,8 @@ impl Zygote {
     /// Starts a zygote and waits until it has loaded its modules.
     pub(crate) fn start(keeper: &ZygoteKeeper) -> Result<Self, Problem> {
         let cannot = |e: CallError| {
-            let problem = Problem::cannot_build("zygote", "cannot start Python behind the fence");
+            let problem =
+                Problem::cannot_build(Code::Zygote, "cannot start Python behind the fence");
             match keeper.last_words() {
                 Some(words) => problem.cause(words),
                 None => problem.cause(e),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ringfence_jail::{Fault, LaunchRequest, Launched, Launcher};
 use ringfence_plan::{CodePlan, Plan, WorkerPlan};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Named as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -102,7 +102,7 @@ impl ZygoteKeeper {
 
     /// Starts a zygote, in place of the last; returns the host's end of its channel.
     pub(crate) fn start_zygote(&self) -> Result<OwnedFd, Problem> {
-        let cannot = |e: CallError| Problem::internal("keeper", "cannot start Python").cause(e);
+        let cannot = |e: CallError| Problem::internal(Code::Keeper, "cannot start Python").cause(e);
         let (ours, guests) = channel::pair().map_err(cannot)?;
         for text in [ZYGOTE, &self.config] {
             rustix::net::send(&ours, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)

@@ -1,6 +1,6 @@
 //! The verdict of screening: safe or not, and every violation with its position in the source.
 
-use ringfence_spec::{Denial, DeniedBy, Layer};
+use ringfence_spec::{Denial, DenialRule, DeniedBy, Layer};
 use serde::Serialize;
 
 use crate::rules::Rule;
@@ -28,7 +28,7 @@ pub enum Risk {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// Stable name of the rule, `snake_case`.
-    pub rule: &'static str,
+    pub rule: DenialRule,
     /// The name, module or construct that broke it.
     pub subject: String,
     /// Line, from 1.
@@ -44,7 +44,7 @@ impl From<Violation> for Denial {
     fn from(violation: Violation) -> Self {
         Self {
             layer: Layer::Screen,
-            rule: violation.rule.to_owned(),
+            rule: violation.rule,
             subject: violation.subject,
             line: Some(violation.line),
             column: Some(violation.column),
@@ -111,7 +111,7 @@ impl Findings {
 
     /// The verdict, with offsets turned into lines and columns.
     pub(crate) fn verdict(mut self, source: &str) -> Verdict {
-        self.found.sort_by(|a, b| (a.offset, a.rule.name).cmp(&(b.offset, b.rule.name)));
+        self.found.sort_by_key(|found| (found.offset, found.rule.name));
         self.found.dedup_by(|a, b| {
             a.offset == b.offset && a.rule.name == b.rule.name && a.subject == b.subject
         });

@@ -698,7 +698,7 @@ fn refused(source: &str, preset: CodePreset, rule: &str, subject: &str) {
         verdict
             .violations
             .iter()
-            .any(|v| v.rule == rule && (v.subject == subject || subject.is_empty())),
+            .any(|v| v.rule.as_str() == rule && (v.subject == subject || subject.is_empty())),
         "{preset} should refuse by {rule} for {subject}:\n{source}\n{verdict:#?}"
     );
     assert!(!verdict.safe && verdict.violations.iter().all(|v| !v.hint.is_empty()));
@@ -722,7 +722,10 @@ fn every_attack_is_refused_and_its_twin_is_not() {
 fn the_place_is_that_of_the_contract() {
     let verdict = verdict("import os", Standard);
     let v = &verdict.violations[0];
-    assert_eq!((v.rule, v.subject.as_str(), v.line, v.column), ("import_not_allowed", "os", 1, 8));
+    assert_eq!(
+        (v.rule.as_str(), v.subject.as_str(), v.line, v.column),
+        ("import_not_allowed", "os", 1, 8)
+    );
 }
 
 /// What the strict preset refuses that the standard one does not, each beside what it allows.
@@ -783,7 +786,7 @@ fn strict_allows_its_whitelist_and_nothing_else() {
         let verdict = verdict(attack, Strict);
         assert!(!verdict.safe, "{attack}");
         assert!(
-            verdict.violations.iter().any(|v| v.rule == *rule && v.subject == *subject),
+            verdict.violations.iter().any(|v| v.rule.as_str() == *rule && v.subject == *subject),
             "strict should refuse by {rule} for {subject}:\n{attack}\n{verdict:#?}"
         );
         accepted(twin, Strict);
@@ -1002,7 +1005,8 @@ fn every_rule_has_a_row() {
     let elsewhere = ["source_too_large", "source_not_utf8", "too_deep", "more_violations"];
     for rule in ringfence_screen::RULES {
         assert!(
-            elsewhere.contains(&rule.name) || rows().any(|row| row.rule == rule.name),
+            elsewhere.contains(&rule.name.as_str())
+                || rows().any(|row| row.rule == rule.name.as_str()),
             "no row for {}",
             rule.name
         );

@@ -203,32 +203,35 @@ fn what_is_too_deep_says_where() {
     let verdict =
         screen(format!("x = 1\ny = {}1", "-".repeat(5000)).as_bytes(), CodePreset::Open, &[]);
     let v = &verdict.violations[0];
-    assert_eq!((v.rule, v.line), ("too_deep", 2));
+    assert_eq!((v.rule.as_str(), v.line), ("too_deep", 2));
     assert!((1000..1010).contains(&v.column), "{v:?}");
     let verdict = screen("(".repeat(5000).as_bytes(), CodePreset::Open, &[]);
-    assert_eq!((verdict.violations[0].rule, verdict.violations[0].column), ("too_deep", 101));
+    assert_eq!(
+        (verdict.violations[0].rule.as_str(), verdict.violations[0].column),
+        ("too_deep", 101)
+    );
 }
 
 #[test]
 fn size_and_encoding_have_their_own_rules() {
     let rule = |source: &[u8]| screen(source, CodePreset::Open, &[]).violations[0].clone();
-    assert_eq!(rule(&vec![b' '; SOURCE_BYTES_MAX + 1]).rule, "source_too_large");
+    assert_eq!(rule(&vec![b' '; SOURCE_BYTES_MAX + 1]).rule.as_str(), "source_too_large");
     assert!(screen(&vec![b' '; SOURCE_BYTES_MAX], CodePreset::Strict, &[]).safe);
     let v = rule(b"x = 1\ny = '\xff'");
     assert_eq!(
-        (v.rule, v.line, v.column, v.subject.as_str()),
+        (v.rule.as_str(), v.line, v.column, v.subject.as_str()),
         ("source_not_utf8", 2, 6, "byte 0xff")
     );
     let v = rule(b"x = 1\n\0");
-    assert_eq!((v.rule, v.line, v.column), ("null_byte", 2, 1));
+    assert_eq!((v.rule.as_str(), v.line, v.column), ("null_byte", 2, 1));
     let v = rule(b"x = (1\ny = 2");
-    assert_eq!(v.rule, "syntax_error");
+    assert_eq!(v.rule.as_str(), "syntax_error");
 }
 
 #[test]
 fn a_syntax_error_has_its_line_and_column() {
     let verdict = screen(b"x = 1\nif x\n    y = 2\n", CodePreset::Standard, &[]);
     let v = &verdict.violations[0];
-    assert_eq!((v.rule, v.line, v.column), ("syntax_error", 2, 5));
+    assert_eq!((v.rule.as_str(), v.line, v.column), ("syntax_error", 2, 5));
     assert!(v.subject.contains("':'") || v.subject.contains("`:`"), "{v:?}");
 }

@@ -285,7 +285,7 @@ proptest! {
     fn a_comment_or_a_blank_line_changes_nothing(text in program()) {
         let plain = screen(text.as_bytes(), CodePreset::Standard, &[]);
         let moved = screen(format!("# eval(1)\n\n{text}").as_bytes(), CodePreset::Standard, &[]);
-        let rules = |v: &Verdict| v.violations.iter().map(|v| (v.rule, v.subject.clone())).collect::<Vec<_>>();
+        let rules = |v: &Verdict| v.violations.iter().map(|v| (v.rule.as_str(), v.subject.clone())).collect::<Vec<_>>();
         prop_assert_eq!(rules(&plain), rules(&moved));
     }
 }

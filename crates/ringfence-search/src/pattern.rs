@@ -1,7 +1,7 @@
 //! A pattern that was understood. It is matched by a finite automaton, so there is none that a text can hang.
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use crate::weight;
 
@@ -43,7 +43,7 @@ pub struct Pattern {
 impl Pattern {
     /// Understands a regular expression in Rust's syntax, which has neither look-around nor back-references.
     pub fn new(text: &str, style: PatternStyle) -> Result<Self, Problem> {
-        let refused = || Problem::usage("pattern_invalid", "cannot search with this pattern");
+        let refused = || Problem::usage(Code::PatternInvalid, "cannot search with this pattern");
         if text.is_empty() {
             return Err(refused().cause("it is empty").hint("`.` matches every line that is not"));
         }
@@ -101,7 +101,7 @@ mod tests {
             let problem = Pattern::new(text, PatternStyle::default()).unwrap_err();
             let told = format!("{problem}").replace("4096 at most", "at most 4096");
             assert!(told.contains(says), "{text:?}: {told}");
-            assert_eq!(problem.code, "pattern_invalid");
+            assert_eq!(problem.code.as_str(), "pattern_invalid");
         }
     }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ringfence_audit::{KeepAll, Settings as LedgerSettings};
 use ringfence_engine::{Engine, HostContext, Launcher, Recorder};
 use ringfence_server::http::{Limits, Offer, Service, Settings};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::process::{Resource, Rlimit};
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ fn main() -> Result<(), Problem> {
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let rounds = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1_000);
     let data = tempfile::tempdir()
-        .map_err(|e| Problem::internal("tempdir", "cannot make a directory").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Internal, "cannot make a directory").cause(e))?;
     let ledger = data.path().join("ledger");
     let engine = Engine::builder()
         .launcher(launcher)

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use ringfence_engine::files::FileAccess;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 /// Script that changes to the directory `$1` and runs the shell command `$2`. The `cd` happens inside the sandbox,
 /// where it can reach nothing that the run could not.
@@ -36,7 +36,7 @@ pub(crate) fn words(argv: Vec<String>, cwd: Option<String>) -> Result<Vec<OsStri
 
 fn checked(argv: Vec<String>) -> Result<Vec<OsString>, Problem> {
     if argv.iter().any(|word| word.contains('\0')) {
-        return Err(Problem::usage("bad_arguments", "a command has no NUL in it"));
+        return Err(Problem::usage(Code::BadArguments, "a command has no NUL in it"));
     }
     Ok(argv.into_iter().map(OsString::from).collect())
 }
@@ -45,7 +45,7 @@ fn checked(argv: Vec<String>) -> Result<Vec<OsString>, Problem> {
 pub(crate) fn seconds(timeout_s: Option<f64>) -> Result<Option<Duration>, Problem> {
     let Some(timeout_s) = timeout_s else { return Ok(None) };
     let wrong = || {
-        Problem::usage("bad_arguments", format!("`timeout_s` is {timeout_s}"))
+        Problem::usage(Code::BadArguments, format!("`timeout_s` is {timeout_s}"))
             .hint("it is a number of seconds greater than 0; leave it out for the operator's limit")
     };
     if timeout_s <= 0.0 {

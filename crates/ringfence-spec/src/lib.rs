@@ -18,6 +18,7 @@
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod code;
 mod enforcement;
 mod hex;
 mod id;
@@ -30,6 +31,7 @@ mod problem;
 mod quantity;
 mod risk;
 
+pub use code::{Code, DenialRule};
 pub use enforcement::{
     AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
     ResourceFence, SyscallFence, Tier,

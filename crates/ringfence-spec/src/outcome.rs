@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Code, DenialRule};
 use crate::{Enforcement, Problem, ProblemKind, RunId};
 
 /// Final status of a run.
@@ -103,8 +104,8 @@ pub enum DeniedBy {
 pub struct Denial {
     /// The layer that refused.
     pub layer: Layer,
-    /// Stable name of the rule.
-    pub rule: String,
+    /// The rule.
+    pub rule: DenialRule,
     /// The attempted action, in one phrase.
     pub subject: String,
     /// Source line, for screening.
@@ -222,8 +223,8 @@ pub enum Start {
 /// Reason that a run did not end well, with a stable code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorInfo {
-    /// Stable, `snake_case`.
-    pub code: String,
+    /// Stable code.
+    pub code: Code,
     /// One sentence.
     pub message: String,
     /// A way out, if there is one that is true for this call.
@@ -235,7 +236,7 @@ pub struct ErrorInfo {
 impl From<&Problem> for ErrorInfo {
     fn from(problem: &Problem) -> Self {
         Self {
-            code: problem.code.to_owned(),
+            code: problem.code,
             message: match &problem.cause {
                 Some(cause) => format!("{}: {cause}", problem.message),
                 None => problem.message.clone(),

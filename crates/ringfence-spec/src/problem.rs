@@ -1,11 +1,10 @@
 //! An error a person or an agent can act on: the act, the object, the cause, the way out.
 
-use std::collections::BTreeSet;
+use crate::Code;
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// Kind of problem; determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,12 +37,12 @@ impl ProblemKind {
 }
 
 /// One error. Printed as three lines: error, cause, hint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Kind of problem; determines the exit code.
     pub kind: ProblemKind,
-    /// Stable, `snake_case`.
-    pub code: &'static str,
+    /// Stable code.
+    pub code: Code,
     /// The act and its object.
     pub message: String,
     /// The answer of the kernel or parser.
@@ -54,62 +53,29 @@ pub struct Problem {
     pub retry_after_ms: Option<NonZeroU32>,
 }
 
-impl<'de> Deserialize<'de> for Problem {
-    /// Deserializes a problem of another Ringfence process.
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        struct Written {
-            kind: ProblemKind,
-            code: String,
-            message: String,
-            cause: Option<String>,
-            hint: Option<String>,
-            retry_after_ms: Option<NonZeroU32>,
-        }
-        let Written { kind, code, message, cause, hint, retry_after_ms } = Written::deserialize(d)?;
-        Ok(Self { kind, code: kept(code), message, cause, hint, retry_after_ms })
-    }
-}
-
-/// Interns a code by leaking it once: codes are few and all Ringfence's own.
-fn kept(code: String) -> &'static str {
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    const KNOWN_MAX: usize = 1000;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(code) = known.get(code.as_str()) {
-        return code;
-    }
-    if known.len() >= KNOWN_MAX {
-        return "other";
-    }
-    let code: &'static str = Box::leak(code.into_boxed_str());
-    known.insert(code);
-    code
-}
-
 impl Problem {
     /// A problem without cause or hint yet.
-    pub fn new(kind: ProblemKind, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(kind: ProblemKind, code: Code, message: impl Into<String>) -> Self {
         Self { kind, code, message: message.into(), cause: None, hint: None, retry_after_ms: None }
     }
 
     /// Bad usage.
-    pub fn usage(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn usage(code: Code, message: impl Into<String>) -> Self {
         Self::new(ProblemKind::Usage, code, message)
     }
 
     /// Something this host cannot build.
-    pub fn cannot_build(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn cannot_build(code: Code, message: impl Into<String>) -> Self {
         Self::new(ProblemKind::CannotBuild, code, message)
     }
 
     /// Something policy refuses.
-    pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn refused(code: Code, message: impl Into<String>) -> Self {
         Self::new(ProblemKind::Refused, code, message)
     }
 
     /// An internal failure.
-    pub fn internal(code: &'static str, message: impl Into<String>) -> Self {
+    pub fn internal(code: Code, message: impl Into<String>) -> Self {
         Self::new(ProblemKind::Internal, code, message)
     }
 
@@ -157,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_problem_reads_as_error_cause_hint() {
-        let p = Problem::cannot_build("proc_mount", "cannot mount `/proc` in the sandbox")
+        let p = Problem::cannot_build(Code::ProcMount, "cannot mount `/proc` in the sandbox")
             .cause("mount(\"proc\") = EPERM")
             .hint("pass `--proc none`");
         assert_eq!(

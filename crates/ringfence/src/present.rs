@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_spec::invisible::escape_unseen;
-use ringfence_spec::{Outcome, Problem, Status, escape_json};
+use ringfence_spec::{Code, Outcome, Problem, Status, escape_json};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FileType;
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub(crate) fn all_printed(code: ExitCode) -> ExitCode {
     if !LOST.load(Ordering::Relaxed) {
         return code;
     }
-    problem(&Problem::cannot_build("stdout", "cannot write all of the answer to stdout"))
+    problem(&Problem::cannot_build(Code::Stdout, "cannot write all of the answer to stdout"))
 }
 
 fn note(written: io::Result<()>) {

@@ -169,7 +169,7 @@ impl Mutator {
     pub(super) fn keep_if_new(&mut self, source: Vec<u8>, verdicts: &[Verdict]) {
         let mut signature = String::new();
         for verdict in verdicts {
-            let mut rules: Vec<&str> = verdict.violations.iter().map(|v| v.rule).collect();
+            let mut rules: Vec<&str> = verdict.violations.iter().map(|v| v.rule.as_str()).collect();
             rules.sort_unstable();
             rules.dedup();
             let size = verdict.violations.len().checked_ilog2();

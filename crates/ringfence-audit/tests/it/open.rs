@@ -11,7 +11,7 @@ use crate::harness::{Scene, runs, settings, start};
 fn refused(dir: &Path) -> &'static str {
     let problem = Ledger::open(dir, settings()).unwrap_err();
     assert!(problem.cause.is_some(), "{problem}");
-    problem.code
+    problem.code.as_str()
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn links_and_what_others_may_write_are_refused() {
     }
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o770)).unwrap();
     let problem = Ledger::open(&scene.path(), settings()).unwrap_err();
-    assert_eq!(problem.code, "ledger_foreign");
+    assert_eq!(problem.code.as_str(), "ledger_foreign");
     // The hint works.
     assert!(problem.hint.unwrap().starts_with("chmod go-rwx"));
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o700)).unwrap();
@@ -87,8 +87,8 @@ fn a_damaged_database_is_refused_and_kept() {
         fs::write(&path, bad).unwrap();
         assert_eq!(refused(&scene.path()), "ledger_corrupt");
         assert_eq!(fs::read(&path).unwrap(), bad);
-        assert_eq!(verify(&scene.path(), &Expectations::default()).unwrap_err().code, "ledger_corrupt");
-        assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code, "ledger_corrupt");
+        assert_eq!(verify(&scene.path(), &Expectations::default()).unwrap_err().code.as_str(), "ledger_corrupt");
+        assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code.as_str(), "ledger_corrupt");
     }
     // Pages that are damaged further in.
     let mut half = good.clone();
@@ -96,7 +96,7 @@ fn a_damaged_database_is_refused_and_kept() {
     fs::write(&path, &half).unwrap();
     let code = verify(&scene.path(), &Expectations::default()).map(|check| check.intact);
     assert!(
-        matches!(&code, Err(problem) if problem.code == "ledger_corrupt")
+        matches!(&code, Err(problem) if problem.code.as_str() == "ledger_corrupt")
             || matches!(code, Ok(false))
     );
     fs::remove_file(&path).unwrap();
@@ -112,7 +112,7 @@ fn a_newer_schema_is_refused_and_kept() {
     scene.open().tidy().unwrap();
     scene.sqlite().execute_batch("PRAGMA user_version = 99").unwrap();
     assert_eq!(refused(&scene.path()), "ledger_newer");
-    assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code, "ledger_newer");
+    assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code.as_str(), "ledger_newer");
     let version: i64 =
         scene.sqlite().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, 99);
@@ -121,12 +121,15 @@ fn a_newer_schema_is_refused_and_kept() {
 #[test]
 fn reading_makes_no_ledger() {
     let scene = Scene::new();
-    assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code, "ledger_missing");
-    assert_eq!(verify(&scene.path(), &Expectations::default()).unwrap_err().code, "ledger_missing");
+    assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code.as_str(), "ledger_missing");
+    assert_eq!(
+        verify(&scene.path(), &Expectations::default()).unwrap_err().code.as_str(),
+        "ledger_missing"
+    );
     assert!(!scene.path().exists());
     fs::create_dir(scene.path()).unwrap();
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code, "ledger_missing");
+    assert_eq!(Reader::open(&scene.path(), None).unwrap_err().code.as_str(), "ledger_missing");
 }
 
 #[test]
@@ -144,8 +147,9 @@ fn bad_questions_are_answered_with_the_way_out() {
     let scene = Scene::new();
     runs(&scene.open(), 0..3);
     let reader = scene.reader();
-    let page =
-        |filter: &Filter, cursor, limit| reader.page(filter, cursor, limit).unwrap_err().code;
+    let page = |filter: &Filter, cursor, limit| {
+        reader.page(filter, cursor, limit).unwrap_err().code.as_str()
+    };
     let all = Filter::default();
     assert_eq!(page(&all, None, 0), "limit_invalid");
     assert_eq!(page(&all, None, 1001), "limit_invalid");
@@ -153,13 +157,13 @@ fn bad_questions_are_answered_with_the_way_out() {
         assert_eq!(page(&all, Some(cursor), 10), "cursor_invalid", "{cursor}");
     }
     for run in ["", "xyz", "../../etc/passwd", "%", &"a".repeat(33)] {
-        assert_eq!(reader.show(run).unwrap_err().code, "run_id_invalid", "{run}");
+        assert_eq!(reader.show(run).unwrap_err().code.as_str(), "run_id_invalid", "{run}");
         let filter = Filter { run: Some(run.to_owned()), ..Filter::default() };
         assert_eq!(page(&filter, None, 10), "run_id_invalid", "{run}");
     }
     let backwards = Filter { since_ms: Some(5), until_ms: Some(5), ..Filter::default() };
     assert_eq!(page(&backwards, None, 10), "period_invalid");
-    assert_eq!(reader.show(&"f".repeat(32)).unwrap_err().code, "run_unknown");
+    assert_eq!(reader.show(&"f".repeat(32)).unwrap_err().code.as_str(), "run_unknown");
     assert!(
         reader
             .page(&Filter { session: Some("'; --".into()), ..all }, None, 9)

@@ -146,7 +146,7 @@ fn a_run_is_shown_with_both_rows_and_by_the_beginning_of_its_id() {
     assert_eq!((start.kind, end.kind), (Some(Kind::RunStart), Some(Kind::RunEnd)));
     assert_eq!(end.details.unwrap()["code_bytes"], 8);
     assert_eq!(reader.show(&id(11).to_string()).unwrap().status, Some(RunStatus::Interrupted));
-    assert_eq!(reader.show("1").unwrap_err().code, "run_ambiguous");
+    assert_eq!(reader.show("1").unwrap_err().code.as_str(), "run_ambiguous");
 }
 
 #[test]

@@ -37,13 +37,13 @@ fn fills_up() {
     room(Some(before.0 + 150));
     for _ in 0..3 {
         let problem = ledger.append(&start(100)).unwrap_err();
-        assert_eq!(problem.code, "ledger_full", "{problem}");
+        assert_eq!(problem.code.as_str(), "ledger_full", "{problem}");
         assert_eq!((len(), rows().rows), before);
         assert!(rows().intact);
     }
     // Nor is there room for the database; the rows stay in the intake.
     let problem = ledger.tidy().unwrap_err();
-    assert_eq!(problem.code, "ledger_full", "{problem}");
+    assert_eq!(problem.code.as_str(), "ledger_full", "{problem}");
     assert_eq!(len(), before.0);
     room(None);
     ledger.append(&start(100).ended_with(RunStatus::Ok, 1.0)).unwrap();

@@ -7,7 +7,9 @@ use ringfence_audit::{
     BodyState, Digest, Entry, Expectations, Ledger, Reader, RunStatus, SealKey, Settings,
     Violation, Write, verify,
 };
-use ringfence_spec::{Artifact, Denial, DeniedBy, Exception, Layer, Outcome, Problem, Status};
+use ringfence_spec::{
+    Artifact, Code, Denial, DeniedBy, Exception, Layer, Outcome, Problem, Status,
+};
 
 use crate::harness::{Scene, id, settings};
 
@@ -32,7 +34,7 @@ fn on_disk(dir: &Path, needle: &str) -> bool {
 /// An entry with the secret in every text it has.
 fn full_of_secrets() -> Entry {
     let s = || format!("x {SECRET} y");
-    let problem = Problem::refused("refused", s()).cause(s());
+    let problem = Problem::refused(Code::Rule, s()).cause(s());
     let mut outcome = Outcome::not_started(id(1), Status::Error, &problem);
     outcome.session_id = Some(s());
     outcome.stdout = s();
@@ -42,7 +44,7 @@ fn full_of_secrets() -> Entry {
     outcome.artifacts = vec![Artifact { path: s(), bytes: 1, media_type: s() }];
     outcome.denials = vec![Denial {
         layer: Layer::Screen,
-        rule: s(),
+        rule: ringfence_spec::DenialRule::Mount,
         subject: s(),
         line: None,
         column: None,
@@ -81,8 +83,11 @@ fn every_text_is_redacted_before_it_is_written() {
 fn an_outcome_is_recorded_with_all_that_is_asked_for() {
     let scene = Scene::new();
     let ledger = scene.open();
-    let mut outcome =
-        Outcome::not_started(id(1), Status::Killed, &Problem::refused("too_many", "it was ended"));
+    let mut outcome = Outcome::not_started(
+        id(1),
+        Status::Killed,
+        &Problem::refused(Code::TooManyRuns, "it was ended"),
+    );
     outcome.stdout = "é".repeat(3000);
     outcome.exit_code = Some(3);
     outcome.usage.wall_ms = 7.5;
@@ -100,7 +105,7 @@ fn an_outcome_is_recorded_with_all_that_is_asked_for() {
     assert_eq!(details["exit_code"], 3);
     assert_eq!(details["wall_ms"], 7.5);
     assert_eq!(details["memory_peak_bytes"], 1 << 20);
-    assert_eq!(details["code"], "too_many");
+    assert_eq!(details["code"], "too_many_runs");
     assert_eq!(details["code_sha256"], Digest::of(b"print(1)").to_string());
     assert_eq!(details["writes"][0]["sha256"], Digest::of(b"content").to_string());
 }
@@ -129,6 +134,6 @@ fn a_sealed_ledger_verifies_without_its_key_and_is_read_with_it() {
     let archive = ledger.expire(i64::MAX).unwrap().archive.unwrap();
     assert!(ringfence_audit::verify_archive(&archive, None).unwrap().intact);
     assert!(!on_disk(&scene.path(), SECRET));
-    assert_eq!(SealKey::parse("nonsense").unwrap_err().code, "ledger_key_invalid");
+    assert_eq!(SealKey::parse("nonsense").unwrap_err().code.as_str(), "ledger_key_invalid");
     assert!(SealKey::parse(&"0a".repeat(32)).is_ok());
 }

@@ -213,7 +213,7 @@ fn a_swapped_key_is_found_and_not_signed_with() {
     fs::copy(key(&other), key(&scene)).unwrap();
     assert_eq!(scene.first_fault(), (45, Fault::BadKey));
     let problem = scene.open().append(&crate::harness::start(99)).unwrap_err();
-    assert_eq!(problem.code, "ledger_corrupt");
+    assert_eq!(problem.code.as_str(), "ledger_corrupt");
 }
 
 #[test]

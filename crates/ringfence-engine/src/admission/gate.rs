@@ -1,5 +1,6 @@
 //! The admission gate.
 
+use ringfence_spec::Code;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -104,7 +105,7 @@ impl Admission {
             Ok(Ok(())) => Ok(self.shared.permit(client)),
             Ok(Err(rejection)) => Err(rejection),
             Err(_) => Err(Rejection {
-                code: "shutting_down",
+                code: Code::ShuttingDown,
                 message: "the service is shutting down".to_owned(),
                 retry_after_ms: 1000,
             }),
@@ -119,7 +120,7 @@ impl Admission {
                 // Leaves the queue.
                 drop(QueuePlace { shared: &self.shared, client, ticket, answer, open: true });
                 Err(Rejection {
-                    code: "queue_full",
+                    code: Code::QueueFull,
                     message: "as many runs as may run at once are running".to_owned(),
                     retry_after_ms: self.shared.queue_ms(&self.shared.lock()),
                 })
@@ -237,7 +238,7 @@ impl Shared {
     fn check(&self, state: &mut State, name: &str, now: u64) -> Result<(), Rejection> {
         if self.settings.breakers {
             state.ours.pass(now).map_err(|retry_after_ms| Rejection {
-                code: "service_unwell",
+                code: Code::ServiceUnwell,
                 message: "the service failed too often and is taking a break".to_owned(),
                 retry_after_ms,
             })?;
@@ -246,7 +247,7 @@ impl Shared {
         if let Some(per_minute) = self.settings.rate_per_minute {
             Rate::per_minute(per_minute).take(&mut client.due, now).map_err(|retry_after_ms| {
                 Rejection {
-                    code: "rate_limited",
+                    code: Code::RateLimited,
                     message: format!("more than {per_minute} calls in a minute"),
                     retry_after_ms,
                 }
@@ -274,7 +275,7 @@ impl Shared {
     /// Makes room in a full queue if the client's turn is before the last waiter's, which is rejected instead.
     fn make_room(&self, state: &mut State, name: &str) -> Result<(), Rejection> {
         let rejection = Rejection {
-            code: "queue_full",
+            code: Code::QueueFull,
             message: format!("{} calls are waiting already", state.counts.queued),
             retry_after_ms: self.queue_ms(state),
         };
@@ -352,7 +353,7 @@ impl Shared {
 
 fn circuit_open(retry_after_ms: u64) -> Rejection {
     Rejection {
-        code: "circuit_open",
+        code: Code::CircuitOpen,
         message: "more than half of this client's last runs hit a limit or were refused".to_owned(),
         retry_after_ms,
     }

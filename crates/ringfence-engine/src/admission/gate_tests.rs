@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::TestClock;
+use ringfence_spec::Code;
 
 fn gate(settings: AdmissionSettings) -> (Admission, Arc<TestClock>) {
     let clock = Arc::new(TestClock::at_ms(1_000_000));
@@ -36,7 +37,7 @@ async fn the_rate_is_each_clients_own() {
         gate.admit("a").await.unwrap();
     }
     let refused = gate.admit("a").await.unwrap_err();
-    assert_eq!((refused.code, refused.retry_after_ms), ("rate_limited", 20_000));
+    assert_eq!((refused.code.as_str(), refused.retry_after_ms), ("rate_limited", 20_000));
     gate.admit("b").await.unwrap();
     clock.advance_ms(20_000);
     gate.admit("a").await.unwrap();
@@ -51,7 +52,7 @@ async fn a_full_queue_turns_away_and_a_free_place_lets_in() {
         async move { gate.admit("a").await.map(drop) }
     });
     tokio::task::yield_now().await;
-    assert_eq!(gate.admit("a").await.unwrap_err().code, "queue_full");
+    assert_eq!(gate.admit("a").await.unwrap_err().code.as_str(), "queue_full");
     drop(first);
     second.await.unwrap().unwrap();
 }
@@ -118,7 +119,7 @@ async fn with_more_clients_than_places_each_is_served_before_any_is_again() {
                 }
                 Some(Err(rejection)) => {
                     // No client is served more often than its rate allows, and a rejected call does not count.
-                    assert!(rejection.code == "queue_full" || n_served[n] == 100);
+                    assert!(rejection.code == Code::QueueFull || n_served[n] == 100);
                     waiting[n] = None;
                 }
                 None => {}
@@ -198,7 +199,7 @@ async fn one_clients_breaker_is_not_anothers() {
         gate.admit("bad").await.unwrap().judge(BreakerVerdict::Abusive);
     }
     assert_eq!(gate.breaker_of("bad"), BreakerState::Open);
-    assert_eq!(gate.admit("bad").await.unwrap_err().code, "circuit_open");
+    assert_eq!(gate.admit("bad").await.unwrap_err().code.as_str(), "circuit_open");
     gate.admit("good").await.unwrap().judge(BreakerVerdict::Fine);
     assert_eq!(gate.own_breaker(), BreakerState::Closed);
     clock.advance_ms(10_000);
@@ -266,7 +267,7 @@ async fn a_client_that_is_shut_out_is_shut_out_of_the_queue() {
     tenth.judge(BreakerVerdict::Abusive);
     drop(tenth);
     let refused = poll_once(waiting.as_mut()).await.unwrap().unwrap_err();
-    assert_eq!((refused.code, refused.retry_after_ms), ("circuit_open", 10_000));
+    assert_eq!((refused.code.as_str(), refused.retry_after_ms), ("circuit_open", 10_000));
     assert_eq!((gate.counts().running, gate.counts().queued), (0, 0));
 }
 
@@ -277,6 +278,6 @@ async fn our_own_failures_open_the_door_to_nobody() {
     for _ in 0..10 {
         gate.admit("a").await.unwrap().judge(BreakerVerdict::OurFault);
     }
-    assert_eq!(gate.admit("b").await.unwrap_err().code, "service_unwell");
+    assert_eq!(gate.admit("b").await.unwrap_err().code.as_str(), "service_unwell");
     assert_eq!(gate.breaker_of("a"), BreakerState::Closed);
 }

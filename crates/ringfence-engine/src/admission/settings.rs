@@ -1,6 +1,6 @@
 //! Settings, rejections and counters of the admission gate.
 
-use ringfence_spec::{Problem, Status};
+use ringfence_spec::{Code, Problem, Status};
 use serde::{Deserialize, Serialize};
 
 /// Limits of a service. `None` means no limit of that kind.
@@ -36,8 +36,8 @@ impl AdmissionSettings {
 /// Reason a call was rejected, and when to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Stable, `snake_case`.
-    pub code: &'static str,
+    /// Stable code.
+    pub code: Code,
     /// Message for the client.
     pub message: String,
     /// Time after which a retry may succeed.

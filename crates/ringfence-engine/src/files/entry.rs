@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
 use base64::Engine as _;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::fs::{FileType, OFlags, Stat};
 use serde::Serialize;
 
@@ -105,7 +105,7 @@ impl Workspace {
         let owner = self.root.stat().map_or(u32::MAX, |stat| stat.st_uid);
         if seen.stat.st_nlink > 1 && seen.stat.st_uid != owner {
             let shown = path.to_string();
-            return Err(Problem::refused("path_shared", problems::cannot(act, &shown)).cause(
+            return Err(Problem::refused(Code::PathShared, problems::cannot(act, &shown)).cause(
                 "it has several names and another owner than the workspace: it may be a file from outside",
             ));
         }

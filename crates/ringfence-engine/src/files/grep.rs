@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use globset::{GlobBuilder, GlobMatcher};
 use ringfence_search::{Bounds, Found, Grep, Pattern, PatternStyle};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::fs::{FileType, OFlags};
 
 use super::path::{GuestPath, joined, shown};
@@ -89,7 +89,7 @@ impl Workspace {
 /// A pattern without `/` matches names at any depth, as in a `.gitignore`.
 fn glob(pattern: &str) -> Result<GlobMatcher, Problem> {
     let refused = |shown: &str, cause: &dyn std::fmt::Display, hint: &str| {
-        let problem = Problem::usage("pattern_invalid", format!("cannot search in `{shown}`"));
+        let problem = Problem::usage(Code::PatternInvalid, format!("cannot search in `{shown}`"));
         Err(problem.cause(cause).hint(hint))
     };
     let n_bytes = pattern.len();

@@ -21,8 +21,8 @@
 //! assert_eq!(workspace.read("/workspace/notes.md", 2, None)?.bytes, b"Notes");
 //!
 //! let refused = workspace.write(".git/config", b"", WriteOptions::default()).unwrap_err();
-//! assert_eq!(refused.code, "path_forbidden");
-//! assert_eq!(workspace.read("../../etc/passwd", 0, None).unwrap_err().code, "path_outside");
+//! assert_eq!(refused.code.as_str(), "path_forbidden");
+//! assert_eq!(workspace.read("../../etc/passwd", 0, None).unwrap_err().code.as_str(), "path_outside");
 //! # Ok(())
 //! # }
 //! ```
@@ -46,7 +46,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -87,7 +87,7 @@ impl Workspace {
         let root = rustix::fs::openat(CWD, dir, flags, Mode::empty())
             .and_then(|dir| Root::new(dir, lookup))
             .map_err(|errno| {
-                Problem::internal("workspace_missing", "cannot open the session's workspace")
+                Problem::internal(Code::WorkspaceMissing, "cannot open the session's workspace")
                     .cause(errno)
             })?;
         Ok(Self { root, rules, meter: Mutex::default() })

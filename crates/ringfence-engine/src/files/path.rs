@@ -114,7 +114,9 @@ mod tests {
     use super::*;
 
     fn parsed(path: &str) -> Result<String, &'static str> {
-        GuestPath::parse("read", OsStr::new(path)).map(|p| p.to_string()).map_err(|e| e.code)
+        GuestPath::parse("read", OsStr::new(path))
+            .map(|p| p.to_string())
+            .map_err(|e| e.code.as_str())
     }
 
     #[test]

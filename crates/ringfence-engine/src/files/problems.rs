@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use ringfence_spec::{Problem, ProblemKind};
+use ringfence_spec::{Code, Problem, ProblemKind};
 use rustix::io::Errno;
 
 use super::path::shown;
@@ -13,58 +13,60 @@ const SHOWN_CHARS_MAX: usize = 200;
 
 /// The path leads out of the workspace.
 pub(super) fn outside(act: &str, path: &[u8]) -> Problem {
-    Problem::refused("path_outside", cannot(act, &shown_bytes(path)))
+    Problem::refused(Code::PathOutside, cannot(act, &shown_bytes(path)))
         .cause("the path leads out of the workspace")
         .hint("name it relative to the workspace, or below `/workspace`")
 }
 
 /// The path is malformed, or not valid for a new file.
 pub(super) fn invalid(act: &str, path: &[u8], why: &str) -> Problem {
-    Problem::usage("name_invalid", cannot(act, &shown_bytes(path))).cause(why)
+    Problem::usage(Code::NameInvalid, cannot(act, &shown_bytes(path))).cause(why)
 }
 
 /// A policy rule forbids the path.
 pub(super) fn forbidden(act: &str, names: &[OsString], why: impl Into<String>) -> Problem {
-    Problem::refused("path_forbidden", cannot(act, &shown(names))).cause(why.into())
+    Problem::refused(Code::PathForbidden, cannot(act, &shown(names))).cause(why.into())
 }
 
 /// The session is read-only.
 pub(super) fn read_only(act: &str, path: &str) -> Problem {
-    Problem::refused("read_only", cannot(act, path)).cause("this session may only read its files")
+    Problem::refused(Code::ReadOnly, cannot(act, path))
+        .cause("this session may only read its files")
 }
 
 /// The path is not a regular file.
 pub(super) fn not_a_file(act: &str, path: &str, what: &str) -> Problem {
-    Problem::usage("not_a_file", cannot(act, path)).cause(format!("it is {what}, not a plain file"))
+    Problem::usage(Code::NotAFile, cannot(act, path))
+        .cause(format!("it is {what}, not a plain file"))
 }
 
 /// A limit is exceeded.
 pub(super) fn too_large(act: &str, path: &str, why: impl Into<String>) -> Problem {
-    Problem::refused("too_large", cannot(act, path)).cause(why.into())
+    Problem::refused(Code::TooLarge, cannot(act, path)).cause(why.into())
 }
 
 /// The path already exists.
 pub(super) fn exists(act: &str, path: &str) -> Problem {
-    Problem::usage("exists", cannot(act, path)).cause("it exists already")
+    Problem::usage(Code::Exists, cannot(act, path)).cause("it exists already")
 }
 
 /// The kernel refused a system call.
 pub(super) fn refused_by_kernel(act: &str, path: &str, errno: Errno) -> Problem {
     let (kind, code) = match errno {
-        Errno::NOENT => (ProblemKind::Usage, "not_found"),
-        Errno::EXIST => (ProblemKind::Usage, "exists"),
-        Errno::NOTEMPTY => (ProblemKind::Usage, "not_empty"),
-        Errno::NOTDIR => (ProblemKind::Usage, "not_a_directory"),
-        Errno::ISDIR => (ProblemKind::Usage, "not_a_file"),
-        Errno::LOOP => (ProblemKind::Refused, "path_link"),
-        Errno::XDEV => (ProblemKind::Refused, "path_mount"),
-        Errno::ACCESS | Errno::PERM | Errno::ROFS => (ProblemKind::Refused, "no_permission"),
-        Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => (ProblemKind::Usage, "name_invalid"),
-        Errno::NOSPC | Errno::DQUOT => (ProblemKind::CannotBuild, "disk_full"),
-        Errno::FBIG => (ProblemKind::Refused, "too_large"),
+        Errno::NOENT => (ProblemKind::Usage, Code::NotFound),
+        Errno::EXIST => (ProblemKind::Usage, Code::Exists),
+        Errno::NOTEMPTY => (ProblemKind::Usage, Code::NotEmpty),
+        Errno::NOTDIR => (ProblemKind::Usage, Code::NotADirectory),
+        Errno::ISDIR => (ProblemKind::Usage, Code::NotAFile),
+        Errno::LOOP => (ProblemKind::Refused, Code::PathLink),
+        Errno::XDEV => (ProblemKind::Refused, Code::PathMount),
+        Errno::ACCESS | Errno::PERM | Errno::ROFS => (ProblemKind::Refused, Code::NoPermission),
+        Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => (ProblemKind::Usage, Code::NameInvalid),
+        Errno::NOSPC | Errno::DQUOT => (ProblemKind::CannotBuild, Code::DiskFull),
+        Errno::FBIG => (ProblemKind::Refused, Code::TooLarge),
         // AGAIN: another process holds a lease on the file, and the open would wait for it.
-        Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => (ProblemKind::Refused, "busy"),
-        _ => (ProblemKind::Internal, "file_failed"),
+        Errno::AGAIN | Errno::BUSY | Errno::TXTBSY => (ProblemKind::Refused, Code::Busy),
+        _ => (ProblemKind::Internal, Code::FileFailed),
     };
     Problem::new(kind, code, cannot(act, path)).cause(errno)
 }

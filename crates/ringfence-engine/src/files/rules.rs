@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ringfence_plan::catalogue;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use super::path::{holds_control, joined};
 
@@ -96,7 +96,7 @@ impl Patterns {
         for pattern in patterns {
             let pattern = pattern.as_ref();
             let wrong = |why: String| {
-                Problem::usage("pattern_invalid", format!("cannot use the pattern `{pattern}`"))
+                Problem::usage(Code::PatternInvalid, format!("cannot use the pattern `{pattern}`"))
                     .cause(why)
             };
             // Cover the directory as well as its contents; else it could be moved away with its files.
@@ -123,7 +123,7 @@ impl Patterns {
         }
         let build = |set: &GlobSetBuilder| {
             set.build().map_err(|e| {
-                Problem::usage("pattern_invalid", "cannot use these patterns").cause(e)
+                Problem::usage(Code::PatternInvalid, "cannot use these patterns").cause(e)
             })
         };
         Ok(Self { names: build(&names)?, paths: build(&paths)? })
@@ -287,7 +287,7 @@ mod tests {
     fn a_pattern_that_says_nothing_is_refused() {
         for pattern in ["", "/", "//", "/**", "a[", "\u{200b}"] {
             assert_eq!(
-                Patterns::parse([pattern]).unwrap_err().code,
+                Patterns::parse([pattern]).unwrap_err().code.as_str(),
                 "pattern_invalid",
                 "{pattern:?}"
             );

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::fs::{FileType, Stat};
 
 use super::walk::{ENTRIES_MAX, Walked, walk};
@@ -96,14 +96,16 @@ impl Workspace {
             let why = format!(
                 "how much the workspace uses cannot be counted: it has {ENTRIES_MAX} entries or more, or a directory that may not be read"
             );
-            return Err(Problem::refused("quota_unknown", problems::cannot(act, shown)).cause(why));
+            return Err(
+                Problem::refused(Code::QuotaUnknown, problems::cannot(act, shown)).cause(why)
+            );
         }
         let why = format!(
             "the workspace may use {quota} bytes of disk; it uses {}, and this needs {} more",
             usage.bytes,
             needed - freed
         );
-        Err(Problem::refused("quota_exceeded", problems::cannot(act, shown))
+        Err(Problem::refused(Code::QuotaExceeded, problems::cannot(act, shown))
             .cause(why)
             .hint("nothing was changed; delete what is no longer needed"))
     }

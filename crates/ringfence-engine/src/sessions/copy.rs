@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_jail::Budget;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -59,22 +59,22 @@ pub(super) fn tree(
     let copied = open(from).and_then(|from| Ok((from, open(to)?))).map_err(GivenUp::from);
     copied.and_then(|(from, to)| copying.directory(&from, &to, 0)).map_err(|why| match why {
         GivenUp::TooMuch => {
-            Problem::refused("quota_exceeded", "the files do not fit the new session's quota")
+            Problem::refused(Code::QuotaExceeded, "the files do not fit the new session's quota")
         }
         GivenUp::TooDeep => Problem::refused(
-            "session_too_deep",
+            Code::SessionTooDeep,
             format!("the session has more than {DEPTH_MAX} directories below each other"),
         ),
         GivenUp::TooLong => Problem::refused(
-            "session_too_large",
+            Code::SessionTooLarge,
             format!(
                 "the session has more than {ENTRIES_MAX} files, or takes more than {} s to copy",
                 TIME_MAX.as_secs()
             ),
         ),
-        GivenUp::Stopped => Problem::refused("cancelled", "the copy was cancelled"),
+        GivenUp::Stopped => Problem::refused(Code::Cancelled, "the copy was cancelled"),
         GivenUp::Call(e) => {
-            Problem::internal("session_copy", "cannot copy the session's files").cause(e)
+            Problem::internal(Code::SessionCopy, "cannot copy the session's files").cause(e)
         }
     })
 }
@@ -181,7 +181,7 @@ mod tests {
     fn copied(from: &Path, bytes_max: u64) -> (tempfile::TempDir, Result<(), &'static str>) {
         let to = tempfile::tempdir().unwrap();
         let done = tree(from, to.path(), bytes_max, &AtomicBool::new(false));
-        (to, done.map_err(|problem| problem.code))
+        (to, done.map_err(|problem| problem.code.as_str()))
     }
 
     #[test]
@@ -210,6 +210,6 @@ mod tests {
         assert_eq!(copied(from.path(), 1 << 20).1, Err("session_too_deep"));
         let to = tempfile::tempdir().unwrap();
         let stopped = tree(from.path(), to.path(), 1 << 20, &AtomicBool::new(true));
-        assert_eq!(stopped.map_err(|problem| problem.code), Err("cancelled"));
+        assert_eq!(stopped.map_err(|problem| problem.code.as_str()), Err("cancelled"));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ringfence_jail::Launcher;
 use ringfence_plan::HostWorkspace;
 use ringfence_python::{Artifacts, Job, Repl};
-use ringfence_spec::{ByteSize, Outcome, Problem, Status};
+use ringfence_spec::{ByteSize, Code, Outcome, Problem, Status};
 
 use crate::cancel;
 use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext};
@@ -122,7 +122,7 @@ impl<'a> Quota<'a> {
     pub(crate) fn for_the_next_run(&self, disk: Option<ByteSize>) -> Result<Self, Problem> {
         let usage = self.files.usage()?;
         if usage.bytes > self.bytes_max {
-            return Err(Problem::refused("quota_exceeded", "the session is full")
+            return Err(Problem::refused(Code::QuotaExceeded, "the session is full")
                 .hint("delete what is not needed"));
         }
         Ok(self.clone().for_a_run(usage.bytes, disk))
@@ -182,12 +182,12 @@ impl<'a> Quota<'a> {
         outcome.status = Status::Killed;
         let (code, message, hint) = match self.run_max {
             Some((_, disk)) => (
-                "disk_limit",
+                Code::DiskLimit,
                 format!("the run added more than {disk} to the session's files and was ended"),
                 crate::text::raise("disk"),
             ),
             None => (
-                "quota_exceeded",
+                Code::QuotaExceeded,
                 format!("the session's files passed their quota of {} bytes", self.bytes_max),
                 "delete what is not needed; what was stored is still there".to_owned(),
             ),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_jail::survey::found;
 use ringfence_plan::{Access, HostWorkspace};
-use ringfence_spec::{ByteSize, Problem};
+use ringfence_spec::{ByteSize, Code, Problem};
 use serde::Serialize;
 
 pub use interpreter::Quota;
@@ -119,7 +119,7 @@ impl Sessions {
     ) -> Result<SessionState, Problem> {
         if self.list(owner).len() >= self.settings.per_owner_max {
             let message = format!("there are {} sessions already", self.settings.per_owner_max);
-            return Err(Problem::refused("too_many_sessions", message).hint("close one first"));
+            return Err(Problem::refused(Code::TooManySessions, message).hint("close one first"));
         }
         let now = self.clock.now_ms();
         let state = SessionState {
@@ -335,7 +335,7 @@ impl Session {
     /// Returns the session's directory, for a plan.
     pub(crate) fn host_workspace(&self) -> Result<HostWorkspace, Problem> {
         use std::os::unix::fs::MetadataExt as _;
-        let missing = || Problem::internal("workspace", "the session's directory is not there");
+        let missing = || Problem::internal(Code::Workspace, "the session's directory is not there");
         let meta = std::fs::symlink_metadata(&self.workspace).map_err(|e| missing().cause(e))?;
         Ok(HostWorkspace {
             found: found(&self.workspace).ok_or_else(missing)?,
@@ -371,7 +371,7 @@ impl Session {
         let used = self.files()?.usage()?.bytes;
         ByteSize::new(bytes_max.saturating_sub(used)).ok_or_else(|| {
             Problem::refused(
-                "quota_exceeded",
+                Code::QuotaExceeded,
                 format!("the session's files take more than {bytes_max} bytes"),
             )
             .hint("delete what is not needed; nothing that is stored was lost")
@@ -392,7 +392,7 @@ impl Session {
 pub(crate) fn unknown() -> Problem {
     Problem::new(
         ringfence_spec::ProblemKind::NotFound,
-        "session_unknown",
+        Code::SessionUnknown,
         "there is no such session",
     )
     .hint("make one first; a session ends 24 hours after it was made")

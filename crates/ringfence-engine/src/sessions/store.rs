@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use ringfence_spec::{Problem, hex, unhex};
+use ringfence_spec::{Code, Problem, hex, unhex};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
@@ -75,7 +75,7 @@ impl Store {
     /// Saves the state atomically.
     pub(super) fn save(&self, state: &SessionState) -> Result<(), Problem> {
         let cannot = |e: &dyn std::fmt::Display| {
-            Problem::internal("session_unwritable", "cannot write the session down").cause(e)
+            Problem::internal(Code::SessionUnwritable, "cannot write the session down").cause(e)
         };
         let value = serde_json::to_value(state).map_err(|e| cannot(&e))?;
         let hmac_sha256 = hex(&self.mac(&value).finalize().into_bytes());
@@ -97,8 +97,11 @@ impl Store {
     /// Loads a session's state; `None` if there is no such session. Refuses a state that does not verify.
     pub(super) fn load(&self, id: &SessionId) -> Result<Option<SessionState>, Problem> {
         let refused = |why: &str| {
-            Problem::refused("session_tampered", "what is written down of the session was changed")
-                .cause(why)
+            Problem::refused(
+                Code::SessionTampered,
+                "what is written down of the session was changed",
+            )
+            .cause(why)
         };
         let path = self.dir.join(id.as_str()).join("session.json");
         let mut options = std::fs::OpenOptions::new();
@@ -166,7 +169,7 @@ impl Store {
     /// Locks the sessions: shared to create and remove, exclusive to sweep.
     fn lock(&self, how: FlockOperation) -> Result<std::fs::File, Problem> {
         locked(&self.dir, how)
-            .map_err(|e| Problem::internal("session_lock", "cannot lock the sessions").cause(e))
+            .map_err(|e| Problem::internal(Code::SessionLock, "cannot lock the sessions").cause(e))
     }
 
     fn mac(&self, state: &serde_json::Value) -> Hmac<Sha256> {
@@ -182,7 +185,7 @@ impl Store {
 fn gone(removed: std::io::Result<()>) -> Result<(), Problem> {
     match removed {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(Problem::internal("session_unremovable", "cannot remove the session").cause(e))
+            Err(Problem::internal(Code::SessionUnremovable, "cannot remove the session").cause(e))
         }
         _ => Ok(()),
     }
@@ -199,7 +202,7 @@ fn private_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::MetadataExt as _;
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build(
-            "data_dir",
+            Code::DataDir,
             format!("cannot use the data directory `{}`", path.display()),
         )
         .cause(e)
@@ -221,7 +224,7 @@ fn private_dir(path: &Path) -> Result<(), Problem> {
 /// Reads the signing key from the data directory, or creates it.
 fn key(data: &Path) -> Result<[u8; KEY_BYTES], Problem> {
     let cannot = |e: &dyn std::fmt::Display| {
-        Problem::cannot_build("session_key", "cannot use the key that sessions are signed with")
+        Problem::cannot_build(Code::SessionKey, "cannot use the key that sessions are signed with")
             .cause(e)
     };
     // Locked: of two processes that start at once, the second finds the first one's key.

@@ -136,7 +136,7 @@ impl Model {
                 let (session, name) = (&self.sessions[at], NAMES[*name]);
                 let read = engine.file_read(owner, &session.id, name.into(), 0, None).await;
                 match (session.files.get(name), read) {
-                    (None, Err(problem)) if problem.code == "not_found" => {
+                    (None, Err(problem)) if problem.code.as_str() == "not_found" => {
                         assert!(session.is(owner));
                     }
                     (expected, read) => {
@@ -215,7 +215,7 @@ impl Model {
                 assert_eq!(info.checkpoints, known);
                 if known.is_empty() {
                     let refused = engine.session_rollback(owner, &session.id, 1).await;
-                    assert_eq!(refused.unwrap_err().code, "no_checkpoint");
+                    assert_eq!(refused.unwrap_err().code.as_str(), "no_checkpoint");
                     return;
                 }
                 let cell = known[which.index(known.len())];
@@ -271,7 +271,7 @@ impl Session {
         }
         match answer {
             Ok(_) => panic!("{owner} was answered about a session of {}", OWNERS[self.owner]),
-            Err(problem) => assert_eq!(problem.code, "session_unknown"),
+            Err(problem) => assert_eq!(problem.code.as_str(), "session_unknown"),
         }
         None
     }

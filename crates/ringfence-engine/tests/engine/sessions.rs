@@ -48,7 +48,7 @@ pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
         engine.session_close("ann", &id).await.unwrap();
         assert!(!world.data().join("sessions").join(id.as_str()).exists());
         let outcome = cell(&engine, "ann", &id, "1").await;
-        assert_eq!(outcome.error.unwrap().code, "session_unknown");
+        assert_eq!(outcome.error.unwrap().code.as_str(), "session_unknown");
     });
 }
 
@@ -66,7 +66,10 @@ pub(crate) fn foreign_and_unknown_ids_are_alike(world: &World) {
             let took = asked.elapsed();
             assert!(took >= Duration::from_millis(5), "{id}: {took:?}");
             answers.push((answer.code, answer.message, answer.hint));
-            assert_eq!(cell(&engine, "bob", id, "1").await.error.unwrap().code, "session_unknown");
+            assert_eq!(
+                cell(&engine, "bob", id, "1").await.error.unwrap().code.as_str(),
+                "session_unknown"
+            );
             assert!(engine.session_fork("bob", id).await.is_err());
             assert!(engine.session_close("bob", id).await.is_err());
         }
@@ -125,11 +128,14 @@ pub(crate) fn sessions_live_and_die_to_the_second(world: &World) {
         assert_eq!(engine.session_info("ann", &id).await.unwrap().repl, ReplState::Dormant);
         let outcome = cell(&engine, "ann", &id, "open('f').read(), 'x' in globals()").await;
         assert_eq!(outcome.value.as_deref(), Some("('kept', False)"));
-        assert_eq!(outcome.error.unwrap().code, "session_woke");
+        assert_eq!(outcome.error.unwrap().code.as_str(), "session_woke");
         world.clock.advance_ms(22 * 3_600_000 - 1);
         assert!(engine.session_info("ann", &id).await.is_ok());
         world.clock.advance_ms(1);
-        assert_eq!(engine.session_info("ann", &id).await.unwrap_err().code, "session_unknown");
+        assert_eq!(
+            engine.session_info("ann", &id).await.unwrap_err().code.as_str(),
+            "session_unknown"
+        );
         assert_eq!(engine.sweep().await.unwrap().expired.len(), 1);
         assert!(!world.data().join("sessions").join(id.as_str()).exists());
     });
@@ -144,9 +150,9 @@ pub(crate) fn a_quota_ends_the_cell_that_passes_it(world: &World) {
         let fill = "import os, time\nwhile True:\n    with open('big', 'ab') as f: f.write(bytes(1 << 16)); f.flush()\n    time.sleep(0.002)";
         let outcome = cell(&engine, "ann", &id, fill).await;
         assert_eq!(outcome.status, Status::Killed, "{outcome:?}");
-        assert_eq!(outcome.error.unwrap().code, "quota_exceeded");
+        assert_eq!(outcome.error.unwrap().code.as_str(), "quota_exceeded");
         let outcome = cell(&engine, "ann", &id, "1").await;
-        assert_eq!(outcome.error.unwrap().code, "quota_exceeded", "nothing more runs");
+        assert_eq!(outcome.error.unwrap().code.as_str(), "quota_exceeded", "nothing more runs");
         std::fs::remove_file(world.data().join("sessions").join(id.as_str()).join("workspace/big"))
             .unwrap();
         let outcome = cell(&engine, "ann", &id, "x, open('kept').read()").await;
@@ -161,11 +167,17 @@ pub(crate) fn a_changed_state_is_refused(world: &World) {
         let file = world.data().join("sessions").join(id.as_str()).join("session.json");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("\"ann\"", "\"bob\"")).unwrap();
-        assert_eq!(engine.session_info("bob", &id).await.unwrap_err().code, "session_tampered");
+        assert_eq!(
+            engine.session_info("bob", &id).await.unwrap_err().code.as_str(),
+            "session_tampered"
+        );
         std::fs::write(&file, &text).unwrap();
         assert!(engine.session_info("ann", &id).await.is_ok());
         std::fs::write(&file, &text[..text.len() / 2]).unwrap();
-        assert_eq!(engine.session_info("ann", &id).await.unwrap_err().code, "session_tampered");
+        assert_eq!(
+            engine.session_info("ann", &id).await.unwrap_err().code.as_str(),
+            "session_tampered"
+        );
     });
 }
 
@@ -188,9 +200,9 @@ pub(crate) fn closing_ends_the_cell_that_runs(world: &World) {
         engine.session_close("ann", &id).await.unwrap();
         assert!(asked.elapsed() < Duration::from_secs(25), "{:?}", asked.elapsed());
         let outcome = endless.await.unwrap();
-        assert_eq!(outcome.error.unwrap().code, "cancelled");
+        assert_eq!(outcome.error.unwrap().code.as_str(), "cancelled");
         // It came before the end or behind it, but it does not run in a session that is gone.
-        assert_eq!(waiting.await.unwrap().error.unwrap().code, "session_unknown");
+        assert_eq!(waiting.await.unwrap().error.unwrap().code.as_str(), "session_unknown");
         assert!(!world.data().join("sessions").join(id.as_str()).exists());
     });
 }
@@ -220,9 +232,9 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
             engine.file_write(owner, &id, path.into(), content, WriteOptions::default())
         };
         write("ann", "a.py").await.unwrap();
-        assert_eq!(write("bob", "b.py").await.unwrap_err().code, "session_unknown");
-        assert_eq!(write("ann", "../b.py").await.unwrap_err().code, "path_outside");
-        assert_eq!(write("ann", ".env").await.unwrap_err().code, "path_forbidden");
+        assert_eq!(write("bob", "b.py").await.unwrap_err().code.as_str(), "session_unknown");
+        assert_eq!(write("ann", "../b.py").await.unwrap_err().code.as_str(), "path_outside");
+        assert_eq!(write("ann", ".env").await.unwrap_err().code.as_str(), "path_forbidden");
         let outcome = cell(&engine, "ann", &id, "exec(open('a.py').read())").await;
         assert_eq!(outcome.stdout, "from a file\n", "{outcome:?}");
         let read =
@@ -231,13 +243,13 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
         // A link that a run leaves leads nobody out.
         cell(&engine, "ann", &id, "import os\nos.symlink('/etc/passwd', 'link')").await;
         let through = engine.file_read("ann", &id, "link".into(), 0, None).await;
-        assert_eq!(through.unwrap_err().code, "path_link");
+        assert_eq!(through.unwrap_err().code.as_str(), "path_link");
         engine.file_move("ann", &id, "a.py".into(), "c.py".into(), OnConflict::Fail).await.unwrap();
         let names = engine.file_list("ann", &id, ".".into(), 1, 100).await.unwrap();
         assert!(names.entries.iter().any(|entry| entry.path == "c.py"), "{names:?}");
         engine.file_delete("ann", &id, "c.py".into(), Depth::One).await.unwrap();
         assert_eq!(
-            engine.file_stat("ann", &id, "c.py".into()).await.unwrap_err().code,
+            engine.file_stat("ann", &id, "c.py".into()).await.unwrap_err().code.as_str(),
             "not_found"
         );
         let frozen = engine
@@ -251,7 +263,7 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
         let refused = engine
             .file_write("ann", &frozen, "x".into(), Vec::new(), WriteOptions::default())
             .await;
-        assert_eq!(refused.unwrap_err().code, "read_only");
+        assert_eq!(refused.unwrap_err().code.as_str(), "read_only");
         let outcome = cell(&engine, "ann", &frozen, "open('x', 'w')").await;
         let raised = outcome.exception.as_ref().map(|e| e.message.as_str());
         assert_eq!(raised, Some("[Errno 30] Read-only file system: 'x'"), "{outcome:?}");

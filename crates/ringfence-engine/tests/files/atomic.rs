@@ -55,7 +55,7 @@ fn a_write_past_the_quota_changes_nothing() {
         let old = vec![b'o'; 200 << 10];
         workspace.write("f", &old, CREATE).unwrap();
         let answer = workspace.write("g", &vec![0; 100 << 10], CREATE).unwrap_err();
-        assert_eq!(answer.code, "quota_exceeded");
+        assert_eq!(answer.code.as_str(), "quota_exceeded");
         assert!(answer.cause.unwrap().contains("may use 262144 bytes"));
         assert_eq!(code(&workspace.write("f", &vec![0; 100 << 10], APPEND)), "quota_exceeded");
         assert!(workspace.read("f", 0, None).unwrap().bytes == old);

@@ -61,7 +61,7 @@ fn a_directory_is_not_moved_to_where_its_files_would_be_protected() {
         let workspace = world.open_by(policy(), lookup);
         let (fail, stay) = (OnConflict::Fail, Parents::MustExist);
         let answer = workspace.rename("plan", "safe", fail, stay).unwrap_err();
-        assert_eq!(answer.code, "path_forbidden");
+        assert_eq!(answer.code.as_str(), "path_forbidden");
         assert_eq!(
             answer.cause.as_deref(),
             Some("it holds `safe/a.lock`, a name that the policy protects")

@@ -107,7 +107,7 @@ fn remember(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
 pub(crate) fn code<T>(result: &Result<T, Problem>) -> &'static str {
     match result {
         Ok(_) => "ok",
-        Err(problem) => problem.code,
+        Err(problem) => problem.code.as_str(),
     }
 }
 

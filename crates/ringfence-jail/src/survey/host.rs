@@ -13,7 +13,7 @@ use ringfence_plan::{
     CallerIds, CoreDumps, FileId, FileKind, Found, HomeEntry, HostFacts, Identity, RootEntry,
     UserNamespaces, catalogue,
 };
-use ringfence_spec::{CommandPreset, Problem};
+use ringfence_spec::{Code, CommandPreset, Problem};
 use ringfence_sys::untrusted::{self, open_absolute, read_trusted};
 use ringfence_sys::{Budget, CallError, Named as _, open_kernel_file};
 use rustix::fs::{Mode, OFlags};
@@ -90,7 +90,7 @@ pub(crate) fn small_file(path: impl AsRef<Path>) -> std::io::Result<String> {
 /// Surveys the host.
 pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, Problem> {
     let arch = Arch::NATIVE.ok_or_else(|| {
-        Problem::cannot_build("architecture", "this processor architecture is not supported")
+        Problem::cannot_build(Code::Architecture, "this processor architecture is not supported")
     })?;
     let ids = caller_ids();
     let homes = homes(caller, ids.uid);

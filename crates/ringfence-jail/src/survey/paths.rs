@@ -10,7 +10,7 @@ use ringfence_plan::{
     FileKind, Found, HostWorkspace, OwnEffect, OwnRule, PlaceholderShape, Protected,
     ProtectedState, Request, WritableRoot, catalogue,
 };
-use ringfence_spec::{CommandPreset, Policy, Problem};
+use ringfence_spec::{Code, CommandPreset, Policy, Problem};
 use ringfence_sys::untrusted::{open_absolute, open_beneath};
 use ringfence_sys::{Budget, CallError};
 use rustix::fs::FileType;
@@ -65,7 +65,7 @@ pub fn request(
     let cwd = find(&asked.cwd, "cwd", &[])?;
     if cwd.kind != FileKind::Directory {
         return Err(Problem::usage(
-            "cwd_not_a_directory",
+            Code::CwdNotADirectory,
             format!("`{}` is not a directory", asked.cwd.display()),
         )
         .hint("pass a directory to `--cwd`"));
@@ -95,7 +95,7 @@ pub fn request(
     for found in &readable {
         if writable_roots.iter().chain(&writable_files).any(|w| w.path == found.path) {
             return Err(Problem::usage(
-                "contradictory_paths",
+                Code::ContradictoryPaths,
                 format!("`{}` is both writable and read-only", found.path.display()),
             )
             .hint("drop one of `--rw` and `--ro`, or use `--preset readonly`"));
@@ -148,20 +148,20 @@ fn unreadable(found: &Found, error: &CallError) -> Problem {
     let at = found.path.display();
     if error.errno == Errno::DQUOT {
         return Problem::refused(
-            "workspace_too_large",
+            Code::WorkspaceTooLarge,
             format!("`{at}` holds more than can be looked at before a run"),
         )
         .cause(error)
         .hint("start in a smaller directory; if a run filled this one, remove what it left");
     }
-    Problem::cannot_build("workspace", format!("cannot look at `{at}`")).cause(error)
+    Problem::cannot_build(Code::Workspace, format!("cannot look at `{at}`")).cause(error)
 }
 
 /// Resolves a path of the caller's. A link in a directory that runs write may have been made by one: it is not followed
 /// out of that directory.
 fn find(path: &Path, key: &str, written: &[Found]) -> Result<Found, Problem> {
     let resolved = resolve(path).map_err(|e| {
-        Problem::usage("path_not_found", format!("`{key}`: cannot use `{}`", path.display()))
+        Problem::usage(Code::PathNotFound, format!("`{key}`: cannot use `{}`", path.display()))
             .cause(e)
             .hint("the path must exist before the run starts")
     })?;
@@ -205,7 +205,7 @@ pub fn without_planted_links(
 fn led_out(key: &str, link: &Path, target: &Path) -> Problem {
     let target = target.display();
     Problem::refused(
-        "link_out_of_workspace",
+        Code::LinkOutOfWorkspace,
         format!("`{key}`: `{}` is a link that leads out of the workspace", link.display()),
     )
     .cause(format!("it leads to `{target}`, and a run could have made it"))
@@ -266,7 +266,7 @@ pub fn resolve(path: &Path) -> Result<Resolved, CallError> {
 
 fn not_a_grant(path: &Path, key: &str) -> Problem {
     Problem::usage(
-        "path_not_grantable",
+        Code::PathNotGrantable,
         format!("`{key}`: `{}` is neither a file nor a directory", path.display()),
     )
     .hint("a unix socket is granted with `--socket`")
@@ -278,7 +278,7 @@ fn socket(path: &Path, written: &[Found]) -> Result<Found, Problem> {
         return Ok(found);
     }
     Err(Problem::usage(
-        "not_a_socket",
+        Code::NotASocket,
         format!("`socket`: `{}` is not a unix socket", path.display()),
     ))
 }
@@ -290,7 +290,7 @@ fn own_rules(policy: &Policy, cwd: &Found) -> Result<Vec<OwnRule>, Problem> {
     }
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
         let message = format!("`ringfence.toml` names `{}`", path.display());
-        Problem::usage("workspace_policy", message)
+        Problem::usage(Code::WorkspacePolicy, message)
             .cause(why)
             .hint("a workspace's own file names files and directories in it, and no links")
     };

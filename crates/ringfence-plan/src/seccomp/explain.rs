@@ -5,6 +5,7 @@ use super::errno::EPERM;
 use super::reasons::{self, Reason, Reporting};
 use super::rules::{self, Ruling};
 use super::{Arch, Filter, FilterSpec, Observe, Profile, table};
+use ringfence_spec::DenialRule;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
     /// The rule that refused it: a stable name such as `mount` or `socket_family`.
-    pub rule: &'static str,
+    pub rule: DenialRule,
     /// The error the program gets; 0 if the call pretends to succeed.
     pub errno: i32,
     /// The argument that decided, from 0; `None` if the call is refused whatever its arguments.
@@ -36,7 +37,7 @@ pub fn explain(spec: &FilterSpec, nr: i32, args: &[u64; 6]) -> Verdict {
             Verdict { rule: reason.rule, errno: reason.errno, argument, hint: reason.hint }
         }
         Outcome::Allow => Verdict {
-            rule: "not_notified",
+            rule: DenialRule::NotNotified,
             errno: EPERM,
             argument: None,
             hint: "the sandbox allows this call, yet the supervisor was asked; report this bug",
@@ -77,7 +78,7 @@ pub struct RefusedCall {
     /// Its name.
     pub call: &'static str,
     /// The rule that refuses it.
-    pub rule: &'static str,
+    pub rule: DenialRule,
     /// The error the program gets.
     pub errno: i32,
     /// True if the supervisor is notified.
@@ -90,7 +91,7 @@ pub struct CheckedCall {
     /// Its name.
     pub call: &'static str,
     /// The rules that can refuse it.
-    pub rules: BTreeSet<&'static str>,
+    pub rules: BTreeSet<DenialRule>,
 }
 
 pub(super) fn summary(filter: &Filter) -> Summary {
@@ -129,7 +130,7 @@ pub(super) fn summary(filter: &Filter) -> Summary {
     }
 }
 
-fn refusing_rules(ruling: &Ruling) -> BTreeSet<&'static str> {
+fn refusing_rules(ruling: &Ruling) -> BTreeSet<DenialRule> {
     let outcomes = ruling.guards.iter().map(|guard| guard.then).chain([ruling.otherwise]);
     outcomes.filter_map(reason).map(|reason| reason.rule).collect()
 }

@@ -100,11 +100,15 @@ fn agree(program: &Program<'_>, spec: FilterSpec, call: &SeccompData) {
     assert_eq!(verdict.errno, i32::from(errno), "{called:?} {verdict:?} {spec:?}");
     assert!(!verdict.hint.is_empty());
     assert!(
-        verdict.rule.bytes().all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
+        verdict
+            .rule
+            .as_str()
+            .bytes()
+            .all(|b| b == b'_' || b.is_ascii_lowercase() || b.is_ascii_digit())
     );
     if got == Action::Notify {
         assert!(
-            verdict.rule != "not_notified" && verdict.rule != "not_implemented",
+            verdict.rule.as_str() != "not_notified" && verdict.rule.as_str() != "not_implemented",
             "{called:?} {verdict:?}"
         );
     }
@@ -442,7 +446,7 @@ fn setting_the_core_limit_is_answered_as_done_and_changes_nothing() {
         let answer = |call: &str, args: [u64; 6]| {
             let nr = number(spec.arch, call).expect(call);
             let action = run(&filter, &data(spec.arch, nr.cast_unsigned(), args)).action;
-            (action, explain(&spec, nr, &args).rule)
+            (action, explain(&spec, nr, &args).rule.as_str())
         };
         let done = (Action::Errno(0), "core_limit");
         let allowed = (Action::Allow, "not_notified");
@@ -683,7 +687,7 @@ fn check_rows<const N: usize>(spec: FilterSpec, rows: &[(&str, [u64; N], Option<
         let action = run(&filter, &data(spec.arch, nr.cast_unsigned(), args)).action;
         assert_eq!(action == Action::Allow, rule.is_none(), "{call} {args:x?}: {action:?}");
         assert_eq!(
-            explain(&spec, nr, &args).rule,
+            explain(&spec, nr, &args).rule.as_str(),
             rule.unwrap_or("not_notified"),
             "{call} {args:x?}"
         );
@@ -742,7 +746,7 @@ fn connect_is_supervised_only_where_it_can_be() {
         let filter = compile(spec);
         let supervised = spec.supervises(connect);
         let verdict = explain(&spec, connect, &[0; 6]);
-        assert_eq!(supervised, verdict.rule == "unix_connect");
+        assert_eq!(supervised, verdict.rule.as_str() == "unix_connect");
         assert_eq!(filter.summary().supervised, if supervised { vec!["connect"] } else { vec![] });
         if supervised {
             assert_eq!(
@@ -873,8 +877,9 @@ fn rule_names_tell_causes_apart() {
         for nr in 0..512 {
             for edge in [0, 1, 2, 3, 10, 16, 17, 35, 58, 132, 0x5412, 0x2002_6000] {
                 let verdict = explain(&spec, nr, &[edge & 0xf, edge, edge, edge, 0, 0]);
-                let first = *seen.entry(verdict.rule).or_insert((verdict.errno, verdict.hint));
-                assert_eq!(first, (verdict.errno, verdict.hint), "{}", verdict.rule);
+                let first =
+                    *seen.entry(verdict.rule.as_str()).or_insert((verdict.errno, verdict.hint));
+                assert_eq!(first, (verdict.errno, verdict.hint), "{}", verdict.rule.as_str());
             }
         }
     }

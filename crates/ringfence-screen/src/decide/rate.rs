@@ -41,7 +41,7 @@ pub fn risk(call: &Call<'_>, code: Option<&verdict::Verdict>) -> Rated {
     };
     if let Some(code) = code {
         let rules: Vec<&str> =
-            code.violations.iter().take(3).map(|violation| violation.rule).collect();
+            code.violations.iter().take(3).map(|violation| violation.rule.as_str()).collect();
         let risk = match code.risk {
             verdict::Risk::Safe => Risk::Low,
             verdict::Risk::Medium => Risk::Medium,

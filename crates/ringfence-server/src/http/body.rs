@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Bytes;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::de::DeserializeOwned;
 
 use super::AppState;
@@ -31,16 +31,16 @@ pub(super) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Fault> {
     match tokio::time::timeout(READ_WITHIN, whole).await {
         Ok(Ok(whole)) => Ok(whole.to_bytes()),
         Ok(Err(e)) if e.is::<LengthLimitError>() => Err(too_large(bytes_max)),
-        Ok(Err(_)) => Err(Problem::usage("bad_body", "the body broke off").into()),
+        Ok(Err(_)) => Err(Problem::usage(Code::BadBody, "the body broke off").into()),
         Err(_) => {
-            let problem = Problem::usage("body_slow", "the body took longer than 30 seconds");
+            let problem = Problem::usage(Code::BodySlow, "the body took longer than 30 seconds");
             Err(Fault::new(StatusCode::REQUEST_TIMEOUT, problem))
         }
     }
 }
 
 fn too_large(bytes_max: usize) -> Fault {
-    let problem = Problem::usage("body_too_large", "the body is too large")
+    let problem = Problem::usage(Code::BodyTooLarge, "the body is too large")
         .hint(format!("send at most {bytes_max} bytes"));
     Fault::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
 }
@@ -60,13 +60,13 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> 
             kind.eq_ignore_ascii_case("application/json")
         });
         if !is_json {
-            let problem = Problem::usage("not_json", "the body is not declared as JSON")
+            let problem = Problem::usage(Code::NotJson, "the body is not declared as JSON")
                 .hint("send it with `Content-Type: application/json`");
             return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
         }
         let bytes = read(request.into_body(), app.limits.body_bytes_max).await?;
         let value = serde_json::from_slice(&bytes).map_err(|e| {
-            Problem::usage("bad_arguments", "the body is not what this route takes")
+            Problem::usage(Code::BadArguments, "the body is not what this route takes")
                 .cause(e)
                 .hint("`/api/v1/openapi.json` describes it")
         })?;

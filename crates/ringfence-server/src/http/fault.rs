@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ringfence_spec::{ErrorInfo, Problem, ProblemKind};
+use ringfence_spec::{Code, ErrorInfo, Problem, ProblemKind};
 use serde_json::json;
 
 /// A problem and its HTTP status.
@@ -27,12 +27,12 @@ impl From<Problem> for Fault {
 /// Default status of a problem.
 fn status_of(problem: &Problem) -> StatusCode {
     match problem.code {
-        "not_found" => StatusCode::NOT_FOUND,
-        "exists" | "not_empty" | "busy" | "no_checkpoint" | "too_many_sessions" => {
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::Exists | Code::NotEmpty | Code::Busy | Code::NoCheckpoint | Code::TooManySessions => {
             StatusCode::CONFLICT
         }
-        "too_large" | "quota_exceeded" => StatusCode::PAYLOAD_TOO_LARGE,
-        "shutting_down" => StatusCode::SERVICE_UNAVAILABLE,
+        Code::TooLarge | Code::QuotaExceeded => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         _ if problem.retry_after_ms.is_some() => StatusCode::TOO_MANY_REQUESTS,
         _ => match problem.kind {
             ProblemKind::Usage => StatusCode::BAD_REQUEST,

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use super::fault::Fault;
 
@@ -28,7 +28,7 @@ impl Hosts {
     pub(super) fn new(named: &[String]) -> Result<Self, Problem> {
         let named = named.iter().map(|text| {
             Name::parse(text).ok_or_else(|| {
-                Problem::usage("bad_host", format!("`{text}` is not the name of a host"))
+                Problem::usage(Code::BadHost, format!("`{text}` is not the name of a host"))
                     .hint("name it as clients do, such as `tools.example.org` or `tools.example.org:8443`")
             })
         });
@@ -38,12 +38,12 @@ impl Hosts {
     /// Rejects a request for another host, or from a page of another site.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         let host = asked(uri, headers).ok_or_else(|| {
-            let problem = Problem::usage("bad_host", "the request does not name one host");
+            let problem = Problem::usage(Code::BadHost, "the request does not name one host");
             Fault::new(StatusCode::BAD_REQUEST, problem)
         })?;
         if !host.is_loopback() && !self.has(&host) {
             let problem = Problem::refused(
-                "host_refused",
+                Code::HostRefused,
                 format!("this service does not answer for `{}`", host.host),
             )
             .hint("its operator can allow that name with `--allow-host`");
@@ -63,7 +63,7 @@ impl Hosts {
             return Ok(());
         }
         let problem =
-            Problem::refused("origin_refused", "a page of another site cannot use this service");
+            Problem::refused(Code::OriginRefused, "a page of another site cannot use this service");
         Err(Fault::new(StatusCode::FORBIDDEN, problem))
     }
 

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::Full;
 use ringfence_engine::Engine;
-use ringfence_spec::{Problem, ProblemKind};
+use ringfence_spec::{Code, Problem, ProblemKind};
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -94,7 +94,7 @@ pub(super) async fn message(
     if parts.method == Method::DELETE && !server.remembers(&parts.headers).await {
         let problem = Problem::new(
             ProblemKind::NotFound,
-            "handshake_unknown",
+            Code::HandshakeUnknown,
             "nobody is remembered by that name",
         );
         return Err(problem
@@ -227,7 +227,7 @@ impl Server {
             return Ok(shaking);
         }
         let problem =
-            Problem::refused("too_many_handshakes", format!("{n} clients of yours are here"))
+            Problem::refused(Code::TooManyHandshakes, format!("{n} clients of yours are here"))
                 .hint("end one with `DELETE /mcp` and its `Mcp-Session-Id`")
                 .retry_after_ms(10_000);
         Err(problem.into())

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::api::BASE;
@@ -58,15 +58,16 @@ fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphore
         Ok(caller) => caller,
         Err(Denied::Unknown) => {
             let problem =
-                Problem::refused("token_unknown", "the request has no token that is good")
+                Problem::refused(Code::TokenUnknown, "the request has no token that is good")
                     .hint("send `Authorization: Bearer TOKEN`; `ringfence token new` makes one");
             return Err(Fault::new(StatusCode::UNAUTHORIZED, problem));
         }
         Err(Denied::Unreadable(problem)) => {
             // The cause is for the operator, not for the client.
             app.say_now_and_then(&problem);
-            let problem = Problem::cannot_build("tokens_unusable", "tokens cannot be checked now")
-                .hint("the service's operator finds the reason on its stderr");
+            let problem =
+                Problem::cannot_build(Code::TokensUnusable, "tokens cannot be checked now")
+                    .hint("the service's operator finds the reason on its stderr");
             return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));
         }
     };
@@ -87,7 +88,7 @@ fn is_new_work(method: &Method, path: &str) -> bool {
 
 /// Response to new work during shutdown.
 pub(super) fn draining() -> Fault {
-    let problem = Problem::refused("draining", "the service is shutting down")
+    let problem = Problem::refused(Code::Draining, "the service is shutting down")
         .hint("ask again when it is back")
         .retry_after_ms(5_000);
     Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem)
@@ -115,7 +116,7 @@ impl RequestSlots {
             Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
         };
         places.try_acquire_owned().map_err(|_| {
-            Problem::refused("too_many_requests", format!("{AT_ONCE} requests of yours are here"))
+            Problem::refused(Code::TooManyRequests, format!("{AT_ONCE} requests of yours are here"))
                 .hint("wait for one of them")
                 .retry_after_ms(1_000)
                 .into()

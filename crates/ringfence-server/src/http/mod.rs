@@ -48,7 +48,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::routing::{any, get};
 use hyper::body::Bytes;
 use ringfence_engine::Engine;
-use ringfence_spec::{Problem, ProblemKind};
+use ringfence_spec::{Code, Problem, ProblemKind};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpSocket};
@@ -137,7 +137,7 @@ pub struct Service {
 }
 
 fn no_fixtures() -> Problem {
-    Problem::usage("fixtures_missing", "this binary has no conformance fixtures")
+    Problem::usage(Code::FixturesMissing, "this binary has no conformance fixtures")
         .hint("build one with `cargo build --features fixtures`")
 }
 
@@ -158,7 +158,7 @@ impl Service {
             let private = listen.ip().is_loopback() && settings.allow_hosts.is_empty();
             if !private || tokens_needed {
                 return Err(Problem::usage(
-                    "fixtures_private",
+                    Code::FixturesPrivate,
                     "fixtures cannot be served to others",
                 )
                 .cause("they are for conformance tests on this machine, and run nothing")
@@ -170,7 +170,7 @@ impl Service {
         }
         if !listen.ip().is_loopback() && settings.allow_hosts.is_empty() {
             return Err(Problem::usage(
-                "hosts_needed",
+                Code::HostsNeeded,
                 format!("cannot listen on `{listen}`: no name of this service was allowed"),
             )
             .cause("others than this machine could ask, by any name that leads here")
@@ -179,7 +179,7 @@ impl Service {
         let reached = !listen.ip().is_loopback() || !settings.allow_hosts.is_empty();
         if reached && n_tokens == 0 {
             return Err(Problem::usage(
-                "token_needed",
+                Code::TokenNeeded,
                 format!("cannot serve others than this machine on `{listen}` without a token"),
             )
             .cause("everybody who reaches it could run programs here")
@@ -233,7 +233,7 @@ impl Service {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
-            .map_err(|e| Problem::internal("runtime", "cannot start the server").cause(e))?;
+            .map_err(|e| Problem::internal(Code::Runtime, "cannot start the server").cause(e))?;
         let end = runtime.block_on(self.run(engine, ready));
         // Drops every future, and with it every run.
         runtime.shutdown_timeout(LAST_STEPS);
@@ -297,7 +297,7 @@ impl Service {
         });
         bound.map_err(|e| {
             let problem =
-                Problem::cannot_build("cannot_listen", format!("cannot listen on `{listen}`"));
+                Problem::cannot_build(Code::CannotListen, format!("cannot listen on `{listen}`"));
             let in_use = e.kind() == std::io::ErrorKind::AddrInUse;
             let problem = problem.cause(e);
             if in_use {
@@ -376,7 +376,7 @@ fn operators(routes: Router<Arc<AppState>>) -> Router<Arc<AppState>> {
 }
 
 fn nothing_here() -> Fault {
-    let problem = Problem::new(ProblemKind::NotFound, "route_unknown", "there is nothing here");
+    let problem = Problem::new(ProblemKind::NotFound, Code::RouteUnknown, "there is nothing here");
     Fault::from(problem.hint("`/api/v1/openapi.json` lists what there is"))
 }
 
@@ -388,7 +388,8 @@ fn router(app: &Arc<AppState>, routes: Router<Arc<AppState>>) -> Router {
         .route(&format!("{WELL_KNOWN}/mcp"), get(api::authority))
         .fallback(async || nothing_here())
         .method_not_allowed_fallback(async || {
-            let problem = Problem::usage("method_unknown", "this route does not know that method");
+            let problem =
+                Problem::usage(Code::MethodUnknown, "this route does not know that method");
             Fault::new(StatusCode::METHOD_NOT_ALLOWED, problem)
         })
         .layer(axum::middleware::from_fn_with_state(Arc::clone(app), middleware::middleware))

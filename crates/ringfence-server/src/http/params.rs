@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
@@ -21,7 +21,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Fault> {
         match axum::extract::Path::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(names)) => Ok(Self(names)),
-            Err(e) => Err(Problem::usage("bad_arguments", e.body_text()).into()),
+            Err(e) => Err(Problem::usage(Code::BadArguments, e.body_text()).into()),
         }
     }
 }
@@ -32,7 +32,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Fault> {
         match axum::extract::Query::try_from_uri(&parts.uri) {
             Ok(axum::extract::Query(words)) => Ok(Self(words)),
-            Err(e) => Err(Problem::usage("bad_arguments", e.body_text()).into()),
+            Err(e) => Err(Problem::usage(Code::BadArguments, e.body_text()).into()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::Run;
-use ringfence_spec::{Outcome, Problem, ProblemKind, Status};
+use ringfence_spec::{Code, Outcome, Problem, ProblemKind, Status};
 
 use super::fault::{Fault, retry_after};
 
@@ -42,7 +42,7 @@ pub(super) fn now(run: &Run) -> Response {
 
 /// Response for a run that does not exist or belongs to another client.
 pub(super) fn unknown() -> Fault {
-    Problem::new(ProblemKind::NotFound, "run_unknown", "there is no such run")
+    Problem::new(ProblemKind::NotFound, Code::RunUnknown, "there is no such run")
         .hint("outcomes are kept for a while; what was written down stays in `/api/v1/audit`")
         .into()
 }
@@ -58,15 +58,18 @@ fn respond(outcome: &Outcome) -> Response {
     let error = outcome.error.as_ref();
     let status = match outcome.status {
         Status::Blocked => StatusCode::UNPROCESSABLE_ENTITY,
-        Status::Rejected if error.is_some_and(|e| e.code == "shutting_down") => {
+        Status::Rejected if error.is_some_and(|e| e.code == Code::ShuttingDown) => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         Status::Rejected => StatusCode::TOO_MANY_REQUESTS,
         // There is no session to run in: the same response as from every other route.
-        _ if error.is_some_and(|e| e.code == "session_unknown") => {
-            let problem =
-                Problem::new(ProblemKind::NotFound, "session_unknown", "there is no such session")
-                    .hint("make one with `POST /api/v1/sessions`");
+        _ if error.is_some_and(|e| e.code == Code::SessionUnknown) => {
+            let problem = Problem::new(
+                ProblemKind::NotFound,
+                Code::SessionUnknown,
+                "there is no such session",
+            )
+            .hint("make one with `POST /api/v1/sessions`");
             return Fault::from(problem).into_response();
         }
         _ => StatusCode::OK,

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use ringfence_audit::Digest;
 use ringfence_engine::LOCAL;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
@@ -101,7 +101,7 @@ impl Caller {
             return Ok(());
         }
         let problem = Problem::refused(
-            "scope_missing",
+            Code::ScopeMissing,
             format!("the token `{}` does not have the scope `{scope}`", self.name),
         )
         .hint(format!(
@@ -150,7 +150,7 @@ impl<S: ScopeName, T: Sync> FromRequestParts<T> for Scoped<S> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &T) -> Result<Self, Fault> {
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(|| {
-            Fault::from(Problem::internal("no_caller", "the request passed no door"))
+            Fault::from(Problem::internal(Code::NoCaller, "the request passed no door"))
         })?;
         caller.need(S::SCOPE)?;
         Ok(Self { caller, scope: PhantomData })

@@ -14,7 +14,7 @@ use hyper::body::{Bytes, Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,7 +58,7 @@ pub(super) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
 ) -> Result<(), Problem> {
-    let cannot = |e| Problem::internal("signals", "cannot listen for signals").cause(e);
+    let cannot = |e| Problem::internal(Code::Signals, "cannot listen for signals").cause(e);
     let mut term = signal(SignalKind::terminate()).map_err(cannot)?;
     let mut int = signal(SignalKind::interrupt()).map_err(cannot)?;
     let connections = ConnectionLimit::new(app.limits.connections_max);

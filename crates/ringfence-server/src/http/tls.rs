@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -30,7 +30,7 @@ impl TlsFiles {
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|e| unusable(&self.key, &e))?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .map_err(|e| Problem::internal("tls", "cannot set TLS up").cause(e))?
+            .map_err(|e| Problem::internal(Code::Tls, "cannot set TLS up").cause(e))?
             .with_no_client_auth()
             .with_single_cert(certs, key)
             .map_err(|e| unusable(&self.cert, &e))?;
@@ -40,5 +40,5 @@ impl TlsFiles {
 }
 
 fn unusable(path: &Path, cause: &dyn std::fmt::Display) -> Problem {
-    Problem::usage("tls_files", format!("cannot use `{}` for TLS", path.display())).cause(cause)
+    Problem::usage(Code::TlsFiles, format!("cannot use `{}` for TLS", path.display())).cause(cause)
 }

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ringfence_audit::Digest;
 use ringfence_engine::LOCAL;
 use ringfence_engine::clock::{Clock as _, HostClock};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 use subtle::{Choice, ConstantTimeEq as _};
 
@@ -112,26 +112,30 @@ impl Tokens {
     pub fn make(&self, name: &str, scopes: &[Scope]) -> Result<String, Problem> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(fits) {
-            return Err(Problem::usage("token_name", format!("`{name}` cannot name a token"))
+            return Err(Problem::usage(Code::TokenName, format!("`{name}` cannot name a token"))
                 .hint("use up to 64 letters, digits, dots, dashes and underscores"));
         }
         if name == LOCAL {
-            return Err(Problem::usage("token_name", "`local` is whoever uses the command line")
-                .hint("choose another name"));
+            return Err(Problem::usage(
+                Code::TokenName,
+                "`local` is whoever uses the command line",
+            )
+            .hint("choose another name"));
         }
         let mut secret = [0; SECRET_BYTES];
         rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::empty())
-            .map_err(|e| Problem::internal("no_randomness", "cannot make a token").cause(e))?;
+            .map_err(|e| Problem::internal(Code::NoRandomness, "cannot make a token").cause(e))?;
         let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret));
         let mut scopes = scopes.to_vec();
         scopes.sort();
         scopes.dedup();
         self.change(|tokens| {
             if tokens.iter().any(|t| t.name == name && t.revoked_ms.is_none()) {
-                return Err(Problem::usage("token_exists", format!("there is a token `{name}`"))
-                    .hint(format!(
-                        "`ringfence token revoke {name}` first, or choose another name"
-                    )));
+                return Err(Problem::usage(
+                    Code::TokenExists,
+                    format!("there is a token `{name}`"),
+                )
+                .hint(format!("`ringfence token revoke {name}` first, or choose another name")));
             }
             // Replaces a revoked token of that name, whose sessions pass to the new one.
             tokens.retain(|t| t.name != name);
@@ -156,7 +160,7 @@ impl Tokens {
     pub fn revoke(&self, name: &str) -> Result<(), Problem> {
         let is_good = |token: &Token| token.name == name && token.revoked_ms.is_none();
         let unknown = || {
-            Problem::usage("token_unknown", format!("there is no token `{name}`"))
+            Problem::usage(Code::TokenUnknown, format!("there is no token `{name}`"))
                 .hint("`ringfence token ls` lists them")
         };
         // Checked first, because `change` creates the lock file, which would claim that there once was a token.
@@ -294,7 +298,7 @@ impl Tokens {
         }
         let mut file = private(true).open(&draft).map_err(fail)?;
         let mut text = serde_json::to_vec_pretty(&written)
-            .map_err(|e| Problem::internal("tokens", "cannot write tokens down").cause(e))?;
+            .map_err(|e| Problem::internal(Code::Tokens, "cannot write tokens down").cause(e))?;
         text.push(b'\n');
         file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
         std::fs::rename(&draft, self.dir.join(FILE)).map_err(fail)?;
@@ -305,7 +309,7 @@ impl Tokens {
 
     fn cannot(&self, act: &str, cause: &dyn std::fmt::Display) -> Problem {
         let path = self.dir.join(FILE);
-        Problem::cannot_build("tokens_unusable", format!("cannot {act} `{}`", path.display()))
+        Problem::cannot_build(Code::TokensUnusable, format!("cannot {act} `{}`", path.display()))
             .cause(cause)
     }
 }
@@ -370,7 +374,7 @@ mod tests {
     fn a_file_without_tokens_opens_nothing_and_a_failed_revoke_shuts_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let tokens = Tokens::of(dir.path());
-        assert_eq!(tokens.revoke("ada").unwrap_err().code, "token_unknown");
+        assert_eq!(tokens.revoke("ada").unwrap_err().code.as_str(), "token_unknown");
         assert_eq!(who(&tokens, None), Ok(LOCAL.to_owned()));
         private(&dir.path().join(FILE), "{\"tokens\":[]}");
         assert_eq!(who(&tokens, None), Err(false));
@@ -390,10 +394,14 @@ mod tests {
         for name in [LOCK, FILE] {
             let path = dir.path().join(name);
             rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-            assert_eq!(tokens.make("ada", &[]).unwrap_err().code, "tokens_unusable", "{name}");
+            assert_eq!(
+                tokens.make("ada", &[]).unwrap_err().code.as_str(),
+                "tokens_unusable",
+                "{name}"
+            );
             if name == FILE {
                 assert_eq!(who(&tokens, None), Err(true));
-                assert_eq!(tokens.list().unwrap_err().code, "tokens_unusable");
+                assert_eq!(tokens.list().unwrap_err().code.as_str(), "tokens_unusable");
             }
             std::fs::remove_file(&path).unwrap();
         }
@@ -423,10 +431,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tokens = Tokens::of(dir.path());
         for name in ["", LOCAL, "a b", "a/b", "ä", &"x".repeat(65)] {
-            assert_eq!(tokens.make(name, &[]).unwrap_err().code, "token_name", "{name}");
+            assert_eq!(tokens.make(name, &[]).unwrap_err().code.as_str(), "token_name", "{name}");
         }
         tokens.make("ada", &[]).unwrap();
-        assert_eq!(tokens.make("ada", &[]).unwrap_err().code, "token_exists");
-        assert_eq!(tokens.revoke("bob").unwrap_err().code, "token_unknown");
+        assert_eq!(tokens.make("ada", &[]).unwrap_err().code.as_str(), "token_exists");
+        assert_eq!(tokens.revoke("bob").unwrap_err().code.as_str(), "token_unknown");
     }
 }

@@ -2,7 +2,7 @@
 //! Unknown arguments are rejected: accepting one that does nothing would be a promise.
 
 use ringfence_engine::SessionId;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -108,7 +108,7 @@ fn workspace() -> String {
 /// Deserializes a tool's arguments, or reports which one is wrong.
 pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: JsonObject) -> Result<T, Problem> {
     serde_json::from_value(serde_json::Value::Object(arguments)).map_err(|error| {
-        Problem::usage("bad_arguments", format!("cannot call `{tool}` with these arguments"))
+        Problem::usage(Code::BadArguments, format!("cannot call `{tool}` with these arguments"))
             .cause(error)
             .hint(format!("call `{tool}` again with arguments that fit its input schema"))
     })

@@ -9,7 +9,7 @@ use ringfence_engine::files::{
     WriteOptions,
 };
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
-use ringfence_spec::{Problem, escape_name};
+use ringfence_spec::{Code, Problem, escape_name};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject};
 use rmcp::service::RequestContext;
@@ -274,7 +274,7 @@ impl McpServer {
                 Ok(made("created", &state))
             }
             (Action::Create, Some(_)) => Err(Problem::usage(
-                "bad_arguments",
+                Code::BadArguments,
                 "`create` takes no `session`: the id is made here and cannot be chosen",
             )
             .into()),
@@ -300,7 +300,7 @@ impl McpServer {
             }
             (Action::Rollback, Some(id)) => {
                 let Some(cell) = cell else {
-                    return Err(Problem::usage("bad_arguments", "`rollback` needs `cell`")
+                    return Err(Problem::usage(Code::BadArguments, "`rollback` needs `cell`")
                         .hint("`info` lists the cells one can go back to in `checkpoints`")
                         .into());
                 };
@@ -316,7 +316,7 @@ impl McpServer {
                 ))
             }
             (Action::Fork | Action::Rollback | Action::Close, None) => {
-                Err(Problem::usage("bad_arguments", "this action needs `session`")
+                Err(Problem::usage(Code::BadArguments, "this action needs `session`")
                     .hint("pass the id that `create` gave; `info` without `session` lists them")
                     .into())
             }
@@ -342,7 +342,7 @@ fn lines(found: &Grepped) -> String {
 }
 
 fn misplaced(argument: &str, action: &str) -> Problem {
-    Problem::usage("bad_arguments", format!("`{argument}` is for the action `{action}`"))
+    Problem::usage(Code::BadArguments, format!("`{argument}` is for the action `{action}`"))
         .hint(format!("leave `{argument}` out"))
 }
 

@@ -218,10 +218,11 @@ fn part(query: &str) -> Result<(u64, u64), ErrorData> {
 mod tests {
     use super::*;
     use ringfence_engine::some_id;
-    use ringfence_spec::{Problem, Status};
+    use ringfence_spec::{Code, Problem, Status};
 
     fn outcome(stdout: String) -> Outcome {
-        let mut outcome = Outcome::not_started(some_id(), Status::Ok, &Problem::usage("", ""));
+        let mut outcome =
+            Outcome::not_started(some_id(), Status::Ok, &Problem::usage(Code::Other, ""));
         outcome.stdout = stdout;
         outcome
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ringfence_engine::{Call, Ended, Engine, KeepFiles, Run};
-use ringfence_spec::{Problem, ProblemKind, RunId};
+use ringfence_spec::{Code, Problem, ProblemKind, RunId};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult};
 use rmcp::service::RequestContext;
@@ -84,7 +84,7 @@ impl Runs {
     ) -> Result<CallToolResult, Cancelled> {
         let Some(run) = self.find(run_id) else {
             let problem =
-                Problem::new(ProblemKind::NotFound, "run_unknown", "there is no such run")
+                Problem::new(ProblemKind::NotFound, Code::RunUnknown, "there is no such run")
                     .hint("its result was kept for a while and is gone; run it again");
             return Ok(tool_result::no_such_run(run_id, &problem));
         };
@@ -166,5 +166,5 @@ impl Runs {
 }
 
 fn not_made() -> CallToolResult {
-    tool_result::not_started(&Problem::internal("internal", "the result could not be made"))
+    tool_result::not_started(&Problem::internal(Code::Internal, "the result could not be made"))
 }

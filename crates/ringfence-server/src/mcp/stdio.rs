@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ringfence_engine::Engine;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rmcp::ServiceExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,7 +36,7 @@ pub fn serve_stdio(engine: Engine, client: &str) -> Result<End, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Problem::internal("runtime", "cannot start the server").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Runtime, "cannot start the server").cause(e))?;
     let server = McpServer::new(engine, client, client);
     let end = runtime.block_on(serve(server));
     // Drops every future, and with it every run.
@@ -54,7 +54,7 @@ async fn sweep(engine: Engine) -> std::convert::Infallible {
 }
 
 async fn serve(server: McpServer) -> Result<End, Problem> {
-    let cannot = |e| Problem::internal("signals", "cannot listen for signals").cause(e);
+    let cannot = |e| Problem::internal(Code::Signals, "cannot listen for signals").cause(e);
     let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
         .map(|kind| (kind, signal(kind)));
     let [(_, term), (_, int), (_, hup)] = &mut signals;

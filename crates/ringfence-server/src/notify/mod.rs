@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ringfence_audit::{CommandSink, FileSink, Sink};
 use ringfence_engine::watch::Alert;
 use ringfence_engine::{AlertSink, Engine, Trace, TraceSink};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -135,7 +135,7 @@ impl Notifier {
         };
         let thread = std::thread::Builder::new().name("ringfence-notify".to_owned());
         thread.spawn(work).map_err(|e| {
-            Problem::internal("threads", "cannot start the notification thread").cause(e)
+            Problem::internal(Code::Threads, "cannot start the notification thread").cause(e)
         })?;
         self.finished = Some(finished);
         Ok(())

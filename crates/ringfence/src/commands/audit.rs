@@ -11,7 +11,7 @@ use ringfence_audit::{
     StorageSettings, Verification, View, verify, verify_archive,
 };
 use ringfence_server::notify::Destination;
-use ringfence_spec::{Problem, escape_json, escape_name, utc};
+use ringfence_spec::{Code, Problem, escape_json, escape_name, utc};
 
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
 use crate::present;
@@ -83,7 +83,7 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
             let ear = match (to, webhook, &command[..]) {
                 (Some(file), ..) => Some(Destination::File(around.cwd.join(file))),
                 (_, Some(url), _) if !is_address(url) => {
-                    return Err(Problem::usage("bad_value", format!("`{url}` is no address"))
+                    return Err(Problem::usage(Code::BadValue, format!("`{url}` is no address"))
                         .hint("it begins with https:// or http:// and a host"));
                 }
                 (_, Some(url), _) => Some(Destination::Webhook(url.clone())),
@@ -127,7 +127,7 @@ fn durability_of(word: &str) -> Result<Durability, Problem> {
         "process" => Ok(Durability::ProcessDeath),
         "power" => Ok(Durability::PowerLoss),
         _ => Err(Problem::usage(
-            "bad_value",
+            Code::BadValue,
             format!("`--durability {word}` is neither `process` nor `power`"),
         )),
     }
@@ -202,8 +202,11 @@ fn export(
         None => reader.export(filter, format, &mut std::io::stdout().lock())?,
         Some(path) => {
             let cannot = |e: std::io::Error| {
-                Problem::cannot_build("export_failed", format!("cannot write `{}`", path.display()))
-                    .cause(e)
+                Problem::cannot_build(
+                    Code::ExportFailed,
+                    format!("cannot write `{}`", path.display()),
+                )
+                .cause(e)
             };
             let file = std::fs::File::create_new(path).map_err(cannot)?;
             let mut file = std::io::BufWriter::new(file);
@@ -219,7 +222,7 @@ fn export(
 /// Parses the command line's filter.
 fn parse(filter: &AuditFilter, rows: bool) -> Result<Filter, Problem> {
     fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
-        let wrong = |e| Problem::usage("bad_filter", e);
+        let wrong = |e| Problem::usage(Code::BadFilter, e);
         text.map(str::parse).transpose().map_err(wrong)
     }
     Ok(Filter {
@@ -249,7 +252,7 @@ fn moment(text: &str) -> Result<i64, Problem> {
     let ago = match hours {
         Some(hours) => hours.saturating_mul(3_600_000),
         None => text.parse().map(ago).map_err(|_| {
-            Problem::usage("bad_moment", format!("`{text}` is not a moment"))
+            Problem::usage(Code::BadMoment, format!("`{text}` is not a moment"))
                 .hint("say how long ago, such as `90m`, `2h` or `7d`, or milliseconds since 1970")
         })?,
     };
@@ -288,7 +291,7 @@ fn format_of(name: &str) -> Result<Format, Problem> {
     match name {
         "jsonl" => Ok(Format::Jsonl),
         "csv" => Ok(Format::Csv),
-        _ => Err(Problem::usage("bad_format", format!("`{name}` is not a format"))
+        _ => Err(Problem::usage(Code::BadFormat, format!("`{name}` is not a format"))
             .hint("choose jsonl or csv")),
     }
 }

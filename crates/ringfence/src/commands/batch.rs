@@ -11,7 +11,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use ringfence_engine::cancel::{self, Cancel};
 use ringfence_engine::{Artifacts, Call, CodeCall, CommandCall, Engine, LOCAL, Launcher, some_id};
-use ringfence_spec::{Outcome, Problem, Status};
+use ringfence_spec::{Code, Outcome, Problem, Status};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -302,7 +302,7 @@ fn refused(line: &[u8], number: u64, why: &str) -> Value {
 }
 
 fn problem(id: &Value, why: &str) -> Value {
-    let problem = Problem::usage("bad_item", why);
+    let problem = Problem::usage(Code::BadItem, why);
     with_id(id, &Outcome::not_started(some_id(), Status::Error, &problem), None)
 }
 
@@ -324,7 +324,8 @@ fn open(file: Option<&Path>) -> Result<Box<dyn std::io::BufRead + Send>, Problem
     match file {
         Some(path) if path != Path::new("-") => {
             let file = crate::commands::exec::open_without_waiting(path).map_err(|e| {
-                Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
+                Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display()))
+                    .cause(e)
             })?;
             Ok(Box::new(BufReader::new(file)))
         }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use ringfence_engine::host::probe;
 use ringfence_plan::{CoreDumps, CoreHandler};
-use ringfence_spec::{Problem, Tier};
+use ringfence_spec::{Code, Problem, Tier};
 use serde::Serialize;
 
 use crate::cli::{JsonArgs, PolicyFlags};
@@ -112,7 +112,7 @@ fn python() -> Result<String, Problem> {
     if let Some(written) = &python.written_by_runs {
         let message = format!("{} in {place} is not kept warm", python.version);
         let cause = format!("it lies in `{}`, which runs may write", written.display());
-        return Err(Problem::refused("python_written_by_runs", message).cause(cause));
+        return Err(Problem::refused(Code::PythonWrittenByRuns, message).cause(cause));
     }
     let packages: Vec<String> = python.packages.iter().map(|p| p.display().to_string()).collect();
     Ok(match packages.as_slice() {

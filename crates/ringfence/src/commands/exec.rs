@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_engine::{Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult};
-use ringfence_spec::{Encoding, Outcome, Problem, Status, escape_name};
+use ringfence_spec::{Code, Encoding, Outcome, Problem, Status, escape_name};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
@@ -51,7 +51,7 @@ fn attempt(
     let engine = local::for_code(effective, &args.policy, &around, alerts)?.build()?;
     let code = read(&args.source, Some(&place))?;
     if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
-        return Err(Problem::usage("args_too_long", "the program's arguments are too long"));
+        return Err(Problem::usage(Code::ArgsTooLong, "the program's arguments are too long"));
     }
     let artifacts = args.artifacts.as_deref();
     let artifacts =
@@ -73,11 +73,11 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
         return Ok(code.as_bytes().to_vec());
     }
     let Some(file) = source.file.as_deref() else {
-        return Err(Problem::usage("no_code", "name a file, pass `-c CODE`, or `-` for stdin"));
+        return Err(Problem::usage(Code::NoCode, "name a file, pass `-c CODE`, or `-` for stdin"));
     };
     let mut code = Vec::new();
     let cannot = |e: std::io::Error| {
-        Problem::usage("unreadable", format!("cannot read `{}`", file.display())).cause(e)
+        Problem::usage(Code::Unreadable, format!("cannot read `{}`", file.display())).cause(e)
     };
     // One byte more than screening accepts, so that screening can report it.
     let most = ringfence_screen::SOURCE_BYTES_MAX as u64 + 1;
@@ -102,14 +102,14 @@ fn host_file(spec: &str, place: &HostContext) -> Result<(String, Vec<u8>), Probl
         }
     };
     let bad_name = || {
-        Problem::usage("bad_file_name", format!("`{name}` is no name for a file of the run"))
+        Problem::usage(Code::BadFileName, format!("`{name}` is no name for a file of the run"))
             .hint("a name is relative and stays below the run's directory")
     };
     if !is_plain_name(&name) {
         return Err(bad_name());
     }
     let cannot = |e: &dyn std::fmt::Display| {
-        Problem::usage("unreadable", format!("cannot read `{}`", path.display())).cause(e)
+        Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display())).cause(e)
     };
     let real = place.without_planted_links(&path, "--file")?;
     let file = open_without_waiting(&real).map_err(|e| cannot(&e))?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use ringfence_engine::files::{GrepBounds, GrepQuery, Grepped, PatternStyle};
 use ringfence_engine::{LOCAL, Launcher};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use crate::cli::{GrepArgs, PolicyFlags};
 use crate::commands::mcp;
@@ -49,6 +49,6 @@ fn attempt(args: &GrepArgs) -> Result<Grepped, Problem> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|e| Problem::internal("runtime", "cannot start").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Runtime, "cannot start").cause(e))?;
     runtime.block_on(engine.file_grep(LOCAL, &args.session, args.path.clone(), query))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_engine::host::resolve;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -28,7 +28,7 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
     let answer = std::io::stdin()
         .take(BYTES_MAX)
         .read_to_string(&mut question)
-        .map_err(|e| Problem::usage("hook_input", "cannot read what is to run").cause(e))
+        .map_err(|e| Problem::usage(Code::HookInput, "cannot read what is to run").cause(e))
         .and_then(|_| answer(&question, args))
         .and_then(|answer| say(&answer));
     match answer {
@@ -43,7 +43,7 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
 /// Writes the answer. The agent takes a missing answer as consent to the original command.
 fn say(answer: &Value) -> Result<(), Problem> {
     let lost = |why: String| {
-        Problem::cannot_build("hook_answer", "nobody reads the hook's answer; it was not run")
+        Problem::cannot_build(Code::HookAnswer, "nobody reads the hook's answer; it was not run")
             .cause(why)
     };
     let stat = rustix::fs::fstat(rustix::stdio::stdout()).map_err(|e| lost(e.to_string()))?;
@@ -70,13 +70,14 @@ struct Question {
 fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
     if args.client != "claude-code" {
         return Err(Problem::usage(
-            "unknown_client",
+            Code::UnknownClient,
             format!("there is no hook for `{}`", args.client),
         )
         .hint("the one there is: claude-code"));
     }
     let nonsense = |why: String| {
-        Problem::usage("hook_input", "cannot understand what is to run; it was not run").cause(why)
+        Problem::usage(Code::HookInput, "cannot understand what is to run; it was not run")
+            .cause(why)
     };
     let Question { tool_name, mut tool_input, cwd } =
         serde_json::from_str(question).map_err(|e| nonsense(e.to_string()))?;
@@ -110,7 +111,7 @@ fn answer(question: &str, args: &HookArgs) -> Result<Value, Problem> {
 
 fn own_path() -> Result<PathBuf, Problem> {
     std::env::current_exe().map_err(|e| {
-        Problem::internal("hook", "cannot tell where this program is; the command was not run")
+        Problem::internal(Code::Hook, "cannot tell where this program is; the command was not run")
             .cause(e)
     })
 }
@@ -125,13 +126,14 @@ fn check_out_of_reach(own: &Path, dir: &Path) -> Result<(), Problem> {
         "`{}` is in the project, where a command could replace it; it was not run",
         own.display()
     );
-    Err(Problem::refused("hook_in_reach", message).hint("install ringfence outside of the project"))
+    Err(Problem::refused(Code::HookInReach, message)
+        .hint("install ringfence outside of the project"))
 }
 
 /// Wraps a command to run behind the fence.
 fn fenced(own: &Path, command: &str, flags: &[String]) -> Result<String, Problem> {
     let own = own.to_str().ok_or_else(|| {
-        Problem::internal("hook", "this program's path is no text; the command was not run")
+        Problem::internal(Code::Hook, "this program's path is no text; the command was not run")
     })?;
     let mut words = vec![quoted(own), "run".to_owned()];
     words.extend(flags.iter().map(|flag| quoted(flag)));
@@ -184,7 +186,10 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let question = json!({"tool_name": "Bash", "tool_input": {"command": "id"},
             "cwd": own.parent().unwrap()});
-        assert_eq!(answer(&question.to_string(), &args(&[])).unwrap_err().code, "hook_in_reach");
+        assert_eq!(
+            answer(&question.to_string(), &args(&[])).unwrap_err().code.as_str(),
+            "hook_in_reach"
+        );
     }
 
     #[test]

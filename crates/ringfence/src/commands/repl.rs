@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use ringfence_engine::{LOCAL, Launcher, Repl, fresh_id};
-use ringfence_spec::{Outcome, Problem, Status};
+use ringfence_spec::{Code, Outcome, Problem, Status};
 use ringfence_sys::{CallError, SignalFd, Signals};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -69,7 +69,7 @@ struct Session<'a> {
 /// Interactive: editing, completion, history, several lines.
 fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<(), Problem> {
     let broken =
-        |e: ReadlineError| Problem::internal("terminal", "cannot read the terminal").cause(e);
+        |e: ReadlineError| Problem::internal(Code::Terminal, "cannot read the terminal").cause(e);
     let config = rustyline::Config::builder()
         .completion_type(rustyline::CompletionType::List)
         .auto_add_history(true)
@@ -121,14 +121,14 @@ impl Session<'_> {
         let mut cell = String::new();
         for line in std::io::stdin().lock().lines() {
             let line =
-                line.map_err(|e| Problem::internal("stdin", "cannot read the cells").cause(e))?;
+                line.map_err(|e| Problem::internal(Code::Stdin, "cannot read the cells").cause(e))?;
             if self.json {
                 // One outcome per line, whatever it contains.
                 match serde_json::from_str::<String>(&line) {
                     Ok(cell) => self.cell(&cell)?,
                     Err(error) => {
                         let problem =
-                            Problem::usage("bad_cell", "a cell is one JSON string on a line")
+                            Problem::usage(Code::BadCell, "a cell is one JSON string on a line")
                                 .cause(error);
                         let outcome = Outcome::not_started(fresh_id()?, Status::Error, &problem);
                         self.show(&outcome);
@@ -257,7 +257,7 @@ impl Interrupt {
 }
 
 fn cannot_listen(error: CallError) -> Problem {
-    Problem::internal("signals", "cannot listen to Ctrl-C").cause(error)
+    Problem::internal(Code::Signals, "cannot listen to Ctrl-C").cause(error)
 }
 
 /// Completes through the session; asks for more lines where Python would: open bracket, final colon, indented block.

@@ -8,7 +8,7 @@ use ringfence_engine::Launcher;
 use ringfence_engine::host::resolve;
 use ringfence_server::http::{Offer, Service, Settings};
 use ringfence_server::notify::Notifier;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::process::{Resource, Rlimit};
 use serde_json::json;
 
@@ -80,7 +80,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
 /// Returns a file's path as named, and its resolved path.
 fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
     let cannot = |e: std::io::Error| {
-        Problem::usage("tls_files", format!("cannot find `{}`", file.display())).cause(e)
+        Problem::usage(Code::TlsFiles, format!("cannot find `{}`", file.display())).cause(e)
     };
     let named = std::path::absolute(file).map_err(cannot)?;
     let real = resolve(&named).map_err(|e| cannot(std::io::Error::other(e)))?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use ringfence_server::http::{Scope, Token, Tokens};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde_json::{Value, json};
 
 use crate::cli::{TokenArgs, TokenCommand};
@@ -28,7 +28,7 @@ fn attempt(args: &TokenArgs) -> Result<(), Problem> {
                 .iter()
                 .map(|scope| scope.parse())
                 .collect::<Result<_, String>>()
-                .map_err(|e| Problem::usage("bad_scope", e))?;
+                .map_err(|e| Problem::usage(Code::BadScope, e))?;
             let scopes = if scopes.is_empty() { Scope::USUAL.to_vec() } else { scopes };
             let token = tokens.make(name, &scopes)?;
             if args.json {

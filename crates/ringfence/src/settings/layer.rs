@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
 use ringfence_spec::{
-    ByteSize, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem, ProcView,
-    Span, Tier,
+    ByteSize, Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem,
+    ProcView, Span, Tier,
 };
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
@@ -178,7 +178,7 @@ impl Layer {
                 other => other.parse().map_err(|()| unknown(name, &short, "RINGFENCE_"))?,
             };
             let value = value.to_str().ok_or_else(|| {
-                Problem::usage("bad_value", format!("`{name}` is not valid UTF-8"))
+                Problem::usage(Code::BadValue, format!("`{name}` is not valid UTF-8"))
             })?;
             let separator = match key {
                 Key::Rw | Key::Ro | Key::Hide | Key::Socket => Some(':'),
@@ -241,7 +241,7 @@ impl Layer {
                 Err(path) => {
                     let named = path.display();
                     return Err(Problem::usage(
-                        "workspace_policy",
+                        Code::WorkspacePolicy,
                         format!("`{shown}` names `{named}`, which is not inside the workspace"),
                     )
                     .hint("a workspace's own file can only restrict what is in it"));
@@ -256,7 +256,7 @@ impl Layer {
         match self.values.keys().find(|key| !allowed(**key)) {
             None => Ok(()),
             Some(key) => Err(Problem::usage(
-                "key_not_allowed_here",
+                Code::KeyNotAllowedHere,
                 format!("`{}` cannot be set there: {} {why}", key.name(), self.origin),
             )),
         }
@@ -271,7 +271,8 @@ impl Layer {
         let mut values = BTreeMap::new();
         for (key, texts) in pairs {
             let value = parse(key, &texts, base).map_err(|why| {
-                Problem::usage("bad_value", format!("`{}` has a bad value", name(key))).cause(why)
+                Problem::usage(Code::BadValue, format!("`{}` has a bad value", name(key)))
+                    .cause(why)
             })?;
             values.insert(key, value);
         }
@@ -303,8 +304,8 @@ fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> 
         None => Ok(()),
         Some((flag, _)) => {
             let code = match subject {
-                Subject::Command => "flag_for_python",
-                Subject::Code => "flag_for_commands",
+                Subject::Command => Code::FlagForPython,
+                Subject::Code => Code::FlagForCommands,
             };
             Err(Problem::usage(code, format!("`--{flag}` {whose}")))
         }
@@ -399,13 +400,13 @@ pub(super) fn read_table(path: &Path) -> Result<Option<toml::Table>, Problem> {
 
 fn unreadable(path: &Path, why: &ReadError) -> Problem {
     let message = format!("cannot read `{}`", path.display());
-    Problem::usage("settings_unreadable", message).cause(why)
+    Problem::usage(Code::SettingsUnreadable, message).cause(why)
 }
 
 fn parse_table(path: &Path, text: Vec<u8>) -> Result<toml::Table, Problem> {
     let wrong = |why: &dyn fmt::Display| {
         let message = format!("`{}` is not valid TOML", path.display());
-        Problem::usage("settings_syntax", message).cause(why)
+        Problem::usage(Code::SettingsSyntax, message).cause(why)
     };
     let text = String::from_utf8(text).map_err(|e| wrong(&e.utf8_error()))?;
     text.parse::<toml::Table>().map_err(|e| wrong(&e.to_string().trim_end()))
@@ -437,7 +438,7 @@ fn pairs(table: toml::Table, shown: &str) -> Result<Vec<(Key, Vec<String>)>, Pro
             other => text(&other).map(|t| vec![t]),
         };
         let texts = texts.ok_or_else(|| {
-            Problem::usage("bad_value", format!("`{name}` in `{shown}` has a bad value"))
+            Problem::usage(Code::BadValue, format!("`{name}` in `{shown}` has a bad value"))
                 .cause("a text, a number or a list of texts is expected")
         })?;
         list.push((key, texts));
@@ -454,7 +455,7 @@ pub(super) fn text(value: &toml::Value) -> Option<String> {
 }
 
 fn unknown(shown: &str, short: &str, prefix: &str) -> Problem {
-    let problem = Problem::usage("unknown_key", format!("`{shown}` is not a setting"));
+    let problem = Problem::usage(Code::UnknownKey, format!("`{shown}` is not a setting"));
     match Key::nearest(short) {
         Some(near) if prefix.is_empty() => problem.hint(format!("did you mean `{near}`?")),
         Some(near) => {

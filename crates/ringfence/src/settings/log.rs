@@ -1,6 +1,6 @@
 //! Log of a server: on stderr, one event per line.
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
@@ -41,6 +41,6 @@ impl Log {
             Format::Json => lines.json().flatten_event(true).boxed(),
         };
         let started = tracing_subscriber::registry().with(lines.with_filter(which)).try_init();
-        started.map_err(|e| Problem::internal("log", "cannot start the log").cause(e))
+        started.map_err(|e| Problem::internal(Code::Log, "cannot start the log").cause(e))
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use ringfence_engine::host::{ready_data_dir, user_data_dir, xdg_dir};
 use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
-    CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
+    Code, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
 };
 
 use crate::cli::PolicyFlags;
@@ -146,7 +146,7 @@ impl Surroundings {
     /// Reads the surroundings of this process.
     pub(crate) fn real(terminal: bool) -> Result<Self, Problem> {
         let cwd = std::env::current_dir().map_err(|e| {
-            Problem::usage("no_cwd", "the working directory cannot be found").cause(e)
+            Problem::usage(Code::NoCwd, "the working directory cannot be found").cause(e)
         })?;
         let info = rustix::system::sysinfo();
         Ok(Self {
@@ -193,7 +193,7 @@ pub(crate) fn effective_code(
     let Sources { chosen, .. } = &sources;
     if let Some(Network::Allow(hosts)) = pick!(chosen, Net, Network) {
         return Err(Problem::cannot_build(
-            "network_allowlist_unsupported",
+            Code::NetworkAllowlistUnsupported,
             format!("cannot open the network for `{}`", hosts.join(",")),
         )
         .cause("Python runs have no network")
@@ -201,7 +201,7 @@ pub(crate) fn effective_code(
     }
     if pick!(chosen, Fallback, Fallback) == Some(Fallback::Warn) {
         return Err(Problem::usage(
-            "no_fallback",
+            Code::NoFallback,
             "`--fallback warn` is for commands: Python runs in the full tier or not at all",
         ));
     }
@@ -248,7 +248,7 @@ impl Sources {
             layers.push(Layer::from_file(&path, Origin::PolicyFile(file.clone()))?.ok_or_else(
                 || {
                     Problem::usage(
-                        "policy_not_found",
+                        Code::PolicyNotFound,
                         format!("`{}` does not exist", file.display()),
                     )
                 },
@@ -470,7 +470,7 @@ fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
         };
         if above {
             return Err(Problem::refused(
-                "ceiling",
+                Code::Ceiling,
                 format!("`{}` from the {origin} passes the ceiling set by {CEILINGS}", key.name()),
             )
             .cause(format!("{value} is beyond {max}"))
@@ -526,7 +526,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
         Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
     };
     let layer = layer.ok_or_else(|| {
-        Problem::usage("policy_not_found", format!("`{}` does not exist", path.display()))
+        Problem::usage(Code::PolicyNotFound, format!("`{}` does not exist", path.display()))
     })?;
     Ok(layer.values.keys().copied().collect())
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfence_server::notify::{Destination, Settings};
-use ringfence_spec::{Problem, Span};
+use ringfence_spec::{Code, Problem, Span};
 use serde::Deserialize;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -67,9 +67,12 @@ fn of_file(file: &Path) -> Result<Option<Notify>, Problem> {
         return Ok(None);
     };
     let wrong = |cause: String| {
-        Problem::usage("bad_value", format!("`[{TABLE}]` of `{}` cannot be used", file.display()))
-            .cause(cause.trim_end())
-            .hint("docs/http.md shows what it can say")
+        Problem::usage(
+            Code::BadValue,
+            format!("`[{TABLE}]` of `{}` cannot be used", file.display()),
+        )
+        .cause(cause.trim_end())
+        .hint("docs/http.md shows what it can say")
     };
     let table: Table = table.try_into().map_err(|e: toml::de::Error| wrong(e.to_string()))?;
     let log = log(table.log.as_deref(), table.log_format.as_deref()).map_err(wrong)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ringfence_engine::Rules;
 use ringfence_screen::decide::Stance;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use super::Surroundings;
 use super::layer::read_table;
@@ -37,9 +37,12 @@ fn of_file(file: &Path) -> Result<Option<Rules>, Problem> {
         return Ok(None);
     };
     table.try_into().map(Some).map_err(|e: toml::de::Error| {
-        Problem::usage("bad_value", format!("`[{TABLE}]` of `{}` cannot be used", file.display()))
-            .cause(e.to_string().trim_end())
-            .hint("it has `default`, `opaque`, `deny` and `allow`; docs/reference/policy.md shows them")
+        Problem::usage(
+            Code::BadValue,
+            format!("`[{TABLE}]` of `{}` cannot be used", file.display()),
+        )
+        .cause(e.to_string().trim_end())
+        .hint("it has `default`, `opaque`, `deny` and `allow`; docs/reference/policy.md shows them")
     })
 }
 

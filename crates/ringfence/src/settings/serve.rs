@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringfence_engine::admission::AdmissionSettings;
 use ringfence_server::http::{Authority, Limits, TlsFiles};
-use ringfence_spec::{ByteSize, Count, Problem, Span};
+use ringfence_spec::{ByteSize, Code, Count, Problem, Span};
 
 use super::Surroundings;
 use super::layer::{Switch, read_table, text};
@@ -80,7 +80,7 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
         let wrong = |cause: &str| {
             let shown = file.display();
             Problem::usage(
-                "bad_value",
+                Code::BadValue,
                 format!("`{name}` in `[{TABLE}]` of `{shown}` has a bad value"),
             )
             .cause(cause)
@@ -115,7 +115,7 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
             _ => {
                 let shown = file.display();
                 return Err(Problem::usage(
-                    "unknown_key",
+                    Code::UnknownKey,
                     format!("`{name}` in `[{TABLE}]` of `{shown}` is not a setting"),
                 )
                 .hint("its settings are the flags of `ringfence serve --help`, with underscores"));
@@ -134,7 +134,7 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
         (None, None) => None,
         (Some(cert), Some(key)) => Some(TlsFiles { cert: cwd.join(cert), key: cwd.join(key) }),
         _ => {
-            return Err(Problem::usage("tls_files", "TLS needs both a certificate and its key")
+            return Err(Problem::usage(Code::TlsFiles, "TLS needs both a certificate and its key")
                 .hint("set both `tls_cert` and `tls_key`"));
         }
     };
@@ -178,7 +178,7 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
 
 fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authority>, Problem> {
     let wrong = |url: &String| {
-        Problem::usage("bad_value", format!("`{url}` is no address"))
+        Problem::usage(Code::BadValue, format!("`{url}` is no address"))
             .hint("it begins with https:// or http:// and a host")
     };
     // They are sent in a header, between quotes.
@@ -191,7 +191,7 @@ fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authori
         (None, true) => Ok(None),
         (Some(public_url), false) => Ok(Some(Authority { public_url, servers })),
         _ => Err(Problem::usage(
-            "authority",
+            Code::Authority,
             "`public_url` and `authorization_server` go together: where a token is for, and who hands it out",
         )),
     }
@@ -211,6 +211,6 @@ where
 {
     let Some(text) = text else { return Ok(None) };
     text.parse().map(Some).map_err(|e: T::Err| {
-        Problem::usage("bad_value", format!("`{name}` cannot be `{text}`")).cause(e)
+        Problem::usage(Code::BadValue, format!("`{name}` cannot be `{text}`")).cause(e)
     })
 }

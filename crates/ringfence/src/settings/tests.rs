@@ -107,9 +107,9 @@ fn bad_values_name_their_key_wherever_they_stand() {
     let p = world().user("rw = [\"relative\"]").error(&PolicyFlags::default());
     assert!(p.cause.unwrap().contains("must be absolute"));
     let p = world().user("rw = [[1]]").error(&PolicyFlags::default());
-    assert_eq!(p.code, "bad_value");
+    assert_eq!(p.code.as_str(), "bad_value");
     let p = world().user("memory = ").error(&PolicyFlags::default());
-    assert_eq!(p.code, "settings_syntax");
+    assert_eq!(p.code.as_str(), "settings_syntax");
 }
 
 #[test]
@@ -122,14 +122,18 @@ fn nobody_passes_a_ceiling() {
     assert_eq!(e.policy.require, Some(Tier::Namespaces));
     assert_eq!(e.origins[&Key::Memory], Origin::Ceiling);
     let p = w.error(&memory("2G"));
-    assert_eq!((p.code, p.kind.exit_code()), ("ceiling", 126), "what somebody wrote is refused");
+    assert_eq!(
+        (p.code.as_str(), p.kind.exit_code()),
+        ("ceiling", 126),
+        "what somebody wrote is refused"
+    );
     let warn = PolicyFlags { fallback: Some("warn".into()), ..PolicyFlags::default() };
-    assert_eq!(w.error(&warn).code, "ceiling");
+    assert_eq!(w.error(&warn).code.as_str(), "ceiling");
     let weaker = PolicyFlags { require: Some("landlock".into()), ..PolicyFlags::default() };
-    assert_eq!(w.error(&weaker).code, "ceiling");
+    assert_eq!(w.error(&weaker).code.as_str(), "ceiling");
     assert!(w.effective(&memory("512M")).is_ok());
     let p = world().ceilings("rw = [\"/\"]").error(&PolicyFlags::default());
-    assert_eq!(p.code, "key_not_allowed_here");
+    assert_eq!(p.code.as_str(), "key_not_allowed_here");
 }
 
 #[test]
@@ -146,7 +150,7 @@ fn a_workspace_can_only_make_its_run_smaller() {
         "command_preset = \"minimal\"",
     ] {
         assert_eq!(
-            world().workspace(text).error(&PolicyFlags::default()).code,
+            world().workspace(text).error(&PolicyFlags::default()).code.as_str(),
             "key_not_allowed_here",
             "{text}"
         );
@@ -159,7 +163,7 @@ fn a_workspace_can_only_make_its_run_smaller() {
         "hide = [\"/etc/passwd\"]",
     ] {
         assert_eq!(
-            world().workspace(text).error(&PolicyFlags::default()).code,
+            world().workspace(text).error(&PolicyFlags::default()).code.as_str(),
             "workspace_policy",
             "{text}"
         );
@@ -218,5 +222,5 @@ fn a_terminal_has_no_deadline_unless_asked() {
 #[test]
 fn a_policy_file_that_does_not_exist_is_an_error() {
     let flags = PolicyFlags { policy: Some("nowhere.toml".into()), ..PolicyFlags::default() };
-    assert_eq!(world().error(&flags).code, "policy_not_found");
+    assert_eq!(world().error(&flags).code.as_str(), "policy_not_found");
 }

@@ -11,7 +11,7 @@ use ringfence_engine::{
     Builder, Call, CodeCall, CommandCall, Engine, Foreground, Io, LOCAL, Prefork,
 };
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
-use ringfence_spec::{Outcome, Problem};
+use ringfence_spec::{Code, Outcome, Problem};
 
 use crate::cli::{Cli, Command, ExecArgs, RunArgs};
 use crate::settings::{Surroundings, effective, effective_code};
@@ -202,5 +202,5 @@ fn without(layers: &str, plan: &mut Plan) -> Result<(), Problem> {
 }
 
 fn broken(what: impl Into<String>) -> Problem {
-    Problem::internal("harness", what)
+    Problem::internal(Code::Internal, what)
 }

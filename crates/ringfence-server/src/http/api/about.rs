@@ -8,7 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Bytes;
 use ringfence_engine::admission::BreakerState;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde_json::{Value, json};
 
 use crate::http::AppState;
@@ -50,7 +50,7 @@ pub(in crate::http) async fn ready(State(app): State<Arc<AppState>>) -> Result<J
     }
     if app.engine.admission().own_breaker() == BreakerState::Open {
         let problem = Problem::refused(
-            "service_unwell",
+            Code::ServiceUnwell,
             "the service failed too often and is taking a break",
         );
         return Err(Fault::new(StatusCode::SERVICE_UNAVAILABLE, problem));

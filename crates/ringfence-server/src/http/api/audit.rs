@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use ringfence_audit::{Filter, Page, Reader, View};
 use ringfence_engine::SessionId;
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -82,7 +82,7 @@ pub(super) async fn of_session(
 
 async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<Json<Page>, Fault> {
     fn word<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Result<Option<T>, Problem> {
-        text.map(str::parse).transpose().map_err(|e| Problem::usage("bad_filter", e))
+        text.map(str::parse).transpose().map_err(|e| Problem::usage(Code::BadFilter, e))
     }
     let client = match which.client {
         Some(client) if client == may.name() => Some(client),
@@ -103,7 +103,7 @@ async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<
         view: if which.rows { View::Rows } else { View::Runs },
     };
     let Some(ledger) = app.ledger.clone() else {
-        return Err(Problem::cannot_build("audit_off", "nothing is written down here")
+        return Err(Problem::cannot_build(Code::AuditOff, "nothing is written down here")
             .hint("the operator runs this service with `--audit off`")
             .into());
     };
@@ -114,5 +114,5 @@ async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<
 }
 
 fn unreadable() -> Fault {
-    Problem::internal("internal", "the ledger could not be read").into()
+    Problem::internal(Code::Internal, "the ledger could not be read").into()
 }

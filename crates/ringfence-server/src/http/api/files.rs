@@ -2,6 +2,7 @@
 //! a browser.
 
 use ringfence_engine::SessionId;
+use ringfence_spec::Code;
 use std::sync::Arc;
 
 use axum::Json;
@@ -112,7 +113,7 @@ pub(super) async fn read(
     let read = app.engine.file_read(may.name(), &id, path.clone().into(), offset, limit).await;
     let contents = match read {
         Ok(contents) => contents,
-        Err(problem) if problem.code == "not_a_file" => {
+        Err(problem) if problem.code == Code::NotAFile => {
             return list(&app, &may, &id, &path, None).await;
         }
         Err(problem) => return Err(problem.into()),

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::{Call, CodeCall, CommandCall, KeepFiles, SessionId};
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -145,5 +145,5 @@ pub(super) async fn cancel(
 }
 
 fn bad(message: &str) -> Fault {
-    Problem::usage("bad_arguments", message).into()
+    Problem::usage(Code::BadArguments, message).into()
 }

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use ringfence_engine::host::found;
-use ringfence_spec::{CodePreset, Problem};
+use ringfence_spec::{Code, CodePreset, Problem};
 use serde::Serialize;
 
 use self::asked::Asked;
@@ -92,7 +92,7 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
 
 fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
     let own = std::env::current_exe()
-        .map_err(|e| Problem::internal("bench", "cannot find this program").cause(e))?;
+        .map_err(|e| Problem::internal(Code::Bench, "cannot find this program").cause(e))?;
     let ground = Ground::new()?;
     let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut comparisons = Vec::new();
@@ -274,7 +274,7 @@ fn inside(
     let script =
         format!("while read -r _; do {{ {job}; }} >/dev/null && echo done || echo failed; done");
     let failed = |e: &dyn std::fmt::Display| {
-        Problem::internal("bench", format!("`{job}` cannot be asked for")).cause(e)
+        Problem::internal(Code::Bench, format!("`{job}` cannot be asked for")).cause(e)
     };
     let mut fenced = Command::new(own);
     fenced.args(["run", "--timeout", "1h", "--cpu", "1h", "--", "sh"]);
@@ -351,7 +351,7 @@ fn screening(rounds: u32) -> Result<Comparison, Problem> {
         let verdict = ringfence_screen::screen(PROGRAM.as_bytes(), CodePreset::Standard, &[]);
         let ours = started.elapsed().as_secs_f64() * 1e3 / f64::from(READINGS);
         if !verdict.safe {
-            return Err(Problem::internal("bench", "the sample program is refused"));
+            return Err(Problem::internal(Code::Bench, "the sample program is refused"));
         }
         let theirs = python.as_mut().map(Reader::once).transpose()?;
         if round >= warm_up {
@@ -401,7 +401,7 @@ for _ in sys.stdin:
     /// One reading, in milliseconds by Python's own clock.
     fn once(&mut self) -> Result<f64, Problem> {
         let gone = |e: &dyn std::fmt::Display| {
-            Problem::internal("bench", "the Python beside does not answer").cause(e)
+            Problem::internal(Code::Bench, "the Python beside does not answer").cause(e)
         };
         let line = self.python.ask().map_err(|e| gone(&e))?;
         line.parse::<f64>().map(|ns| ns / 1e6).map_err(|e| gone(&e))
@@ -430,7 +430,7 @@ fn once(entry: &Entry, unit: Unit) -> Result<Duration, Problem> {
     command.args(&entry.argv[1..]).current_dir(&entry.cwd);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let cannot_run = |e: std::io::Error| {
-        Problem::internal("bench", format!("cannot run `{}`", entry.argv[0])).cause(e)
+        Problem::internal(Code::Bench, format!("cannot run `{}`", entry.argv[0])).cause(e)
     };
     let (status, took) = match unit {
         Unit::Run => {
@@ -446,9 +446,10 @@ fn once(entry: &Entry, unit: Unit) -> Result<Duration, Problem> {
     };
     match took {
         Some(took) if status.success() || entry.argv.iter().any(|a| a == "rg") => Ok(took),
-        _ => {
-            Err(Problem::internal("bench", format!("`{}` failed: {status}", entry.argv.join(" "))))
-        }
+        _ => Err(Problem::internal(
+            Code::Bench,
+            format!("`{}` failed: {status}", entry.argv.join(" ")),
+        )),
     }
 }
 
@@ -504,7 +505,10 @@ impl Ground {
         ] {
             let status = Command::new("git").args(args).current_dir(&dir).status();
             if !status.is_ok_and(|s| s.success()) {
-                return Err(Problem::internal("bench", format!("git {} failed", args.join(" "))));
+                return Err(Problem::internal(
+                    Code::Bench,
+                    format!("git {} failed", args.join(" ")),
+                ));
             }
         }
         Ok(dir)
@@ -518,7 +522,7 @@ impl Drop for Ground {
 }
 
 fn cannot(path: &Path, error: &std::io::Error) -> Problem {
-    Problem::internal("bench", format!("cannot write `{}`", path.display())).cause(error)
+    Problem::internal(Code::Bench, format!("cannot write `{}`", path.display())).cause(error)
 }
 
 fn render(report: &BenchReport) -> String {

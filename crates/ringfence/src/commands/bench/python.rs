@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ringfence_engine::cancel::{self, Cancel};
 use ringfence_engine::host::found;
 use ringfence_engine::{Call, CodeCall, Engine, LOCAL, Launcher, Repl, RunResult};
-use ringfence_spec::{CodePreset, Outcome, Problem};
+use ringfence_spec::{Code, CodePreset, Outcome, Problem};
 
 use super::{Comparison, Contender, Unit, summary};
 use crate::cli::PolicyFlags;
@@ -136,7 +136,7 @@ fn cell(
 fn succeeded(outcome: &Outcome) -> Result<(), Problem> {
     match &outcome.error {
         Some(error) => {
-            Err(Problem::internal("bench", "a measured run failed").cause(&error.message))
+            Err(Problem::internal(Code::Bench, "a measured run failed").cause(&error.message))
         }
         None => Ok(()),
     }
@@ -148,7 +148,7 @@ fn interpreter(python: &str) -> Result<String, Problem> {
         Command::new(python).args(["-I", "-c", "import sys; print(sys.executable)"]).output();
     let path = output.ok().map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
     path.filter(|path| found(Path::new(path)).is_some())
-        .ok_or_else(|| Problem::usage("python_not_found", format!("`{python}` does not run")))
+        .ok_or_else(|| Problem::usage(Code::PythonNotFound, format!("`{python}` does not run")))
 }
 
 fn imports(python: &str, module: &str) -> bool {

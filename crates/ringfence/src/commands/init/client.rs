@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 
 use super::edit::{Edit, Entry};
 
@@ -39,7 +39,7 @@ impl FromStr for Client {
         let known = NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, client)| *client).ok_or_else(|| {
             let all: Vec<&str> = NAMES.iter().map(|(known, _)| *known).collect();
-            Problem::usage("unknown_client", format!("there is no client `{name}`"))
+            Problem::usage(Code::UnknownClient, format!("there is no client `{name}`"))
                 .hint(format!("one of {}", all.join(", ")))
         })
     }
@@ -57,7 +57,7 @@ impl Client {
     pub(super) fn config(self, var: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, Problem> {
         let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = set("HOME").ok_or_else(|| {
-            Problem::usage("no_home", "cannot find the configuration: HOME is not set")
+            Problem::usage(Code::NoHome, "cannot find the configuration: HOME is not set")
                 .hint("name the file with `--config FILE`")
         })?;
         let config = || match std::env::consts::OS {

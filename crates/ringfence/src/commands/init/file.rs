@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 
@@ -43,7 +43,7 @@ impl ConfigFile {
     pub(super) fn read(path: &Path) -> Result<Self, Problem> {
         check_is_ours(path)?;
         let cannot = |why: String| {
-            Problem::usage("config_unreadable", format!("cannot read `{}`", path.display()))
+            Problem::usage(Code::ConfigUnreadable, format!("cannot read `{}`", path.display()))
                 .cause(why)
                 .hint("nothing was changed")
         };
@@ -94,7 +94,7 @@ impl ConfigFile {
         for path in self.places().take_while(|place| place.symlink_metadata().is_ok()) {
             let (text, _) = plain(&path).map_err(|e| {
                 let message = format!("cannot read `{}`", path.display());
-                Problem::usage("config_unreadable", message)
+                Problem::usage(Code::ConfigUnreadable, message)
                     .cause(e)
                     .hint("move it away; nothing was changed")
             })?;
@@ -165,7 +165,7 @@ impl ConfigFile {
         if now == self.text {
             return Ok(());
         }
-        Err(Problem::usage("config_changed", format!("cannot write `{}`", self.path.display()))
+        Err(Problem::usage(Code::ConfigChanged, format!("cannot write `{}`", self.path.display()))
             .cause("somebody else has just written to it")
             .hint("nothing was changed; do it again"))
     }
@@ -185,7 +185,7 @@ impl ConfigFile {
     }
 
     fn cannot_write(&self, error: &io::Error) -> Problem {
-        Problem::usage("config_unwritable", format!("cannot write `{}`", self.path.display()))
+        Problem::usage(Code::ConfigUnwritable, format!("cannot write `{}`", self.path.display()))
             .cause(error)
             .hint("nothing was changed")
     }
@@ -228,7 +228,7 @@ fn check_is_ours(path: &Path) -> Result<(), Problem> {
 }
 
 fn not_ours(path: &Path, owner: u32) -> Problem {
-    Problem::usage("config_of_another", format!("cannot change `{}`", path.display()))
+    Problem::usage(Code::ConfigOfAnother, format!("cannot change `{}`", path.display()))
         .cause(format!(
             "it belongs to the user {owner}, and you are {}",
             rustix::process::geteuid()
@@ -246,11 +246,11 @@ mod tests {
         let path = dir.path().join("c.json");
         let absent = ConfigFile::read(&path).unwrap();
         fs::write(&path, "theirs").unwrap();
-        assert_eq!(absent.replace("ours").unwrap_err().code, "config_changed");
+        assert_eq!(absent.replace("ours").unwrap_err().code.as_str(), "config_changed");
         let found = ConfigFile::read(&path).unwrap();
         fs::write(&path, "newer").unwrap();
-        assert_eq!(found.replace("ours").unwrap_err().code, "config_changed");
-        assert_eq!(found.delete().unwrap_err().code, "config_changed");
+        assert_eq!(found.replace("ours").unwrap_err().code.as_str(), "config_changed");
+        assert_eq!(found.delete().unwrap_err().code.as_str(), "config_changed");
         assert_eq!(fs::read_to_string(&path).unwrap(), "newer");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no draft is left");
     }
@@ -278,6 +278,6 @@ mod tests {
         let found = ConfigFile::read(&path).unwrap();
         let pipe = dir.path().join("c.json.before-ringfence");
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        assert_eq!(found.backups().unwrap_err().code, "config_unreadable");
+        assert_eq!(found.backups().unwrap_err().code.as_str(), "config_unreadable");
     }
 }

@@ -9,7 +9,7 @@ mod lines;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ringfence_spec::Problem;
+use ringfence_spec::{Code, Problem};
 use similar::TextDiff;
 
 use crate::cli::InitArgs;
@@ -145,7 +145,7 @@ fn arguments(more: &[String]) -> Vec<String> {
 }
 
 fn unreadable(path: &Path, why: &str) -> Problem {
-    Problem::usage("config_invalid", format!("cannot read `{}`", path.display()))
+    Problem::usage(Code::ConfigInvalid, format!("cannot read `{}`", path.display()))
         .cause(why)
         .hint("mend the file, or name another one with `--config FILE`; nothing was changed")
 }
