@@ -359,8 +359,10 @@ impl Engine {
         offset: u64,
         limit: Option<u64>,
     ) -> Result<Contents, Problem> {
-        self.file("read_file", owner, id, path, move |files, path, _| {
-            files.read(path, offset, limit)
+        self.file("read_file", owner, id, path, move |files, path, begun| {
+            let contents = files.read(path, offset, limit)?;
+            begun.bytes_read += contents.bytes.len() as u64;
+            Ok(contents)
         })
         .await
     }
@@ -576,6 +578,7 @@ impl Engine {
                 Err(_) => RunStatus::Error,
             };
             watch.part("work");
+            let bytes_read = begun.bytes_read;
             begun.end_with(status)?;
             watch.part("record");
             let took = began.elapsed();
@@ -585,6 +588,7 @@ impl Engine {
                 CallRecord { run_id, tool, status: word, verb: "called", took, watch },
                 FinishedCall {
                     status: intercept::status_of(done.as_ref().map(|_| ())),
+                    bytes_read,
                     traversal: seen.traversal
                         || done.as_ref().is_err_and(|problem| problem.code == Code::PathOutside),
                     ..seen

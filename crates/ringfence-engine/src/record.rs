@@ -72,7 +72,14 @@ impl Recorder {
     /// A call whose beginning is written when [`StartedCall::begin`] is called, which must be before it begins.
     pub(crate) fn prepare(&self, entry: Entry) -> StartedCall<'_> {
         let began = Instant::now();
-        StartedCall { recorder: self, entry, began, written: Cell::new(false), open: true }
+        StartedCall {
+            recorder: self,
+            entry,
+            began,
+            written: Cell::new(false),
+            open: true,
+            bytes_read: 0,
+        }
     }
 
     /// Writes how a run ended that began with this entry.
@@ -141,6 +148,8 @@ pub struct StartedCall<'a> {
     /// That it begins is written.
     written: Cell<bool>,
     open: bool,
+    /// Bytes of files that the call handed to its client.
+    pub(crate) bytes_read: u64,
 }
 
 impl StartedCall<'_> {

@@ -188,8 +188,9 @@ pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {
     let sink: ringfence_engine::AlertSink = Box::new(move |_| {
         told.fetch_add(1, Ordering::SeqCst);
     });
-    let engine =
-        world.builder().rules(serde_json::from_str(rules).unwrap()).on_alert(sink).build().unwrap();
+    let watch = ringfence_engine::watch::Settings { bytes_read: 4096, ..Default::default() };
+    let builder = world.builder().rules(serde_json::from_str(rules).unwrap());
+    let engine = builder.on_alert(sink).watch(watch).build().unwrap();
     on_runtime(async {
         let outcome = engine.command("ann", shell("true && git push")).await.outcome;
         assert_eq!((outcome.status, outcome.ran), (Status::Blocked, Ran::No), "{outcome:?}");
@@ -200,11 +201,16 @@ pub(crate) fn rules_refuse_and_alerts_are_raised(world: &World) {
         let read = |path: &'static str| engine.file_read("ann", &id, path.into(), 0, None);
         assert_eq!(read("a/key.pem").await.unwrap_err().code.as_str(), "rule");
         assert_eq!(read("../../etc/passwd").await.unwrap_err().code.as_str(), "path_outside");
+        let options = ringfence_engine::files::WriteOptions::default();
+        engine.file_write("ann", &id, "large".into(), vec![b'x'; 5000], options).await.unwrap();
+        assert_eq!(read("large").await.unwrap().bytes.len(), 5000);
     });
     assert!(n_told.load(Ordering::SeqCst) > 0, "leaving the workspace is told");
     let rows = world.rows();
     let alert = rows.iter().find(|row| row.kind == Some(ringfence_audit::Kind::Alert)).unwrap();
     assert_eq!(alert.client.as_deref(), Some("ann"));
+    let is_about = |name: &str| rows.iter().any(|row| format!("{row:?}").contains(name));
+    assert!(is_about("large_read"), "bytes that a client reads are counted: {rows:#?}");
     assert!(rows.iter().all(|row| row.run_id.is_none() || row.risk.is_some()), "{rows:#?}");
 }
 
