@@ -556,6 +556,9 @@ pub(crate) struct BenchArgs {
     /// Only comparisons whose name contains this
     #[arg(long)]
     pub(crate) only: Option<String>,
+    /// Compare with the promises of SPECIFICATION.md; exit 1 if one is broken
+    #[arg(long)]
+    pub(crate) gate: bool,
     /// Make so many refused calls and print the nanoseconds one took; the comparison `denial` starts this program so
     #[arg(long, value_name = "N", hide = true)]
     pub(crate) refused_calls: Option<u32>,

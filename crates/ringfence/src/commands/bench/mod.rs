@@ -2,6 +2,7 @@
 //! each contender once, in any order, so that a noisy moment hits all of them; ratios hold where absolute times do not.
 
 mod asked;
+mod gate;
 mod python;
 
 use std::fmt::Write as _;
@@ -84,7 +85,16 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
             } else {
                 present::text(&render(&report));
             }
-            ExitCode::SUCCESS
+            if !args.gate {
+                return ExitCode::SUCCESS;
+            }
+            let (text, held) = gate::gate(&report.comparisons);
+            if args.json {
+                eprint!("{text}");
+            } else {
+                present::text(&text);
+            }
+            ExitCode::from(u8::from(!held))
         }
         Err(problem) => present::problem(&problem),
     }
