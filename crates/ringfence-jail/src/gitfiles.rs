@@ -17,10 +17,10 @@ use crate::gitwatch::{Moment, changed_at};
 use crate::open::id_of;
 
 /// Maximum number of files and directories checked in one git directory.
-pub(crate) const ENTRIES_MAX: u32 = 50_000;
+pub(crate) const ENTRIES_MAX: u32 = 20_000;
 
 /// Maximum number of directories listed; a repository with more has branch names with many slashes.
-const DIRECTORIES_MAX: usize = 256;
+const DIRECTORIES_MAX: usize = 512;
 
 /// Directories that git writes or deletes in, and their depth: gitrepository-layout(5). Objects are found by their
 /// content, so of them only the directories of packs; git does not enter a directory that is not listed here. No run
@@ -71,16 +71,16 @@ impl<'a> OddFiles<'a> {
     pub(crate) fn find(&self, budget: &Budget, odd: &mut Vec<PathBuf>) -> Result<(), CallError> {
         // Breadth first, so that entries at the top are found however much is below.
         let mut pending = VecDeque::from([PathBuf::new()]);
-        let mut n_listed = 0;
+        let mut n_seen = 0;
         while let Some(dir) = pending.pop_front() {
+            n_seen += 1;
+            if n_seen > DIRECTORIES_MAX {
+                let what = "it has more directories than are searched";
+                return Err(CallError::new(what, Errno::DQUOT));
+            }
             if self.is_unchanged_leaf(&dir) {
                 budget.spend_entry()?;
                 continue;
-            }
-            n_listed += 1;
-            if n_listed > DIRECTORIES_MAX {
-                let what = "it has more directories than are searched";
-                return Err(CallError::new(what, Errno::DQUOT));
             }
             list(self.git_dir, &dir, budget, |path, kind| {
                 if is_odd(kind) {
