@@ -12,7 +12,7 @@ use crate::ledger::Durability;
 use crate::seal::SealKey;
 
 /// Name of the file.
-const MANNER: &str = "ledger.settings";
+const FILE: &str = "ledger.settings";
 
 /// Maximum size of the file.
 const BYTES_MAX: u64 = 64 << 10;
@@ -43,12 +43,12 @@ impl StorageSettings {
         let text = serde_json::to_vec_pretty(self).map_err(|e| {
             Problem::internal(Code::LedgerSettings, "cannot write settings").cause(e)
         })?;
-        LedgerDir::create(dir)?.write_atomically(MANNER, &text)
+        LedgerDir::create(dir)?.write_atomically(FILE, &text)
     }
 
     pub(crate) fn of(home: &LedgerDir) -> Result<Self, Problem> {
-        let Some(file) = home.find(MANNER)? else { return Ok(Self::default()) };
-        let shown = home.join(MANNER);
+        let Some(file) = home.find(FILE)? else { return Ok(Self::default()) };
+        let shown = home.join(FILE);
         let wrong = |cause: &dyn std::fmt::Display| {
             Problem::usage(Code::LedgerSettings, format!("cannot use `{}`", shown.display()))
                 .cause(cause)

@@ -75,7 +75,7 @@ pub mod host {
     pub use ringfence_jail::survey::{found, resolve};
 }
 
-/// Who asks where nobody is asked who they are: on the command line, over stdio, at a service without tokens.
+/// Client name of callers without a token: the command line, stdio, a service without tokens.
 pub const LOCAL: &str = "local";
 
 pub use builder::Builder;

@@ -28,7 +28,7 @@ const LINE_BYTES_MAX: u64 = 256 << 10;
 pub struct PatternStyle {
     /// Every character stands for itself.
     pub literal: bool,
-    /// Large and small letters are the same.
+    /// Search case-insensitively.
     pub ignore_case: bool,
 }
 

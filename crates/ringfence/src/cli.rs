@@ -88,7 +88,7 @@ pub(crate) struct GrepArgs {
     /// The pattern is a text, not an expression
     #[arg(short = 'F', long)]
     pub(crate) literal: bool,
-    /// Large and small letters are the same
+    /// Search case-insensitively
     #[arg(short, long)]
     pub(crate) ignore_case: bool,
     /// Only these files, such as `*.py`
@@ -198,7 +198,7 @@ pub(crate) struct ExecArgs {
 pub(crate) struct BatchArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
-    /// Items at once; as many as there are processors if not said
+    /// Items at once [default: the number of processors]
     #[arg(short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,
     /// An earlier output: items it has outcomes for are left out
@@ -463,7 +463,7 @@ pub(crate) struct ServeArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Service")]
 pub(crate) struct ServiceFlags {
-    /// Where to listen; 127.0.0.1:7400 if not said
+    /// Address to listen on [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
     /// A name the service answers to besides this machine's own
@@ -481,28 +481,28 @@ pub(crate) struct ServiceFlags {
     /// An authorization server that hands out this service's tokens
     #[arg(long, value_name = "URL")]
     pub(crate) authorization_server: Vec<String>,
-    /// Calls of one client in a minute, or `off`; 100 if not said
+    /// Calls of one client in a minute, or `off` [default: 100]
     #[arg(long, value_name = "N")]
     pub(crate) rate_per_minute: Option<String>,
-    /// Runs at once, of all clients together, or `off`; 10 if not said
+    /// Runs at once, of all clients together, or `off` [default: 10]
     #[arg(long, value_name = "N")]
     pub(crate) concurrent: Option<String>,
-    /// Runs at once, of one client, or `off`; 4 if not said
+    /// Runs at once, of one client, or `off` [default: 4]
     #[arg(long, value_name = "N")]
     pub(crate) concurrent_per_client: Option<String>,
-    /// Calls that may wait, or `off` for any number; 50 if not said
+    /// Calls that may wait, or `off` for any number [default: 50]
     #[arg(long, value_name = "N")]
     pub(crate) queue: Option<String>,
     /// Whether clients whose runs do harm are shut out for a while: on or off
     #[arg(long, value_name = "SWITCH")]
     pub(crate) breakers: Option<String>,
-    /// Bytes of a request's body; 1M if not said
+    /// Bytes of a request's body [default: 1M]
     #[arg(long, value_name = "SIZE")]
     pub(crate) body: Option<String>,
-    /// Connections at once; 8192 if not said
+    /// Connections at once [default: 8192]
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<String>,
-    /// How long runs may go on after SIGTERM; 20s if not said
+    /// Time that runs may take after SIGTERM [default: 20s]
     #[arg(long, value_name = "TIME")]
     pub(crate) drain: Option<String>,
 }
@@ -526,7 +526,7 @@ pub(crate) enum TokenCommand {
         /// Whose it is
         #[arg(long)]
         name: String,
-        /// What it is good for: run, files, sessions, audit, admin; the first three if not said
+        /// Scopes: run, files, sessions, audit, admin [default: run,files,sessions]
         #[arg(long, value_name = "S")]
         scope: Vec<String>,
     },

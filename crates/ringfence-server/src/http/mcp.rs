@@ -92,11 +92,8 @@ pub(super) async fn message(
         return Err(middleware::draining());
     }
     if parts.method == Method::DELETE && !server.remembers(&parts.headers).await {
-        let problem = Problem::new(
-            ProblemKind::NotFound,
-            Code::HandshakeUnknown,
-            "nobody is remembered by that name",
-        );
+        let problem =
+            Problem::new(ProblemKind::NotFound, Code::HandshakeUnknown, "unknown MCP session id");
         return Err(problem
             .hint("send the `Mcp-Session-Id` that `initialize` was answered with")
             .into());

@@ -200,11 +200,12 @@ impl Service {
         };
         let clients = match self.n_tokens {
             0 if self.tokens_needed => {
-                "nobody: every token is revoked or gone; `ringfence token new` makes one".to_owned()
+                "no client: every token is revoked or gone; `ringfence token new` makes one"
+                    .to_owned()
             }
-            0 => "whoever is on this machine, as `local`".to_owned(),
-            1 => "whoever has the one token".to_owned(),
-            n => format!("whoever has one of {n} tokens"),
+            0 => "every user of this machine, as `local`".to_owned(),
+            1 => "the holder of the one token".to_owned(),
+            n => format!("holders of {n} tokens"),
         };
         let routes = match self.settings.offer {
             Offer::Engine => "/mcp, /api/v1, /healthz, /readyz, /metrics",

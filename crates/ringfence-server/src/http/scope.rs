@@ -150,7 +150,7 @@ impl<S: ScopeName, T: Sync> FromRequestParts<T> for Scoped<S> {
 
     async fn from_request_parts(parts: &mut Parts, _state: &T) -> Result<Self, Fault> {
         let caller = parts.extensions.get::<Caller>().cloned().ok_or_else(|| {
-            Fault::from(Problem::internal(Code::NoCaller, "the request passed no door"))
+            Fault::from(Problem::internal(Code::NoCaller, "the request was not authenticated"))
         })?;
         caller.need(S::SCOPE)?;
         Ok(Self { caller, scope: PhantomData })

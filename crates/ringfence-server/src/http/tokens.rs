@@ -118,7 +118,7 @@ impl Tokens {
         if name == LOCAL {
             return Err(Problem::usage(
                 Code::TokenName,
-                "`local` is whoever uses the command line",
+                "`local` names the user of the command line",
             )
             .hint("choose another name"));
         }

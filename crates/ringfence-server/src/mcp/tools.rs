@@ -147,7 +147,7 @@ pub(super) fn all() -> Vec<Tool> {
                 "path": {"type": "string", "description": "File or directory below /workspace; default `.`"},
                 "glob": {"type": "string", "description": "Only these files, such as `*.py` or `src/**/*.rs`"},
                 "literal": {"type": "boolean", "description": "The pattern is a text, not an expression"},
-                "ignore_case": {"type": "boolean", "description": "Large and small letters are the same"},
+                "ignore_case": {"type": "boolean", "description": "Search case-insensitively"},
                 "context": {"type": "integer", "minimum": 0, "maximum": 5, "description": "Lines around each; default 0"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "Matches; default 20"},
             }),

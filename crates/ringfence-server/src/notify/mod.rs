@@ -92,7 +92,7 @@ pub struct Notifier {
 
 impl std::fmt::Debug for Notifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Teller").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Notifier").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 

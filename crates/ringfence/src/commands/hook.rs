@@ -43,8 +43,11 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
 /// Writes the answer. The agent takes a missing answer as consent to the original command.
 fn say(answer: &Value) -> Result<(), Problem> {
     let lost = |why: String| {
-        Problem::cannot_build(Code::HookAnswer, "nobody reads the hook's answer; it was not run")
-            .cause(why)
+        Problem::cannot_build(
+            Code::HookAnswer,
+            "the hook's answer cannot be written; the command was not run",
+        )
+        .cause(why)
     };
     let stat = rustix::fs::fstat(rustix::stdio::stdout()).map_err(|e| lost(e.to_string()))?;
     // A closed stdout becomes /dev/null.

@@ -166,7 +166,7 @@ impl ConfigFile {
             return Ok(());
         }
         Err(Problem::usage(Code::ConfigChanged, format!("cannot write `{}`", self.path.display()))
-            .cause("somebody else has just written to it")
+            .cause("another process has just written to it")
             .hint("nothing was changed; do it again"))
     }
 
