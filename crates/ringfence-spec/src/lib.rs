@@ -3,6 +3,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `code` | error codes and denial rules |
 //! | `enforcement` | the layers that were active in a run |
 //! | `hex` | bytes as hexadecimal digits |
 //! | `id` | run ids |
@@ -11,7 +12,7 @@
 //! | `moment` | UTC timestamps |
 //! | `outcome` | the result of one run |
 //! | `policy` | presets and the policy of a run |
-//! | `problem` | errors with stable codes and exit codes |
+//! | `problem` | errors: kind, exit code, cause, hint |
 //! | `quantity` | sizes, time spans and counts with units |
 //! | `risk` | potential harm of a call |
 
