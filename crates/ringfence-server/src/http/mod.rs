@@ -200,8 +200,7 @@ impl Service {
         };
         let clients = match self.n_tokens {
             0 if self.tokens_needed => {
-                "no client: every token is revoked or gone; `ringfence token new` makes one"
-                    .to_owned()
+                "none: every token is revoked or gone; `ringfence token new` makes one".to_owned()
             }
             0 => "every user of this machine, as `local`".to_owned(),
             1 => "the holder of the one token".to_owned(),

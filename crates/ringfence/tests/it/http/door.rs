@@ -280,10 +280,10 @@ fn a_service_for_others_needs_a_name_and_a_token() {
     world.ringfence(&["token", "revoke", "ada"]);
     assert_eq!(client.send("GET", "/api/v1/runs", &named, b"").status, 401);
     assert_eq!(check(&flags).code, 2);
-    assert!(check(&[]).stdout.contains("clients      nobody"), "{}", check(&[]).stdout);
+    assert!(check(&[]).stdout.contains("clients      none"), "{}", check(&[]).stdout);
     // Nor when the file is gone, and the service started again.
     std::fs::remove_file(world.root().join("state/ringfence/tokens.json")).unwrap();
-    assert!(check(&[]).stdout.contains("clients      nobody"), "{}", check(&[]).stdout);
+    assert!(check(&[]).stdout.contains("clients      none"), "{}", check(&[]).stdout);
     let server = Server::new(&world);
     assert_eq!(server.client().get("/api/v1/runs").status, 401);
 }
