@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use ringfence_engine::{
-    Builder, Call, CodeCall, CommandCall, Engine, Foreground, Io, LOCAL, Prefork,
+    Builder, Call, CodeCall, CommandCall, Engine, Foreground, Io, LOCAL, Prefork, Recorder,
 };
 use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
 use ringfence_spec::{Code, Outcome, Problem};
@@ -186,6 +186,7 @@ fn program(layers: &str, args: ExecArgs) -> Result<Outcome, Problem> {
 
 fn run(layers: &str, engine: Builder, call: &Call) -> Result<Outcome, Problem> {
     let layers = layers.to_owned();
+    let engine = engine.recorder(Recorder::off());
     let engine = engine.edit_plan(move |plan| without(&layers, plan)).build()?;
     let foreground = Foreground { prefork: Prefork::none(), io: Io::Capture };
     Ok(engine

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_engine::cancel::{self, Cancel};
 use ringfence_engine::host::found;
-use ringfence_engine::{Call, CodeCall, Engine, LOCAL, Launcher, Repl, RunResult};
+use ringfence_engine::{Call, CodeCall, Engine, LOCAL, Launcher, Recorder, Repl, RunResult};
 use ringfence_spec::{Code, CodePreset, Outcome, Problem};
 
 use super::{Comparison, Contender, Unit, summary};
@@ -93,6 +93,8 @@ impl Workers {
         let effective = effective_code(&flags, &Surroundings::real(false)?)?;
         let engine = Engine::builder()
             .launcher(launcher)
+            // The promise is about the worker, and a bench leaves no rows in the ledger.
+            .recorder(Recorder::off())
             .host(effective.place)
             .code_policy(effective.policy)
             .parallel(2)
