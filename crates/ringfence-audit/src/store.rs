@@ -25,7 +25,7 @@ pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
 
 /// The intake is folded into the database when it is this long: some 500 rows, a few milliseconds of work.
 const INTAKE_BYTES: u64 = 256 << 10;
-/// Length of the intake at which an append must fold first, so that a failing database cannot let it grow for ever.
+/// Length of the intake at which an append moves its rows to the database first: bounds it while the database fails.
 const INTAKE_BYTES_MAX: u64 = 64 << 20;
 
 /// Settings of a store.

@@ -580,22 +580,27 @@ fn exception(raised: &Raised) -> Exception {
 /// Converts an attempt that the guest's interpreter reported to a denial.
 fn denial(tried: &Attempt) -> Denial {
     let subject = escape_name(&tried.subject);
-    let (layer, rule, hint) = match tried.rule {
+    // The guest's word: any other name counts as the last.
+    let rule = match tried.rule {
+        rule @ (DenialRule::NotVisible
+        | DenialRule::ReadOnly
+        | DenialRule::ModuleMissing
+        | DenialRule::ChildProcess) => rule,
+        _ => DenialRule::Network,
+    };
+    let (layer, hint) = match rule {
         DenialRule::NotVisible => (
             Layer::Filesystem,
-            DenialRule::NotVisible,
             format!(
                 "`{subject}` is not visible in this run; files you may use are under `{WORKSPACE}`"
             ),
         ),
         DenialRule::ReadOnly => (
             Layer::Filesystem,
-            DenialRule::ReadOnly,
             format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`"),
         ),
         DenialRule::ModuleMissing => (
             Layer::Filesystem,
-            DenialRule::ModuleMissing,
             format!(
                 "`{subject}` is not installed for this run's Python; do without it, or have the operator install it there or \
                  choose another Python with `--python`"
@@ -603,14 +608,9 @@ fn denial(tried: &Attempt) -> Denial {
         ),
         DenialRule::ChildProcess => (
             Layer::Process,
-            DenialRule::ChildProcess,
             "a run has no other processes; do the work in Python itself".to_owned(),
         ),
-        _ => (
-            Layer::Network,
-            DenialRule::Network,
-            "a run has no network; pass the data in as a file".to_owned(),
-        ),
+        _ => (Layer::Network, "a run has no network; pass the data in as a file".to_owned()),
     };
     Denial {
         layer,

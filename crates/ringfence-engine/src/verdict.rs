@@ -79,22 +79,23 @@ impl Verdict {
     /// Returns a denial for the limit that ended the run, if any.
     pub(crate) fn denial(&self) -> Option<Denial> {
         let by_limit = matches!(self.status, Status::Timeout | Status::Memory | Status::Killed);
-        let error = self.error.as_ref().filter(|e| by_limit && is_limit(e.code))?;
+        let error = self.error.as_ref().filter(|_| by_limit)?;
+        let rule = limit_rule(error.code)?;
         let hint = error.hint.clone().unwrap_or_default();
-        Some(limit_denial(DenialRule::find(error.code.as_str()), error.message.clone(), hint, 1))
+        Some(limit_denial(rule, error.message.clone(), hint, 1))
     }
 }
 
-/// Returns true if an error code stands for a policy limit.
-const fn is_limit(code: Code) -> bool {
-    matches!(
-        code,
-        Code::WallDeadline
-            | Code::CpuLimit
-            | Code::MemoryLimit
-            | Code::DiskLimit
-            | Code::FileSizeLimit
-    )
+/// Returns the denial rule of an error code that stands for a policy limit.
+const fn limit_rule(code: Code) -> Option<DenialRule> {
+    match code {
+        Code::WallDeadline => Some(DenialRule::WallDeadline),
+        Code::CpuLimit => Some(DenialRule::CpuLimit),
+        Code::MemoryLimit => Some(DenialRule::MemoryLimit),
+        Code::DiskLimit => Some(DenialRule::DiskLimit),
+        Code::FileSizeLimit => Some(DenialRule::FileSizeLimit),
+        _ => None,
+    }
 }
 
 /// Judges the end of a run. `timeout` is this run's own timeout, which may be shorter than its limits.

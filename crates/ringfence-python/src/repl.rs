@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_plan::{CodePlan, WorkerPlan};
-use ringfence_spec::{Code, Denial, DeniedBy, Layer, Problem};
+use ringfence_spec::{Code, Denial, DenialRule, DeniedBy, Layer, Problem};
 use ringfence_sys::{CallError, Named};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -420,7 +420,7 @@ impl Guard {
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         // The flags of clone are in a register, so they cannot change after the check. One fork only: the next needs a
         // new grant.
-        let fork = name == "clone" && verdict.rule == seccomp::PROCESSES_RULE;
+        let fork = name == "clone" && verdict.rule == DenialRule::Processes;
         let (free, order) = (0, Ordering::SeqCst);
         if fork && self.may_fork.compare_exchange(call.pid, free, order, order).is_ok() {
             let _ = ringfence_sys::seccomp::let_through(&self.listener, call.id);

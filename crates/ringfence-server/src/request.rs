@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use ringfence_engine::files::FileAccess;
 use ringfence_spec::{Code, Problem};
 
 /// Script that changes to the directory `$1` and runs the shell command `$2`. The `cd` happens inside the sandbox,
@@ -12,11 +11,6 @@ const IN_DIRECTORY: &str = "cd -- \"$1\" && exec sh -c \"$2\"";
 
 /// Same, for an argument vector in place of a shell command.
 const WORDS_IN_DIRECTORY: &str = "cd -- \"$1\" && shift && exec \"$@\"";
-
-/// Access to the files of a session that a client asks for by a flag.
-pub(crate) const fn access(read_only: bool) -> FileAccess {
-    if read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite }
-}
 
 /// Builds the argument vector of a shell command, run in `cwd` if given.
 pub(crate) fn shell(command: String, cwd: Option<String>) -> Result<Vec<OsString>, Problem> {

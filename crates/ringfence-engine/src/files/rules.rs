@@ -67,6 +67,13 @@ pub enum FileAccess {
     ReadOnly,
 }
 
+impl FileAccess {
+    /// Converts the flag by which clients and stored sessions say it.
+    pub const fn from_read_only(read_only: bool) -> Self {
+        if read_only { Self::ReadOnly } else { Self::ReadWrite }
+    }
+}
+
 impl Default for FileRules {
     /// 10 GB of disk, 100 MB per file, 10 MB per read; [`WRITE_FORBIDDEN`] and the names that runs may not write.
     fn default() -> Self {

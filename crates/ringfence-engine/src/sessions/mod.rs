@@ -201,7 +201,7 @@ impl Sessions {
         let from = self.find(owner, id)?;
         let (access, parent) = {
             let state = from.state();
-            let access = if state.read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite };
+            let access = FileAccess::from_read_only(state.read_only);
             (access, state.id.clone())
         };
         let quota = self.settings.quota_bytes;
@@ -357,7 +357,7 @@ impl Session {
         }
         let rules = {
             let state = self.state();
-            let access = if state.read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite };
+            let access = FileAccess::from_read_only(state.read_only);
             FileRules { quota_bytes: Some(state.quota_bytes), access, ..FileRules::default() }
         };
         let files = Workspace::open(&self.workspace, rules)?;

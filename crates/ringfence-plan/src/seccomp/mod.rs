@@ -30,9 +30,6 @@ pub use table::{name, number};
 
 use serde::{Deserialize, Serialize};
 
-/// The rule by which a process that is not a thread is refused.
-pub const PROCESSES_RULE: ringfence_spec::DenialRule = ringfence_spec::DenialRule::Processes;
-
 /// Architecture of a filter's system call numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

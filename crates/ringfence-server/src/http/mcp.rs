@@ -84,11 +84,11 @@ pub(super) async fn message(
     let server = app.mcp.server(&may.caller);
     let (parts, content) = request.into_parts();
     let content = body::read(content, BODY_BYTES_MAX).await?;
-    let json_limits = match json_limits::of(&content) {
-        Ok(json_limits) => json_limits,
+    let shape = match json_limits::of(&content) {
+        Ok(shape) => shape,
         Err(InvalidMessage { said, id }) => return Ok(refused(-32600, &said, id.as_ref())),
     };
-    if app.drain.is_cancelled() && json_limits.as_ref().is_some_and(is_new_work) {
+    if app.drain.is_cancelled() && shape.as_ref().is_some_and(is_new_work) {
         return Err(middleware::draining());
     }
     if parts.method == Method::DELETE && !server.remembers(&parts.headers).await {
@@ -99,8 +99,8 @@ pub(super) async fn message(
             .into());
     }
     // Regardless of the headers: the SDK stores a handshake by the message alone.
-    let _shaking = match json_limits {
-        Some(json_limits) if json_limits.is_hello => Some(server.room_for_one().await?),
+    let _shaking = match shape {
+        Some(shape) if shape.is_hello => Some(server.room_for_one().await?),
         _ => None,
     };
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
@@ -123,8 +123,8 @@ pub(super) async fn message(
 
 /// Returns whether a message starts new work. Messages about an existing run do not, nor do notifications, which may
 /// cancel one.
-fn is_new_work(json_limits: &MessageShape) -> bool {
-    json_limits.id.is_some() && !json_limits.is_about_a_run
+fn is_new_work(shape: &MessageShape) -> bool {
+    shape.id.is_some() && !shape.is_about_a_run
 }
 
 /// Replaces the SDK's response to an unreadable message, which blames the media type although that is correct.

@@ -39,8 +39,8 @@ impl<T, D: Unflushed> WriteTimeout<T, D> {
             self.waiting = None;
             return poll;
         }
-        let write_timeout = self.limit;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(write_timeout)));
+        let limit = self.limit;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
         match waiting.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use ringfence_engine::files::{
-    ContentKind, Cut, EntryKind, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
+    ContentKind, Cut, EntryKind, FileAccess, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
     WriteOptions,
 };
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
@@ -269,7 +269,7 @@ impl McpServer {
         let (engine, client) = (&self.engine, &*self.client);
         match (action, session) {
             (Action::Create, None) => {
-                let access = crate::request::access(read_only.unwrap_or(false));
+                let access = FileAccess::from_read_only(read_only.unwrap_or(false));
                 let state = engine.session_create(client, SessionOptions { access }).await?;
                 Ok(made("created", &state))
             }

@@ -92,8 +92,8 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
 
 /// Returns the length of a value in JSON.
 fn bytes(value: &impl Serialize) -> usize {
-    struct Bytes_(usize);
-    impl std::io::Write for Bytes_ {
+    struct ByteCounter(usize);
+    impl std::io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -103,7 +103,7 @@ fn bytes(value: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut written = Bytes_(0);
+    let mut written = ByteCounter(0);
     serde_json::to_writer(&mut written, value).map_or(usize::MAX, |()| written.0)
 }
 
@@ -187,9 +187,9 @@ mod tests {
         let file = "x".repeat(3 << 20);
         let call = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call",
             "params": {"name": "write_file", "arguments": {"content": file}}});
-        let json_limits = of(call.to_string().as_bytes()).unwrap().unwrap();
-        assert!(!json_limits.is_about_a_run);
-        assert_eq!(json_limits.id, Some(RequestId::String("a".into())));
+        let shape = of(call.to_string().as_bytes()).unwrap().unwrap();
+        assert!(!shape.is_about_a_run);
+        assert_eq!(shape.id, Some(RequestId::String("a".into())));
         let note = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
         assert_eq!(of(note.as_bytes()).unwrap().unwrap().id, None);
     }

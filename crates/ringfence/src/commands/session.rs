@@ -44,7 +44,7 @@ fn attempt(args: &SessionArgs) -> Result<(), Problem> {
     };
     match &args.command {
         SessionCommand::New { read_only } => {
-            let access = if *read_only { FileAccess::ReadOnly } else { FileAccess::ReadWrite };
+            let access = FileAccess::from_read_only(*read_only);
             let state = sessions.create(LOCAL, SessionOptions { access })?;
             note(state.id.as_str(), "created")?;
             shown(&state);

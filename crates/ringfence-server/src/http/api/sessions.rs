@@ -1,5 +1,6 @@
 //! Sessions: create, read, copy and close.
 
+use ringfence_engine::files::FileAccess;
 use ringfence_engine::{SessionId, SessionOptions};
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ pub(super) async fn create(
     may: Scoped<Sessions>,
     JsonBody(asked): JsonBody<SessionRequest>,
 ) -> Result<(StatusCode, Json<Value>), Fault> {
-    let options = SessionOptions { access: crate::request::access(asked.read_only) };
+    let options = SessionOptions { access: FileAccess::from_read_only(asked.read_only) };
     let state = app.engine.session_create(may.name(), options).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
 }
