@@ -391,16 +391,17 @@ impl PooledRunner {
         cancel: Option<BorrowedFd<'_>>,
         permit: Option<Permit<'_>>,
     ) -> RunResult {
-        match pool.run_permitted(job, cancel, permit) {
-            Ok((finished, _)) if finished.ended == Ended::Refused => {
+        match pool.run(job, cancel, permit) {
+            Ok((finished, ..)) if finished.ended == Ended::Refused => {
                 let problem = not_given(&finished.refused.unwrap_or_default());
                 RunResult::of(Outcome::not_started(run_id, Status::Error, &problem))
             }
-            Ok((finished, start)) => {
+            Ok((finished, start, slot)) => {
                 let listing = finished.artifacts.list();
                 let first_byte = finished.first_byte;
                 let (mut outcome, files) = self.outcome(run_id, job, finished, start);
                 add_artifacts(&mut outcome, listing);
+                drop(slot);
                 RunResult { files: Some(files), first_byte, ..RunResult::of(outcome) }
             }
             Err(problem) => {

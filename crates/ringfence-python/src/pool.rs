@@ -88,14 +88,16 @@ impl Shared {
     }
 }
 
-/// A run that has a worker. Dropping it, after a panic too, takes the run out of the count and has the zygote reap a
-/// worker whose exit status is not needed.
-struct Running<'a> {
+/// A run's place in the pool. Dropping it, after a panic too, takes the run out of the count, has the zygote reap a
+/// worker whose exit status is not needed, and wakes the thread that replaces the worker. That thread competes with
+/// the caller for a processor, so drop it once the answer is ready.
+#[derive(Debug)]
+pub struct PoolSlot<'a> {
     shared: &'a Shared,
     unasked: Option<u32>,
 }
 
-impl Drop for Running<'_> {
+impl Drop for PoolSlot<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.n_running -= 1;
@@ -160,39 +162,28 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs a program to its end, or until `cancel` has something to read or is closed. From any thread.
+    /// Runs a program to its end, or until `cancel` has something to read or is closed. From any thread. With a
+    /// `permit` the program begins once it returns: meanwhile the worker prepares it.
     pub fn run(
         &self,
         job: &Job,
         cancel: Option<BorrowedFd<'_>>,
-    ) -> Result<(Finished, Start), Problem> {
-        self.run_permitted(job, cancel, None)
-    }
-
-    /// The same for a program that begins once `permit` returns: meanwhile the worker prepares it.
-    pub fn run_permitted(
-        &self,
-        job: &Job,
-        cancel: Option<BorrowedFd<'_>>,
         permit: Option<Permit<'_>>,
-    ) -> Result<(Finished, Start), Problem> {
+    ) -> Result<(Finished, Start, PoolSlot<'_>), Problem> {
         let (worker, start) = self.take()?;
-        let mut running = Running { shared: &self.shared, unasked: Some(worker.pid) };
+        let mut slot = PoolSlot { shared: &self.shared, unasked: Some(worker.pid) };
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let spare = || !self.shared.is_busy(&self.shared.lock());
         let finished =
             worker.run(job, &RunContext { memory_bytes_max: memory, cancel, spare }, permit);
-        running.unasked = None;
+        slot.unasked = None;
         let mut finished = finished?;
-        if !matches!(finished.ended, Ended::Silently(_)) {
-            running.unasked = Some(finished.pid);
-        }
         self.shared.lock().remains.extend(finished.mounts.take());
-        drop(running);
-        if let Ended::Silently(exit) = &mut finished.ended {
-            *exit = self.exit_of(finished.pid);
+        match &mut finished.ended {
+            Ended::Silently(exit) => *exit = self.exit_of(finished.pid),
+            _ => slot.unasked = Some(finished.pid),
         }
-        Ok((finished, start))
+        Ok((finished, start, slot))
     }
 
     /// The counters.
