@@ -1,4 +1,4 @@
-//! How the program is linked, for its start is part of every run.
+//! Links the program so that it starts quickly: its start is part of every run.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -12,8 +12,8 @@ const ASKED_FOR: [&str; 7] = ["c", "m", "gcc_s", "dl", "rt", "util", "pthread"];
 /// What stands in for all of it.
 const ARCHIVES: [&str; 4] = ["libm.a", "libc.a", "libgcc.a", "libgcc_eh.a"];
 
-/// The functions that a run needs, in its order.
-const ORDER: &str = "order.txt";
+/// Names the file with the functions that a run calls, in their order.
+const ORDER: &str = "RINGFENCE_LINK_ORDER";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -35,15 +35,14 @@ fn main() {
         println!("cargo::rustc-link-arg-bins=-L{}", dir.display());
         println!("cargo::rustc-link-arg-bins=-Wl,--no-dynamic-linker");
     }
-    // What a run needs of fifteen megabytes of code is one, scattered: each stretch of it is a page fault, in two
-    // processes. The list is kept by `cargo xtask order`.
-    println!("cargo::rerun-if-changed={ORDER}");
-    let list = Path::new(&var("CARGO_MANIFEST_DIR")).join(ORDER);
+    // A run calls one of fifteen megabytes of code, scattered: each stretch of it is a page fault, in two processes.
+    // `cargo xtask dist` makes the list.
+    println!("cargo::rerun-if-env-changed={ORDER}");
     let order = [
-        format!("-Wl,--symbol-ordering-file={}", list.display()),
+        format!("-Wl,--symbol-ordering-file={}", var(ORDER)),
         "-Wl,--no-warn-symbol-ordering".to_owned(),
     ];
-    if var("PROFILE") == "release" && links_with(&order) {
+    if !var(ORDER).is_empty() && links_with(&order) {
         for arg in order {
             println!("cargo::rustc-link-arg-bins={arg}");
         }

@@ -24,7 +24,9 @@
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!
-//! cargo xtask order                      no proof: writes `crates/ringfence/order.txt` anew, by stepping through runs
+//! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
+//!
+//! cargo xtask dist                       no proof: builds the program for packages and figures, its functions in the order of a start
 //! ```
 //! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!
@@ -35,10 +37,11 @@
 
 mod clients;
 mod conformance;
+mod dist;
 mod fuzz;
 mod latency;
-mod order;
 mod program;
+mod pythons;
 mod random;
 mod service;
 mod soak;
@@ -64,8 +67,10 @@ enum Task {
     Conformance(conformance::ConformanceArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
     Vm(vm::VmArgs),
-    /// No proof: writes anew in which order the program's functions are linked
-    Order(order::OrderArgs),
+    /// Interpreters: each one found, with each level of speed-ups
+    Pythons(pythons::PythonsArgs),
+    /// No proof: builds the program for packages and figures
+    Dist(dist::DistArgs),
 }
 
 /// Why a proof could not be tried: the act, the object, the cause.
@@ -92,7 +97,8 @@ fn main() -> ExitCode {
         Task::Latency(args) => latency::latency(&args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
-        Task::Order(args) => order::order(&args),
+        Task::Pythons(args) => pythons::pythons(&args),
+        Task::Dist(args) => dist::dist(&args),
     };
     match verdict {
         Ok(Verdict::Held) => ExitCode::SUCCESS,

@@ -17,6 +17,13 @@ pub(crate) fn ringfence(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
         .ok_or_else(|| "cargo built no binary named `ringfence`".into())
 }
 
+/// A build with the profile `dist`, with a variable for its build script.
+pub(crate) fn dist(variable: Option<(&str, &Path)>) -> Result<PathBuf, CannotTry> {
+    executables_with("ringfence", &["build", "--profile", "dist"], variable)?
+        .remove("ringfence")
+        .ok_or_else(|| "cargo built no binary named `ringfence`".into())
+}
+
 /// The same with the conformance fixtures, which no release has.
 pub(crate) fn ringfence_with_fixtures(given: Option<&PathBuf>) -> Result<PathBuf, CannotTry> {
     if given.is_some() {
@@ -48,8 +55,17 @@ pub(crate) fn example(name: &str, given: Option<&PathBuf>) -> Result<PathBuf, Ca
 
 /// What a command of cargo's built of a package, by name.
 fn executables(package: &str, command: &[&str]) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
+    executables_with(package, command, None)
+}
+
+fn executables_with(
+    package: &str,
+    command: &[&str],
+    variable: Option<(&str, &Path)>,
+) -> Result<BTreeMap<String, PathBuf>, CannotTry> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
+        .envs(variable)
         .args(command)
         .args(["--package", package, "--message-format", "json-render-diagnostics"])
         .stderr(std::process::Stdio::inherit())

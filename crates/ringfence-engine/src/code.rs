@@ -21,7 +21,7 @@ use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Layer,
-    Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
+    Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkerSpeedups,
     WorkspaceChanges, escape_name,
 };
 
@@ -86,12 +86,19 @@ pub struct CodePolicy {
     pub limits: Limits,
     /// The requested interpreter.
     pub python: Option<PathBuf>,
+    /// Speed-ups of warm workers.
+    pub speedups: WorkerSpeedups,
 }
 
 impl Default for CodePolicy {
     fn default() -> Self {
         let rules = CodeRules::default();
-        Self { limits: Limits::for_code(rules.preset), rules, python: None }
+        Self {
+            limits: Limits::for_code(rules.preset),
+            rules,
+            python: None,
+            speedups: WorkerSpeedups::default(),
+        }
     }
 }
 
@@ -111,6 +118,7 @@ pub(crate) struct PythonContext {
     state: PathBuf,
     facts: HostFacts,
     request: CodeRequest,
+    speedups: WorkerSpeedups,
     scrub: OnceLock<Scrub>,
 }
 
@@ -185,6 +193,7 @@ impl PythonContext {
             state: place.state.clone(),
             facts,
             request,
+            speedups: policy.speedups,
             scrub: OnceLock::new(),
         })
     }
@@ -379,7 +388,11 @@ impl PooledRunner {
             // A session has a single worker, and its caller waits for it to start.
             warm_up.clear();
         }
-        Preload { modules: modules.into_iter().map(str::to_owned).collect(), warm_up }
+        Preload {
+            modules: modules.into_iter().map(str::to_owned).collect(),
+            warm_up,
+            speedups: self.context.speedups,
+        }
     }
 
     /// Runs a screened program once `permit` allows it, until `cancel` becomes readable or is closed.

@@ -507,14 +507,16 @@ impl Engine {
 
     /// Returns the metrics in the `OpenMetrics` text format that Prometheus reads.
     pub fn metrics(&self) -> String {
-        let pool = {
+        let (pool, speedups) = {
             let warm = self.state.warm.lock().unwrap_or_else(PoisonError::into_inner);
-            warm.as_ref().map(|warm| warm.pool.counts()).unwrap_or_default()
+            let warm = warm.as_ref().map(|warm| (warm.pool.counts(), warm.pool.speedups()));
+            warm.unwrap_or_default()
         };
         self.state.metrics.text(&Gauges {
             gate: self.state.admission.counts(),
             own_breaker: Some(self.state.admission.own_breaker()),
             pool,
+            speedups,
             sessions_open: self.state.n_sessions_open(),
         })
     }

@@ -31,11 +31,12 @@ struct Series {
 }
 
 /// Current values, read at each scrape.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) gate: Gate,
     pub(crate) own_breaker: Option<BreakerState>,
     pub(crate) pool: ringfence_python::Counts,
+    pub(crate) speedups: Vec<String>,
     pub(crate) sessions_open: usize,
 }
 
@@ -111,6 +112,11 @@ impl Metrics {
         ];
         for (name, help, value) in gauges {
             writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}")?;
+        }
+        let name = "ringfence_worker_speedup";
+        writeln!(out, "# HELP {name} Speed-ups in use, after their checks.\n# TYPE {name} gauge")?;
+        for part in &now.speedups {
+            writeln!(out, "{name}{{part=\"{part}\"}} 1")?;
         }
         writeln!(out, "# EOF")
     }

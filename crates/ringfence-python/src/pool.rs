@@ -72,6 +72,7 @@ struct State {
     remains: Vec<OwnedFd>,
     counts: Counts,
     missing: Vec<String>,
+    speedups: Vec<String>,
     failed: Option<Problem>,
     stopping: bool,
 }
@@ -206,6 +207,11 @@ impl Pool {
     /// Modules that were to be preloaded and that this interpreter does not have.
     pub fn missing(&self) -> Vec<String> {
         self.shared.lock().missing.clone()
+    }
+
+    /// Speed-ups of the workers that passed their checks in this interpreter.
+    pub fn speedups(&self) -> Vec<String> {
+        self.shared.lock().speedups.clone()
     }
 
     fn take(&self) -> Result<(Worker, Start), Problem> {
@@ -343,6 +349,7 @@ impl Refill {
             let mut state = self.shared.lock();
             state.counts.zygotes += 1;
             state.missing.clone_from(&zygote.missing);
+            state.speedups.clone_from(&zygote.speedups);
             state.dead.clear();
             *line = Some(Line { zygote, coming: VecDeque::new(), n_failed: 0 });
         }

@@ -29,6 +29,8 @@ pub(crate) struct Zygote {
     channel: OwnedFd,
     /// Modules that were to be preloaded and are missing.
     pub(crate) missing: Vec<String>,
+    /// The speed-ups that passed their checks.
+    pub(crate) speedups: Vec<String>,
 }
 
 /// Priority of making a worker.
@@ -70,6 +72,7 @@ pub(crate) struct PendingWorker {
 #[derive(Deserialize)]
 struct Hello {
     missing: Vec<String>,
+    speedups: Vec<String>,
 }
 
 impl Zygote {
@@ -87,7 +90,7 @@ impl Zygote {
         let frame = expect(&channel, b'Z', Instant::now() + START_MAX).map_err(cannot)?;
         let hello: Hello = serde_json::from_slice(&frame.body)
             .map_err(|_| cannot(CallError::new("the zygote's first frame", Errno::PROTO)))?;
-        Ok(Self { channel, missing: hello.missing })
+        Ok(Self { channel, missing: hello.missing, speedups: hello.speedups })
     }
 
     /// Requests a worker; a hurried one skips its warm-up. Several may be pending; they come in the order of the

@@ -46,7 +46,9 @@ pub use outcome::{
     Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, SetAside,
     Start, Status, Truncated, Usage, WorkspaceChanges,
 };
-pub use policy::{CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView};
+pub use policy::{
+    CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView, WorkerSpeedups,
+};
 pub use problem::{Problem, ProblemKind};
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;

@@ -222,6 +222,42 @@ impl FromStr for Fallback {
     }
 }
 
+/// Measures that only make warm Python workers faster, by the risk they take with the interpreter's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkerSpeedups {
+    /// None.
+    Off,
+    /// Those that do not move the interpreter's memory or code.
+    Safe,
+    /// All, each after a check in the interpreter at hand.
+    #[default]
+    Full,
+}
+
+impl WorkerSpeedups {
+    /// Returns the name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Safe => "safe",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl FromStr for WorkerSpeedups {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Off, Self::Safe, Self::Full]
+            .into_iter()
+            .find(|level| level.name() == text)
+            .ok_or_else(|| {
+                format!("`{text}` is not a level of speed-ups; choose off, safe or full")
+            })
+    }
+}
+
 /// The `/proc` of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{Expectations, Record};
 use ringfence_engine::admission::AdmissionSettings;
-use ringfence_engine::{CodeCall, CommandCall, KeepFiles, Redaction, SessionOptions};
+use ringfence_engine::{CodeCall, CodePolicy, CommandCall, KeepFiles, Redaction, SessionOptions};
 use ringfence_jail::Launcher;
-use ringfence_spec::{AuditState, CodePreset, Ran, Start, Status};
+use ringfence_spec::{AuditState, CodePreset, Ran, Start, Status, WorkerSpeedups};
 
 use crate::world::{World, on_runtime, policy};
 
@@ -33,6 +33,40 @@ pub(crate) fn a_program_runs_and_is_written_down(world: &World) {
     let metrics = engine.metrics();
     let counted = "ringfence_calls_total{tool=\"execute_code\",status=\"ok\"} 1\n";
     assert!(metrics.contains(counted), "{metrics}");
+}
+
+pub(crate) fn each_level_of_speedups_runs_the_same_and_is_in_the_metrics(world: &World) {
+    let levels = [
+        (WorkerSpeedups::Off, &[][..]),
+        (WorkerSpeedups::Safe, &["heap", "seeds"][..]),
+        (WorkerSpeedups::Full, &["code", "fork", "heap", "seeds"][..]),
+    ];
+    for (level, parts) in levels {
+        let policy = CodePolicy { speedups: level, ..policy(CodePreset::Open) };
+        let engine = world.builder().code_policy(policy).build().unwrap();
+        let drawn: std::collections::HashSet<_> = (0..4)
+            .map(|_| {
+                let program = "import random\nprint(random.getrandbits(64))";
+                let outcome = on_runtime(engine.execute("ann", code(program))).outcome;
+                assert_eq!(outcome.status, Status::Ok, "{level:?} {outcome:?}");
+                // The fork that made the worker is not the program's.
+                assert_eq!(outcome.denials, [], "{level:?}");
+                outcome.stdout
+            })
+            .collect();
+        assert_eq!(drawn.len(), 4, "{level:?}: two workers drew the same");
+        let metrics = engine.metrics();
+        let mut active: Vec<_> = metrics
+            .lines()
+            .filter_map(|line| {
+                line.strip_prefix("ringfence_worker_speedup{part=\"")?.split('"').next()
+            })
+            // These depend on processor and kernel.
+            .filter(|part| !["calls", "pages"].contains(part))
+            .collect();
+        active.sort_unstable();
+        assert_eq!(active, parts, "{level:?}");
+    }
 }
 
 pub(crate) fn a_command_runs_and_is_written_down(world: &World) {

@@ -17,6 +17,10 @@ type Test = fn(&World);
 
 const TESTS: &[(&str, Test)] = &[
     ("a_program_runs_and_is_written_down", calls::a_program_runs_and_is_written_down),
+    (
+        "each_level_of_speedups_runs_the_same_and_is_in_the_metrics",
+        calls::each_level_of_speedups_runs_the_same_and_is_in_the_metrics,
+    ),
     ("a_command_runs_and_is_written_down", calls::a_command_runs_and_is_written_down),
     ("what_screening_refuses_does_not_run", calls::what_screening_refuses_does_not_run),
     ("a_client_can_only_narrow_its_time", calls::a_client_can_only_narrow_its_time),

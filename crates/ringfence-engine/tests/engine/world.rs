@@ -83,6 +83,7 @@ pub(crate) fn policy(preset: CodePreset) -> CodePolicy {
         rules: CodeRules { preset, extra_imports: Vec::new() },
         limits: Limits::for_code(preset),
         python: None,
+        ..CodePolicy::default()
     }
 }
 

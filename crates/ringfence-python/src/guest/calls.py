@@ -1,8 +1,4 @@
-"""Follows `hugepages.py` in the same text: system calls as data, laid out in memory before a fork and made after it.
-
-If the host has code for this processor, it makes a whole list in one go. A call made from Python takes longer than the
-system call itself, and copies every page that holds an object passed to it.
-"""
+"""Follows `lazy.py` in the same text: system calls as data, laid out in memory before a fork and made after it."""
 import binascii
 import ctypes
 import struct
@@ -116,22 +112,8 @@ class Calls:
             raise CallFailed("%s: %s" % (made[-1], os.strerror(-failed)))
 
 
-def runner(code):
-    """The function that makes a list of calls: the host's code, or `run_rows`."""
-    if not code:
-        return run_rows
-    try:
-        at = room(PAGE)
-    except MemoryError:
-        return run_rows
-    if not put_code(at, code):
-        return run_rows
-    word = ctypes.c_ulong
-    return ctypes.PYFUNCTYPE(ctypes.c_long, word, ctypes.c_long, word, word)(at)
-
-
 def run_rows(address, n_rows, at, base):
-    """Does the same as the host's code: returns the number of rows left after a failure."""
+    """Makes the calls in these rows one by one; returns the number of rows left after a failure."""
     for number in range(n_rows):
         kind, *words = ROW.unpack(ctypes.string_at(address + number * ROW.size, ROW.size))
         if kind in (STORE_INT, STORE_WORD):

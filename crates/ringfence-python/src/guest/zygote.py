@@ -1,4 +1,4 @@
-"""Follows `heap.py` in the same text: a process that makes workers, each a fork of it that fences itself.
+"""Follows `speedups.py` in the same text: a process that makes workers, each a fork of it that fences itself.
 
 A worker fences itself by a list of system calls that the host laid out. Frames on the channels:
 Zygote, from the host: S spawn (4 descriptors; h for hurried or -; pids of dead workers) · W<pid> wait
@@ -73,27 +73,28 @@ def zygote():
             missing.append(name)
     for stream in streams:
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    speedups = Speedups(config["speedups"])
     # For a single program, this would take longer than it saves.
     if config["preload"]:
         programs = WARM_UP, config["warm_up"].encode()
         # Work that is done only once is not part of every run.
-        for each in list, gather:
+        for each in list, speedups.gather:
             each(warm_up(builtins, code) for code in programs)
         for code in reversed(programs):
             for _ in range(N_WARM_UPS):
                 warm_up(builtins, code)
-    run = runner(bytes.fromhex(config["calls"]))
-    fence, around = Fence(run), Around(run)
+    run = speedups.runner(bytes.fromhex(config["calls"]), config["numbers"])
+    fence = Fence(run, speedups)
+    around = Around(run, speedups.fork(fork))
     if config["preload"]:
         gc.collect()
-        close_gaps()
+        speedups.close_gaps()
         gc.freeze()
-        if config["pack"] and len(os.listdir("/proc/self/task")) == 1:
-            pack(bytes.fromhex(config["pack"]))
+        speedups.pack(bytes.fromhex(config["pack"]), fork)
     # Unused when a worker begins.
     namespace = fresh_namespace()
     sys.addaudithook(watch)
-    channel.send(b"Z" + encode({"missing": missing}).encode())
+    channel.send(b"Z" + encode({"missing": missing, "speedups": speedups.active}).encode())
     while True:
         frame, fds = channel.receive(4)
         if not frame:
@@ -127,7 +128,8 @@ class Around:
 
     NEW_PIDS = 0x20000000
 
-    def __init__(self, run):
+    def __init__(self, run, fork):
+        self.bare_fork = fork
         own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         self.before, self.after, self.tell, self.wait = [Calls(run, config["numbers"], n) for n in (0, 4, 1, 1)]
         self.before.call("unshare", self.NEW_PIDS)
@@ -148,7 +150,7 @@ class Around:
         pid = None
         try:
             self.before.make()
-            pid = fork_alone()
+            pid = self.bare_fork()
         finally:
             if pid != 0:
                 self.after.make()
@@ -172,25 +174,15 @@ class Around:
         return status, int((used.ru_utime + used.ru_stime) * 1000), used.ru_maxrss
 
 
-def fork_alone():
-    """Forks this process, which has a single thread: no other can have touched the state that an interpreter resets
-    after a fork, or the locks it recreates. `libc` does its own part."""
-    if _thread._count():
-        raise CallFailed("fork: there are threads")
-    pid = held.fork()
-    if pid < 0:
-        raise CallFailed("fork: %s" % os.strerror(ctypes.get_errno()))
-    return pid
-
-
 class Fence:
     """The calls by which a worker fences itself, from its descriptors and seeds to the filter."""
 
-    def __init__(self, run):
+    def __init__(self, run, speedups):
         self.calls = calls = Calls(run, config["numbers"], 4)
         for number in range(4):
             calls.call("dup3", Result(number), number, os.O_CLOEXEC)
-        self.seeds = Seeds(calls)
+        self.seeds = Seeds(calls, in_place="seeds" in speedups.wanted)
+        speedups.use("seeds", lambda: self.seeds.n_in_place)
         for call in config["setup"]:
             calls.call_of_host(call)
         calls.send(b"W", [calls.of_host[number] for number in config["given_calls"]])
@@ -204,6 +196,7 @@ class Fence:
 
 
 def worker(channel, fence, namespace, in_a_hurry):
+    forget()
     try:
         fence.calls.make()
     except CallFailed as error:
@@ -236,6 +229,13 @@ def warm_up(builtins, code):
     sources.clear()
 
 
+def forget():
+    """Drops what was noted before this program, the fork that made its process among it."""
+    if denials:
+        del denials[:]
+        seen.clear()
+
+
 def checkpoint(channel, frame, fds):
     """Forks on the host's request; the child continues with the channel it was given."""
     if frame[:1] != b"K" or len(fds) != 1:
@@ -250,8 +250,7 @@ def checkpoint(channel, frame, fds):
     if pid == 0:
         os.dup2(fds[0], 3, inheritable=False)
         os.close(fds[0])
-        del denials[:]
-        seen.clear()
+        forget()
     else:
         os.close(fds[0])
         pidfd = os.pidfd_open(pid)

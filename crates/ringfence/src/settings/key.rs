@@ -29,11 +29,12 @@ pub(crate) enum Key {
     DataDir,
     Audit,
     Redact,
+    WorkerSpeedups,
 }
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::Timeout,
@@ -58,6 +59,7 @@ impl Key {
         Self::DataDir,
         Self::Audit,
         Self::Redact,
+        Self::WorkerSpeedups,
     ];
 
     /// Returns the name in files. The variable is `RINGFENCE_` and the name in upper case, the flag has dashes.
@@ -87,6 +89,7 @@ impl Key {
             Self::DataDir => "data_dir",
             Self::Audit => "audit",
             Self::Redact => "redact",
+            Self::WorkerSpeedups => "worker_speedups",
         }
     }
 

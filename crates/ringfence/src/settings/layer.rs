@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use ringfence_spec::{
     ByteSize, Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem,
-    ProcView, Span, Tier,
+    ProcView, Span, Tier, WorkerSpeedups,
 };
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
@@ -71,6 +71,7 @@ pub(super) enum Value {
     Proc(ProcView),
     Switch(Switch),
     Modules(Vec<String>),
+    Speedups(WorkerSpeedups),
 }
 
 impl fmt::Display for Value {
@@ -333,6 +334,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Fallback => one(texts, Value::Fallback),
         Key::Proc => one(texts, Value::Proc),
         Key::Audit | Key::Redact => one(texts, Value::Switch),
+        Key::WorkerSpeedups => one(texts, Value::Speedups),
         Key::Cwd | Key::DataDir => match texts {
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),

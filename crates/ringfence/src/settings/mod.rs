@@ -209,7 +209,12 @@ pub(crate) fn effective_code(
     let mut origins = sources.origins();
     let limits = sources.limits(Limits::for_code(rules.preset), &mut origins)?;
     Ok(EffectiveCode {
-        policy: CodePolicy { rules, limits, python: pick!(chosen, Python, Path) },
+        policy: CodePolicy {
+            rules,
+            limits,
+            python: pick!(chosen, Python, Path),
+            speedups: pick!(chosen, WorkerSpeedups, Speedups).unwrap_or_default(),
+        },
         place: HostContext {
             environment: around.environment.clone(),
             state: state_dir(chosen, around),

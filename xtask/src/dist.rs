@@ -1,47 +1,57 @@
-//! The order of functions in the program: those of a run side by side, so that its start finds them in a few pages.
-//! Steps through runs of a release build and writes down what it meets; `crates/ringfence/build.rs` gives that to the
-//! linker. A name that no longer exists costs nothing, one that is missing costs a page: run it again when start-up
-//! has changed or with another compiler.
+//! The program as packages and figures use it: built with the profile `dist`, then linked again with the functions that
+//! a start calls side by side, so that it finds them in a few pages. Stepping through runs of the first build yields their
+//! order. Names of functions contain hashes of the compiler and of the sources, so the list is made for each build.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
 
 use crate::{CannotTry, Verdict, program};
 
-/// What is walked through: what people wait for.
+/// The runs that are stepped through.
 const RUNS: [&[&str]; 2] = [&["run", "--", "/bin/true"], &["exec", "-c", "print(1)"]];
 
-/// Somebody other than root.
+/// A user other than root.
 const ORDINARY: u32 = 1000;
 
-/// Where the runs work, below their home.
+/// Working directory of the runs, below their home.
 const WORK: &str = "work";
 
-const HEADER: &str = "\
-# Functions in the order in which a run meets them. Written by `cargo xtask order`, read by the linker.
-";
+/// The variable by which `crates/ringfence/build.rs` finds the list.
+const VARIABLE: &str = "RINGFENCE_LINK_ORDER";
 
 #[derive(Debug, Args)]
-pub(crate) struct OrderArgs {
-    /// The binary to walk through; built in release if not given
+pub(crate) struct DistArgs {
+    /// Leave out the second link: the order of functions is the compiler's
     #[arg(long)]
-    binary: Option<PathBuf>,
+    unordered: bool,
 }
 
-pub(crate) fn order(args: &OrderArgs) -> Result<Verdict, CannotTry> {
-    let binary = program::ringfence(args.binary.as_ref())?;
-    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("order/trace.py");
-    let (mut list, mut known) = (HEADER.to_owned(), HashSet::new());
+pub(crate) fn dist(args: &DistArgs) -> Result<Verdict, CannotTry> {
+    let mut binary = program::dist(None)?;
+    if !args.unordered {
+        let list = binary.with_file_name("link-order.txt");
+        std::fs::write(&list, order(&binary)?)
+            .map_err(|e| format!("cannot write the list: {e}"))?;
+        binary = program::dist(Some((VARIABLE, &list)))?;
+    }
+    println!("{}", binary.display());
+    Ok(Verdict::Held)
+}
+
+/// Returns the functions that the runs call, in the order of their first calls, one on each line.
+fn order(binary: &Path) -> Result<String, CannotTry> {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/trace.py");
+    let (mut list, mut known) = (String::new(), HashSet::new());
     for uid in users() {
-        // A copy and a home that everybody may reach.
+        // A copy and a home that every user can reach.
         let place = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
         let copy = place.path().join("ringfence");
-        std::fs::copy(&binary, &copy).map_err(|e| format!("cannot copy the binary: {e}"))?;
+        std::fs::copy(binary, &copy).map_err(|e| format!("cannot copy the binary: {e}"))?;
         let work = place.path().join(WORK);
         std::fs::create_dir(&work).map_err(|e| format!("cannot make a directory: {e}"))?;
         for path in [place.path(), &work, &copy] {
@@ -58,13 +68,10 @@ pub(crate) fn order(args: &OrderArgs) -> Result<Verdict, CannotTry> {
             }
         }
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ringfence/order.txt");
-    std::fs::write(&path, list).map_err(|e| format!("cannot write the list: {e}"))?;
-    println!("{} functions", known.len());
-    Ok(Verdict::Held)
+    Ok(list)
 }
 
-/// Who runs it: its caller, and where that is root somebody else too, for whom other ways are taken.
+/// Users that run it: the caller, and if that is root an ordinary user too, for whom the fence is built differently.
 fn users() -> Vec<u32> {
     let own = rustix::process::getuid();
     if own.is_root() { vec![own.as_raw(), ORDINARY] } else { vec![own.as_raw()] }
