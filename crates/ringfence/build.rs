@@ -20,13 +20,22 @@ fn main() {
     println!("cargo::rerun-if-env-changed=RINGFENCE_LINK");
     println!("cargo::rerun-if-env-changed=CC");
     let var = |name: &str| std::env::var(name).unwrap_or_default();
+    // The directory of the profile: `dist` for figures.
+    let out = PathBuf::from(var("OUT_DIR"));
+    let profile = out.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default();
+    println!("cargo::rustc-env=RINGFENCE_PROFILE={}", profile.to_string_lossy());
     let is_static = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|f| f == "crt-static");
     if var("CARGO_CFG_TARGET_OS") != "linux" || var("CARGO_CFG_TARGET_ENV") != "gnu" || is_static {
         return;
     }
     // A position-independent program of this size is relocated in thousands of places before its first instruction,
     // and each page so written is copied. Heap, stack and mappings stay at random places (`SECURITY.md`).
-    println!("cargo::rustc-link-arg-bins=-no-pie");
+    // `RINGFENCE_LINK=pie` builds one for comparison.
+    let position_independent = var("RINGFENCE_LINK") == "pie";
+    println!(
+        "cargo::rustc-link-arg-bins=-{}",
+        if position_independent { "static-pie" } else { "no-pie" }
+    );
     // A shared `libgcc_s` would be a library to find, map and relocate.
     println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
     // So are `libc` and `libm`, and with them the loader that finds them: a tenth of a run of `true`.

@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfence_spec::{Denial, Encoding, Outcome, RunId};
+use ringfence_spec::{Denial, Encoding, Finding, Outcome, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{Kind, Risk, RunStatus};
@@ -97,6 +97,9 @@ pub struct Details {
     /// Number of refusals, including those left out of the list.
     #[serde(skip_serializing_if = "is_zero")]
     pub violations_total: u64,
+    /// What screening noted and did not refuse.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// SHA-256 of the plan that was executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_sha256: Option<Digest>,
@@ -278,6 +281,7 @@ impl Details {
             writes_total,
             violations,
             violations_total,
+            findings,
             policy_sha256,
         } = self;
         let cut = |text: &str| redact_and_cut(redactor, text, TEXT_CHARS_MAX);
@@ -314,6 +318,11 @@ impl Details {
                     count,
                 })
                 .collect(),
+            findings: findings
+                .into_iter()
+                .take(LIST_MAX)
+                .map(|finding| Finding { subject: cut(&finding.subject), ..finding })
+                .collect(),
             policy_sha256,
         }
     }
@@ -347,6 +356,7 @@ fn outcome_details(start: Details, outcome: &Outcome) -> Details {
         writes_total: start.writes_total,
         violations: outcome.denials.iter().map(Violation::from).collect(),
         violations_total: outcome.denials.iter().map(|d| d.count).sum(),
+        findings: outcome.findings.clone(),
         policy_sha256: enforcement
             .and_then(|e| e.policy_sha256.as_deref())
             .and_then(|text| text.parse().ok()),

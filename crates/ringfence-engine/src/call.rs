@@ -374,6 +374,14 @@ impl EngineState {
         self.stage("launch", client);
         let mut ran = self.launch(context, call, about, launch)?;
         self.stage("collect", client);
+        if let Subject::Code(verdict) = about {
+            ran.outcome.findings.clone_from(&verdict.findings);
+        }
+        let (limit, asked) = match call {
+            RunCall::Code(call) => (self.code.limits.timeout, call.timeout),
+            RunCall::Command(call) => (self.command.limits.timeout, call.timeout),
+        };
+        ran.outcome.notes.extend(above_limit(limit, asked));
         if let (RunCall::Code(CodeCall { artifacts_to: Some(dir), .. }), Some(files)) =
             (call, &ran.files)
         {
@@ -730,6 +738,17 @@ fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
         (Some(policy), Some(asked)) => Some(policy.min(asked).max(SHORTEST)),
         (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
     }
+}
+
+/// Tells a client that asked for more time than the policy gives.
+fn above_limit(limit: Option<Span>, asked: Option<Duration>) -> Option<String> {
+    let (limit, asked) = (limit?, asked?);
+    (asked > Duration::from_millis(limit.millis())).then(|| {
+        format!(
+            "the operator's time limit of {limit} was used: {} s is above it",
+            asked.as_secs_f64()
+        )
+    })
 }
 
 /// Does some work of one call. A panic in it becomes a problem of that call; the hook of the process has printed it.

@@ -525,6 +525,8 @@ impl PooledRunner {
             artifacts: Vec::new(),
             workspace: WorkspaceChanges::default(),
             denials: denials.into_iter().collect(),
+            findings: Vec::new(),
+            notes: Vec::new(),
             unobserved: self.plan.worker.unobserved.clone(),
             enforcement: Some(enforcement),
             usage,
@@ -622,9 +624,9 @@ fn denial(tried: &Attempt) -> Denial {
         ),
         DenialRule::ChildProcess => (
             Layer::Process,
-            "a run has no other processes; do the work in Python itself".to_owned(),
+            "this run has no child processes; do the work in Python itself".to_owned(),
         ),
-        _ => (Layer::Network, "a run has no network; pass the data in as a file".to_owned()),
+        _ => (Layer::Network, "this run has no network; pass the data in as a file".to_owned()),
     };
     Denial {
         layer,

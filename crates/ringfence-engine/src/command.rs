@@ -353,6 +353,8 @@ pub(crate) fn outcome(
         artifacts: Vec::new(),
         workspace: WorkspaceChanges { protected_created: finished.protected_created, set_aside },
         denials,
+        findings: Vec::new(),
+        notes: Vec::new(),
         unobserved: plan.unobserved.clone(),
         enforcement: Some(enforcement),
         usage,

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use ringfence_audit::{Entry, RunStatus};
 use ringfence_python::Artifacts;
-use ringfence_spec::{Code, Outcome, Problem, ProblemKind, RunId};
+use ringfence_spec::{Code, Outcome, Policy, Problem, ProblemKind, RunId};
 
 use crate::admission::{Admission, BreakerVerdict};
 use crate::builder::Builder;
 use crate::call::{Admitted, CallRecord, EngineState, Launch, RunCall, in_session};
 use crate::cancel::{self, Cancel};
+use crate::code::CodePolicy;
 use crate::command::{Io, Prefork};
 use crate::files::{
     Contents, Deleted, Depth, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict, Parents,
@@ -519,6 +520,16 @@ impl Engine {
             speedups,
             sessions_open: self.state.n_sessions_open(),
         })
+    }
+
+    /// Returns the policy of Python runs.
+    pub fn code_policy(&self) -> &CodePolicy {
+        &self.state.code
+    }
+
+    /// Returns the policy of commands.
+    pub fn command_policy(&self) -> &Policy {
+        &self.state.command
     }
 
     /// Returns the admission gate.

@@ -1,6 +1,7 @@
 //! Answers the filter's notifications: refuses and records, or performs a connect for the run. Never lets the kernel
 //! continue a call after reading its arguments: the run could change them in between.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -35,6 +36,11 @@ const CONNECTS_MAX: usize = 64;
 const ADDRESS_BYTES_MAX: usize = 128;
 
 const AF_UNIX: u16 = 1;
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// Name servers listen here.
+const DNS_PORT: u16 = 53;
 
 /// The listener of one run.
 pub(crate) struct Listener {
@@ -174,6 +180,9 @@ impl Listener {
             Ok(Target::Refuse(denial)) => {
                 return self.refuse(call, *denial, Errno::ACCESS);
             }
+            Ok(Target::Unreachable(denial)) => {
+                return self.refuse(call, *denial, Errno::NETUNREACH);
+            }
             Err(errno) => Err(errno),
         };
         ringfence_sys::seccomp::reply(&*self.fd, call.id, answer)
@@ -207,6 +216,9 @@ impl Listener {
             return Err(Errno::SRCH);
         }
         let domain = rustix::net::sockopt::socket_domain(&socket)?;
+        if let Some(peer) = internet_peer(&address).filter(|_| domain != AddressFamily::UNIX) {
+            return Ok(Target::Unreachable(Box::new(no_network(call, peer))));
+        }
         if domain != AddressFamily::UNIX {
             return Ok(Target::Perform { socket, address, keep: None });
         }
@@ -300,8 +312,48 @@ fn become_user(identity: Option<(u32, u32)>) -> Result<(), Errno> {
 }
 
 enum Target {
-    Perform { socket: OwnedFd, address: Vec<u8>, keep: Option<OwnedFd> },
+    /// The run has no route to the peer.
+    Unreachable(Box<Denial>),
+    Perform {
+        socket: OwnedFd,
+        address: Vec<u8>,
+        keep: Option<OwnedFd>,
+    },
     Refuse(Box<Denial>),
+}
+
+/// Returns the peer of a connect that leaves the host. Loopback is the run's own.
+fn internet_peer(address: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(*address.first_chunk::<2>()?);
+    let port = u16::from_be_bytes(address.get(2..4)?.try_into().ok()?);
+    let ip: IpAddr = match family {
+        AF_INET => <[u8; 4]>::try_from(address.get(4..8)?).ok()?.into(),
+        AF_INET6 => <[u8; 16]>::try_from(address.get(8..24)?).ok()?.into(),
+        _ => return None,
+    };
+    let ip = ip.to_canonical();
+    (!ip.is_loopback() && !ip.is_unspecified()).then_some(SocketAddr::new(ip, port))
+}
+
+fn no_network(call: &Notification, peer: SocketAddr) -> Denial {
+    let subject = match peer.port() {
+        DNS_PORT => "name lookup".to_owned(),
+        _ => format!("connect({peer})"),
+    };
+    Denial {
+        layer: Layer::Network,
+        rule: DenialRule::Network,
+        subject,
+        line: None,
+        column: None,
+        hint: "this run has no network; work with the files that are here".to_owned(),
+        by: DeniedBy::Host,
+        syscall: Some("connect".to_owned()),
+        argument: Some(peer.to_string()),
+        pid: Some(call.pid),
+        program: program_name(call.pid),
+        count: 1,
+    }
 }
 
 fn unix_denial(call: &Notification, path: &Path, hint: String) -> Denial {

@@ -314,6 +314,10 @@ pub const ENV_NEVER_INHERITED: &[&str] = &[
 pub const ENV_NEVER_INHERITED_PREFIX: &[&str] =
     &["LD_", "DYLD_", "GIT_CONFIG", "PYTHON", "RINGFENCE_"];
 
+/// Tells package managers not to try a connection again in a run without network.
+pub(crate) const NO_RETRIES: [(&str, &str); 2] =
+    [("npm_config_fetch_retries", "0"), ("PIP_RETRIES", "0")];
+
 /// Has git compare a file's size and time with its index, and not its owner.
 pub const GIT_IGNORES_OWNERS: [(&str, &str); 3] = [
     ("GIT_CONFIG_COUNT", "1"),

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ringfence_spec::{Code, EnvGrant, Policy, Problem};
+use ringfence_spec::{Code, EnvGrant, Network, Policy, Problem};
 
 use crate::catalogue;
 use crate::facts::HostFacts;
@@ -39,6 +39,12 @@ pub(crate) fn environment(
         // The run's uid differs from the one that git on the host has recorded for each file: without this, each of the
         // two reads every file again after the other.
         for (name, value) in catalogue::GIT_IGNORES_OWNERS {
+            env.insert(name.into(), value.into());
+        }
+    }
+    if policy.network == Network::None {
+        // Each would try again for a minute.
+        for (name, value) in catalogue::NO_RETRIES {
             env.insert(name.into(), value.into());
         }
     }

@@ -132,8 +132,11 @@ fn describe(executable: &Path, around: &InterpreterSearch<'_>) -> Result<Interpr
         packages.push(prefix.join(&library).join("site-packages"));
         paths.extend([prefix.join(&library), "/usr/lib/python3".into()]);
         paths.push(Path::new("/usr/local").join(&library));
-        // Debian's numpy reaches its BLAS through here.
-        paths.push("/etc/alternatives".into());
+        // Debian's numpy reaches its BLAS through here, its matplotlib its data and fonts.
+        paths.extend(
+            ["/etc/alternatives", "/etc/matplotlibrc", "/usr/share/matplotlib", "/usr/share/fonts"]
+                .map(PathBuf::from),
+        );
     } else {
         // The prefix itself may be a project: show only the parts that belong to Python.
         packages.push(prefix.join(&library).join("site-packages"));
@@ -248,6 +251,8 @@ fn system_libraries() -> (Vec<PathBuf>, Vec<(PathBuf, PathBuf)>) {
         format!("/usr/lib/{triplet}").into(),
         "/usr/lib64".into(),
         "/usr/share/zoneinfo".into(),
+        // `LANG` names one of these.
+        "/usr/lib/locale".into(),
     ];
     let mut links = Vec::new();
     for top in ["/lib", "/lib64"] {

@@ -37,5 +37,5 @@ pub use rules::modules::importable;
 pub use rules::strict::BUILTINS as STRICT_BUILTINS;
 pub use rules::{RULES, Rule};
 pub use screen::screen;
-pub use shape::{DEPTH_MAX, NESTING_MAX, SOURCE_BYTES_MAX};
+pub use shape::{DEPTH_MAX, NESTING_MAX};
 pub use verdict::{Risk, VIOLATIONS_MAX, Verdict, Violation};

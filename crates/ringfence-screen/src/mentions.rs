@@ -10,7 +10,7 @@ use ruff_text_size::Ranged as _;
 use crate::names::{Reach, ScopeId};
 use crate::rules::calls::{self, AttributeName, Unless};
 use crate::rules::imports::Imported;
-use crate::rules::modules::{self, Kind, Module};
+use crate::rules::modules::{self, Module};
 use crate::rules::{self, strict};
 use crate::walk::{Mention, Used, Walk};
 
@@ -40,8 +40,8 @@ impl<'a> Walk<'a, '_> {
         let at = mention.name.start();
         let strict = self.preset == CodePreset::Strict;
         // Strict allows no harmless form of these: its own list of builtins judges them.
-        let blocked = calls::blocked(id, self.preset)
-            .filter(|builtin| !strict || builtin.unless == Unless::Never);
+        let blocked =
+            calls::blocked(id).filter(|builtin| !strict || builtin.unless == Unless::Never);
         if let Some(builtin) = blocked {
             match self.names.reach(mention.scope, id, at) {
                 // Deleting a name of the program's own uncovers the builtin that it hid.
@@ -115,7 +115,7 @@ impl<'a> Walk<'a, '_> {
         match mention.used {
             Used::Member(outermost) => {
                 let last = self.judge_members(self.preset, module, outermost);
-                if last.is_some_and(|last| last.kind == Kind::Standard) {
+                if last.is_some() {
                     let hint = "import the module itself and use it by its name";
                     let at = outermost.attr.start();
                     self.add(&rules::MODULE_AS_VALUE, at, &outermost.attr.id, hint);
@@ -125,7 +125,6 @@ impl<'a> Walk<'a, '_> {
             Used::Argument(callee)
                 if calls::only_looks(callee.id.as_str())
                     && self.is_unbound(callee, mention.scope) => {}
-            _ if module.kind == Kind::Package => {}
             _ => {
                 let hint = "use the module by its name, or import the member you need";
                 let id = mention.name.id.as_str();
@@ -161,11 +160,9 @@ impl<'a> Walk<'a, '_> {
                 match self.member(by, module, &path, name) {
                     Imported::Module(next) => {
                         is_module = true;
-                        if !(next.kind == Kind::Package && next.name == module.name) {
-                            module = next;
-                            path = Cow::Borrowed(next.name);
-                            continue;
-                        }
+                        module = next;
+                        path = Cow::Borrowed(next.name);
+                        continue;
                     }
                     Imported::Value => is_module = false,
                 }
@@ -186,18 +183,14 @@ impl<'a> Walk<'a, '_> {
             first = inner;
         }
         let member = first.attr.id.as_str();
-        let module = modules::listed(id).filter(|module| module.kind == Kind::Standard);
+        let module = modules::listed(id);
         let leads_out = matches!(member, "sys" | "os" | "builtins" | "bltns" | "_sys" | "_os");
         if !(module.is_some() || leads_out) || !self.is_unbound(mention.name, mention.scope) {
             return;
         }
         if let Some(module) = module {
-            // By every looser preset too, so that none of them refuses a member that this one allows.
-            for by in [CodePreset::Standard, CodePreset::Data] {
-                if by >= self.preset && by >= module.from {
-                    self.judge_members(by, module, outermost);
-                }
-            }
+            // By the looser preset's rules in `strict` too, so that `standard` refuses no member that `strict` allows.
+            self.judge_members(CodePreset::Standard, module, outermost);
         } else {
             let hint = format!("if `{id}` is a module, import what you need of it");
             self.add(&rules::MODULE_MEMBER_NOT_ALLOWED, first.attr.start(), member, hint);

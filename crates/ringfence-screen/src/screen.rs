@@ -4,7 +4,7 @@ use ringfence_spec::CodePreset;
 use ruff_python_ast::Mod;
 use ruff_python_parser::{Mode, ParseOptions, Parsed, parse_unchecked};
 
-use crate::rules;
+use crate::rules::{self, internals};
 use crate::shape::{self, Shape};
 use crate::verdict::{Findings, Verdict};
 use crate::walk;
@@ -27,7 +27,7 @@ const SYNTAX_ERRORS_MAX: usize = 5;
 /// Never panics and needs no deep stack of the caller: a source whose tree could be deeper than [`crate::DEPTH_MAX`] is
 /// refused by its tokens, and the rest runs on the caller's stack if it fits, else on a larger one.
 pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Verdict {
-    let text = match shape::text(source) {
+    let text = match shape::text(source, preset) {
         Ok(text) => text,
         Err((findings, text)) => return findings.verdict(text),
     };
@@ -40,7 +40,7 @@ pub fn screen(source: &[u8], preset: CodePreset, extra_imports: &[String]) -> Ve
 }
 
 fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String]) -> Verdict {
-    let mut findings = Findings::default();
+    let (mut findings, mut noted) = (Findings::default(), Findings::default());
     let parsed = parse_unchecked(text, ParseOptions::from(Mode::Module));
     if parsed.has_invalid_syntax() {
         for error in parsed.errors().iter().take(SYNTAX_ERRORS_MAX) {
@@ -55,9 +55,14 @@ fn judge(text: &str, shape: Shape, preset: CodePreset, extra_imports: &[String])
     } else if let Mod::Module(module) = parsed.syntax()
         && preset < CodePreset::Open
     {
-        walk::walk(&module.body, preset, extra_imports, &mut findings);
+        walk::walk(&module.body, preset.min(CodePreset::Standard), extra_imports, &mut findings);
+        if preset == CodePreset::Data {
+            noted = internals::keep(&module.body, extra_imports, &mut findings);
+        }
     }
-    findings.verdict(text)
+    let mut verdict = findings.verdict(text);
+    noted.note_in(&mut verdict, text);
+    verdict
 }
 
 /// The tree of a broken source follows no grammar; only its number of tokens bounds it.

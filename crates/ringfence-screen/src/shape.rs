@@ -1,14 +1,12 @@
 //! Size and shape of a source: bytes, encoding, and the possible depth of its syntax tree. The bound is computed from
 //! the tokens, so a source that would overflow a stack is refused before any code recurses over it.
 
+use ringfence_spec::CodePreset;
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
 
 use crate::rules;
 use crate::verdict::Findings;
-
-/// R1.6: the largest source that is screened.
-pub const SOURCE_BYTES_MAX: usize = 50 * 1024;
 
 /// Maximum nesting of brackets, blocks, lambdas and f-strings. Python itself stops at 100 levels of blocks.
 pub const NESTING_MAX: u32 = 100;
@@ -47,18 +45,19 @@ impl Shape {
 }
 
 /// The text of a source that can be parsed, or its faults.
-pub(crate) fn text(source: &[u8]) -> Result<&str, (Findings, &str)> {
+pub(crate) fn text(source: &[u8], preset: CodePreset) -> Result<&str, (Findings, &str)> {
     let refuse = |rule, offset: usize, subject: &str, hint: &str, text| {
         let mut findings = Findings::default();
         findings.add(rule, u32::try_from(offset).unwrap_or(u32::MAX), subject, hint);
         Err((findings, text))
     };
-    if source.len() > SOURCE_BYTES_MAX {
+    let bytes_max = preset.source_bytes_max();
+    if source.len() > bytes_max {
         return refuse(
             &rules::SOURCE_TOO_LARGE,
             0,
-            &format!("more than {SOURCE_BYTES_MAX} bytes"),
-            "a program may have 51200 bytes; pass data as a file or on stdin",
+            &format!("more than {bytes_max} bytes"),
+            "keep the program shorter; pass data as a file or on stdin",
             "",
         );
     }

@@ -1,6 +1,6 @@
 //! The verdict of screening: safe or not, and every violation with its position in the source.
 
-use ringfence_spec::{Denial, DenialRule, DeniedBy, Layer};
+use ringfence_spec::{Denial, DenialRule, DeniedBy, Finding, Layer};
 use serde::Serialize;
 
 use crate::rules::Rule;
@@ -22,6 +22,16 @@ pub enum Risk {
     Medium,
     /// A rule that is on the way out of an interpreter: `eval`, `__subclasses__`, `import ctypes`.
     High,
+}
+
+impl From<Risk> for ringfence_spec::Risk {
+    fn from(risk: Risk) -> Self {
+        match risk {
+            Risk::Safe => Self::Low,
+            Risk::Medium => Self::Medium,
+            Risk::High => Self::High,
+        }
+    }
 }
 
 /// One broken rule.
@@ -64,20 +74,22 @@ impl From<Violation> for Denial {
 pub struct Verdict {
     /// True if it may run under the requested preset.
     pub safe: bool,
-    /// The worst risk of its violations.
+    /// The worst risk of its violations and findings.
     pub risk: Risk,
     /// Violations in source order, at most [`VIOLATIONS_MAX`] and a last one that counts the rest.
     pub violations: Vec<Violation>,
+    /// What a tighter preset would refuse, in source order, at most [`VIOLATIONS_MAX`].
+    pub findings: Vec<Finding>,
 }
 
 /// Violations as they are found, by byte offset.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    found: Vec<Finding>,
+    found: Vec<Found>,
 }
 
 #[derive(Debug)]
-struct Finding {
+struct Found {
     offset: u32,
     rule: &'static Rule,
     risk: Risk,
@@ -106,15 +118,44 @@ impl Findings {
         subject: &str,
         hint: impl Into<String>,
     ) {
-        self.found.push(Finding { offset, rule, risk, subject: shown(subject), hint: hint.into() });
+        self.found.push(Found { offset, rule, risk, subject: shown(subject), hint: hint.into() });
     }
 
-    /// The verdict, with offsets turned into lines and columns.
-    pub(crate) fn verdict(mut self, source: &str) -> Verdict {
+    /// Keeps the ones for which `keep` returns true, and returns the others.
+    pub(crate) fn split_off(&mut self, keep: impl Fn(&Rule, &str, u32) -> bool) -> Self {
+        let (kept, others) = std::mem::take(&mut self.found)
+            .into_iter()
+            .partition(|found| keep(found.rule, &found.subject, found.offset));
+        self.found = kept;
+        Self { found: others }
+    }
+
+    fn sort(&mut self) {
         self.found.sort_by_key(|found| (found.offset, found.rule.name));
         self.found.dedup_by(|a, b| {
             a.offset == b.offset && a.rule.name == b.rule.name && a.subject == b.subject
         });
+    }
+
+    /// Adds these to a verdict as what a tighter preset would refuse.
+    pub(crate) fn note_in(mut self, verdict: &mut Verdict, source: &str) {
+        self.sort();
+        let mut place = SourcePlace::start(source);
+        for found in self.found.into_iter().take(VIOLATIONS_MAX) {
+            place.advance_to(found.offset as usize);
+            verdict.risk = verdict.risk.max(found.risk);
+            verdict.findings.push(Finding {
+                rule: found.rule.name,
+                subject: found.subject,
+                line: place.line,
+                risk: found.risk.into(),
+            });
+        }
+    }
+
+    /// The verdict, with offsets turned into lines and columns.
+    pub(crate) fn verdict(mut self, source: &str) -> Verdict {
+        self.sort();
         let risk = self.found.iter().map(|f| f.risk).max().unwrap_or_default();
         let mut place = SourcePlace::start(source);
         let n_found = self.found.len();
@@ -138,7 +179,7 @@ impl Findings {
                 hint: "repair the ones above first".to_owned(),
             });
         }
-        Verdict { safe: violations.is_empty(), risk, violations }
+        Verdict { safe: violations.is_empty(), risk, violations, findings: Vec::new() }
     }
 }
 

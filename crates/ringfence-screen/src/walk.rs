@@ -13,7 +13,7 @@ use ruff_text_size::{Ranged as _, TextSize};
 use crate::names::{MODULE, Names, ScopeId, ScopeKind};
 use crate::rules::calls::{self, AttributeName, ReadsByName};
 use crate::rules::imports::{self, Imported, Refusal};
-use crate::rules::modules::{self, Kind, Known, Module};
+use crate::rules::modules::{self, Known, Module};
 use crate::rules::{self, Rule, attributes, classes, strict, strings};
 use crate::verdict::Findings;
 
@@ -539,10 +539,7 @@ impl<'a> Walk<'a, '_> {
         {
             self.add(rule, at, name, hint);
         }
-        if let Imported::Module(module) = what
-            && module.kind == Kind::Standard
-            && self.names.kind(self.scope) == ScopeKind::Class
-        {
+        if matches!(what, Imported::Module(_)) && self.names.kind(self.scope) == ScopeKind::Class {
             let hint = "import it outside of the class, where its name can be followed";
             self.add(&rules::MODULE_AS_VALUE, at, name, hint);
         }
@@ -819,7 +816,7 @@ impl<'a> SourceOrderVisitor<'a> for Walk<'a, '_> {
             self.bind(name, Imported::Value);
             // The name is unbound again at the end of the clause, which uncovers the builtin that it hid.
             if self.names.is_outside(self.scope, id)
-                && let Some(builtin) = calls::blocked(id, self.preset)
+                && let Some(builtin) = calls::blocked(id)
             {
                 self.add(&rules::NAME_NOT_ALLOWED, name.start(), id, builtin.hint);
             }

@@ -4,7 +4,10 @@
 
 use std::time::{Duration, Instant};
 
-use ringfence_screen::{DEPTH_MAX, SOURCE_BYTES_MAX, Verdict, screen};
+use ringfence_screen::{DEPTH_MAX, Verdict, screen};
+
+/// The limit of the tighter presets.
+const SOURCE_BYTES_MAX: usize = CodePreset::Standard.source_bytes_max();
 use ringfence_spec::CodePreset;
 
 /// A tenth of what Rust gives a thread: what does not fit must be seen not to fit.
@@ -215,8 +218,16 @@ fn what_is_too_deep_says_where() {
 #[test]
 fn size_and_encoding_have_their_own_rules() {
     let rule = |source: &[u8]| screen(source, CodePreset::Open, &[]).violations[0].clone();
-    assert_eq!(rule(&vec![b' '; SOURCE_BYTES_MAX + 1]).rule.as_str(), "source_too_large");
-    assert!(screen(&vec![b' '; SOURCE_BYTES_MAX], CodePreset::Strict, &[]).safe);
+    for (preset, most) in [
+        (CodePreset::Strict, 50 << 10),
+        (CodePreset::Standard, 50 << 10),
+        (CodePreset::Data, 1 << 20),
+        (CodePreset::Open, 1 << 20),
+    ] {
+        assert!(screen(&vec![b' '; most], preset, &[]).safe, "{preset}");
+        let verdict = screen(&vec![b' '; most + 1], preset, &[]);
+        assert_eq!(verdict.violations[0].rule.as_str(), "source_too_large", "{preset}");
+    }
     let v = rule(b"x = 1\ny = '\xff'");
     assert_eq!(
         (v.rule.as_str(), v.line, v.column, v.subject.as_str()),

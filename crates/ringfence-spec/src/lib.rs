@@ -43,8 +43,8 @@ pub use invisible::{escape_json, escape_name};
 pub use limits::{Limits, LimitsMax};
 pub use moment::utc;
 pub use outcome::{
-    Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Layer, Outcome, Ran, SetAside,
-    Start, Status, Truncated, Usage, WorkspaceChanges,
+    Artifact, Denial, DeniedBy, Encoding, ErrorInfo, Exception, Finding, Layer, Outcome, Ran,
+    SetAside, Start, Status, Truncated, Usage, WorkspaceChanges,
 };
 pub use policy::{
     CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView, WorkerSpeedups,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{Code, DenialRule};
-use crate::{Enforcement, Problem, ProblemKind, RunId};
+use crate::{Enforcement, Problem, ProblemKind, Risk, RunId};
 
 /// Final status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +126,19 @@ pub struct Denial {
     pub program: Option<String>,
     /// Number of times the same denial was seen.
     pub count: u64,
+}
+
+/// Something in a program that a tighter screening preset would have refused. It was noted, not refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule.
+    pub rule: DenialRule,
+    /// The name, module or construct.
+    pub subject: String,
+    /// Source line, from 1.
+    pub line: u32,
+    /// Its risk.
+    pub risk: Risk,
 }
 
 /// Amount of output that was dropped.
@@ -280,6 +293,10 @@ pub struct Outcome {
     pub workspace: WorkspaceChanges,
     /// Refused actions.
     pub denials: Vec<Denial>,
+    /// What screening noted and did not refuse.
+    pub findings: Vec<Finding>,
+    /// Remarks on how the call was run, such as a requested time above the operator's limit.
+    pub notes: Vec<String>,
     /// Kinds of refusal the kernel gives no channel for.
     pub unobserved: Vec<String>,
     /// The layers enforced; null if nothing was started.
@@ -311,6 +328,8 @@ impl Outcome {
             artifacts: Vec::new(),
             workspace: WorkspaceChanges::default(),
             denials: Vec::new(),
+            findings: Vec::new(),
+            notes: Vec::new(),
             unobserved: Vec::new(),
             enforcement: None,
             usage: Usage::default(),

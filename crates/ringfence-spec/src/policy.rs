@@ -74,17 +74,17 @@ pub enum CodePreset {
     /// A calculator with loops: a whitelist of syntax, 36 builtins, no import.
     Strict,
     /// Ordinary programs over harmless modules: no files, no reflection.
-    #[default]
     Standard,
-    /// The same with files, threads and the libraries of data work.
+    /// Any program, except constructs with no use but to break the interpreter open; what `standard` refuses is noted.
+    #[default]
     Data,
-    /// Any program that parses; the other layers alone hold it.
+    /// Any program that parses; nothing is noted.
     Open,
 }
 
 impl CodePreset {
     /// Every preset, in the order `ringfence policy presets` lists them.
-    pub const ALL: [Self; 4] = [Self::Standard, Self::Strict, Self::Data, Self::Open];
+    pub const ALL: [Self; 4] = [Self::Data, Self::Standard, Self::Strict, Self::Open];
 
     /// The name users write.
     pub const fn name(self) -> &'static str {
@@ -93,6 +93,14 @@ impl CodePreset {
             Self::Standard => "standard",
             Self::Data => "data",
             Self::Open => "open",
+        }
+    }
+
+    /// Maximum size of a program (R1.6).
+    pub const fn source_bytes_max(self) -> usize {
+        match self {
+            Self::Strict | Self::Standard => 50 << 10,
+            Self::Data | Self::Open => 1 << 20,
         }
     }
 
@@ -105,8 +113,10 @@ impl CodePreset {
             Self::Standard => {
                 "ordinary Python over an allowlist of imports; no files, no reflection"
             }
-            Self::Data => "standard, and files, threads, sqlite3, numpy, pandas and their kin",
-            Self::Open => "any program that parses, up to 50 KB; the other layers alone hold it",
+            Self::Data => {
+                "the default: any program, except one that breaks the interpreter open; what standard refuses is noted"
+            }
+            Self::Open => "any program that parses; the other layers alone hold it",
         }
     }
 }
@@ -116,7 +126,7 @@ impl FromStr for CodePreset {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
-            format!("`{text}` is not a code preset; choose standard, strict, data or open")
+            format!("`{text}` is not a code preset; choose data, standard, strict or open")
         })
     }
 }

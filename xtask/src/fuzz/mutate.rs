@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use ringfence_screen::{SOURCE_BYTES_MAX, Verdict};
+use ringfence_screen::Verdict;
+use ringfence_spec::CodePreset;
 
 use super::screen::POOL_MAX;
 use crate::random::Random;
@@ -161,7 +162,7 @@ impl Mutator {
         for _ in 0..=self.below(6) {
             self.mutate(&mut source);
         }
-        source.truncate(SOURCE_BYTES_MAX);
+        source.truncate(CodePreset::Standard.source_bytes_max());
         source
     }
 
@@ -206,7 +207,7 @@ impl Mutator {
                     _ => WORDS[self.below(WORDS.len())].bytes().collect(),
                 };
                 let n = [3, 30, 95, 300, 1000, 60_000][self.below(6)]
-                    .min(SOURCE_BYTES_MAX / piece.len());
+                    .min(CodePreset::Standard.source_bytes_max() / piece.len());
                 source.splice(at..at, piece.repeat(n));
             }
             4 => {
@@ -235,7 +236,7 @@ impl Mutator {
             }
             _ => source.truncate(at),
         }
-        source.truncate(2 * SOURCE_BYTES_MAX);
+        source.truncate(2 * CodePreset::Standard.source_bytes_max());
     }
 
     fn swap_lines(&mut self, source: &mut Vec<u8>) {

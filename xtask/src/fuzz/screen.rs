@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ringfence_screen::{Risk, SOURCE_BYTES_MAX, Verdict as Screened, screen};
+use ringfence_screen::{Risk, Verdict as Screened, screen};
 use ringfence_spec::CodePreset;
 
 use super::FuzzArgs;
@@ -134,7 +134,8 @@ fn report(args: &FuzzArgs, seed: u64, found: &Found) {
         println!("{object}");
         return;
     }
-    println!("{n_sources} sources of up to {SOURCE_BYTES_MAX} bytes, {n_safe} safe by some preset");
+    let bytes_max = CodePreset::Standard.source_bytes_max();
+    println!("{n_sources} sources of up to {bytes_max} bytes, {n_safe} safe by some preset");
     println!("slowest: {:.1} ms for all four presets", crate::millis(*slowest));
     for (why, path) in failures {
         println!("FAILED: {why}: {}", path.display());

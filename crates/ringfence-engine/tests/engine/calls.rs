@@ -99,7 +99,15 @@ pub(crate) fn a_client_can_only_narrow_its_time(world: &World) {
         let call = CodeCall { timeout: Some(Duration::ZERO), ..code("while True: pass") };
         assert_eq!(engine.execute("ann", call).await.outcome.status, Status::Timeout);
         let call = CodeCall { timeout: Some(long), ..code("1") };
-        assert_eq!(engine.execute("ann", call).await.outcome.status, Status::Ok);
+        let outcome = engine.execute("ann", call).await.outcome;
+        assert_eq!(outcome.status, Status::Ok);
+        let note = "the operator's time limit of 30s was used: 9999 s is above it";
+        assert_eq!(outcome.notes, [note]);
+        let call = CommandCall { timeout: Some(long), ..shell("true") };
+        let outcome = engine.command("ann", call).await.outcome;
+        assert_eq!((outcome.status, outcome.notes.len()), (Status::Ok, 1));
+        let call = CommandCall { timeout: Some(Duration::from_secs(10)), ..shell("true") };
+        assert!(engine.command("ann", call).await.outcome.notes.is_empty());
     });
 }
 

@@ -90,7 +90,9 @@ def tried(rule, args):
         if not isinstance(first, str) and args[1:2] == (AF_UNIX,):
             return
         first = args[1] if len(args) > 1 and isinstance(args[1], (tuple, str)) else ""
-    deny(rule, first if isinstance(first, str) else repr(first)[:200])
+    if isinstance(first, bytes):
+        first = os.fsdecode(first)
+    deny(rule, first if isinstance(first, str) else repr(first)[:200], is_own(rule))
 
 
 def tried_file(path, flags):
@@ -105,12 +107,36 @@ def tried_file(path, flags):
     if os.path.basename(full) == NAME and os.path.dirname(full) in sys.path:
         return
     if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-        deny("read_only", full)
+        deny("read_only", full, is_own("file"))
     elif not os.path.lexists(full):
-        deny("not_visible", full)
+        deny("not_visible", full, is_own("file"))
 
 
-def deny(rule, subject):
+# Modules through which a program starts processes and opens files itself.
+PASSING = (
+    "asyncio", "codecs", "concurrent", "fileinput", "genericpath", "glob", "gzip", "io", "linecache", "multiprocessing",
+    "os", "pathlib", "posixpath", "pty", "runpy", "shutil", "subprocess", "tempfile", "threading", "tokenize", "zipfile",
+)
+
+
+def is_own(rule):
+    """True if the program itself tries something, and not a library of its own accord or while it is imported."""
+    frame = sys._getframe(1)
+    while frame:
+        module = frame.f_globals.get("__name__")
+        if module == "importlib._bootstrap":
+            return False
+        if module == "__main__":
+            return True
+        if rule != "network" and isinstance(module, str) and module.partition(".")[0] not in PASSING and module != "guest":
+            # A module of the program's own is in its directory.
+            where = frame.f_globals.get("__file__")
+            return not isinstance(where, str) or where.startswith(writable)
+        frame = frame.f_back
+    return True
+
+
+def deny(rule, subject, own=True):
     if (rule, subject) not in seen and len(denials) < DENIALS_MAX:
         seen.add((rule, subject))
-        denials.append({"rule": rule, "subject": bounded(subject, 500)})
+        denials.append((rule, bounded(subject, 500), own))

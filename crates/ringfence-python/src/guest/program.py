@@ -75,7 +75,8 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
     # From here on the program runs, and may send any frame itself.
     channel.send(b"G")
     if not keep:
-        sys.argv = [NAME] + [argument.decode() for argument in arguments]
+        sys.argv = [name] + [argument.decode() for argument in arguments]
+        namespace["__file__"], namespace["__loader__"] = name, Loader(name)
     done = run(program, namespace, name, keep)
     if keep:
         flush()
@@ -99,7 +100,9 @@ def report(channel, done):
 def last_words(done):
     done["cpu_s"] = time.process_time()
     done["rss_kb"] = peak_kb()
-    done["denials"] = denials[:]
+    # A library that tried something and went on without it did not need it.
+    failed = done["exit"] or done["exception"]
+    done["denials"] = [{"rule": rule, "subject": subject} for rule, subject, own in denials if own or failed]
     # Leave out fields until the report fits into one packet, the longest first.
     for spare in (None, "denials", "value", "exception"):
         if spare:
@@ -116,6 +119,16 @@ def last_words(done):
 def peak_kb():
     """Peak memory, unless the host measures it itself."""
     return 0
+
+
+class Loader:
+    """Where `traceback` and `inspect` find the source of the program."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def get_source(self, _):
+        return sources.get(self.name)
 
 
 def fresh_namespace():

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use ringfence_spec::Risk;
+use ringfence_spec::{DenialRule, Risk};
 use serde::Serialize;
 
 use super::command::{has_option, shown};
@@ -40,14 +40,15 @@ pub fn risk(call: &Call<'_>, code: Option<&verdict::Verdict>) -> Rated {
         }
     };
     if let Some(code) = code {
-        let rules: Vec<&str> =
-            code.violations.iter().take(3).map(|violation| violation.rule.as_str()).collect();
-        let risk = match code.risk {
-            verdict::Risk::Safe => Risk::Low,
-            verdict::Risk::Medium => Risk::Medium,
-            verdict::Risk::High => Risk::High,
-        };
-        raise(risk, format!("the code breaks {}", rules.join(", ")));
+        let broken = code.violations.iter().map(|violation| violation.rule);
+        let noted = code.findings.iter().map(|finding| finding.rule);
+        let mut rules: Vec<&str> = Vec::new();
+        for rule in broken.chain(noted).map(DenialRule::as_str) {
+            if rules.len() < 3 && !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        raise(code.risk.into(), format!("the code breaks {}", rules.join(", ")));
     }
     for path in all_of(&Call { shape: None, ..*call }) {
         if let Some((risk, why)) = of_path(&path, is_writing(call.tool)) {

@@ -1,9 +1,8 @@
-//! Builtins that run code, read files or reflect (R1.2): their names, the presets that block them, and their harmless
+//! Builtins that run code, read files or reflect (R1.2): their names and their harmless
 //! forms. A blocked builtin may not even be mentioned, so an alias is refused where it is made.
 
 use std::sync::LazyLock;
 
-use ringfence_spec::CodePreset;
 use ruff_python_ast::{Arguments, Expr, ExprCall};
 use rustc_hash::FxHashMap;
 
@@ -11,8 +10,6 @@ use rustc_hash::FxHashMap;
 #[derive(Debug)]
 pub(crate) struct Builtin {
     name: &'static str,
-    /// The loosest preset that refuses it.
-    pub(crate) up_to: CodePreset,
     /// Its exception.
     pub(crate) unless: Unless,
     /// An alternative to suggest.
@@ -31,10 +28,9 @@ pub(crate) enum Unless {
 }
 
 macro_rules! builtins {
-    ($($name:literal $up_to:ident $unless:ident $hint:literal,)*) => {
+    ($($name:literal $unless:ident $hint:literal,)*) => {
         &[$(Builtin {
             name: $name,
-            up_to: CodePreset::$up_to,
             unless: Unless::$unless,
             hint: $hint,
         }),*]
@@ -43,30 +39,30 @@ macro_rules! builtins {
 
 /// Sorted by name.
 const BLOCKED: &[Builtin] = builtins! {
-    "breakpoint" Data Never "print what you want to see",
-    "compile" Data Never "write the code itself; for patterns use `re.compile`",
-    "copyright" Data Never "give the variable another name",
-    "credits" Data Never "give the variable another name",
-    "delattr" Data LiteralName "write `del x.name`",
-    "eval" Data Never "write the expression itself; to read data use `json.loads`",
-    "exec" Data Never "write the statements themselves",
-    "getattr" Data LiteralName "write the name as a literal, or look it up in a dict of your own",
-    "globals" Data Never "keep values in a dict of your own",
-    "help" Data Never "print the `__doc__` of what you want to read about",
-    "input" Data Never "put the value into the program, or pass it on stdin to a run with files",
-    "license" Data Never "give the variable another name",
-    "locals" Data Never "keep values in a dict of your own",
-    "open" Standard Never "use `io.StringIO` for text in memory; the preset `data` has files",
-    "setattr" Data LiteralName "write `x.name = value`, or keep values in a dict",
-    "type" Data OneArgument "write `type(x)` with one argument, or a `class` statement",
-    "vars" Data Never "name the attributes; a dataclass has `dataclasses.asdict(x)`",
+    "breakpoint" Never "print what you want to see",
+    "compile" Never "write the code itself; for patterns use `re.compile`",
+    "copyright" Never "give the variable another name",
+    "credits" Never "give the variable another name",
+    "delattr" LiteralName "write `del x.name`",
+    "eval" Never "write the expression itself; to read data use `json.loads`",
+    "exec" Never "write the statements themselves",
+    "getattr" LiteralName "write the name as a literal, or look it up in a dict of your own",
+    "globals" Never "keep values in a dict of your own",
+    "help" Never "print the `__doc__` of what you want to read about",
+    "input" Never "put the value into the program, or pass it on stdin to a run with files",
+    "license" Never "give the variable another name",
+    "locals" Never "keep values in a dict of your own",
+    "open" Never "use `io.StringIO` for text in memory; the preset `data` has files",
+    "setattr" LiteralName "write `x.name = value`, or keep values in a dict",
+    "type" OneArgument "write `type(x)` with one argument, or a `class` statement",
+    "vars" Never "name the attributes; a dataclass has `dataclasses.asdict(x)`",
 };
 
-/// The rule about a builtin, if a preset has one.
-pub(crate) fn blocked(name: &str, preset: CodePreset) -> Option<&'static Builtin> {
+/// The rule about a builtin, if there is one.
+pub(crate) fn blocked(name: &str) -> Option<&'static Builtin> {
     static BY_NAME: LazyLock<FxHashMap<&str, &Builtin>> =
         LazyLock::new(|| BLOCKED.iter().map(|builtin| (builtin.name, builtin)).collect());
-    BY_NAME.get(name).copied().filter(|builtin| preset <= builtin.up_to)
+    BY_NAME.get(name).copied()
 }
 
 /// Returns true for builtins that read a value without exposing it: a module may be passed to them.
@@ -156,14 +152,5 @@ mod tests {
     #[test]
     fn the_list_is_sorted() {
         assert!(BLOCKED.windows(2).all(|pair| pair[0].name < pair[1].name));
-    }
-
-    #[test]
-    fn open_is_for_data_work() {
-        assert!(blocked("open", CodePreset::Standard).is_some());
-        assert!(blocked("open", CodePreset::Data).is_none());
-        assert!(blocked("eval", CodePreset::Data).is_some());
-        assert!(blocked("eval", CodePreset::Open).is_none());
-        assert!(blocked("filter", CodePreset::Strict).is_none());
     }
 }

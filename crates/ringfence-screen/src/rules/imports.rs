@@ -2,7 +2,7 @@
 
 use ringfence_spec::CodePreset;
 
-use super::modules::{self, Kind, Known, Module};
+use super::modules::{self, Known, Module};
 use super::{IMPORT_NOT_ALLOWED, MODULE_MEMBER_NOT_ALLOWED, Rule};
 use crate::verdict::Risk;
 
@@ -39,13 +39,11 @@ pub(crate) fn module(
 
 fn not_allowed(path: &str, preset: CodePreset) -> Refusal {
     let top = path.split('.').next().unwrap_or(path);
-    let later = [CodePreset::Standard, CodePreset::Data]
-        .into_iter()
-        .find(|p| *p > preset && matches!(modules::find(path, *p, &[]), Known::Listed(_)));
-    let hint = match (later, instead(path)) {
-        (Some(later), _) => format!("the preset `{later}` has it"),
-        (None, Some(instead)) => instead.to_owned(),
-        (None, None) => format!("do without it, or ask the operator for `--allow-import {path}`"),
+    let listed = matches!(modules::find(path, CodePreset::Standard, &[]), Known::Listed(_));
+    let hint = match instead(path) {
+        _ if listed && preset < CodePreset::Standard => "the preset `standard` has it".to_owned(),
+        Some(instead) => instead.to_owned(),
+        None => format!("do without it; the preset `data` has it, `--allow-import {path}` adds it"),
     };
     let risk = if modules::reaches_out(top) { Risk::High } else { IMPORT_NOT_ALLOWED.risk };
     Refusal { rule: &IMPORT_NOT_ALLOWED, risk, subject: path.to_owned(), hint }
@@ -82,8 +80,8 @@ pub(crate) fn member(
         subject: below(),
         hint,
     };
-    if !of.has(member, preset) || of.has_inner_beside(member) {
-        return Err(refuse(match (of.few(preset), member_instead(&below())) {
+    if !of.has(member) || of.has_inner_beside(member) {
+        return Err(refuse(match (of.few(), member_instead(&below())) {
             (_, Some(instead)) => instead.to_owned(),
             (Some(few), None) => format!("of `{path}` this preset has {}", few.join(", ")),
             (None, None) => format!("this member of `{path}` is not available"),
@@ -100,11 +98,7 @@ pub(crate) fn member(
         return Ok(Imported::Module(module));
     }
     // A member that a module imported for itself leads to that other module.
-    let leaks = match of.kind {
-        Kind::Standard => modules::is_standard_library(member) && !of.owns(member),
-        Kind::Package => modules::leads_out(member),
-    };
-    if leaks {
+    if modules::is_standard_library(member) && !of.owns(member) {
         return match modules::find(member, preset, extra) {
             Known::Listed(module) => Ok(Imported::Module(module)),
             Known::Extra => Ok(Imported::Value),
@@ -112,9 +106,6 @@ pub(crate) fn member(
                 Err(refuse(format!("it is the module `{member}`, which is not on the list")))
             }
         };
-    }
-    if of.kind == Kind::Package {
-        return Ok(Imported::Module(of));
     }
     if member.starts_with('_') && !is_public_dunder(member) {
         return Err(refuse("use a member without a leading underscore".to_owned()));

@@ -1,4 +1,4 @@
-//! The modules that each preset may import (R1.3), and their members. A module of the standard library exposes its own
+//! The modules that `standard` may import (R1.3), and their members. A module of the standard library exposes its own
 //! imports (`enum.sys`, `random._os`); those are not its members here.
 
 use std::sync::LazyLock;
@@ -6,59 +6,23 @@ use std::sync::LazyLock;
 use ringfence_spec::CodePreset;
 use rustc_hash::FxHashMap;
 
-/// A module that some preset may import.
+/// A module on the list.
 #[derive(Debug)]
 pub(crate) struct Module {
     /// Its dotted name.
     pub(crate) name: &'static str,
-    /// The tightest preset that may import it.
-    pub(crate) from: CodePreset,
-    /// Members that may be used below [`Module::whole_from`]; empty means all but [`Module::never`].
+    /// Members that may be used; empty means all but [`Module::never`].
     only: &'static [&'static str],
-    /// The tightest preset for which `only` does not hold.
-    whole_from: CodePreset,
-    /// Members that no preset but `open` may use.
+    /// Members that may not.
     never: &'static [&'static str],
     /// True if `from x import *` brings its own functions and nothing else.
     pub(crate) star: bool,
     /// True if modules below it are on the list by themselves.
     pub(crate) parent: bool,
-    /// Its origin.
-    pub(crate) kind: Kind,
 }
 
-/// Origin of a module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The standard library, or the guest's own: its names are known.
-    Standard,
-    /// A package of libraries: its members are not known here, and it may be passed on as a value.
-    Package,
-}
-
-const fn module(name: &'static str, from: CodePreset) -> Module {
-    Module {
-        name,
-        from,
-        only: &[],
-        whole_from: CodePreset::Strict,
-        never: &[],
-        star: false,
-        parent: false,
-        kind: Kind::Standard,
-    }
-}
-
-const fn standard(name: &'static str) -> Module {
-    module(name, CodePreset::Standard)
-}
-
-const fn data(name: &'static str) -> Module {
-    module(name, CodePreset::Data)
-}
-
-const fn package(name: &'static str) -> Module {
-    Module { kind: Kind::Package, ..module(name, CodePreset::Data) }
+const fn module(name: &'static str) -> Module {
+    Module { name, only: &[], never: &[], star: false, parent: false }
 }
 
 impl Module {
@@ -74,16 +38,13 @@ impl Module {
         Self { never, ..self }
     }
 
-    const fn only(self, only: &'static [&'static str], whole_from: CodePreset) -> Self {
-        Self { only, whole_from, ..self }
+    const fn only(self, only: &'static [&'static str]) -> Self {
+        Self { only, ..self }
     }
 
     /// Returns true if a member is the module's own and may be used.
-    pub(crate) fn has(&self, member: &str, preset: CodePreset) -> bool {
-        if self.never.contains(&member) {
-            return false;
-        }
-        self.only.is_empty() || preset >= self.whole_from || self.only.contains(&member)
+    pub(crate) fn has(&self, member: &str) -> bool {
+        !self.never.contains(&member) && (self.only.is_empty() || self.only.contains(&member))
     }
 
     /// The package it is in, where that is on a list.
@@ -109,9 +70,8 @@ impl Module {
     }
 
     /// The members that may be used, if they are few enough to list.
-    pub(crate) fn few(&self, preset: CodePreset) -> Option<&'static [&'static str]> {
-        (!self.only.is_empty() && preset < self.whole_from && self.only.len() <= 3)
-            .then_some(self.only)
+    pub(crate) fn few(&self) -> Option<&'static [&'static str]> {
+        (!self.only.is_empty() && self.only.len() <= 3).then_some(self.only)
     }
 }
 
@@ -121,348 +81,63 @@ const OWN_NAMES: &[(&str, &str)] =
 
 /// Every module on a list. Sorted by name.
 pub(crate) const MODULES: &[Module] = &[
-    package("PIL"),
-    standard("__future__"),
-    standard("abc").never(&["ABCMeta"]),
-    package("altair"),
-    data("argparse"),
-    standard("array"),
-    data("asyncio").never(ASYNCIO_INNER).parent(),
-    data("asyncio.coroutines"),
-    data("asyncio.events"),
-    data("asyncio.exceptions"),
-    data("asyncio.futures"),
-    data("asyncio.locks"),
-    data("asyncio.queues"),
-    data("asyncio.runners"),
-    data("asyncio.streams"),
-    data("asyncio.taskgroups"),
-    data("asyncio.tasks"),
-    data("asyncio.threads"),
-    data("asyncio.timeouts"),
-    data("atexit").only(&["register", "unregister"], CodePreset::Open),
-    standard("base64").never(&["main"]),
-    standard("binascii"),
-    standard("bisect").star(),
-    package("bs4"),
-    data("bz2"),
-    standard("calendar").never(&["main"]),
-    standard("cmath").star(),
-    standard("code_api").only(&["filtering", "reranking", "search"], CodePreset::Open).parent(),
-    standard("code_api.filtering"),
-    standard("code_api.reranking"),
-    standard("code_api.search"),
-    data("codecs"),
-    standard("collections").star().parent(),
-    standard("collections.abc").star().never(&["FunctionType"]),
-    data("colorsys"),
-    data("concurrent").only(&["futures"], CodePreset::Open).parent(),
-    // Code runs have no child processes.
-    data("concurrent.futures").never(&["ProcessPoolExecutor", "process", "thread"]),
-    data("configparser"),
-    standard("contextlib"),
-    data("contextvars"),
-    standard("copy"),
-    standard("csv"),
-    package("cv2"),
-    package("cycler"),
+    module("__future__"),
+    module("abc").never(&["ABCMeta"]),
+    module("array"),
+    module("base64").never(&["main"]),
+    module("binascii"),
+    module("bisect").star(),
+    module("calendar").never(&["main"]),
+    module("cmath").star(),
+    module("code_api").only(&["filtering", "reranking", "search"]).parent(),
+    module("code_api.filtering"),
+    module("code_api.reranking"),
+    module("code_api.search"),
+    module("collections").star().parent(),
+    module("collections.abc").star().never(&["FunctionType"]),
+    module("contextlib"),
+    module("copy"),
+    module("csv"),
     // Makes a class from values, like `type` with three arguments.
-    standard("dataclasses").never(&["FunctionType", "make_dataclass"]),
-    standard("datetime").star(),
-    package("dateutil"),
-    standard("decimal").star(),
-    standard("difflib"),
+    module("dataclasses").never(&["FunctionType", "make_dataclass"]),
+    module("datetime").star(),
+    module("decimal").star(),
+    module("difflib"),
     // `global_enum` writes into any module.
-    standard("enum").never(&["EnumMeta", "EnumType", "bltns", "global_enum"]),
-    data("errno"),
-    data("filecmp"),
-    data("fnmatch"),
-    standard("fractions").star(),
+    module("enum").never(&["EnumMeta", "EnumType", "bltns", "global_enum"]),
+    module("fractions").star(),
     // `singledispatch` evaluates annotations that are text, as `typing.get_type_hints` does; `update_wrapper` reads any
     // attribute, and so does `wraps`, which is judged by its arguments.
-    standard("functools").never(&["singledispatch", "singledispatchmethod", "update_wrapper"]),
-    data("glob"),
-    data("graphlib"),
-    data("gzip"),
-    standard("hashlib"),
-    standard("heapq").star(),
-    data("hmac"),
-    data("html").parent(),
-    data("html.entities"),
-    data("html.parser"),
-    package("imageio"),
-    standard("io").only(&["BytesIO", "StringIO"], CodePreset::Data),
-    data("ipaddress"),
-    standard("itertools").star(),
-    standard("json").never(&["tool"]).parent(),
-    standard("json.decoder"),
-    standard("json.encoder"),
-    standard("json.scanner"),
-    data("keyword"),
-    data("locale"),
-    // `logging.config` calls any object that a dict names.
-    data("logging").never(&["config"]).parent(),
-    data("logging.handlers"),
-    package("lxml"),
-    data("lzma"),
-    standard("math").star(),
-    package("matplotlib"),
-    data("mimetypes"),
-    package("mpl_toolkits"),
-    package("mpmath"),
-    package("networkx"),
-    standard("numbers"),
-    package("numpy").star(),
-    package("openpyxl"),
-    // attrgetter and methodcaller are judged by the names they are called with.
-    data("operator"),
-    data("os").only(OS, CodePreset::Open).parent(),
-    data("os.path"),
-    package("pandas"),
-    data("pathlib"),
-    package("patsy"),
-    data("platform"),
-    package("plotly"),
-    package("polars"),
-    data("posixpath"),
-    standard("pprint"),
-    package("pyarrow"),
-    package("pylab").star(),
-    package("pytz"),
-    data("queue"),
-    data("quopri"),
-    standard("random").star(),
-    standard("re"),
-    package("regex"),
-    standard("ringfence").only(&["progress"], CodePreset::Open),
-    data("sched"),
-    package("scipy"),
-    package("seaborn"),
-    data("secrets"),
-    package("shapely"),
-    data("shlex"),
-    // Copies, moves and removes files, which `open` and `pathlib` can do as well.
-    data("shutil"),
-    package("skimage"),
-    package("sklearn"),
-    data("sqlite3").never(&["dbapi2", "dump", "test"]),
-    data("stat"),
-    standard("statistics").star(),
-    package("statsmodels"),
+    module("functools").never(&["singledispatch", "singledispatchmethod", "update_wrapper"]),
+    module("hashlib"),
+    module("heapq").star(),
+    module("io").only(&["BytesIO", "StringIO"]),
+    module("itertools").star(),
+    module("json").never(&["tool"]).parent(),
+    module("json.decoder"),
+    module("json.encoder"),
+    module("json.scanner"),
+    module("math").star(),
+    module("numbers"),
+    module("pprint"),
+    module("random").star(),
+    module("re"),
+    module("ringfence").only(&["progress"]),
+    module("statistics").star(),
     // `Formatter().get_field("0.__class__", …)` reads any attribute.
-    standard("string").never(&["Formatter", "templatelib"]),
-    data("stringprep"),
-    standard("struct"),
-    package("sympy").star(),
-    data("sys").only(SYS, CodePreset::Open),
-    package("tabulate"),
-    data("tarfile"),
-    data("tempfile"),
-    standard("textwrap"),
-    data("threading").never(&[
-        "setprofile",
-        "setprofile_all_threads",
-        "settrace",
-        "settrace_all_threads",
-    ]),
-    standard("time"),
-    data("timeit").only(&["default_timer"], CodePreset::Open),
-    data("tomllib"),
-    package("tqdm"),
-    data("traceback").never(&["walk_stack", "walk_tb"]),
-    data("types").only(TYPES, CodePreset::Open),
-    standard("typing").never(&[
-        "ForwardRef",
-        "evaluate_forward_ref",
-        "get_type_hints",
-        "stdlib_re",
-    ]),
-    package("tzdata"),
-    standard("unicodedata"),
-    data("urllib").only(&["parse"], CodePreset::Open).parent(),
-    data("urllib.parse"),
-    standard("uuid").never(&["main"]),
-    data("warnings"),
-    data("wave"),
-    data("weakref"),
-    package("xarray"),
-    package("xlrd"),
-    package("xlsxwriter"),
-    data("xml").never(&["parsers"]).parent(),
-    data("xml.dom").only(&["minidom"], CodePreset::Open).parent(),
-    data("xml.dom.minidom").never(&["domreg"]),
-    data("xml.etree").only(&["ElementTree"], CodePreset::Open).parent(),
-    data("xml.etree.ElementTree").never(&["ElementPath"]),
-    data("xml.sax").never(&["expatreader"]).parent(),
-    data("xml.sax.handler"),
-    data("xml.sax.saxutils"),
-    data("xml.sax.xmlreader"),
-    data("zipfile"),
-    data("zlib"),
-    standard("zoneinfo"),
+    module("string").never(&["Formatter", "templatelib"]),
+    module("struct"),
+    module("textwrap"),
+    module("time"),
+    module("typing").never(&["ForwardRef", "evaluate_forward_ref", "get_type_hints", "stdlib_re"]),
+    module("unicodedata"),
+    module("uuid").never(&["main"]),
+    module("zoneinfo"),
 ];
 
-/// Parts of `asyncio` that start processes or show the event loop from inside.
-const ASYNCIO_INNER: &[&str] = &[
-    "SubprocessProtocol",
-    "SubprocessTransport",
-    "base_events",
-    "base_futures",
-    "base_subprocess",
-    "base_tasks",
-    "constants",
-    "create_subprocess_exec",
-    "create_subprocess_shell",
-    "format_helpers",
-    "log",
-    "mixins",
-    "proactor_events",
-    "protocols",
-    "selector_events",
-    "sslproto",
-    "staggered",
-    "subprocess",
-    "transports",
-    "trsock",
-    "unix_events",
-    "windows_events",
-    "windows_utils",
-];
-
-/// Members of `os` besides `os.path`: files and directories, which `open` and `pathlib` reach as well, and constants.
-const OS: &[&str] = &[
-    "DirEntry",
-    "F_OK",
-    "PathLike",
-    "R_OK",
-    "SEEK_CUR",
-    "SEEK_END",
-    "SEEK_SET",
-    "W_OK",
-    "X_OK",
-    "access",
-    "altsep",
-    "chdir",
-    "chmod",
-    "close",
-    "cpu_count",
-    "curdir",
-    "devnull",
-    "environ",
-    "error",
-    "extsep",
-    "fdopen",
-    "fsdecode",
-    "fsencode",
-    "fspath",
-    "fstat",
-    "fsync",
-    "get_terminal_size",
-    "getcwd",
-    "getenv",
-    "getpid",
-    "getuid",
-    "linesep",
-    "link",
-    "listdir",
-    "lstat",
-    "makedirs",
-    "mkdir",
-    "name",
-    "pardir",
-    "path",
-    "pathsep",
-    "process_cpu_count",
-    "read",
-    "readlink",
-    "remove",
-    "removedirs",
-    "rename",
-    "renames",
-    "replace",
-    "rmdir",
-    "scandir",
-    "sep",
-    "stat",
-    "stat_result",
-    "symlink",
-    "truncate",
-    "unlink",
-    "urandom",
-    "utime",
-    "walk",
-    "write",
-];
-
-/// Members of `sys`: streams, arguments and facts. Not `modules`, hooks, frames, traces or loaders of code.
-const SYS: &[&str] = &[
-    "__stderr__",
-    "__stdin__",
-    "__stdout__",
-    "api_version",
-    "argv",
-    "base_prefix",
-    "builtin_module_names",
-    "byteorder",
-    "copyright",
-    "dont_write_bytecode",
-    "exc_info",
-    "exception",
-    "executable",
-    "exit",
-    "flags",
-    "float_info",
-    "float_repr_style",
-    "get_int_max_str_digits",
-    "getdefaultencoding",
-    "getfilesystemencoding",
-    "getrecursionlimit",
-    "getrefcount",
-    "getsizeof",
-    "getswitchinterval",
-    "hash_info",
-    "hexversion",
-    "implementation",
-    "int_info",
-    "intern",
-    "is_finalizing",
-    "maxsize",
-    "maxunicode",
-    "orig_argv",
-    "path",
-    "platform",
-    "prefix",
-    "ps1",
-    "set_int_max_str_digits",
-    "setrecursionlimit",
-    "setswitchinterval",
-    "stderr",
-    "stdin",
-    "stdlib_module_names",
-    "stdout",
-    "thread_info",
-    "version",
-    "version_info",
-    "warnoptions",
-];
-
-/// Members of `types`: containers and the types of plain values. Not the makers of code, functions, classes or modules.
-const TYPES: &[&str] = &[
-    "DynamicClassAttribute",
-    "EllipsisType",
-    "GenericAlias",
-    "GetSetDescriptorType",
-    "MappingProxyType",
-    "NoneType",
-    "NotImplementedType",
-    "SimpleNamespace",
-    "UnionType",
-];
-
-/// The modules a preset may import, by their dotted names. `open` has no list and `strict` an empty one.
-pub fn importable(preset: CodePreset) -> impl Iterator<Item = &'static str> {
-    let listed = (CodePreset::Standard..=CodePreset::Data).contains(&preset);
-    MODULES.iter().filter(move |module| listed && module.from <= preset).map(|module| module.name)
+/// The modules that `standard` may import, by their dotted names.
+pub fn importable() -> impl Iterator<Item = &'static str> {
+    MODULES.iter().map(|module| module.name)
 }
 
 /// Status of a dotted name in the lists.
@@ -484,12 +159,10 @@ pub(crate) fn find(path: &str, preset: CodePreset, extra: &[String]) -> Known {
     if extra.iter().any(|module| names(module)) {
         return Known::Extra;
     }
-    let allowed = |name: &str| listed(name).filter(|module| module.from <= preset);
-    // A library's submodules are as its package; of the standard library each is listed by itself.
-    let top = path.split_once('.').map_or(path, |(top, _)| top);
-    allowed(path)
-        .or_else(|| allowed(top).filter(|module| module.kind == Kind::Package))
-        .map_or(Known::No, Known::Listed)
+    match listed(path).filter(|_| preset >= CodePreset::Standard) {
+        Some(module) => Known::Listed(module),
+        None => Known::No,
+    }
 }
 
 /// The module on a list by this very name, whichever preset may import it.
@@ -819,11 +492,11 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted() {
-        for list in [REACHES_OUT, STANDARD_LIBRARY, OS, SYS, TYPES] {
+        for list in [REACHES_OUT, STANDARD_LIBRARY] {
             assert!(list.windows(2).all(|pair| pair[0] < pair[1]), "{list:?}");
         }
         assert!(MODULES.windows(2).all(|pair| pair[0].name < pair[1].name));
-        for module in MODULES.iter().filter(|module| module.kind == Kind::Standard) {
+        for module in MODULES {
             let below = format!("{}.", module.name);
             assert_eq!(
                 module.parent,
@@ -841,11 +514,6 @@ mod tests {
             difflib abc contextlib __future__ io code_api.search code_api.reranking code_api.filtering";
         for name in standard.split_whitespace() {
             assert!(matches!(find(name, CodePreset::Standard, &[]), Known::Listed(_)), "{name}");
-        }
-        let data = "os.path pathlib io sys tempfile sqlite3 asyncio threading concurrent.futures logging \
-            argparse zipfile gzip numpy pandas";
-        for name in data.split_whitespace() {
-            assert!(matches!(find(name, CodePreset::Data, &[]), Known::Listed(_)), "{name}");
         }
         for name in ["os", "sys", "subprocess", "numpy", "importlib", "jsonx", "json.evil"] {
             assert!(matches!(find(name, CodePreset::Standard, &[]), Known::No), "{name}");

@@ -94,8 +94,8 @@ impl McpServer {
     }
 
     /// Lists every tool, in a fixed order.
-    pub fn tools() -> Vec<Tool> {
-        tools::all()
+    pub fn tools(&self) -> Vec<Tool> {
+        tools::all(&tools::PolicyInForce::of(&self.engine))
     }
 
     /// Starts workers with the first request for tools, so that the first run finds one.
@@ -136,7 +136,7 @@ impl ServerHandler for McpServer {
     ) -> Result<ListToolsResult, ErrorData> {
         no_page(page)?;
         self.warm_up();
-        let list = ListToolsResult::with_all_items(tools::all());
+        let list = ListToolsResult::with_all_items(self.tools());
         Ok(list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Public))
     }
 

@@ -159,6 +159,9 @@ fn twin(outcome: &Outcome) -> String {
             &format!("and {} more refusals, in `denials`", outcome.denials.len() - TOLD_MAX),
         );
     }
+    for note in &outcome.notes {
+        line(&mut text, &format!("note: {note}"));
+    }
     for artifact in outcome.artifacts.iter().take(TOLD_MAX) {
         line(
             &mut text,

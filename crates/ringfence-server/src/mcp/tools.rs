@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use ringfence_engine::Engine;
+use ringfence_spec::{CodePreset, Limits, Span};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -22,22 +24,66 @@ const CHANGES: Effects = Effects { read_only: false, destructive: true, idempote
 /// Replaces one file; a second call has no further effect.
 const REPLACES: Effects = Effects { read_only: false, destructive: true, idempotent: true };
 
+/// Parts of the operator's policy that descriptions name.
+#[derive(Clone, Debug)]
+pub(super) struct PolicyInForce {
+    pub(super) preset: CodePreset,
+    pub(super) code: Limits,
+    pub(super) command: Limits,
+}
+
+impl PolicyInForce {
+    /// The policy of an engine.
+    pub(super) fn of(engine: &Engine) -> Self {
+        Self {
+            preset: engine.code_policy().rules.preset,
+            code: engine.code_policy().limits.clone(),
+            command: engine.command_policy().limits.clone(),
+        }
+    }
+
+    /// Describes the tool that runs Python.
+    fn execute_code(&self) -> String {
+        let may = match self.preset {
+            CodePreset::Strict => {
+                "expressions, loops and 36 builtins; no import, def, class, with or try; no files"
+            }
+            CodePreset::Standard => {
+                "an import allowlist (json, math, re, csv, datetime, statistics, itertools…); no files, no eval, no reflection"
+            }
+            CodePreset::Data | CodePreset::Open => {
+                "the standard library and the packages installed on this host; files in /workspace, which starts empty"
+            }
+        };
+        let memory =
+            self.code.memory.map_or_else(String::new, |size| format!(", {size} of memory"));
+        let time =
+            self.code.timeout.map_or_else(String::new, |time| format!(" Limits: {time}{memory}."));
+        format!(
+            "Run Python in a sandbox: {may}. No network, no child processes, none of the user's files.{time} Use it to \
+             compute, parse or check something. Not for shell commands or the user's files: that is run_command. The value of \
+             a last expression comes back as `value`. With `session`, variables and files in /workspace stay for the next \
+             call.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
+        )
+    }
+}
+
 /// Lists every tool, always in this order.
-pub(super) fn all() -> Vec<Tool> {
+pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
+    let source_max = match policy.preset.source_bytes_max() >> 10 {
+        kib if kib >= 1024 => format!("Python source, at most {} MiB", kib >> 10),
+        kib => format!("Python source, at most {kib} KiB"),
+    };
     vec![
         tool(
             "execute_code",
             "Execute Python",
-            "Run Python in a sandbox: no network, no host files, import allowlist (json, math, re, csv, datetime, statistics, \
-             itertools…). Use it to compute, parse or check something. Not for shell commands or the user's files: that is \
-             run_command. The value of a last expression comes back as `value`. With `session`, variables and files in \
-             /workspace stay for the next call.\n\
-             Example: {\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}",
+            policy.execute_code(),
             &CHANGES,
             &json!({
-                "code": {"type": "string", "description": "Python source, at most 50 KB"},
+                "code": {"type": "string", "description": source_max},
                 "session": text("Session id, from the session tool"),
-                "timeout_s": timeout(),
+                "timeout_s": timeout(policy.code.timeout),
             }),
             &["code"],
             outcome(),
@@ -56,7 +102,7 @@ pub(super) fn all() -> Vec<Tool> {
                 "session": text("Session id, from the session tool"),
                 "cwd": {"type": "string", "description": "Directory to change to first"},
                 "stdin": {"type": "string", "description": "What the command reads; nothing if left out"},
-                "timeout_s": timeout(),
+                "timeout_s": timeout(policy.command.timeout),
             }),
             &["command"],
             outcome(),
@@ -187,9 +233,12 @@ fn text(about: &str) -> Value {
     json!({"type": "string", "description": about})
 }
 
-fn timeout() -> Value {
-    json!({"type": "number", "exclusiveMinimum": 0,
-        "description": "Seconds; can only be less than the operator's limit"})
+fn timeout(limit: Option<Span>) -> Value {
+    let Some(limit) = limit else {
+        return json!({"type": "number", "exclusiveMinimum": 0, "description": "Seconds"});
+    };
+    json!({"type": "number", "exclusiveMinimum": 0, "maximum": std::time::Duration::from_millis(limit.millis()).as_secs_f64(),
+        "description": format!("Seconds; default and most {limit}")})
 }
 
 /// Schema of `{code, message, hint}`, or null.
@@ -201,7 +250,7 @@ fn problem() -> Value {
 fn tool(
     name: &'static str,
     title: &'static str,
-    description: &'static str,
+    description: impl Into<std::borrow::Cow<'static, str>>,
     effects: &Effects,
     properties: &Value,
     required: &[&str],
@@ -240,6 +289,8 @@ fn outcome() -> JsonObject {
             "value": {"type": ["string", "null"]},
             "exception": {"type": ["object", "null"]},
             "denials": {"type": "array", "items": {"type": "object"}},
+            "findings": {"type": "array", "items": {"type": "object"}},
+            "notes": {"type": "array", "items": {"type": "string"}},
             "artifacts": {"type": "array", "items": {"type": "object"}},
             "error": problem(),
         },

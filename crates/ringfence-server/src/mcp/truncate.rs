@@ -35,6 +35,7 @@ pub(super) fn outcome(outcome: &mut Outcome) {
         text(&mut exception.message, OTHER_CHARS_MAX);
     }
     outcome.denials.truncate(LISTED_MAX);
+    outcome.findings.truncate(LISTED_MAX);
     outcome.artifacts.truncate(LISTED_MAX);
 }
 

@@ -52,6 +52,14 @@ fn render(answer: &Answer) -> String {
     let mut out = String::new();
     if verdict.safe {
         let _ = writeln!(out, "safe by preset {preset}");
+        for finding in &verdict.findings {
+            let place = format!("line {}", finding.line);
+            let _ = writeln!(
+                out,
+                "  {place:<8} noted, {} risk: {} {}",
+                finding.risk, finding.rule, finding.subject
+            );
+        }
         return out;
     }
     let risk = match verdict.risk {

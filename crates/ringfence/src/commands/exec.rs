@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_engine::{Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult};
-use ringfence_spec::{Code, Encoding, Outcome, Problem, Status, escape_name};
+use ringfence_spec::{Code, CodePreset, Encoding, Outcome, Problem, Status, escape_name};
 use rustix::fs::{Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
@@ -80,7 +80,7 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
         Problem::usage(Code::Unreadable, format!("cannot read `{}`", file.display())).cause(e)
     };
     // One byte more than screening accepts, so that screening can report it.
-    let most = ringfence_screen::SOURCE_BYTES_MAX as u64 + 1;
+    let most = CodePreset::Open.source_bytes_max() as u64 + 1;
     if file == Path::new("-") {
         std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
     } else {

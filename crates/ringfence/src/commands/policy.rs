@@ -114,7 +114,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         }),
         Key::CodePreset => json!(effective.code.preset.name()),
         Key::AllowImport => json!(effective.code.extra_imports),
-        Key::Python | Key::WorkerSpeedups => return None,
+        Key::Python | Key::WorkerSpeedups | Key::CodePresetAtLeast => return None,
     })
 }
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 pub(crate) enum Key {
     CommandPreset,
     CodePreset,
+    CodePresetAtLeast,
     Timeout,
     Cpu,
     Memory,
@@ -34,9 +35,10 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::CommandPreset,
         Self::CodePreset,
+        Self::CodePresetAtLeast,
         Self::Timeout,
         Self::Cpu,
         Self::Memory,
@@ -67,6 +69,7 @@ impl Key {
         match self {
             Self::CommandPreset => "command_preset",
             Self::CodePreset => "code_preset",
+            Self::CodePresetAtLeast => "code_preset_at_least",
             Self::Timeout => "timeout",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
@@ -112,7 +115,12 @@ impl Key {
         self.is_limit()
             || matches!(
                 self,
-                Self::Require | Self::Fallback | Self::Hide | Self::Audit | Self::Redact
+                Self::Require
+                    | Self::Fallback
+                    | Self::Hide
+                    | Self::Audit
+                    | Self::Redact
+                    | Self::CodePresetAtLeast
             )
     }
 

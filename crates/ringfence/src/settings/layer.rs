@@ -343,7 +343,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
             texts.iter().map(|t| path(t, base)).collect::<Result<_, _>>().map(Value::Paths)
         }
         Key::Env => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Env),
-        Key::CodePreset => one(texts, Value::CodePreset),
+        Key::CodePreset | Key::CodePresetAtLeast => one(texts, Value::CodePreset),
         Key::Python => match texts {
             // A name without a slash is searched for in PATH.
             [text] if !text.contains('/') && !text.is_empty() => Ok(Value::Path(text.into())),

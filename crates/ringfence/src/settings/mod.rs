@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use ringfence_engine::host::{ready_data_dir, user_data_dir, xdg_dir};
 use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
-    Code, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem, ProcView, Tier,
+    Code, CodePreset, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem,
+    ProcView, Tier,
 };
 
 use crate::cli::PolicyFlags;
@@ -205,7 +206,7 @@ pub(crate) fn effective_code(
             "`--fallback warn` is for commands: Python runs in the full tier or not at all",
         ));
     }
-    let rules = chosen.code_rules();
+    let rules = sources.code_rules()?;
     let mut origins = sources.origins();
     let limits = sources.limits(Limits::for_code(rules.preset), &mut origins)?;
     Ok(EffectiveCode {
@@ -228,7 +229,7 @@ pub(crate) fn effective_code(
 
 /// Returns the screening rules for Python code.
 pub(crate) fn code_rules(flags: &PolicyFlags, around: &Surroundings) -> Result<CodeRules, Problem> {
-    Sources::gather(flags, around, Subject::Code).map(|sources| sources.chosen.code_rules())
+    Sources::gather(flags, around, Subject::Code)?.code_rules()
 }
 
 /// All sources of settings, parsed.
@@ -284,6 +285,29 @@ impl Sources {
             Some(Switch::On) => Redaction::Answers,
             Some(Switch::Off) | None => Redaction::LedgerOnly,
         }
+    }
+
+    /// Returns the screening rules. The default preset is tightened to the floor; a looser one that was asked for is
+    /// refused.
+    fn code_rules(&self) -> Result<CodeRules, Problem> {
+        let floors = [
+            pick!(self.chosen, CodePresetAtLeast, CodePreset),
+            self.ceilings.as_ref().and_then(|layer| pick!(layer, CodePresetAtLeast, CodePreset)),
+        ];
+        let floor = floors.into_iter().flatten().min();
+        let preset = match (pick!(self.chosen, CodePreset, CodePreset), floor) {
+            (Some(asked), Some(floor)) if asked > floor => {
+                return Err(Problem::refused(
+                    Code::Ceiling,
+                    format!("the preset `{asked}` is looser than `code_preset_at_least` allows"),
+                )
+                .hint(format!("ask for `{floor}`, or a tighter preset")));
+            }
+            (Some(asked), _) => asked,
+            (None, floor) => CodePreset::default().min(floor.unwrap_or(CodePreset::Open)),
+        };
+        let extra_imports = pick!(self.chosen, AllowImport, Modules).unwrap_or_default();
+        Ok(CodeRules { preset, extra_imports })
     }
 
     /// Returns the source of each key's value.
@@ -366,13 +390,6 @@ impl Chosen {
             _ => Vec::new(),
         }
     }
-
-    fn code_rules(&self) -> CodeRules {
-        CodeRules {
-            preset: pick!(self, CodePreset, CodePreset).unwrap_or_default(),
-            extra_imports: pick!(self, AllowImport, Modules).unwrap_or_default(),
-        }
-    }
 }
 
 fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem> {
@@ -419,7 +436,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             fallback,
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
-        code: chosen.code_rules(),
+        code: sources.code_rules()?,
         place: HostContext {
             environment: around.environment.clone(),
             cwd: cwd.clone(),

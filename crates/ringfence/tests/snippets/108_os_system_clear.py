@@ -1,4 +1,4 @@
-# expect: error no child processes
+# expect: denied no child processes
 import os
 
 os.system("clear")

@@ -1,4 +1,4 @@
-# expect: ok
+# expect: error not visible
 import os
 import sys
 

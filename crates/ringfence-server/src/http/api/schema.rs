@@ -87,6 +87,8 @@ impl PartialSchema for Outcome {
                 "artifacts": {"type": "array", "items": {"type": "object"}},
                 "workspace": {"type": "object"},
                 "denials": {"type": "array", "items": {"type": "object"}},
+                "findings": {"type": "array", "items": {"type": "object"}},
+                "notes": {"type": "array", "items": {"type": "string"}},
                 "unobserved": {"type": "array", "items": {"type": "string"}},
                 "enforcement": {"type": ["object", "null"]},
                 "usage": {"type": "object"},

@@ -78,6 +78,13 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
         present::text(&format!("{}\n", refused_call_ns(n)));
         return ExitCode::SUCCESS;
     }
+    let profile = env!("RINGFENCE_PROFILE");
+    if args.gate && profile != "dist" {
+        let problem = Problem::usage(Code::Bench, "the promises are about another build")
+            .cause(format!("this program was built with the profile `{profile}`"))
+            .hint("build it with `cargo xtask dist`, then use `target/dist/ringfence`");
+        return present::problem(&problem);
+    }
     match measure(args) {
         Ok(report) => {
             if args.json {
