@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use ringfence_testing::BoundedCommand as _;
+use ringfence_testing::{BoundedCommand as _, Json};
 
 use crate::support::have;
 
@@ -79,7 +79,7 @@ fn dependencies_point_down() {
         .current_dir(root)
         .bounded_output()
         .unwrap();
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let metadata = Json::parse(&output.stdout);
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in metadata["packages"].as_array().unwrap() {
         let normal =

@@ -8,9 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use ringfence_testing::{BoundedCommand as _, Running, TimeLimit, limit, missing, say};
+use ringfence_testing::{BoundedCommand as _, Json, Running, TimeLimit, limit, missing, say};
 use rustix::process::Pid;
-use serde_json::Value;
 
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
@@ -59,7 +58,7 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// The outcome, for runs with `--json`.
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
             panic!("not one JSON object ({e}): {}\n{}", self.stdout, self.stderr)
         })
@@ -148,13 +147,13 @@ impl World {
     }
 
     /// The same with `--json`: the exit code and the outcome.
-    pub(crate) fn sh_json(&self, flags: &[&str], script: &str) -> (i32, Value) {
+    pub(crate) fn sh_json(&self, flags: &[&str], script: &str) -> (i32, Json) {
         let ran = self.sh(&[flags, &["--json"]].concat(), script);
         (ran.code, ran.json())
     }
 
     /// `ringfence run FLAGS --json -- python3 -c PROGRAM`.
-    pub(crate) fn python(&self, flags: &[&str], program: &str) -> (i32, Value) {
+    pub(crate) fn python(&self, flags: &[&str], program: &str) -> (i32, Json) {
         let args = [&["run", "--json"], flags, &["--", "/usr/bin/python3", "-c", program]].concat();
         let ran = self.ringfence(&args);
         (ran.code, ran.json())
@@ -287,7 +286,7 @@ pub(crate) fn have(feature: &str) -> bool {
 }
 
 /// The names of denials in an outcome.
-pub(crate) fn rules(outcome: &Value) -> Vec<String> {
+pub(crate) fn rules(outcome: &Json) -> Vec<String> {
     outcome["denials"]
         .as_array()
         .unwrap()
