@@ -171,7 +171,7 @@ fn config(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> St
 
 #[cfg(test)]
 mod tests {
-    use ringfence_testing::BoundedCommand as _;
+    use ringfence_testing::{BoundedCommand as _, Json, json};
     use std::process::Command;
 
     /// An interpreter that moves itself and prints the result.
@@ -272,12 +272,10 @@ print(json.dumps([told, run is not runner(bytes.fromhex(CODE))]))
         let output = Command::new("python3").args(["-I", "-c", &script]).bounded_output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
-        let (told, native): (Vec<serde_json::Value>, bool) =
-            serde_json::from_slice(&output.stdout).unwrap();
+        let (told, native): (Vec<Json>, bool) = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(native, cfg!(target_arch = "x86_64"));
         let frame = ringfence_spec::hex(&[b"P", &77_u32.to_ne_bytes()[..]].concat());
-        let expected =
-            serde_json::json!([-9, 0, 77, 5, 0, -9, "close: Bad file descriptor", frame, true]);
+        let expected = json!([-9, 0, 77, 5, 0, -9, "close: Bad file descriptor", frame, true]);
         assert_eq!(told, [expected.clone(), expected]);
     }
 }
