@@ -17,6 +17,14 @@ pub(crate) fn binary() -> PathBuf {
         .map_or_else(|| env!("CARGO_BIN_EXE_ringfence").into(), PathBuf::from)
 }
 
+/// The snapshots, where this user can read them.
+pub(crate) fn snapshots() -> PathBuf {
+    std::env::var_os("RINGFENCE_TEST_SNAPSHOTS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots"),
+        PathBuf::from,
+    )
+}
+
 /// A directory with a home and a workspace in it, gone with the test.
 pub(crate) struct World {
     dir: tempfile::TempDir,
@@ -224,11 +232,14 @@ pub(crate) fn again_as_an_ordinary_user() {
     };
     let tests = copy(&std::env::current_exe().unwrap(), "tests");
     let ringfence = copy(&binary(), "ringfence");
-    let corpus = dir.path().join("corpus");
-    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
-    assert!(
-        Command::new("cp").arg("-r").args([&sources, &corpus]).bounded_status().unwrap().success()
-    );
+    let copy_all = |from: &Path, name: &str| {
+        let to = dir.path().join(name);
+        let copied = Command::new("cp").arg("-r").args([from, &to]).bounded_status();
+        assert!(copied.unwrap().success(), "{name}");
+        to
+    };
+    let corpus = copy_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus"), "corpus");
+    let snapshots = copy_all(&snapshots(), "snapshots");
     let temp = dir.path().join("tmp");
     std::fs::create_dir(&temp).unwrap();
     std::os::unix::fs::chown(&temp, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
@@ -236,6 +247,11 @@ pub(crate) fn again_as_an_ordinary_user() {
         .env("RINGFENCE_TEST_AGAIN", "1")
         .env("RINGFENCE_TEST_BINARY", ringfence)
         .env("RINGFENCE_TEST_CORPUS", corpus)
+        .env("RINGFENCE_TEST_SNAPSHOTS", snapshots)
+        // Else insta asks cargo, which this user may not have.
+        .env("INSTA_WORKSPACE_ROOT", dir.path())
+        // They are root's to write.
+        .env("INSTA_UPDATE", "no")
         .env("HOME", &temp)
         .env("TMPDIR", &temp)
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")

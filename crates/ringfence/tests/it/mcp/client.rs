@@ -15,7 +15,7 @@ use crate::support::World;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One client and its server.
-pub(super) struct Client {
+pub(crate) struct Client {
     server: Running,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -40,7 +40,7 @@ impl Client {
     }
 
     /// Starts a server and says nothing.
-    pub(super) fn silent(world: &World, flags: &[&str]) -> Self {
+    pub(crate) fn silent(world: &World, flags: &[&str]) -> Self {
         let mut server = world
             .command(&[&["mcp"], flags].concat())
             .stdin(Stdio::piped())
@@ -61,7 +61,7 @@ impl Client {
         Self { server, stdin, lines, n_sent: 0, schemas: HashMap::new(), notifications: Vec::new() }
     }
 
-    pub(super) fn hello(&mut self, version: &str) -> Json {
+    pub(crate) fn hello(&mut self, version: &str) -> Json {
         self.hello_with(version, &json!({}))
     }
 
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    pub(super) fn request(&mut self, method: &str, params: &Json) -> Json {
+    pub(crate) fn request(&mut self, method: &str, params: &Json) -> Json {
         let id = self.begin(method, params);
         self.answer(id)
     }

@@ -1,6 +1,6 @@
 //! `ringfence mcp` as an agent's host sees it.
 
-mod client;
+pub(crate) mod client;
 mod hygiene;
 mod long;
 mod notify;
