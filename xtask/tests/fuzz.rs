@@ -6,7 +6,7 @@ mod built;
 
 use std::process::Command;
 
-use ringfence_testing::BoundedCommand as _;
+use ringfence_testing::{BoundedCommand as _, Json};
 
 #[test]
 fn two_seconds_of_hostile_sources_break_nothing() {
@@ -78,7 +78,7 @@ fn a_server_that_talks_on_stdout_is_caught() {
         .bounded_output()
         .expect("xtask starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let why = report["failures"][0]["why"].as_str().unwrap_or_default();
+    let report = Json::parse(&output.stdout);
+    let why = report["failures"][0]["why"].as_str().unwrap();
     assert!(why.starts_with("it said what is no message: hello!"), "{report}");
 }

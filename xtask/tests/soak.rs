@@ -7,7 +7,7 @@ mod built;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ringfence_testing::{BoundedCommand as _, limit};
+use ringfence_testing::{BoundedCommand as _, Json, limit};
 
 const XTASK: &str = env!("CARGO_BIN_EXE_xtask");
 
@@ -74,8 +74,10 @@ fn a_dozen_clients_of_which_one_is_hostile_each_get_their_share() {
         .arg(example("fair"))
         .bounded_output_within(5 * limit())
         .expect("xtask starts");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    let report = Json::parse(&output.stdout);
     let hostile = &report["figures"]["waits_ms"]["hostile"];
     assert!(hostile["ran"].as_u64() > Some(0), "nobody was hostile: {report}");
     assert!(hostile["ran"].as_u64() < hostile["asked"].as_u64(), "nobody was held: {report}");
@@ -103,7 +105,7 @@ fn a_supervisor_that_lies_about_its_dead_is_caught() {
         .bounded_output()
         .expect("xtask starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = Json::parse(&output.stdout);
     assert_eq!(report["leftovers"]["processes"], 2, "{report}");
     assert_eq!(report["leftovers"]["temporary_files"], 1, "{report}");
 }

@@ -7,8 +7,7 @@ use std::process::Command;
 
 use ringfence_screen::{importable, screen};
 use ringfence_spec::CodePreset;
-use ringfence_testing::{BoundedCommand as _, missing};
-use serde_json::Value;
+use ringfence_testing::{BoundedCommand as _, Json, missing};
 
 /// For each module that is there: members that are modules, submodules, and members that are dangerous by themselves.
 const SCRIPT: &str = r#"
@@ -30,12 +29,12 @@ for name in sys.argv[1:]:
 print(json.dumps(found))
 "#;
 
-fn host() -> Option<Value> {
+fn host() -> Option<Json> {
     // Another Python can be named, to hold the lists against several.
     let python = std::env::var("RINGFENCE_TEST_PYTHON").unwrap_or("/usr/bin/python3".into());
     let output = Command::new(&python).args(["-c", SCRIPT]).args(importable()).bounded_output();
     match output {
-        Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).ok(),
+        Ok(output) if output.status.success() => Some(Json::parse(&output.stdout)),
         _ => {
             missing("python", &format!("this host has no {python} that lists its modules"));
             None

@@ -1,19 +1,27 @@
-//! Time limits and skips for tests: no test waits without an end, and none is skipped silently.
+//! Time limits, skips and JSON for tests: no test waits without an end, none is skipped silently, and none passes because a
+//! key was misspelt.
 //!
 //! A dev-dependency only. Knows nothing of Ringfence.
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `json` | documents that fail the test if a key is absent |
 //! | `process` | commands that are killed at their time limit, and with the test |
 //! | `skip` | reports skipped tests; fails them if they are required |
 //! | `time_limit` | a time limit for a test in its own process |
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod json;
 mod process;
 mod skip;
 mod time_limit;
 
+pub use json::{Json, Key};
 pub use process::{BoundedCommand, Running};
 pub use skip::{is_required, is_second_pass, missing, needs_root, say};
 pub use time_limit::{LIMIT, TimeLimit, limit};
+
+// For `json!`.
+#[doc(hidden)]
+pub use serde_json;

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ringfence_testing::{BoundedCommand as _, limit};
+use ringfence_testing::{BoundedCommand as _, Json, limit};
 
 /// What `xtask` reports when all went well, which it must.
-pub(crate) fn report(xtask: &mut Command) -> serde_json::Value {
+pub(crate) fn report(xtask: &mut Command) -> Json {
     let output = xtask.bounded_output_within(5 * limit()).expect("xtask starts");
     let said = String::from_utf8_lossy(&output.stderr);
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{said}");
-    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON object");
+    let report = Json::parse(&*stdout);
     assert_eq!(report["ok"], true, "{report}");
     report
 }

@@ -1,6 +1,7 @@
 //! Pages against a plain reading of all rows.
 
 use ringfence_audit::{Entry, Filter, Format, Kind, Reader, Risk, RunStatus, View};
+use ringfence_testing::Json;
 
 use crate::harness::{Scene, id, runs, start};
 
@@ -185,8 +186,7 @@ fn exports_have_every_row() {
         String::from_utf8(out).unwrap()
     };
     let lines = export(Format::Jsonl);
-    let rows: Vec<serde_json::Value> =
-        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows = Json::lines(&lines);
     assert_eq!(rows[2]["status"], "error");
     assert_eq!(rows[2]["details"]["wall_ms"], 2.0);
     let csv = export(Format::Csv);

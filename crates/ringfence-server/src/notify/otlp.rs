@@ -95,7 +95,7 @@ mod tests {
             took: Duration::from_micros(30),
             parts: vec![part("admit", 0, 10), part("run", 10, 30)],
         };
-        let request = request(&[trace]);
+        let request = ringfence_testing::Json::from(request(&[trace]));
         let spans = request["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
         assert_eq!(spans.len(), 3);
         assert_eq!(spans[0]["traceId"], "0123456789abcdef0123456789abcdef");

@@ -8,9 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use ringfence_testing::{BoundedCommand as _, limit};
+use ringfence_testing::{BoundedCommand as _, Json, limit};
 use rustix::net::{AddressFamily, SocketType};
-use serde_json::Value;
 
 use crate::container::{Job, Owner, Report};
 use crate::document::{
@@ -464,7 +463,7 @@ impl Suite {
 fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option<String>, String> {
     // An attack that succeeds may have killed whoever would have told the outcome; then the check's word is enough.
     let told = report.check.is_none() || expect.line.as_deref() != Some("ESCAPED");
-    let outcome: Option<Value> = match kind {
+    let outcome: Option<Json> = match kind {
         RowKind::Off => None,
         _ if !told => None,
         _ => Some(
@@ -472,10 +471,13 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
                 .map_err(|e| format!("no outcome was printed: {e}"))?,
         ),
     };
-    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    let text = |value: &Json, key: &str| -> Result<String, String> {
+        let text = value[key].as_str().ok_or_else(|| format!("`{key}` is no text: {value}"))?;
+        Ok(text.to_owned())
+    };
     let stdout = match (&report.check, &outcome) {
         (Some(check), _) => check.clone(),
-        (None, Some(outcome)) => text(outcome, "stdout"),
+        (None, Some(outcome)) => text(outcome, "stdout")?,
         (None, None) => report.stdout.clone(),
     };
     let last = stdout.lines().last().unwrap_or_default();
@@ -484,7 +486,7 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
     {
         return Ok(Some(why.to_owned()));
     }
-    let status = outcome.as_ref().map(|o| text(o, "status"));
+    let status = outcome.as_ref().map(|o| text(o, "status")).transpose()?;
     if let Some(line) = &expect.line {
         if line != last {
             return Err(format!("the last line is `{last}`"));
@@ -500,16 +502,17 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
     if expect.status.is_none() && outcome["ran"] != "yes" {
         return Err("the program did not run".to_owned());
     }
-    let code = outcome["error"]["code"].as_str().unwrap_or("none");
+    let error = &outcome["error"];
+    let code = if error.is_null() { "none".to_owned() } else { text(error, "code")? };
     if expect.status.is_some() && expect.status != status {
         return Err(format!("the status is `{}`, code `{code}`", status.unwrap_or_default()));
     }
-    if expect.code.as_ref().is_some_and(|c| c != code) {
+    if expect.code.as_ref().is_some_and(|c| *c != code) {
         return Err(format!("the code is `{code}`"));
     }
     if let Some(rule) = &expect.denial {
-        let denials = outcome["denials"].as_array().cloned().unwrap_or_default();
-        let rules: Vec<&str> = denials.iter().filter_map(|d| d["rule"].as_str()).collect();
+        let denials = outcome["denials"].as_array().into_iter().flatten();
+        let rules: Vec<&str> = denials.filter_map(|denial| denial["rule"].as_str()).collect();
         if !rules.contains(&rule.as_str()) {
             return Err(format!("the denials are {rules:?}"));
         }

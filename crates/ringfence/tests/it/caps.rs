@@ -1,5 +1,7 @@
 //! Limits hold, and the outcome names the one that did.
 
+use ringfence_testing::json;
+
 use crate::support::{World, is_root, rules};
 
 #[test]
@@ -59,7 +61,7 @@ fn a_program_that_gives_up_its_core_dumps_keeps_the_limit_that_starts_no_handler
     let world = World::new();
     let (code, outcome) = world.python(&[], GIVES_UP_CORE_DUMPS);
     assert_eq!((code, &outcome["stdout"]), (0, &"(1, 1) (1, 1)\n(32, 32)\n".into()), "{outcome}");
-    assert_eq!(outcome["denials"], serde_json::json!([]));
+    assert_eq!(outcome["denials"], json!([]));
     // What a shell has for it.
     let ran = world.sh(&[], "ulimit -c 0 && grep 'core file' /proc/self/limits");
     let words: Vec<&str> = ran.stdout.split_whitespace().collect();

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use ringfence_testing::BoundedCommand as _;
+use ringfence_testing::{BoundedCommand as _, json};
 
 use crate::support::{Ran, World};
 
@@ -35,7 +35,7 @@ fn the_verdict_is_one_object() {
     assert_eq!(ran.code, 126);
     assert_eq!(
         ran.json(),
-        serde_json::json!({
+        json!({
             "preset": "standard", "safe": false, "risk": "high",
             "violations": [{
                 "rule": "call_not_allowed", "subject": "eval", "line": 2, "column": 1,
@@ -45,7 +45,7 @@ fn the_verdict_is_one_object() {
     );
     let ran = world.ringfence(&["check", "--json", "-c", "1"]);
     assert_eq!(ran.code, 0);
-    assert_eq!(ran.json()["violations"], serde_json::json!([]));
+    assert_eq!(ran.json()["violations"], json!([]));
 }
 
 #[test]

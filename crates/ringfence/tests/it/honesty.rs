@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use ringfence_testing::{BoundedCommand as _, needs_root};
+use ringfence_testing::{BoundedCommand as _, Json, needs_root};
 
 use crate::living::{marker, n_alive};
 use crate::support::{Ran, World, binary, is_root};
@@ -216,7 +216,7 @@ fn nested_in_itself_it_is_weaker_and_says_so() {
     ];
     let outer = world.ringfence(&args).json();
     assert_eq!(outer["status"], "ok", "{outer}");
-    let inner: serde_json::Value = serde_json::from_str(outer["stdout"].as_str().unwrap()).unwrap();
+    let inner = Json::parse(outer["stdout"].as_str().unwrap());
     assert_eq!(inner["enforcement"]["tier"], "landlock", "{inner}");
     assert_eq!(inner["status"], "ok", "{inner}");
     let unobserved = inner["unobserved"].to_string();

@@ -4,8 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use ringfence_testing::BoundedCommand as _;
-use serde_json::{Value, json};
+use ringfence_testing::{BoundedCommand as _, Json, json};
 
 use crate::support::{World, have};
 
@@ -42,9 +41,8 @@ fn an_answer_that_nobody_reads_stops_the_command() {
 #[test]
 fn the_plugin_asks_no_path_that_leads_through_the_project() {
     let plugin = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plugins/claude-code");
-    let read = |name: &str| -> Value {
-        serde_json::from_slice(&std::fs::read(format!("{plugin}/{name}")).unwrap()).unwrap()
-    };
+    let read =
+        |name: &str| -> Json { Json::parse(std::fs::read(format!("{plugin}/{name}")).unwrap()) };
     let (hooks, server) = (read("hooks/hooks.json"), read(".mcp.json"));
     let hook = hooks["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().unwrap().to_owned();
     let server = &server["mcpServers"]["ringfence"];
@@ -87,7 +85,7 @@ fn the_hook_sends_a_command_through_the_fence() {
     let question = json!({"tool_name": "Bash", "tool_input": {"command": command}});
     let (code, answer) = ask(&question.to_string());
     assert_eq!(code, Some(0));
-    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let answer = Json::parse(&answer);
     let fenced = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str().unwrap();
     // As the agent would run it.
     let mut shell = Command::new("bash");

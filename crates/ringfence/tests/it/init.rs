@@ -2,9 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::{Value, json};
-
-use ringfence_testing::needs_root;
+use ringfence_testing::{Json, json, needs_root};
 
 use crate::support::{World, binary};
 
@@ -65,11 +63,12 @@ fn what_somebody_wrote_since_survives_the_undo() {
     let world = World::new();
     let path = world.write("home/.cursor/mcp.json", "{\"mcpServers\": {}}\n");
     assert_eq!(world.ringfence(&["init", "cursor"]).code, 0);
-    let mut config: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    config["mcpServers"]["new"] = json!({"command": "n"});
+    let mut config = Json::parse(std::fs::read(&path).unwrap());
+    let servers = config.as_object_mut().unwrap().get_mut("mcpServers").unwrap();
+    servers.insert("new", json!({"command": "n"}));
     std::fs::write(&path, config.to_string()).unwrap();
     assert_eq!(world.ringfence(&["init", "cursor", "--undo"]).code, 0);
-    let left: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let left = Json::parse(std::fs::read(&path).unwrap());
     assert_eq!(left, json!({"mcpServers": {"new": {"command": "n"}}}));
 }
 
@@ -78,12 +77,12 @@ fn an_entry_of_ones_own_comes_back_and_no_text_is_lost() {
     let world = World::new();
     let mine = json!({"mcpServers": {"ringfence": {"command": "mine", "env": {"K": "V"}}}});
     let path = world.write("home/.cursor/mcp.json", &mine.to_string());
-    let read = || -> Value { serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap() };
+    let read = || -> Json { Json::parse(std::fs::read(&path).unwrap()) };
     let copy = |n: &str| world.home().join(format!(".cursor/mcp.json.before-ringfence{n}"));
     let told = world.ringfence(&["init", "cursor"]);
     assert!(told.stderr.contains(copy("").to_str().unwrap()), "{}", told.stderr);
     let mut config = read();
-    config["new"] = json!(1);
+    config.insert("new", 1);
     std::fs::write(&path, config.to_string()).unwrap();
     // Told again, the copy that is named has what was there.
     let told = world.ringfence(&["init", "cursor", "--", "--preset", "data"]);

@@ -1,8 +1,6 @@
 //! What is written down of commands, and the commands that read it.
 
-use ringfence_testing::BoundedCommand as _;
-
-use serde_json::Value;
+use ringfence_testing::{BoundedCommand as _, Json, json};
 
 use crate::support::{Ran, World};
 
@@ -14,7 +12,7 @@ fn ledger(world: &World) -> std::path::PathBuf {
     world.root().join("state/ringfence/ledger")
 }
 
-fn runs(world: &World, filter: &[&str]) -> Vec<Value> {
+fn runs(world: &World, filter: &[&str]) -> Vec<Json> {
     let mut args = vec!["audit", "ls", "--json"];
     args.extend(filter);
     let ran = ringfence(world, &args);
@@ -106,9 +104,9 @@ fn a_run_whose_beginning_cannot_be_written_does_not_begin() {
     assert_eq!(ran.code, 125, "{}", ran.stderr);
     assert!(!world.work().join("ran").exists());
     let ran = ringfence(&world, &["exec", "--json", "-c", "print(1)"]);
-    assert_eq!((ran.code, &ran.json()["ran"]), (125, &Value::from("no")));
+    assert_eq!((ran.code, &ran.json()["ran"]), (125, &Json::from("no")));
     let ran = ringfence(&world, &["run", "--audit", "off", "--json", "--", "touch", "ran"]);
-    assert_eq!((ran.code, &ran.json()["enforcement"]["audit"]), (0, &Value::from("off")));
+    assert_eq!((ran.code, &ran.json()["enforcement"]["audit"]), (0, &Json::from("off")));
     assert!(world.work().join("ran").exists());
 }
 
@@ -196,7 +194,7 @@ fn a_session_outlives_the_command_that_made_it() {
     assert_eq!(ringfence(&world, &["session", "rm", &id]).code, 0);
     assert_eq!(ringfence(&world, &["session", "show", &id]).code, 127);
     assert_eq!(repl(&id, "1\n\n").code, 127);
-    assert_eq!(ringfence(&world, &["session", "gc"]).json()["expired"], serde_json::json!([]));
+    assert_eq!(ringfence(&world, &["session", "gc"]).json()["expired"], json!([]));
     assert_eq!(ringfence(&world, &["audit", "verify"]).code, 0);
 }
 

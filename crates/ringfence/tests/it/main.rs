@@ -30,6 +30,7 @@ mod protected;
 mod python;
 mod readme;
 mod secrets;
+mod snapshots;
 mod support;
 mod terminal;
 mod tools;

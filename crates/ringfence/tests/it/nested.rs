@@ -5,8 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ringfence_testing::{BoundedCommand as _, missing, needs_root};
-use serde_json::{Value, json};
+use ringfence_testing::{BoundedCommand as _, Json, json, missing, needs_root};
 
 use crate::support::{Ran, World, binary};
 
@@ -41,7 +40,7 @@ struct Container {
 }
 
 impl Container {
-    fn config(&self, world: &World, args: &[&str]) -> Value {
+    fn config(&self, world: &World, args: &[&str]) -> Json {
         let work = world.work();
         let dir = binary().parent().unwrap().to_owned();
         let bind = |path: &Path, options: &[&str]| {
@@ -82,21 +81,23 @@ impl Container {
             "namespaces": [{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}],
         });
         if self.masked {
-            linux["maskedPaths"] =
-                json!(["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/acpi"]);
-            linux["readonlyPaths"] = json!(["/proc/sys", "/proc/sysrq-trigger", "/proc/bus"]);
+            linux.insert(
+                "maskedPaths",
+                json!(["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/acpi"]),
+            );
+            linux.insert("readonlyPaths", json!(["/proc/sys", "/proc/sysrq-trigger", "/proc/bus"]));
         }
         if self.filter {
             // CLONE_NEW* in the first argument of clone; clone3 answers ENOSYS so that libc falls back.
             let masked = json!([{"index": 0, "value": 0x7e02_0000u32, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]);
-            linux["seccomp"] = json!({
+            linux.insert("seccomp", json!({
                 "defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "architectures": ["SCMP_ARCH_X86_64"],
                 "syscalls": [
                     {"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": masked},
                     {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
                     {"names": allowed(), "action": "SCMP_ACT_ALLOW"},
                 ],
-            });
+            }));
         }
         json!({
             "ociVersion": "1.0.2",

@@ -4,8 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, limit};
-use serde_json::Value;
+use ringfence_testing::{BoundedCommand as _, Json, limit};
 
 use crate::support::{Ran, World};
 
@@ -47,7 +46,7 @@ fn a_rule_about_commands_holds_for_run_and_for_the_hook() {
     assert_eq!(world.ringfence(&["run", "--", "echo", "fine"]).stdout, "fine\n");
     // The hook answers with a command that goes through `run`.
     let question = r#"{"tool_name": "Bash", "tool_input": {"command": "git push"}}"#;
-    let answer: Value = fed(&world, &["hook", "claude-code"], question).json();
+    let answer: Json = fed(&world, &["hook", "claude-code"], question).json();
     let rewritten = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str();
     let rewritten = rewritten.unwrap_or_else(|| panic!("{answer}"));
     let mut shell = world.here(Command::new("sh"));
@@ -102,7 +101,7 @@ fn the_ledger_has_the_risk_of_every_run() {
     fed(&world, &["repl"], "1\n");
     let listed = world.ringfence(&["audit", "ls", "--json"]).json();
     let rows = listed["records"].as_array().unwrap();
-    let ends: Vec<&Value> = rows.iter().filter(|row| row["kind"] == "run_end").collect();
+    let ends: Vec<&Json> = rows.iter().filter(|row| row["kind"] == "run_end").collect();
     assert_eq!(ends.len(), 5, "{listed}");
     for row in &ends {
         assert!(row["risk"].is_string(), "{row}");
@@ -136,7 +135,6 @@ fn an_alert_of_a_run_is_delivered_and_delays_nothing() {
     }
     let alert = std::fs::read_to_string(&told).unwrap();
     std::fs::remove_file(&slow).unwrap();
-    let alert: Value =
-        serde_json::from_str(alert.trim()).unwrap_or_else(|e| panic!("{e}: {alert}"));
+    let alert: Json = serde_json::from_str(alert.trim()).unwrap_or_else(|e| panic!("{e}: {alert}"));
     assert_eq!(alert["rule"], "many_violations", "{alert}");
 }

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use ringfence_testing::BoundedCommand as _;
+use ringfence_testing::{BoundedCommand as _, Json};
 
 use crate::support::{World, is_root};
 
@@ -56,7 +56,7 @@ fn the_receipt_says_what_was_built() {
     assert_eq!(e["network"], "none");
     assert_eq!(e["filesystem"], "pivot_root+landlock");
     assert_eq!(e["audit"], "on");
-    assert_eq!(e["screen"], serde_json::Value::Null);
+    assert_eq!(e["screen"], Json::Null);
     assert_eq!(e["policy_sha256"].as_str().unwrap().len(), 64);
     if !is_root() {
         assert_eq!(e["resources"], "rlimit");
@@ -99,7 +99,7 @@ fn problems_are_outcomes_too() {
     assert_eq!((ran.code, &ran.json()["ran"]), (2, &"no".into()));
     let ran = world.ringfence(&["run", "--json", "--cwd", "/", "--", "true"]);
     assert_eq!((ran.code, &ran.json()["status"]), (126, &"blocked".into()));
-    assert_eq!(ran.json()["enforcement"], serde_json::Value::Null);
+    assert_eq!(ran.json()["enforcement"], Json::Null);
 }
 
 #[test]

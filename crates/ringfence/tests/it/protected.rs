@@ -1,6 +1,6 @@
 //! Protected names hold: present, absent, and with two runs in one workspace.
 
-use ringfence_testing::BoundedCommand as _;
+use ringfence_testing::{BoundedCommand as _, Json};
 
 use crate::support::World;
 
@@ -23,7 +23,7 @@ fn a_protected_file_that_was_replaced_meanwhile_is_named() {
     std::fs::rename(world.work().join("new"), world.work().join(".mcp.json")).unwrap();
     world.write("work/go", "");
     let output = run.wait_with_output().unwrap();
-    let outcome: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let outcome = Json::parse(&output.stdout);
     let named = outcome["workspace"]["protected_created"].to_string();
     assert!(named.contains(".mcp.json"), "{outcome}");
     // What is as it was is not.

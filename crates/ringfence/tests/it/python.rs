@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use ringfence_testing::{BoundedCommand as _, missing};
-use serde_json::{Value, json};
+use ringfence_testing::{BoundedCommand as _, Json, json, missing};
 
 use crate::support::{Ran, World};
 
-fn exec(world: &World, flags: &[&str], code: &str) -> (i32, Value) {
+fn exec(world: &World, flags: &[&str], code: &str) -> (i32, Json) {
     let mut args = vec!["exec", "--json"];
     args.extend(flags);
     args.extend(["-c", code]);
@@ -38,14 +37,14 @@ fn fed(world: &World, args: &[&str], input: &str) -> Ran {
 }
 
 /// Runs items through `batch`; outcomes by id.
-fn batch(world: &World, flags: &[&str], items: &[Value]) -> BTreeMap<String, Value> {
+fn batch(world: &World, flags: &[&str], items: &[Json]) -> BTreeMap<String, Json> {
     let mut args = vec!["batch"];
     args.extend(flags);
-    let lines: Vec<String> = items.iter().map(Value::to_string).collect();
+    let lines: Vec<String> = items.iter().map(Json::to_string).collect();
     let input = lines.join("\n");
     let ran = fed(world, &args, &input);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = Json::lines(&ran.stdout).into_iter();
     lines.map(|value| (value["id"].as_str().unwrap_or_default().to_owned(), value)).collect()
 }
 
@@ -159,8 +158,9 @@ fn each_limit_has_its_own_name() {
     let open = |more: &[&str], code: &str| {
         let flags = [&["--preset", "open"][..], more].concat();
         let (exit, outcome) = exec(&world, &flags, code);
-        let error = outcome["error"]["code"].as_str().unwrap_or("none").to_owned();
-        (exit, outcome["status"].as_str().unwrap().to_owned(), error)
+        let error = &outcome["error"];
+        let error = if error.is_null() { "none" } else { error["code"].as_str().unwrap() };
+        (exit, outcome["status"].as_str().unwrap().to_owned(), error.to_owned())
     };
     let told = |exit, status: &str, code: &str| (exit, status.to_owned(), code.to_owned());
     assert_eq!(
@@ -386,7 +386,7 @@ fn a_batch_answers_every_line_whatever_is_in_it() {
         .stdout
         .lines()
         .map(|line| {
-            let value: Value = serde_json::from_str(line).unwrap();
+            let value = Json::parse(line);
             (value["id"].to_string(), value["status"].as_str().unwrap().to_owned())
         })
         .collect();
@@ -445,7 +445,7 @@ fn a_batch_is_resumed_where_it_stopped() {
     let earlier = world.write("work/earlier.jsonl", &partial);
     let again = fed(&world, &["batch", "--resume", earlier.to_str().unwrap()], &items);
     assert_eq!(again.code, 0, "{}", again.stderr);
-    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap();
+    let id = |line: &str| Json::parse(line)["id"].as_u64().unwrap();
     let mut ids: Vec<u64> = half.iter().copied().chain(again.stdout.lines()).map(id).collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..20).collect::<Vec<_>>());
@@ -459,7 +459,7 @@ fn collected_files_are_in_the_outcome() {
         "files": {"in.txt": "ab"}, "collect": true,
     });
     let outcomes = batch(&World::new(), &["--preset", "data"], &[item]);
-    let texts: Vec<&Value> =
+    let texts: Vec<&Json> =
         outcomes["x"]["artifacts"].as_array().unwrap().iter().map(|a| &a["text"]).collect();
     assert_eq!(texts, [&json!("ab"), &json!("abab")], "{}", outcomes["x"]);
 }
@@ -484,7 +484,7 @@ fn ordinary_programs_run() {
         .filter(|(_, text)| header(text, "needs: ").is_none_or(|needs| able[needs]))
         .collect();
     for preset in ["standard", "data", "open"] {
-        let items: Vec<Value> =
+        let items: Vec<Json> =
             runnable.iter().map(|(name, text)| json!({"id": name, "code": text})).collect();
         let outcomes = batch(&world, &[&["--preset", preset], python].concat(), &items);
         let mut wrong = Vec::new();
@@ -499,7 +499,7 @@ fn ordinary_programs_run() {
             };
             if !right {
                 let denials = outcome["denials"].to_string();
-                let stderr = outcome["stderr"].as_str().unwrap_or_default();
+                let stderr = outcome["stderr"].as_str().unwrap();
                 wrong.push(format!("{name}: {} {denials} {stderr}", outcome["status"]));
             }
         }
@@ -518,7 +518,7 @@ fn attacks_are_stopped_with_screening_off() {
             header(text, "needs: ").is_none_or(|needs| needs == std::env::consts::ARCH)
         })
         .collect();
-    let items: Vec<Value> = here
+    let items: Vec<Json> = here
         .iter()
         .map(|(name, text)| json!({"id": name, "code": text, "timeout_ms": 6000}))
         .collect();
@@ -532,7 +532,7 @@ fn attacks_are_stopped_with_screening_off() {
         args.push(&file);
         let output =
             world.command(&args).current_dir(world.work()).stdin(Stdio::null()).bounded_output();
-        let outcome = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let outcome = Json::parse(&output.unwrap().stdout);
         hole(&format!("{name}, alone"), text, &outcome)
     };
     let mut holes: Vec<String> = here
@@ -550,8 +550,8 @@ fn attacks_are_stopped_with_screening_off() {
 }
 
 /// What an attack got that it should not have.
-fn hole(name: &str, text: &str, outcome: &Value) -> Option<String> {
-    let (status, stdout) = (&outcome["status"], outcome["stdout"].as_str().unwrap_or_default());
+fn hole(name: &str, text: &str, outcome: &Json) -> Option<String> {
+    let (status, stdout) = (&outcome["status"], outcome["stdout"].as_str().unwrap());
     let stopped = header(text, "expect: ").unwrap().split(" or ").any(|expected| {
         match (expected.strip_prefix("status="), expected.strip_prefix("STOPPED ")) {
             (Some(wanted), _) => status == wanted,
@@ -577,12 +577,12 @@ fn what_works_or_is_looked_for_by_the_interpreter_is_no_denial() {
         ("handler", "import atexit\natexit.register(lambda: 1 // 0)"),
         ("deleted", "class A:\n    def __del__(self): 1 // 0\nA()"),
     ];
-    let items: Vec<Value> = programs.map(|(id, code)| json!({"id": id, "code": code})).to_vec();
+    let items: Vec<Json> = programs.map(|(id, code)| json!({"id": id, "code": code})).to_vec();
     let mut outcomes = batch(&world, &["--preset", "open"], &items);
     for (id, code) in programs {
         let output =
             world.command(&["exec", "--preset", "open", "--json", "-c", code]).bounded_output();
-        let alone = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+        let alone = Json::parse(&output.unwrap().stdout);
         for outcome in [outcomes.remove(id).unwrap(), alone] {
             assert_eq!(outcome["denials"], json!([]), "{id}: {outcome}");
         }
@@ -598,7 +598,7 @@ fn two_runs_see_nothing_of_each_other() {
                 time.sleep(0.3)\n\
                 print(sorted(os.listdir('/tmp')), sorted(os.listdir('/dev/shm')), os.listdir('.'))\n\
                 print([p for p in os.listdir('/proc') if p.isdigit()])";
-    let items: Vec<Value> = ["a", "b", "c"].map(|id| json!({"id": id, "code": look})).to_vec();
+    let items: Vec<Json> = ["a", "b", "c"].map(|id| json!({"id": id, "code": look})).to_vec();
     for (id, outcome) in batch(&world, &["--preset", "open", "-j", "3"], &items) {
         let expected = "['mine'] ['mine'] ['mine']\n['1']\n";
         assert_eq!(outcome["stdout"], expected, "{id}: {outcome}");
@@ -620,7 +620,7 @@ fn no_two_runs_draw_the_same_numbers() {
         missing("libraries", "this Python has no numpy");
     }
     for (preset, draw) in presets {
-        let items: Vec<Value> =
+        let items: Vec<Json> =
             (0..6).map(|id| json!({"id": id.to_string(), "code": draw})).collect();
         let flags = [&["--preset", preset, "-j", "2"], python].concat();
         let outcomes = batch(&world, &flags, &items);
@@ -656,8 +656,7 @@ fn a_session_keeps_its_variables_through_everything() {
     let args = ["repl", "--json", "--preset", "open", "--timeout", "500ms"];
     let ran = fed(&world, &args, &input);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    let outcomes: Vec<Value> =
-        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcomes = Json::lines(&ran.stdout);
     let statuses: Vec<&str> = outcomes.iter().map(|o| o["status"].as_str().unwrap()).collect();
     let expected: Vec<&str> = cells.iter().map(|(_, status)| *status).collect();
     assert_eq!(statuses, expected, "{}", ran.stdout);
@@ -744,7 +743,7 @@ fn a_program_cannot_say_that_it_never_ran() {
         .command(&["exec", "--preset", "open", "--json", "-c", forge])
         .bounded_output()
         .unwrap();
-    let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let alone = Json::parse(&output.stdout);
     let warm = batch(&world, &["--preset", "open"], &[json!({"id": "x", "code": forge})]);
     for outcome in [&alone, &warm["x"]] {
         assert_eq!(
@@ -784,7 +783,7 @@ fn what_could_not_be_given_never_ran() {
     let world = World::new();
     // A file, and another below it.
     let files = json!({"a": "x", "a/b": "y"});
-    let items: Vec<Value> =
+    let items: Vec<Json> =
         (0..60).map(|id| json!({"id": id.to_string(), "code": "1", "files": files})).collect();
     for (id, outcome) in batch(&world, &["--preset", "open", "-j", "2"], &items) {
         assert_eq!(outcome["ran"], "no", "{id}: {outcome}");
@@ -863,8 +862,7 @@ fn a_cell_may_add_no_more_than_its_limit() {
     let args = ["repl", "--json", "--preset", "open", "--session", &id, "--disk", "50M"];
     let input = format!("{}\n{}\n", json!(cell), json!("6 * 7"));
     let ran = fed(&world, &args, &input);
-    let outcomes: Vec<Value> =
-        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcomes = Json::lines(&ran.stdout);
     assert_eq!(outcomes[0]["error"]["code"], "disk_limit", "{}", outcomes[0]);
     // The session goes on, and the next cell has a limit of its own.
     assert_eq!(outcomes[1]["value"], "42", "{}", outcomes[1]);

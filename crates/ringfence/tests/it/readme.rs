@@ -4,8 +4,7 @@
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use ringfence_testing::BoundedCommand as _;
-use serde_json::Value;
+use ringfence_testing::{BoundedCommand as _, Json};
 
 use crate::support::{World, binary, have};
 
@@ -161,8 +160,8 @@ fn fits(command: &str, shown: &[&str], got: &str, world: &World) -> Result<(), S
     match command {
         "ringfence doctor" => same_checks(shown, got),
         _ if command.contains("--json") && !command.contains('|') => {
-            let shown: Value = serde_json::from_str(&shown.concat()).map_err(|e| e.to_string())?;
-            let got: Value = serde_json::from_str(got).map_err(|e| e.to_string())?;
+            let shown: Json = serde_json::from_str(&shown.concat()).map_err(|e| e.to_string())?;
+            let got: Json = serde_json::from_str(got).map_err(|e| e.to_string())?;
             is_part_of(&shown, &got, "outcome")
         }
         _ => same_lines(shown, got, world),
@@ -182,10 +181,10 @@ fn same_checks(shown: &[&str], got: &str) -> Result<(), String> {
 }
 
 /// Every field of an excerpt is there with what is shown, but for what differs from run to run and host to host.
-fn is_part_of(shown: &Value, got: &Value, at: &str) -> Result<(), String> {
+fn is_part_of(shown: &Json, got: &Json, at: &str) -> Result<(), String> {
     const OWN: &[&str] = &["pid", "resources", "gaps"];
     match (shown, got) {
-        (Value::Object(shown), Value::Object(_)) => shown.iter().try_for_each(|(name, value)| {
+        (Json::Object(shown), Json::Object(_)) => shown.iter().try_for_each(|(name, value)| {
             let Some(other) = got.get(name) else { return Err(format!("{at} has no `{name}`")) };
             if OWN.contains(&name.as_str()) {
                 let alike = std::mem::discriminant(value) == std::mem::discriminant(other);
@@ -193,7 +192,7 @@ fn is_part_of(shown: &Value, got: &Value, at: &str) -> Result<(), String> {
             }
             is_part_of(value, other, &format!("{at}.{name}"))
         }),
-        (Value::Array(shown), Value::Array(got)) if shown.len() == got.len() => {
+        (Json::Array(shown), Json::Array(got)) if shown.len() == got.len() => {
             shown.iter().zip(got).try_for_each(|(a, b)| is_part_of(a, b, at))
         }
         _ if shown == got => Ok(()),

@@ -8,14 +8,21 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use ringfence_testing::{BoundedCommand as _, Running, TimeLimit, limit, missing, say};
+use ringfence_testing::{BoundedCommand as _, Json, Running, TimeLimit, limit, missing, say};
 use rustix::process::Pid;
-use serde_json::Value;
 
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("RINGFENCE_TEST_BINARY")
         .map_or_else(|| env!("CARGO_BIN_EXE_ringfence").into(), PathBuf::from)
+}
+
+/// The snapshots, where this user can read them.
+pub(crate) fn snapshots() -> PathBuf {
+    std::env::var_os("RINGFENCE_TEST_SNAPSHOTS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots"),
+        PathBuf::from,
+    )
 }
 
 /// A directory with a home and a workspace in it, gone with the test.
@@ -59,7 +66,7 @@ pub(crate) struct Ran {
 
 impl Ran {
     /// The outcome, for runs with `--json`.
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Json {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| {
             panic!("not one JSON object ({e}): {}\n{}", self.stdout, self.stderr)
         })
@@ -148,13 +155,13 @@ impl World {
     }
 
     /// The same with `--json`: the exit code and the outcome.
-    pub(crate) fn sh_json(&self, flags: &[&str], script: &str) -> (i32, Value) {
+    pub(crate) fn sh_json(&self, flags: &[&str], script: &str) -> (i32, Json) {
         let ran = self.sh(&[flags, &["--json"]].concat(), script);
         (ran.code, ran.json())
     }
 
     /// `ringfence run FLAGS --json -- python3 -c PROGRAM`.
-    pub(crate) fn python(&self, flags: &[&str], program: &str) -> (i32, Value) {
+    pub(crate) fn python(&self, flags: &[&str], program: &str) -> (i32, Json) {
         let args = [&["run", "--json"], flags, &["--", "/usr/bin/python3", "-c", program]].concat();
         let ran = self.ringfence(&args);
         (ran.code, ran.json())
@@ -225,11 +232,14 @@ pub(crate) fn again_as_an_ordinary_user() {
     };
     let tests = copy(&std::env::current_exe().unwrap(), "tests");
     let ringfence = copy(&binary(), "ringfence");
-    let corpus = dir.path().join("corpus");
-    let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
-    assert!(
-        Command::new("cp").arg("-r").args([&sources, &corpus]).bounded_status().unwrap().success()
-    );
+    let copy_all = |from: &Path, name: &str| {
+        let to = dir.path().join(name);
+        let copied = Command::new("cp").arg("-r").args([from, &to]).bounded_status();
+        assert!(copied.unwrap().success(), "{name}");
+        to
+    };
+    let corpus = copy_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus"), "corpus");
+    let snapshots = copy_all(&snapshots(), "snapshots");
     let temp = dir.path().join("tmp");
     std::fs::create_dir(&temp).unwrap();
     std::os::unix::fs::chown(&temp, Some(ORDINARY_ID), Some(ORDINARY_ID)).unwrap();
@@ -237,6 +247,11 @@ pub(crate) fn again_as_an_ordinary_user() {
         .env("RINGFENCE_TEST_AGAIN", "1")
         .env("RINGFENCE_TEST_BINARY", ringfence)
         .env("RINGFENCE_TEST_CORPUS", corpus)
+        .env("RINGFENCE_TEST_SNAPSHOTS", snapshots)
+        // Else insta asks cargo, which this user may not have.
+        .env("INSTA_WORKSPACE_ROOT", dir.path())
+        // They are root's to write.
+        .env("INSTA_UPDATE", "no")
         .env("HOME", &temp)
         .env("TMPDIR", &temp)
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -287,7 +302,7 @@ pub(crate) fn have(feature: &str) -> bool {
 }
 
 /// The names of denials in an outcome.
-pub(crate) fn rules(outcome: &Value) -> Vec<String> {
+pub(crate) fn rules(outcome: &Json) -> Vec<String> {
     outcome["denials"]
         .as_array()
         .unwrap()

@@ -3,8 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
-use ringfence_testing::{BoundedCommand as _, Running, limit};
-use serde_json::{Value, json};
+use ringfence_testing::{BoundedCommand as _, Json, Running, json, limit};
 
 use crate::support::World;
 use crate::{http, mcp};
@@ -13,13 +12,13 @@ use crate::{http, mcp};
 pub(crate) trait Face {
     fn name(&self) -> &'static str;
     /// Asks, and returns the outcome.
-    fn ask(&mut self, asked: &Value) -> Value;
+    fn ask(&mut self, asked: &Json) -> Json;
     /// Whether it can be asked that.
-    fn takes(&self, _asked: &Value) -> bool {
+    fn takes(&self, _asked: &Json) -> bool {
         true
     }
     /// What else than REST's its outcome may have, by JSON pointer.
-    fn own(&self, _asked: &Value) -> &'static [&'static str] {
+    fn own(&self, _asked: &Json) -> &'static [&'static str] {
         &[]
     }
 }
@@ -53,7 +52,7 @@ impl Face for Rest {
         "REST"
     }
 
-    fn ask(&mut self, asked: &Value) -> Value {
+    fn ask(&mut self, asked: &Json) -> Json {
         self.0.run(asked).json()
     }
 }
@@ -65,7 +64,7 @@ impl Face for McpHttp {
         "MCP over HTTP"
     }
 
-    fn ask(&mut self, asked: &Value) -> Value {
+    fn ask(&mut self, asked: &Json) -> Json {
         let tool = tool(asked);
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
             "name": tool, "arguments": asked, "_meta": {
@@ -83,10 +82,10 @@ impl Face for McpHttp {
         ];
         let mut client = self.0.client();
         let answer = client.send("POST", "/mcp", &headers, message.to_string().as_bytes());
-        answer.json()["result"]["structuredContent"].take()
+        answer.json()["result"]["structuredContent"].clone()
     }
 
-    fn own(&self, _asked: &Value) -> &'static [&'static str] {
+    fn own(&self, _asked: &Json) -> &'static [&'static str] {
         SHORTENED
     }
 }
@@ -98,17 +97,17 @@ impl Face for McpStdio {
         "MCP over stdio"
     }
 
-    fn ask(&mut self, asked: &Value) -> Value {
+    fn ask(&mut self, asked: &Json) -> Json {
         self.0.call(tool(asked), asked).data
     }
 
-    fn own(&self, _asked: &Value) -> &'static [&'static str] {
+    fn own(&self, _asked: &Json) -> &'static [&'static str] {
         SHORTENED
     }
 }
 
-fn tool(asked: &Value) -> &'static str {
-    if asked["code"].is_string() { "execute_code" } else { "run_command" }
+fn tool(asked: &Json) -> &'static str {
+    if asked.get("code").is_some() { "execute_code" } else { "run_command" }
 }
 
 /// A process that answers a line with a line.
@@ -176,24 +175,24 @@ impl Face for Lines {
         }
     }
 
-    fn takes(&self, asked: &Value) -> bool {
-        self.kind != Kind::Repl || (asked["code"].is_string() && asked["timeout_s"].is_null())
+    fn takes(&self, asked: &Json) -> bool {
+        self.kind != Kind::Repl || (asked.get("code").is_some() && asked.get("timeout_s").is_none())
     }
 
-    fn ask(&mut self, asked: &Value) -> Value {
+    fn ask(&mut self, asked: &Json) -> Json {
         let line = match self.kind {
             Kind::Library => asked.clone(),
             Kind::Repl => asked["code"].clone(),
             Kind::Batch => {
                 let mut item = json!({"id": 1});
                 for name in ["code", "command"] {
-                    if asked[name].is_string() {
-                        item[name] = asked[name].clone();
+                    if let Some(text) = asked.get(name) {
+                        item.insert(name, text.clone());
                     }
                 }
-                if let Some(seconds) = asked["timeout_s"].as_f64() {
+                if let Some(seconds) = asked.get("timeout_s").and_then(Json::as_f64) {
                     let time = std::time::Duration::from_secs_f64(seconds);
-                    item["timeout_ms"] = json!(u64::try_from(time.as_millis()).unwrap());
+                    item.insert("timeout_ms", u64::try_from(time.as_millis()).unwrap());
                 }
                 item
             }
@@ -201,15 +200,15 @@ impl Face for Lines {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
         let mut answer = String::new();
         self.stdout.read_line(&mut answer).unwrap();
-        let mut answer: Value = serde_json::from_str(&answer)
+        let mut answer: Json = serde_json::from_str(&answer)
             .unwrap_or_else(|e| panic!("{} gave no outcome ({e}): {answer}", self.name()));
         answer.as_object_mut().unwrap().remove("id");
         answer
     }
 
-    fn own(&self, asked: &Value) -> &'static [&'static str] {
+    fn own(&self, asked: &Json) -> &'static [&'static str] {
         match self.kind {
-            Kind::Batch if asked["command"].is_string() => BATCH,
+            Kind::Batch if asked.get("command").is_some() => BATCH,
             Kind::Library | Kind::Batch => &[],
             Kind::Repl => REPL,
         }
@@ -231,9 +230,11 @@ impl Face for CommandLine<'_> {
         "command line"
     }
 
-    fn ask(&mut self, asked: &Value) -> Value {
-        let timeout = asked["timeout_s"].as_f64().map(|s| format!("{}ms", (s * 1000.0).round()));
-        let args = match (asked["code"].as_str(), asked["command"].as_str()) {
+    fn ask(&mut self, asked: &Json) -> Json {
+        let timeout = asked.get("timeout_s").and_then(Json::as_f64);
+        let timeout = timeout.map(|s| format!("{}ms", (s * 1000.0).round()));
+        let text = |name: &str| asked.get(name).and_then(Json::as_str);
+        let args = match (text("code"), text("command")) {
             (Some(code), _) => {
                 let timeout =
                     timeout.as_deref().map_or(vec![], |timeout| vec!["--timeout", timeout]);
@@ -247,7 +248,7 @@ impl Face for CommandLine<'_> {
         };
         self.0.ringfence(&args).json()
     }
-    fn own(&self, asked: &Value) -> &'static [&'static str] {
-        if asked["code"].is_string() { ALONE } else { &[] }
+    fn own(&self, asked: &Json) -> &'static [&'static str] {
+        if asked.get("code").is_some() { ALONE } else { &[] }
     }
 }

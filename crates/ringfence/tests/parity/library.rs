@@ -10,7 +10,7 @@ use ringfence_engine::{
     CodeCall, CommandCall, Engine, HostContext, LOCAL, Recorder, Redaction, Rules,
 };
 use ringfence_spec::{CommandPreset, Policy, Span};
-use serde_json::Value;
+use ringfence_testing::Json;
 
 /// Serves until stdin ends.
 pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::error::Error>> {
@@ -36,9 +36,10 @@ pub(crate) fn serve(data: &Path, operator: &str) -> Result<(), Box<dyn std::erro
         .build()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     for line in std::io::stdin().lock().lines() {
-        let asked: Value = serde_json::from_str(&line?)?;
-        let timeout = asked["timeout_s"].as_f64().map(Duration::from_secs_f64);
-        let outcome = match (asked["code"].as_str(), asked["command"].as_str()) {
+        let asked: Json = serde_json::from_str(&line?)?;
+        let timeout = asked.get("timeout_s").and_then(Json::as_f64).map(Duration::from_secs_f64);
+        let text = |name: &str| asked.get(name).and_then(Json::as_str);
+        let outcome = match (text("code"), text("command")) {
             (Some(code), _) => {
                 let call = CodeCall { code: code.into(), timeout, ..CodeCall::default() };
                 runtime.block_on(engine.execute(LOCAL, call)).outcome

@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::Value;
+use ringfence_testing::Json;
 
 use faces::{Face, SHORTENED};
 use rows::Row;
@@ -95,7 +95,7 @@ fn table(rows: &[&Row], operator: &str) -> usize {
 }
 
 fn same_for_all(faces: &mut [Box<dyn Face + '_>], row: &Row) {
-    let mut first: Option<Value> = None;
+    let mut first: Option<Json> = None;
     for face in faces.iter_mut().filter(|face| face.takes(&row.asked)) {
         let outcome = face.ask(&row.asked);
         let name = face.name();
@@ -118,32 +118,40 @@ fn same_for_all(faces: &mut [Box<dyn Face + '_>], row: &Row) {
         found.retain(|(at, _)| !own.contains(&at.as_str()));
         assert!(found.is_empty(), "{name} and REST differ: {found:#?}");
         // What is left of long output is its beginning.
-        let begin = |outcome: &Value| {
-            outcome["stdout"].as_str().map(|text| text.chars().take(1000).collect::<String>())
+        let begin = |outcome: &Json| {
+            outcome["stdout"].as_str().unwrap().chars().take(1000).collect::<String>()
         };
         assert_eq!(begin(&outcome), begin(first), "{name}");
     }
 }
 
 /// What two runs of the same never share.
-fn stripped(mut outcome: Value) -> Value {
+fn stripped(mut outcome: Json) -> Json {
     let fields = outcome.as_object_mut().unwrap();
     for own in ["run_id", "usage", "start"] {
         assert!(fields.remove(own).is_some(), "{own}");
     }
-    for denial in outcome["denials"].as_array_mut().unwrap() {
-        denial["pid"] = Value::Null;
+    for denial in fields.get_mut("denials").and_then(Json::as_array_mut).unwrap() {
+        assert!(denial.get("pid").is_some(), "{denial}");
+        denial.insert("pid", Json::Null);
     }
     outcome
 }
 
 /// Every place where two values are not the same, and both of them.
-fn differences(one: &Value, other: &Value, at: &str, found: &mut Vec<(String, String)>) {
+fn differences(one: &Json, other: &Json, at: &str, found: &mut Vec<(String, String)>) {
     match (one, other) {
-        (Value::Object(a), Value::Object(b)) => {
+        (Json::Object(a), Json::Object(b)) => {
             let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for name in names {
-                differences(&one[name], &other[name], &format!("{at}/{name}"), found);
+                let at = format!("{at}/{name}");
+                match (a.get(name), b.get(name)) {
+                    (Some(a), Some(b)) => differences(a, b, &at, found),
+                    (one, other) => {
+                        let only = one.or(other).map_or_else(String::new, shortened);
+                        found.push((at, format!("only one has it: {only}")));
+                    }
+                }
             }
         }
         _ if one == other => {}
@@ -151,6 +159,6 @@ fn differences(one: &Value, other: &Value, at: &str, found: &mut Vec<(String, St
     }
 }
 
-fn shortened(value: &Value) -> String {
+fn shortened(value: &Json) -> String {
     value.to_string().chars().take(1000).collect()
 }

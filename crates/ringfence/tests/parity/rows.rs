@@ -1,15 +1,15 @@
 //! The table: what is asked, and what comes of it whoever asks.
 
-use serde_json::{Value, json};
+use ringfence_testing::{Json, json};
 
 /// One request.
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// As REST takes it: `code` or `command`, and perhaps `timeout_s`.
-    pub(crate) asked: Value,
+    pub(crate) asked: Json,
     pub(crate) status: &'static str,
     /// Fields of the outcome by JSON pointer, so that faces do not agree on something else.
-    pub(crate) expected: Vec<(&'static str, Value)>,
+    pub(crate) expected: Vec<(&'static str, Json)>,
 }
 
 /// A file of the workspace that no run may read.
@@ -38,7 +38,7 @@ pub(crate) fn without_python() -> Vec<Row> {
     vec![code("a program that a rule refuses", "6 * 7", "blocked", refused())]
 }
 
-fn refused() -> [(&'static str, Value); 2] {
+fn refused() -> [(&'static str, Json); 2] {
     [("/error/code", json!("rule")), ("/ran", json!("no"))]
 }
 
@@ -156,7 +156,7 @@ fn code<const N: usize>(
     name: &'static str,
     code: &str,
     status: &'static str,
-    expected: [(&'static str, Value); N],
+    expected: [(&'static str, Json); N],
 ) -> Row {
     Row { name, asked: json!({"code": code}), status, expected: expected.into() }
 }
@@ -165,13 +165,13 @@ fn line<const N: usize>(
     name: &'static str,
     command: &str,
     status: &'static str,
-    expected: [(&'static str, Value); N],
+    expected: [(&'static str, Json); N],
 ) -> Row {
     Row { name, asked: json!({"command": command}), status, expected: expected.into() }
 }
 
 /// With less time than the policy gives.
 fn slow(mut row: Row) -> Row {
-    row.asked["timeout_s"] = json!(1.5);
+    row.asked.insert("timeout_s", 1.5);
     row
 }

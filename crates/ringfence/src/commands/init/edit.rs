@@ -314,8 +314,7 @@ mod tests {
         let mine = "{\"mcpServers\": {\"ringfence\": {\"command\": \"mine\", \"n\": [1, null, true], \"env\": {\"K\": \"V\"}}}}\n";
         let after = JSON.put(mine, &server()).unwrap().replace("{\"mcp", "{\"new\": 1, \"mcp");
         let back = JSON.put_back(&after, Some(mine)).unwrap();
-        let [back, mine]: [serde_json::Value; 2] =
-            [&back, mine].map(|text| serde_json::from_str(text).unwrap());
+        let [back, mine] = [&back, mine].map(ringfence_testing::Json::parse);
         assert_eq!(back["mcpServers"], mine["mcpServers"]);
         assert_eq!(back["new"], 1);
         let mine = "[mcp_servers.ringfence]\ncommand = \"mine\" # my own\n";

@@ -6,8 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, Running};
-use serde_json::Value;
+use ringfence_testing::{BoundedCommand as _, Json, Running};
 
 use crate::support::World;
 
@@ -84,7 +83,7 @@ impl Server {
     }
 
     /// One run on a connection of its own.
-    pub(super) fn run(&self, asked: &Value) -> Answer {
+    pub(super) fn run(&self, asked: &Json) -> Answer {
         self.client().post("/api/v1/runs", asked)
     }
 
@@ -126,7 +125,7 @@ impl Client {
         self.send("PUT", path, &[], content)
     }
 
-    pub(super) fn post(&mut self, path: &str, asked: &Value) -> Answer {
+    pub(super) fn post(&mut self, path: &str, asked: &Json) -> Answer {
         self.begin(
             "POST",
             path,
@@ -224,7 +223,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Json {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|e| panic!("no JSON ({e}): {} {}", self.status, self.text()))
     }

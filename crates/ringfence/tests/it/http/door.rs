@@ -1,6 +1,6 @@
 //! Who is let in: hosts, origins, tokens, scopes, and what a service refuses to be.
 
-use serde_json::json;
+use ringfence_testing::{Json, json};
 
 use super::client::{Client, Headers, Server};
 use crate::support::World;
@@ -222,7 +222,7 @@ fn what_is_anothers_is_not_there() {
     );
     assert_eq!(ada.get(&format!("/api/v1/sessions/{id}")).status, 200);
 
-    let clients = |page: serde_json::Value| {
+    let clients = |page: Json| {
         let mut clients: Vec<String> = page["records"]
             .as_array()
             .unwrap()

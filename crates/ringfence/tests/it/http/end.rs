@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use ringfence_testing::json;
 use rustix::process::Signal;
-use serde_json::json;
 
 use super::client::Server;
 use crate::living::{eventually, gone, marker, promptly, runs, soon, there, tree};

@@ -1,6 +1,6 @@
 //! `--fixtures`: for conformance tests on this machine, and not to be taken for a service.
 
-use serde_json::{Value, json};
+use ringfence_testing::{Json, json};
 
 use super::client::Server;
 use super::door::token;
@@ -14,7 +14,7 @@ fn tools(server: &Server) -> Vec<String> {
 }
 
 /// The code of the error that a call of a tool is answered with.
-fn refused(server: &Server, tool: &str) -> Value {
+fn refused(server: &Server, tool: &str) -> Json {
     let params = json!({"name": tool, "arguments": {"code": "1", "command": "true"}});
     let answer = stateless(&mut server.client(), "tools/call", tool, &params);
     answer.json()["error"]["code"].clone()

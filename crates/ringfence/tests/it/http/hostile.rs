@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use ringfence_testing::json;
 
 use super::client::{Client, Server};
 use crate::living::{eventually, soon, there};

@@ -1,6 +1,8 @@
 //! MCP at `/mcp`: clients of the stateless protocol and those that shake hands.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use ringfence_testing::{Json, json};
 
 use super::client::{Answer, Client, Headers, Server};
 use crate::support::{World, have};
@@ -9,7 +11,7 @@ const BOTH: (&str, &str) = ("Accept", "application/json, text/event-stream");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// Calls a tool by the stateless protocol, and returns its result.
-pub(super) fn call(client: &mut Client, tool: &str, arguments: &Value) -> Value {
+pub(super) fn call(client: &mut Client, tool: &str, arguments: &Json) -> Json {
     let answer =
         stateless(client, "tools/call", tool, &json!({"name": tool, "arguments": arguments}));
     assert_eq!(answer.status, 200, "{}", answer.text());
@@ -17,24 +19,25 @@ pub(super) fn call(client: &mut Client, tool: &str, arguments: &Value) -> Value 
 }
 
 /// Calls a tool and does not wait.
-pub(super) fn begin_call(client: &mut Client, tool: &str, arguments: &Value) {
+pub(super) fn begin_call(client: &mut Client, tool: &str, arguments: &Json) {
     let params = json!({"name": tool, "arguments": arguments});
     begin_stateless(client, "tools/call", tool, &params);
 }
 
 /// Sends a message of the stateless protocol.
-pub(super) fn stateless(client: &mut Client, method: &str, name: &str, params: &Value) -> Answer {
+pub(super) fn stateless(client: &mut Client, method: &str, name: &str, params: &Json) -> Answer {
     begin_stateless(client, method, name, params);
     client.answer()
 }
 
-fn begin_stateless(client: &mut Client, method: &str, name: &str, params: &Value) {
+fn begin_stateless(client: &mut Client, method: &str, name: &str, params: &Json) {
     let mut params = params.clone();
-    params["_meta"] = json!({
+    let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
+    params.insert("_meta", meta);
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let mut headers =
         vec![BOTH, JSON, ("Mcp-Protocol-Version", "2026-07-28"), ("Mcp-Method", method)];
@@ -45,11 +48,11 @@ fn begin_stateless(client: &mut Client, method: &str, name: &str, params: &Value
 }
 
 /// The message in an answer that is a stream.
-fn event(answer: &Answer) -> Value {
+fn event(answer: &Answer) -> Json {
     assert_eq!(answer.header("content-type"), Some("text/event-stream"), "{}", answer.text());
     let text = answer.text();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).find(|d| !d.is_empty());
-    serde_json::from_str(data.unwrap_or_else(|| panic!("no message: {text}"))).unwrap()
+    Json::parse(data.unwrap_or_else(|| panic!("no message: {text}")))
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn a_client_of_the_stateless_protocol_is_served() {
     assert_eq!(server.run(&json!({"code": "x", "session": id})).json()["value"], "41");
 }
 
-fn hello(version: &str, capabilities: &Value) -> Value {
+fn hello(version: &str, capabilities: &Json) -> Json {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": version, "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}}})
 }
@@ -90,18 +93,18 @@ fn shake_hands(client: &mut Client, version: &str) -> String {
 }
 
 /// Sends a message of a client that is remembered.
-fn known(client: &mut Client, id: &str, method: &str, version: &str, message: &Value) -> Answer {
+fn known(client: &mut Client, id: &str, method: &str, version: &str, message: &Json) -> Answer {
     begin_known(client, id, method, version, message);
     client.answer()
 }
 
-fn begin_known(client: &mut Client, id: &str, method: &str, version: &str, message: &Value) {
+fn begin_known(client: &mut Client, id: &str, method: &str, version: &str, message: &Json) {
     let headers = [BOTH, JSON, ("Mcp-Session-Id", id), ("Mcp-Protocol-Version", version)];
     client.begin(method, "/mcp", &headers, message.to_string().as_bytes());
 }
 
 /// Shakes hands, calls a tool and does not wait.
-pub(super) fn begin_remembered_call(client: &mut Client, tool: &str, arguments: &Value) {
+pub(super) fn begin_remembered_call(client: &mut Client, tool: &str, arguments: &Json) {
     let version = "2025-11-25";
     let id = shake_hands(client, version);
     let asked = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call",
@@ -205,7 +208,7 @@ fn a_second_hello_changes_nothing() {
 fn what_would_take_much_memory_is_refused() {
     let world = World::new();
     let server = Server::new(&world);
-    let keys: serde_json::Map<_, _> = (0..340_000).map(|n| (n.to_string(), json!(0))).collect();
+    let keys: BTreeMap<String, u32> = (0..340_000).map(|n: u32| (n.to_string(), 0)).collect();
     let many = hello("2025-11-25", &json!({"experimental": {"x": keys}}));
     let long = hello("2025-11-25", &json!({"experimental": {"x": {"y": "z".repeat(70_000)}}}));
     let meta = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",

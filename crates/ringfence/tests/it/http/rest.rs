@@ -1,6 +1,6 @@
 //! REST: every route of the contract, what it answers, and what it answers to what it does not take.
 
-use serde_json::{Value, json};
+use ringfence_testing::{Json, json};
 
 use super::client::{Headers, Server};
 use crate::support::{World, have};
@@ -40,7 +40,7 @@ fn a_run_has_an_outcome_and_a_status() {
         let kept = client.get(&format!("/api/v1/runs/{}", outcome["run_id"].as_str().unwrap()));
         assert_eq!((kept.status, kept.json()), (status, outcome), "{asked}");
     }
-    let outcome = |asked: Value| server.run(&asked).json();
+    let outcome = |asked: Json| server.run(&asked).json();
     assert_eq!(outcome(json!({"code": "print('hi')\n6 * 7"}))["value"], "42");
     assert_eq!(
         outcome(json!({"code": "import sys\nprint(sys.stdin.read())", "stdin": "said"}))["stdout"],

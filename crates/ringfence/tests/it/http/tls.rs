@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use ringfence_testing::json;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -36,7 +37,7 @@ fn ran(server: &Server, identity: &(String, String), command: &str) -> String {
         .with_no_client_auth();
     let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
     let mut stream = StreamOwned::new(client, server.connect());
-    let body = serde_json::json!({"command": command}).to_string();
+    let body = json!({"command": command}).to_string();
     let request = format!(
         "POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()

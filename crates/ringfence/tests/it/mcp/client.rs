@@ -7,8 +7,7 @@ use std::process::{ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ringfence_testing::{BoundedCommand as _, Running};
-use serde_json::{Value, json};
+use ringfence_testing::{BoundedCommand as _, Json, Running, json};
 
 use crate::support::World;
 
@@ -16,14 +15,14 @@ use crate::support::World;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One client and its server.
-pub(super) struct Client {
+pub(crate) struct Client {
     server: Running,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     n_sent: u64,
-    schemas: HashMap<String, Value>,
+    schemas: HashMap<String, Json>,
     /// Every notification so far.
-    pub(super) notifications: Vec<Value>,
+    pub(super) notifications: Vec<Json>,
 }
 
 impl Client {
@@ -41,7 +40,7 @@ impl Client {
     }
 
     /// Starts a server and says nothing.
-    pub(super) fn silent(world: &World, flags: &[&str]) -> Self {
+    pub(crate) fn silent(world: &World, flags: &[&str]) -> Self {
         let mut server = world
             .command(&[&["mcp"], flags].concat())
             .stdin(Stdio::piped())
@@ -62,12 +61,12 @@ impl Client {
         Self { server, stdin, lines, n_sent: 0, schemas: HashMap::new(), notifications: Vec::new() }
     }
 
-    pub(super) fn hello(&mut self, version: &str) -> Value {
+    pub(crate) fn hello(&mut self, version: &str) -> Json {
         self.hello_with(version, &json!({}))
     }
 
     /// The same of a client that can do these things.
-    pub(super) fn hello_with(&mut self, version: &str, capabilities: &Value) -> Value {
+    pub(super) fn hello_with(&mut self, version: &str, capabilities: &Json) -> Json {
         let hello = json!({
             "protocolVersion": version, "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"},
@@ -86,12 +85,12 @@ impl Client {
         self.stdin.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    pub(super) fn send(&mut self, message: &Value) {
+    pub(super) fn send(&mut self, message: &Json) {
         self.write(format!("{message}\n").as_bytes());
     }
 
     /// Sends a request and returns its id.
-    pub(super) fn begin(&mut self, method: &str, params: &Value) -> u64 {
+    pub(super) fn begin(&mut self, method: &str, params: &Json) -> u64 {
         self.n_sent += 1;
         let id = self.n_sent;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -99,18 +98,18 @@ impl Client {
     }
 
     /// The next message, which must be one.
-    pub(super) fn message(&mut self) -> Value {
+    pub(super) fn message(&mut self) -> Json {
         let line = self.lines.recv_timeout(PATIENCE).expect("the server says something");
-        let message: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let message = Json::parse(&line);
         assert_eq!(message["jsonrpc"], "2.0", "{line}");
         message
     }
 
     /// The answer to a request. Whatever else comes is a notification.
-    pub(super) fn answer(&mut self, id: u64) -> Value {
+    pub(super) fn answer(&mut self, id: u64) -> Json {
         loop {
             let message = self.message();
-            if message["id"] == id {
+            if message.get("id").is_some_and(|answered| *answered == id) {
                 return message;
             }
             assert!(message.get("id").is_none() && message["method"].is_string(), "{message}");
@@ -118,17 +117,17 @@ impl Client {
         }
     }
 
-    pub(super) fn request(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn request(&mut self, method: &str, params: &Json) -> Json {
         let id = self.begin(method, params);
         self.answer(id)
     }
 
-    pub(super) fn begin_call(&mut self, tool: &str, arguments: &Value) -> u64 {
+    pub(super) fn begin_call(&mut self, tool: &str, arguments: &Json) -> u64 {
         self.begin("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     /// Calls a tool; its result is whole and fits the tool's schema.
-    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Called {
+    pub(super) fn call(&mut self, tool: &str, arguments: &Json) -> Called {
         let id = self.begin_call(tool, arguments);
         let answer = self.answer(id);
         let result = &answer["result"];
@@ -176,9 +175,9 @@ impl Client {
 
 /// What a tool gave back.
 pub(super) struct Called {
-    pub(super) data: Value,
+    pub(super) data: Json,
     pub(super) text: String,
-    pub(super) content: Vec<Value>,
+    pub(super) content: Vec<Json>,
 }
 
 impl Called {
@@ -189,10 +188,10 @@ impl Called {
 }
 
 /// Checks a value against a schema, as far as ours go: type, enum, properties, required, items.
-fn fits(schema: &Value, value: &Value, at: &str) {
+fn fits(schema: &Json, value: &Json, at: &str) {
     if let Some(types) = schema.get("type") {
         let types = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
-        let one = |name: &Value| match name.as_str().unwrap() {
+        let one = |name: &Json| match name.as_str().unwrap() {
             "object" => value.is_object(),
             "array" => value.is_array(),
             "string" => value.is_string(),
@@ -206,11 +205,10 @@ fn fits(schema: &Value, value: &Value, at: &str) {
     if let Some(words) = schema.get("enum") {
         assert!(words.as_array().unwrap().contains(value), "{at} is {value}");
     }
-    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+    for name in schema.get("required").and_then(Json::as_array).into_iter().flatten() {
         assert!(value.get(name.as_str().unwrap()).is_some(), "{at} has no {name}: {value}");
     }
-    for (name, schema) in schema.get("properties").and_then(Value::as_object).into_iter().flatten()
-    {
+    for (name, schema) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
         if let Some(value) = value.get(name) {
             fits(schema, value, &format!("{at}.{name}"));
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use ringfence_testing::{Json, json};
 
 use super::client::Client;
 use crate::living::{eventually, gone, marker, runs, tree};
@@ -66,7 +66,8 @@ fn a_run_that_goes_on_shows_what_it_has_written() {
         json!({"code": code, "session": session}),
         json!({"command": "echo first; sleep 9; echo last"}),
     ] {
-        let name = if arguments["command"].is_null() { "execute_code" } else { "run_command" };
+        let is_code = arguments.get("code").is_some();
+        let name = if is_code { "execute_code" } else { "run_command" };
         let meta = json!({"progressToken": "p"});
         client.notifications.clear();
         let id = client
@@ -78,7 +79,7 @@ fn a_run_that_goes_on_shows_what_it_has_written() {
         assert!(text.starts_with("stdout so far:\nfirst\nstill running"), "{text}");
         if name == "execute_code" {
             assert!(text.contains(": 3 of 10: loading\n"), "{text}");
-            let told = serde_json::to_string(&client.notifications).unwrap();
+            let told = json!(client.notifications).to_string();
             assert!(told.contains("3 of 10: loading"), "{told}");
         }
         let waited = client.call("wait", &json!({"run_id": data["run_id"]}));
@@ -126,7 +127,7 @@ fn a_client_that_knows_tasks_is_given_one() {
     let mut client = Client::silent(&world, &[]);
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     client.hello_with("2025-11-25", &capabilities);
-    let get = |client: &mut Client, id: &Value| {
+    let get = |client: &mut Client, id: &Json| {
         client.request("tasks/get", &json!({"taskId": id}))["result"].clone()
     };
     let begin = |client: &mut Client, command: &str| {
@@ -143,7 +144,7 @@ fn a_client_that_knows_tasks_is_given_one() {
     let working = get(&mut client, &task);
     assert!(working["statusMessage"].as_str().unwrap().starts_with("running for"), "{working}");
     std::fs::write(world.work().join("go"), "").unwrap();
-    let mut ended = Value::Null;
+    let mut ended = Json::Null;
     eventually("the task ends", || {
         ended = get(&mut client, &task);
         ended["status"] != "working"
@@ -208,14 +209,14 @@ fn pictures_are_shown_small_and_what_only_looks_like_one_is_not() {
     let called = client.call("execute_code", &json!({"code": code}));
     let called = client.finished(called);
     assert_eq!(called.status(), "ok", "{}", called.text);
-    let of = |kind: &str| -> Vec<Value> {
+    let of = |kind: &str| -> Vec<Json> {
         called.content.iter().filter(|block| block["type"] == kind).cloned().collect()
     };
     let sizes: Vec<usize> =
         of("image").iter().map(|image| image["data"].as_str().unwrap().len()).collect();
     assert!(sizes.len() == 2 && sizes[0] < 1_500_000 && sizes[1] < 200, "{sizes:?}");
     // The originals are there for whoever wants them.
-    let names: Vec<Value> = of("resource_link").iter().map(|link| link["name"].clone()).collect();
+    let names: Vec<Json> = of("resource_link").iter().map(|link| link["name"].clone()).collect();
     assert_eq!(names, ["fake.png", "large.png", "small.png"]);
 }
 

@@ -1,11 +1,11 @@
 //! `ringfence mcp` as an agent's host sees it.
 
-mod client;
+pub(crate) mod client;
 mod hygiene;
 mod long;
 mod notify;
 
-use serde_json::{Value, json};
+use ringfence_testing::{Json, json};
 
 use crate::support::{World, have};
 use client::Client;
@@ -112,7 +112,7 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
         }
         // The example fits the tool's own schema.
         let (_, example) = tool["description"].as_str().unwrap().split_once("Example: ").unwrap();
-        let example: Value = serde_json::from_str(example).unwrap();
+        let example = Json::parse(example);
         for argument in example.as_object().unwrap().keys() {
             assert!(tool["inputSchema"]["properties"][argument].is_object(), "{name} {argument}");
         }
@@ -128,18 +128,22 @@ fn every_argument_that_is_announced_is_taken_and_no_other() {
         let name = tool["name"].as_str().unwrap();
         let mut arguments = json!({});
         for (argument, schema) in tool["inputSchema"]["properties"].as_object().unwrap() {
-            arguments[argument] = match (schema["type"].as_str(), schema["enum"].get(0)) {
+            let word = schema.get("enum").map(|words| &words[0]);
+            let kind = schema.get("type").and_then(Json::as_str);
+            let example = match (kind, word) {
                 (_, Some(word)) => word.clone(),
                 (Some("string"), _) => json!("x"),
                 (Some("boolean"), _) => json!(false),
                 (Some("integer" | "number"), _) => json!(1),
                 other => panic!("{name} {argument}: {other:?}"),
             };
+            arguments.insert(argument, example);
         }
         let called = client.call(name, &arguments);
-        let said = called.data["error"]["message"].as_str().unwrap_or_default();
+        let error = called.data.get("error").filter(|error| !error.is_null());
+        let said = error.map_or("", |error| error["message"].as_str().unwrap());
         assert!(!said.contains("unknown field"), "{name}: {said}");
-        arguments["policy"] = json!("open");
+        arguments.insert("policy", "open");
         let called = client.call(name, &arguments);
         assert_eq!(called.data["error"]["code"], "bad_arguments", "{name}: {}", called.text);
         assert!(called.text.contains("`policy`"), "{}", called.text);
@@ -340,8 +344,8 @@ fn files_come_in_parts_and_stay_in_their_session() {
     ] {
         let mut arguments = json!({"session": id, "path": path});
         match tool {
-            "write_file" => arguments["content"] = json!(""),
-            "grep" => arguments["pattern"] = json!("."),
+            "write_file" => arguments.insert("content", ""),
+            "grep" => arguments.insert("pattern", "."),
             _ => {}
         }
         let called = client.call(tool, &arguments);
@@ -358,7 +362,7 @@ fn what_a_result_has_no_room_for_is_a_resource() {
     let id =
         client.begin("tools/call", &json!({"name": "execute_code", "arguments": {"code": code}}));
     let answer = client.answer(id);
-    let links: Vec<Value> = answer["result"]["content"]
+    let links: Vec<Json> = answer["result"]["content"]
         .as_array()
         .unwrap()
         .iter()

@@ -5,15 +5,14 @@ use std::net::TcpListener;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
-use ringfence_testing::BoundedCommand as _;
-use serde_json::{Value, json};
+use ringfence_testing::{BoundedCommand as _, Json, json};
 
 use super::client::Client;
 use crate::living::{eventually, soon};
 use crate::support::World;
 
 /// What was posted: where to, and what.
-type Posted = Arc<Mutex<Vec<(String, Value)>>>;
+type Posted = Arc<Mutex<Vec<(String, Json)>>>;
 
 /// Somebody who takes whatever is posted; the first of each address only when it comes again.
 fn collector() -> (String, Posted) {
@@ -41,7 +40,7 @@ fn collector() -> (String, Posted) {
             let answer = if path.starts_with("/hook") && refused.insert(path.clone()) {
                 "503 Service Unavailable"
             } else {
-                taken.lock().unwrap().push((path, serde_json::from_slice(&body).unwrap()));
+                taken.lock().unwrap().push((path, Json::parse(&body)));
                 "200 OK"
             };
             let answer =
@@ -52,7 +51,7 @@ fn collector() -> (String, Posted) {
     (base, posted)
 }
 
-fn of(posted: &Posted, path: &str) -> Vec<Value> {
+fn of(posted: &Posted, path: &str) -> Vec<Json> {
     let posted = posted.lock().unwrap();
     posted.iter().filter(|(to, _)| to == path).map(|(_, what)| what.clone()).collect()
 }
@@ -80,7 +79,7 @@ fn alerts_anchors_and_traces_are_told() {
     assert_eq!(alert["type"], "ringfence_alert");
     assert!(alert["subject"].as_str().unwrap().starts_with("client local"), "{alert}");
     let alerts = std::fs::read_to_string(world.root().join("kept.alerts")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&alerts).unwrap()["rule"], alert["rule"]);
+    assert_eq!(Json::parse(&alerts)["rule"], alert["rule"]);
 
     let of_run = || -> Vec<String> {
         of(&posted, "/v1/traces")
@@ -98,7 +97,7 @@ fn alerts_anchors_and_traces_are_told() {
     // An anchor that was told is one that can be held against the ledger.
     let anchors = of(&posted, "/hook/anchors");
     let lines = std::fs::read_to_string(world.root().join("kept.anchors")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(lines.lines().next().unwrap()).unwrap(), anchors[0]);
+    assert_eq!(Json::parse(lines.lines().next().unwrap()), anchors[0]);
     assert!(client.leave().0.success());
     let file = world.write("anchors", &anchors[0].to_string());
     let verify = world.ringfence(&["audit", "verify", "--anchor", file.to_str().unwrap()]);
@@ -191,7 +190,7 @@ fn the_log_has_a_line_for_each_call_and_goes_to_stderr() {
             assert_eq!(said, "");
             continue;
         }
-        let line: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+        let line = Json::parse(said.lines().next().unwrap());
         assert_eq!(
             (&line["tool"], &line["status"], &line["level"]),
             (&json!("execute_code"), &json!("ok"), &json!("INFO"))
