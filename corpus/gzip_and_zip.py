@@ -1,4 +1,4 @@
-# presets: open
+# presets: data,open
 import bz2
 import gzip
 import io

@@ -1,4 +1,4 @@
-# presets: open
+# presets: data,open
 """Plugins by metaclass, by __init_subclass__ and typed fields by descriptors."""
 
 

@@ -1,4 +1,4 @@
-# presets: open
+# presets: data,open
 import os
 import pickle
 from collections import OrderedDict

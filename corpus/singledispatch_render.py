@@ -1,4 +1,4 @@
-# presets: open
+# presets: data,open
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, partial, reduce, singledispatch

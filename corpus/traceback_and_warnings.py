@@ -1,4 +1,4 @@
-# presets: open
+# presets: data,open
 import sys
 import traceback
 import warnings

@@ -1,4 +1,4 @@
-# presets: open
+# presets: data,open
 import io
 import unittest
 from unittest import mock

@@ -23,7 +23,7 @@ fn main() {
     // The directory of the profile: `dist` for figures.
     let out = PathBuf::from(var("OUT_DIR"));
     let profile = out.ancestors().nth(3).and_then(Path::file_name).unwrap_or_default();
-    println!("cargo::rustc-env=RINGFENCE_PROFILE={}", profile.to_string_lossy());
+    println!("cargo::rustc-env=BUILD_PROFILE={}", profile.to_string_lossy());
     let is_static = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|f| f == "crt-static");
     if var("CARGO_CFG_TARGET_OS") != "linux" || var("CARGO_CFG_TARGET_ENV") != "gnu" || is_static {
         return;

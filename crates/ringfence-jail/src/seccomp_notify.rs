@@ -159,9 +159,12 @@ impl Listener {
     }
 
     fn remember(&mut self, denial: Denial) {
-        let same = self.denials.iter_mut().find(|d| {
-            d.rule == denial.rule && d.subject == denial.subject && d.program == denial.program
-        });
+        // An interpreter whose vfork is refused tries fork and clone: one attempt.
+        let is_same = |d: &Denial| d.subject == denial.subject || d.rule == DenialRule::Processes;
+        let same = self
+            .denials
+            .iter_mut()
+            .find(|d| d.rule == denial.rule && is_same(d) && d.program == denial.program);
         if let Some(known) = same {
             known.count += 1;
         } else if self.denials.len() < DENIALS_MAX {

@@ -222,12 +222,21 @@ fn calls_are_made_in_one_go_as_they_are_made_one_by_one() {
     let code = ringfence_spec::hex(ringfence_sys::calls_code());
     let script = format!("import os\nCODE = '{code}'\nNUMBERS = {numbers:?}\n{GUEST}\n{CALLS}");
     for (python, stdout) in stdouts(&script) {
-        let (told, native): (Vec<serde_json::Value>, bool) =
+        let (told, native): (Vec<ringfence_testing::Json>, bool) =
             serde_json::from_slice(&stdout).unwrap();
         assert_eq!(native, cfg!(target_arch = "x86_64"), "{python}");
         let frame = ringfence_spec::hex(&[b"P", &77_u32.to_ne_bytes()[..]].concat());
-        let expected =
-            serde_json::json!([-9, 0, 77, 5, 0, -9, "close: Bad file descriptor", frame, true]);
+        let expected = ringfence_testing::json!([
+            -9,
+            0,
+            77,
+            5,
+            0,
+            -9,
+            "close: Bad file descriptor",
+            frame,
+            true
+        ]);
         assert_eq!(told, [expected.clone(), expected], "{python}");
     }
 }
@@ -265,7 +274,7 @@ fn a_speedup_is_used_once_it_passed_its_check() {
         format!("CODE, MOVES = '{code}', '{moves}'\nNUMBERS = {numbers}\n{GUEST}\n{CHECKED}");
     let native = cfg!(target_arch = "x86_64");
     for (python, stdout) in stdouts(&script) {
-        let told: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+        let told: ringfence_testing::Json = serde_json::from_slice(&stdout).unwrap();
         let calls = |works: bool| if works { vec!["calls"] } else { vec![] };
         let expected: Vec<_> = [native, false, false]
             .into_iter()
@@ -275,6 +284,6 @@ fn a_speedup_is_used_once_it_passed_its_check() {
                 [("off", false, vec![]), ("safe", works, safe), ("full", works, full)]
             })
             .collect();
-        assert_eq!(told, serde_json::json!(expected), "{python}");
+        assert_eq!(told, ringfence_testing::Json::from(serde_json::json!(expected)), "{python}");
     }
 }

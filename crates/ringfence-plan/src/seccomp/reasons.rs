@@ -278,18 +278,18 @@ pub(super) static TCP_FAST_OPEN: Reason = denial(
 pub(super) static EXEC: Reason = denial(
     DenialRule::Exec,
     EPERM,
-    "a code run starts no other programs; use a library, or run the program as a command",
+    "this run has no child processes; use a library, or run the program as a command",
 );
 pub(super) static PROCESSES: Reason = denial(
     DenialRule::Processes,
     EPERM,
-    "a code run starts no processes; use threads, or run it as a command",
+    "this run has no child processes; use threads, or run it as a command",
 );
 pub(super) static SOCKETS: Reason = denial(
     DenialRule::Sockets,
     EPERM,
-    "a code run has no sockets but socketpair(AF_UNIX, SOCK_STREAM); fetch what it needs \
-     beforehand",
+    "this run has no network, and no sockets but socketpair(AF_UNIX, SOCK_STREAM); fetch what it \
+     needs beforehand",
 );
 pub(super) static OUTSIDE_CODE: Reason = denial(
     DenialRule::OutsideCode,

@@ -61,9 +61,8 @@ impl PolicyInForce {
             self.code.timeout.map_or_else(String::new, |time| format!(" Limits: {time}{memory}."));
         format!(
             "Run Python in a sandbox: {may}. No network, no child processes, none of the user's files.{time} Use it to \
-             compute, parse or check something. Not for shell commands or the user's files: that is run_command. The value of \
-             a last expression comes back as `value`. With `session`, variables and files in /workspace stay for the next \
-             call.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
+             compute, parse or check something; shell commands and the user's files are for run_command. The value of \
+             a last expression comes back as `value`. With `session`, variables and files stay for the next call.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
         )
     }
 }
@@ -289,8 +288,6 @@ fn outcome() -> JsonObject {
             "value": {"type": ["string", "null"]},
             "exception": {"type": ["object", "null"]},
             "denials": {"type": "array", "items": {"type": "object"}},
-            "findings": {"type": "array", "items": {"type": "object"}},
-            "notes": {"type": "array", "items": {"type": "string"}},
             "artifacts": {"type": "array", "items": {"type": "object"}},
             "error": problem(),
         },

@@ -11,18 +11,16 @@ use crate::support::{Ran, World};
 fn a_safe_program_is_0_and_a_refused_one_126() {
     let world = World::new();
     let safe = world.ringfence(&["check", "-c", "import json\nprint(json.dumps({}))"]);
-    assert_eq!(
-        (safe.code, safe.stdout.as_str()),
-        (0, "safe by preset standard\n"),
-        "{}",
-        safe.stderr
-    );
-    let refused = world.ringfence(&["check", "-c", "import os"]);
+    assert_eq!((safe.code, safe.stdout.as_str()), (0, "safe by preset data\n"), "{}", safe.stderr);
+    let noted = world.ringfence(&["check", "-c", "import os"]);
+    let text = "safe by preset data\n  line 1   noted, high risk: import_not_allowed os\n";
+    assert_eq!((noted.code, noted.stdout.as_str()), (0, text), "{}", noted.stderr);
+    let refused = world.ringfence(&["check", "--preset", "standard", "-c", "import os"]);
     assert_eq!(
         (refused.code, refused.stdout.as_str(), refused.stderr.as_str()),
         (
             126,
-            "refused by preset standard, risk high\n  1:8      import_not_allowed: os\n             hint: the preset `data` has it\n",
+            "refused by preset standard, risk high\n  1:8      import_not_allowed: os\n             hint: do without it; the preset `data` has it, `--allow-import os` adds it\n",
             ""
         )
     );
@@ -31,7 +29,8 @@ fn a_safe_program_is_0_and_a_refused_one_126() {
 #[test]
 fn the_verdict_is_one_object() {
     let world = World::new();
-    let ran = world.ringfence(&["check", "--json", "-c", "x = 1\neval('1')"]);
+    let source = "x = 1\neval('1')";
+    let ran = world.ringfence(&["check", "--json", "--preset", "standard", "-c", source]);
     assert_eq!(ran.code, 126);
     assert_eq!(
         ran.json(),
@@ -41,7 +40,14 @@ fn the_verdict_is_one_object() {
                 "rule": "call_not_allowed", "subject": "eval", "line": 2, "column": 1,
                 "hint": "write the expression itself; to read data use `json.loads`",
             }],
+            "findings": [],
         })
+    );
+    let ran = world.ringfence(&["check", "--json", "-c", source]);
+    let finding = json!({"rule": "call_not_allowed", "subject": "eval", "line": 2, "risk": "high"});
+    assert_eq!(
+        ran.json(),
+        json!({"preset": "data", "safe": true, "risk": "high", "violations": [], "findings": [finding]})
     );
     let ran = world.ringfence(&["check", "--json", "-c", "1"]);
     assert_eq!(ran.code, 0);
@@ -52,7 +58,7 @@ fn the_verdict_is_one_object() {
 fn code_comes_from_a_file_or_stdin() {
     let world = World::new();
     world.write("work/good.py", "print(1)\n");
-    world.write("work/bad.py", "print(__builtins__)\n");
+    world.write("work/bad.py", "print(print.__globals__)\n");
     assert_eq!(world.ringfence(&["check", "good.py"]).code, 0);
     assert_eq!(world.ringfence(&["check", "bad.py"]).code, 126);
     let stdin = |text: &str| {
@@ -67,9 +73,11 @@ fn code_comes_from_a_file_or_stdin() {
         Ran::from(&child.wait_with_output().unwrap()).code
     };
     assert_eq!(stdin("print(1)"), 0);
-    assert_eq!(stdin("open('x')"), 126);
+    assert_eq!(stdin("object.__subclasses__()"), 126);
     let large = world.write("work/large.py", &"#".repeat(60_000));
-    let ran = world.ringfence(&["check", large.to_str().unwrap()]);
+    let large = large.to_str().unwrap();
+    assert_eq!(world.ringfence(&["check", large]).code, 0);
+    let ran = world.ringfence(&["check", "--preset", "standard", large]);
     assert!(ran.stdout.contains("source_too_large"), "{}", ran.stdout);
 }
 
@@ -78,11 +86,11 @@ fn the_preset_comes_from_the_flag_else_the_settings() {
     let code = |world: &World, args: &[&str]| {
         world.ringfence(&[&["check"], args, &["-c", "open('x')"]].concat()).code
     };
-    assert_eq!(code(&World::new(), &[]), 126);
-    assert_eq!(code(&World::new(), &["--preset", "data"]), 0);
-    assert_eq!(code(&World::new().var("RINGFENCE_CODE_PRESET", "data"), &[]), 0);
-    assert_eq!(code(&World::new().var("RINGFENCE_PRESET", "data"), &[]), 0);
-    assert_eq!(code(&World::new().var("RINGFENCE_PRESET", "readonly"), &[]), 126);
+    assert_eq!(code(&World::new(), &[]), 0);
+    assert_eq!(code(&World::new(), &["--preset", "standard"]), 126);
+    assert_eq!(code(&World::new().var("RINGFENCE_CODE_PRESET", "standard"), &[]), 126);
+    assert_eq!(code(&World::new().var("RINGFENCE_PRESET", "standard"), &[]), 126);
+    assert_eq!(code(&World::new().var("RINGFENCE_PRESET", "readonly"), &[]), 0);
     assert_eq!(
         code(&World::new().var("RINGFENCE_CODE_PRESET", "data"), &["--preset", "strict"]),
         126
@@ -99,13 +107,35 @@ fn the_preset_comes_from_the_flag_else_the_settings() {
 }
 
 #[test]
+fn an_operator_sets_a_floor() {
+    let world = World::new();
+    world.write("policy.toml", "code_preset_at_least = \"standard\"\n");
+    let policy = world.root().join("policy.toml");
+    let check = |flags: &[&str]| {
+        let args = [&["check", "--policy", policy.to_str().unwrap()], flags, &["-c", "open('x')"]];
+        world.ringfence(&args.concat())
+    };
+    // The default becomes the floor; a tighter preset may be asked for, a looser one not.
+    let ran = check(&[]);
+    assert_eq!(ran.code, 126, "{}", ran.stdout);
+    assert!(ran.stdout.starts_with("refused by preset standard"), "{}", ran.stdout);
+    assert!(check(&["--preset", "strict"]).stdout.contains("preset strict"));
+    for looser in ["data", "open"] {
+        let ran = check(&["--preset", looser]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (126, ""));
+        assert!(ran.stderr.contains("ask for `standard`, or a tighter preset"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_module_can_be_added_by_flag_variable_and_file() {
     let source = "import yaml";
-    assert_eq!(World::new().ringfence(&["check", "-c", source]).code, 126);
-    assert_eq!(World::new().ringfence(&["check", "--allow-import", "yaml", "-c", source]).code, 0);
-    let world = World::new().var("RINGFENCE_ALLOW_IMPORT", "requests,yaml");
+    let standard = || World::new().var("RINGFENCE_CODE_PRESET", "standard");
+    assert_eq!(standard().ringfence(&["check", "-c", source]).code, 126);
+    assert_eq!(standard().ringfence(&["check", "--allow-import", "yaml", "-c", source]).code, 0);
+    let world = standard().var("RINGFENCE_ALLOW_IMPORT", "requests,yaml");
     assert_eq!(world.ringfence(&["check", "-c", source]).code, 0);
-    let world = World::new();
+    let world = standard();
     world.write("policy.toml", "allow_import = [\"yaml\"]\n");
     let policy = world.root().join("policy.toml");
     assert_eq!(
@@ -122,7 +152,7 @@ fn bad_usage_is_2_and_says_what() {
         (&["check", "-c", "1", "x.py"], "cannot be used with"),
         (&["check", "no-such-file.py"], "no-such-file.py"),
         (&["check", "."], "cannot read `.`"),
-        (&["check", "--preset", "workspace", "-c", "1"], "choose standard, strict, data or open"),
+        (&["check", "--preset", "workspace", "-c", "1"], "choose data, standard, strict or open"),
         (&["check", "--allow-import", "a b", "-c", "1"], "--allow-import"),
     ];
     for (args, needle) in rows {

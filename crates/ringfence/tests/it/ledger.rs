@@ -25,7 +25,7 @@ fn every_kind_of_run_is_written_down() {
     let world = World::new();
     assert_eq!(ringfence(&world, &["run", "--", "sh", "-c", "exit 3"]).code, 3);
     assert_eq!(ringfence(&world, &["exec", "-c", "print(1)"]).code, 0);
-    assert_eq!(ringfence(&world, &["exec", "-c", "import os"]).code, 126);
+    assert_eq!(ringfence(&world, &["exec", "-c", "object.__subclasses__()"]).code, 126);
     world.write(
         "work/items.jsonl",
         "{\"id\": 1, \"code\": \"1\"}\n{\"id\": 2, \"command\": \"true\"}\n",

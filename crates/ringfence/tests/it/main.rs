@@ -31,6 +31,7 @@ mod python;
 mod readme;
 mod secrets;
 mod snapshots;
+mod snippets;
 mod support;
 mod terminal;
 mod tools;

@@ -261,7 +261,9 @@ fn the_environment_is_scrubbed_and_granted_by_name() {
     let (_, outcome) = world.sh_json(&[], "env | cut -d= -f1 | sort | tr '\\n' ' '");
     assert_eq!(
         outcome["stdout"],
-        format!("{gits}HOME LANG LC_TIME LOGNAME PATH PWD SHELL TERM TMPDIR USER "),
+        format!(
+            "{gits}HOME LANG LC_TIME LOGNAME PATH PIP_RETRIES PWD SHELL TERM TMPDIR USER npm_config_fetch_retries "
+        ),
         "{outcome}"
     );
     let (_, outcome) = world.sh_json(&["--env", "TOKEN", "--env", "X=y"], "echo $TOKEN $X");

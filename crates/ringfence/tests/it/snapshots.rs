@@ -134,8 +134,8 @@ const REFUSED: &[(&[&str], Given)] = &[
     (&["exec", "--file", "missing.csv", "-c", "1"], &[]),
     (&["check"], &[]),
     (&["check", "missing.py"], &[]),
-    (&["check", "-c", "import os"], &[]),
-    (&["check", "-c", "eval('1')"], &[]),
+    (&["check", "--preset", "standard", "-c", "import os"], &[]),
+    (&["check", "--preset", "standard", "-c", "eval('1')"], &[]),
     (&["check", "-c", "x = ("], &[]),
     (&["batch", "missing.jsonl"], &[]),
     (&["repl", "--session", UNKNOWN_SESSION], &[]),
@@ -170,7 +170,8 @@ const STOPPED: &[(&[&str], Given)] = &[
     (&["run", "--timeout", "300ms", "--", "sleep", "60"], &[]),
     // What `unshare` itself says depends on its version and the locale.
     (&["run", "--", "sh", "-c", "unshare -r true 2>/dev/null"], &[]),
-    (&["exec", "-c", "import os"], &[]),
+    (&["exec", "-c", "object.__subclasses__()"], &[]),
+    (&["exec", "--preset", "standard", "-c", "import os"], &[]),
     (&["exec", "--python", "/no/python3", "-c", "1"], &[]),
 ];
 

@@ -78,7 +78,7 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
         present::text(&format!("{}\n", refused_call_ns(n)));
         return ExitCode::SUCCESS;
     }
-    let profile = env!("RINGFENCE_PROFILE");
+    let profile = env!("BUILD_PROFILE");
     if args.gate && profile != "dist" {
         let problem = Problem::usage(Code::Bench, "the promises are about another build")
             .cause(format!("this program was built with the profile `{profile}`"))
