@@ -24,6 +24,7 @@
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!
+//! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask dist                       no proof: builds the program for packages and figures, its functions in the order of a start
@@ -43,6 +44,7 @@ mod latency;
 mod program;
 mod pythons;
 mod random;
+mod refusals;
 mod service;
 mod soak;
 mod vm;
@@ -67,6 +69,8 @@ enum Task {
     Conformance(conformance::ConformanceArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
     Vm(vm::VmArgs),
+    /// Screening: how many programs of a directory each preset refuses
+    Refusals(refusals::RefusalsArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// No proof: builds the program for packages and figures
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Task::Latency(args) => latency::latency(&args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
+        Task::Refusals(args) => refusals::refusals(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Dist(args) => dist::dist(&args),
     };
