@@ -382,10 +382,12 @@ impl EngineState {
             RunCall::Command(call) => (self.command.limits.timeout, call.timeout),
         };
         ran.outcome.notes.extend(above_limit(limit, asked));
-        if let (RunCall::Code(CodeCall { artifacts_to: Some(dir), .. }), Some(files)) =
-            (call, &ran.files)
+        if let (
+            RunCall::Code(CodeCall { artifacts_to: Some(dir), files: given, .. }),
+            Some(files),
+        ) = (call, &ran.files)
         {
-            copy_out(&mut ran.outcome, files, dir, self.code.disk_bytes_max());
+            copy_out(&mut ran.outcome, files, given, dir, self.code.disk_bytes_max());
         }
         if self.redaction == Redaction::Answers {
             record::redact_outcome(&mut ran.outcome);
@@ -447,6 +449,7 @@ impl EngineState {
         };
         let mut job = Job {
             code: call.code.clone(),
+            name: call.name.clone(),
             stdin: call.stdin.clone(),
             files: call.files.clone(),
             argv: call.argv.clone(),
@@ -457,8 +460,10 @@ impl EngineState {
         };
         let blocked = RunResult::of;
         match launch {
-            Launch::Foreground { prefork, .. } => {
-                let runner = OneShotRunner::new(policy, &self.host, self.plan_hook.as_ref())?;
+            Launch::Foreground { prefork, io, .. } => {
+                // Redaction cannot reach output that passes through.
+                let io = if self.redaction == Redaction::Answers { Io::Capture } else { io };
+                let runner = OneShotRunner::new(policy, &self.host, io, self.plan_hook.as_ref())?;
                 if !verdict.safe {
                     return Ok(blocked(runner.blocked(run_id, verdict)));
                 }

@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use std::sync::{Arc, OnceLock};
 
-use ringfence_jail::survey::{host_facts, resolve};
-use ringfence_jail::{Launcher, Permit, Registry};
+use ringfence_jail::survey::{host_facts, readable, resolve};
+use ringfence_jail::{Launcher, Permit, Registry, StdioMode};
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, PythonFacts, WORKSPACE,
     is_too_broad, plan_alone, plan_code,
 };
 use ringfence_python::{
-    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, Output,
-    Pool, Preload, Raised, Repl, ZygoteKeeper, discover, run_alone,
+    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, OneShotTask,
+    Output, Pool, Preload, Raised, Repl, ZygoteKeeper, discover, run_alone,
 };
 use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Layer,
-    Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage, WorkerSpeedups,
-    WorkspaceChanges, escape_name,
+    Limits, Outcome, OutputState, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
+    WorkerSpeedups, WorkspaceChanges, escape_name,
 };
 
 use crate::call::{Hook, PlanHook};
-use crate::command::{self, Prefork};
+use crate::command::{self, Io, Prefork};
 use crate::engine::RunResult;
 use crate::files::check_copy;
 use crate::host_context::HostContext;
@@ -88,6 +88,8 @@ pub struct CodePolicy {
     pub python: Option<PathBuf>,
     /// Speed-ups of warm workers.
     pub speedups: WorkerSpeedups,
+    /// Files and directories of the host that runs may read, at their own paths.
+    pub ro: Vec<PathBuf>,
 }
 
 impl Default for CodePolicy {
@@ -98,6 +100,7 @@ impl Default for CodePolicy {
             rules,
             python: None,
             speedups: WorkerSpeedups::default(),
+            ro: Vec::new(),
         }
     }
 }
@@ -136,6 +139,7 @@ pub(crate) struct PooledRunner {
 pub(crate) struct OneShotRunner {
     context: PythonContext,
     plan: Plan,
+    io: Io,
 }
 
 /// Returns the interpreter that Python runs under this policy would use.
@@ -177,9 +181,14 @@ impl PythonContext {
                 written_by_runs: &written_by_runs,
             },
         )?;
+        let (readable, secrets) =
+            readable(&policy.ro, &command::survey_budget(policy.limits.timeout))?;
+        let mut visible = interpreter.visible.clone();
+        visible.extend(readable);
         let request = CodeRequest {
             python: interpreter.facts.clone(),
-            visible: interpreter.visible.clone(),
+            visible,
+            secrets,
             links: interpreter.links.clone(),
             n_workers_max: 1,
             screen: Some(policy.rules.preset.name().to_owned()),
@@ -251,15 +260,19 @@ impl OneShotRunner {
     pub(crate) fn new(
         policy: &CodePolicy,
         place: &HostContext,
+        io: Io,
         hook: Option<&PlanHook>,
     ) -> Result<Self, Problem> {
         let context = PythonContext::new(policy, place)?;
         let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
+        if io != Io::Capture {
+            plan.enforcement.output = OutputState::Off;
+        }
         plan.argv = ringfence_python::argv(&context.interpreter);
         if let Some(Hook(edit)) = hook {
             edit(&mut plan)?;
         }
-        Ok(Self { context, plan })
+        Ok(Self { context, plan, io })
     }
 
     /// Returns the outcome of code that screening refused.
@@ -278,7 +291,12 @@ impl OneShotRunner {
         let child = prefork.into_child()?;
         let name = run_id.short();
         let registry = Registry::new(&self.context.state);
-        let alone = run_alone(&self.plan, job, &registry, &name, child, permit)?;
+        let mode = match self.io {
+            Io::Capture => StdioMode::Capture { bytes_max: job.output_bytes_max },
+            Io::Passthrough | Io::Terminal => StdioMode::Passthrough,
+        };
+        let task = OneShotTask { plan: &self.plan, job, registry: &registry, name: &name, mode };
+        let alone = run_alone(&task, child, permit)?;
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }
@@ -299,7 +317,7 @@ impl OneShotRunner {
         }
         let files = alone.artifacts;
         if let Some(files) = &files {
-            add_artifacts(&mut outcome, files.list());
+            add_artifacts(&mut outcome, files.list_changed(&job.files));
         }
         Ok((self.context.scrubbed(outcome), files))
     }
@@ -410,7 +428,7 @@ impl PooledRunner {
                 RunResult::of(Outcome::not_started(run_id, Status::Error, &problem))
             }
             Ok((finished, start, slot)) => {
-                let listing = finished.artifacts.list();
+                let listing = finished.artifacts.list_changed(&job.files);
                 let first_byte = finished.first_byte;
                 let (mut outcome, files) = self.outcome(run_id, job, finished, start);
                 add_artifacts(&mut outcome, listing);
@@ -662,10 +680,16 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) ->
 }
 
 /// Copies a run's files to a host directory. The outcome reports files that were not copied; its status stays.
-pub(crate) fn copy_out(outcome: &mut Outcome, files: &Artifacts, to: &Path, bytes_max: u64) {
+pub(crate) fn copy_out(
+    outcome: &mut Outcome,
+    files: &Artifacts,
+    given: &[(String, Vec<u8>)],
+    to: &Path,
+    bytes_max: u64,
+) {
     let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
-    let copied =
-        made.and_then(|()| files.copy_to(to, bytes_max, check_copy).map_err(|e| e.to_string()));
+    let copied = made
+        .and_then(|()| files.copy_to(to, given, bytes_max, check_copy).map_err(|e| e.to_string()));
     let left_out = copied.unwrap_or_else(|error| vec![error]);
     if !left_out.is_empty() && outcome.error.is_none() {
         let message =

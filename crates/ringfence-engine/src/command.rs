@@ -13,7 +13,7 @@ use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, p
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     Code, Denial, DenialRule, Encoding, Fallback, Outcome, Policy, Problem, Ran, RunId, SetAside,
-    Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
+    Span, Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -240,7 +240,7 @@ impl<'a> CommandRunner<'a> {
     }
 
     fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
-        let budget = survey_budget(self.policy);
+        let budget = survey_budget(self.policy.limits.timeout);
         let request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
         let mut plan = plan_command(self.policy, &request, facts)?;
         if let Some(Hook(edit)) = self.hook {
@@ -268,8 +268,8 @@ impl<'a> CommandRunner<'a> {
 
 /// Limits the host's work before a run, whatever earlier runs left in the workspace: ten seconds, or the run's timeout
 /// if that is shorter.
-fn survey_budget(policy: &Policy) -> Budget {
-    let time = policy.limits.timeout.map_or(SURVEY_MAX, |t| t.duration().min(SURVEY_MAX));
+pub(crate) fn survey_budget(timeout: Option<Span>) -> Budget {
+    let time = timeout.map_or(SURVEY_MAX, |t| t.duration().min(SURVEY_MAX));
     Budget::new(SURVEY_ENTRIES_MAX, SURVEY_BYTES_MAX, time)
 }
 

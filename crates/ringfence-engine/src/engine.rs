@@ -34,6 +34,9 @@ use crate::watch::FinishedCall;
 pub struct CodeCall {
     /// The source. Bytes, because a file may declare another encoding than UTF-8.
     pub code: Vec<u8>,
+    /// Its name in tracebacks, `__file__` and `sys.argv[0]`; `main.py` if there is none. The directory of an absolute
+    /// one is searched for modules.
+    pub name: Option<String>,
     /// The session the program is a cell of. Without one it runs alone, in a directory of its own.
     pub session: Option<SessionId>,
     /// Standard input.

@@ -73,6 +73,7 @@ pub mod host {
     pub use crate::host_context::{ready_data_dir, user_data_dir, xdg_dir};
     pub use ringfence_jail::probe;
     pub use ringfence_jail::survey::{found, resolve};
+    pub use ringfence_plan::FileKind;
 }
 
 /// Client name of callers without a token: the command line, stdio, a service without tokens.

@@ -54,6 +54,8 @@ pub struct CodeRequest {
     pub python: PythonFacts,
     /// Paths of the host that it must see, read-only.
     pub visible: Vec<Found>,
+    /// Files in it that are masked.
+    pub secrets: Vec<Found>,
     /// Links on the way there, such as `/lib64`.
     pub links: Vec<(PathBuf, PathBuf)>,
     /// Workers alive at once.
@@ -189,7 +191,7 @@ pub(crate) fn show_interpreter(
             ["/usr", "/etc", "/lib", "/lib64"].iter().any(|top| found.path.starts_with(top));
         view.host(found, Access::ReadOnly, identity.disk_owner.is_some() && !system);
     }
-    for secret in &facts.secrets {
+    for secret in facts.secrets.iter().chain(&request.secrets) {
         view.mask_where_shown(secret);
     }
 }

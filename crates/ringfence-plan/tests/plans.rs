@@ -109,6 +109,7 @@ fn code_request() -> CodeRequest {
     CodeRequest {
         python: PythonFacts::default(),
         visible: vec![dir("/usr/lib/python3")],
+        secrets: Vec::new(),
         links: Vec::new(),
         n_workers_max: 2,
         screen: None,

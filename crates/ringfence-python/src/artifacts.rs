@@ -55,6 +55,23 @@ impl Artifacts {
         Listing { artifacts: files.into_iter().map(artifact).collect(), is_complete }
     }
 
+    /// Those that a run made or changed: not the files it was given, if they are as they were.
+    pub fn list_changed(&self, given: &[(String, Vec<u8>)]) -> Listing {
+        let mut listing = self.list();
+        listing
+            .artifacts
+            .retain(|artifact| !self.is_as_given(Path::new(&artifact.path), artifact.bytes, given));
+        listing
+    }
+
+    fn is_as_given(&self, path: &Path, bytes: u64, given: &[(String, Vec<u8>)]) -> bool {
+        given.iter().any(|(name, content)| {
+            Path::new(name) == path
+                && content.len() as u64 == bytes
+                && self.read(path, bytes).is_ok_and(|found| found == *content)
+        })
+    }
+
     /// Their raw names and sizes; and true if no bound cut the listing short.
     fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
         let budget = Budget::new(ENTRIES_MAX, u64::MAX, LIST_MAX);
@@ -102,12 +119,13 @@ impl Artifacts {
         reopen(&place, OFlags::RDONLY).map(Into::into)
     }
 
-    /// Copies the files to a directory of the host's, never through a link of either side and no more than `bytes_max`
-    /// in all: a sparse file counts with its apparent size. `check` returns the reason to refuse a name. Returns the
-    /// files left out, each with its reason.
+    /// Copies the files that a run made or changed to a directory of the host's, never through a link of either side and
+    /// no more than `bytes_max` in all: a sparse file counts with its apparent size. `given` are the files that the run
+    /// was given. `check` returns the reason to refuse a name. Returns the files left out, each with its reason.
     pub fn copy_to(
         &self,
         dir: &Path,
+        given: &[(String, Vec<u8>)],
         bytes_max: u64,
         check: impl Fn(&Path) -> Result<(), String>,
     ) -> Result<Vec<String>, CallError> {
@@ -123,6 +141,9 @@ impl Artifacts {
             ));
         }
         for (path, bytes) in files {
+            if self.is_as_given(&path, bytes, given) {
+                continue;
+            }
             if let Err(why) = check(&path) {
                 left_out.push(format!("{path:?}: {why}"));
             } else if bytes > room {

@@ -45,15 +45,28 @@ pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
     argv
 }
 
+/// A program to run alone.
+#[derive(Debug)]
+pub struct OneShotTask<'a> {
+    /// Its fence.
+    pub plan: &'a Plan,
+    /// Its code and files.
+    pub job: &'a Job,
+    /// Where it is recorded while it runs.
+    pub registry: &'a Registry,
+    /// Its name there.
+    pub name: &'a str,
+    /// Connection of its stdout and stderr.
+    pub mode: StdioMode,
+}
+
 /// Runs a program to its end, with this process's stdin. The calling process must have one thread.
 pub fn run_alone(
-    plan: &Plan,
-    job: &Job,
-    registry: &Registry,
-    name: &str,
+    task: &OneShotTask<'_>,
     early: Option<PreforkedChild>,
     permit: Permit<'_>,
 ) -> Result<OneShot, Problem> {
+    let OneShotTask { plan, job, registry, name, mode } = *task;
     let cannot = |e: CallError| Problem::internal(Code::Guest, "cannot talk to the guest").cause(e);
     let (ours, inside) = channel::pair().map_err(cannot)?;
     let feeder = Feeder::start(&ours, job).map_err(cannot)?;
@@ -61,7 +74,7 @@ pub fn run_alone(
         plan,
         registry,
         name,
-        mode: StdioMode::Capture { bytes_max: job.output_bytes_max },
+        mode,
         terminal: false,
         channel: Some(inside.as_fd()),
         cancel: None,

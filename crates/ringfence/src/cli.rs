@@ -181,17 +181,37 @@ pub(crate) struct ExecArgs {
     /// Print the outcome as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
-    /// A file to copy into the program's directory
+    /// A file or directory to copy into the program's directory
     #[arg(long = "file", value_name = "HOSTPATH[:NAME]")]
     pub(crate) files: Vec<String>,
-    /// Where to copy the files that the program leaves
+    /// Where to copy the files that the program made or changed
     #[arg(long, value_name = "DIR")]
     pub(crate) artifacts: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) source: Source,
-    /// The program's own arguments
-    #[arg(last = true, value_name = "ARG")]
-    pub(crate) args: Vec<String>,
+    /// The program itself
+    #[arg(short = 'c', value_name = "CODE", allow_hyphen_values = true)]
+    code: Option<OsString>,
+    /// The program's file, or `-` for stdin, and its own arguments
+    #[arg(
+        value_names = ["FILE", "ARG"],
+        num_args = 0..,
+        required_unless_present = "code",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    rest: Vec<String>,
+}
+
+impl ExecArgs {
+    /// Where the program is, and its arguments.
+    pub(crate) fn program(&self) -> (Source, &[String]) {
+        let (file, args) = match (&self.code, &self.rest[..]) {
+            (None, [file, args @ ..]) => (Some(PathBuf::from(file)), args),
+            (_, args) => (None, args),
+        };
+        // `--` before them is not theirs.
+        let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
+        (Source { code: self.code.clone(), file }, args)
+    }
 }
 
 #[derive(Debug, Args)]

@@ -12,5 +12,5 @@ pub(crate) use gitconfig::executes as executes_by_config;
 pub use host::{Caller, found, host_facts};
 pub(crate) use host::{caller_ids, core_dumps, small_file};
 pub(crate) use paths::TOP_DIRECTORIES_MAX;
-pub use paths::{Asked, Resolved, request, resolve, without_planted_links};
+pub use paths::{Asked, Resolved, readable, request, resolve, without_planted_links};
 pub(crate) use tree::Tree;

@@ -84,14 +84,7 @@ pub fn request(
             _ => return Err(not_a_grant(path, "rw")),
         }
     }
-    let mut readable = Vec::new();
-    for path in &policy.ro {
-        let found = find(path, "ro", &writable_roots)?;
-        match found.kind {
-            FileKind::Directory | FileKind::File => readable.push(found),
-            _ => return Err(not_a_grant(path, "ro")),
-        }
-    }
+    let readable = find_readable(&policy.ro, &writable_roots)?;
     for found in &readable {
         if writable_roots.iter().chain(&writable_files).any(|w| w.path == found.path) {
             return Err(Problem::usage(
@@ -110,12 +103,7 @@ pub fn request(
         Some(_) => Vec::new(),
     };
     let shown = readable.iter().chain((policy.preset == CommandPreset::Readonly).then_some(&cwd));
-    let mut secrets = Vec::new();
-    for found in shown.filter(|found| found.kind == FileKind::Directory) {
-        let tree = Tree::open(found, budget).map_err(|e| unreadable(found, &e))?;
-        let top = top(&tree).map_err(|e| unreadable(found, &e))?;
-        secrets.extend(top.secrets.iter().filter_map(|name| as_it_is(found.path.join(name))));
-    }
+    let secrets = secrets_in(shown, budget)?;
     let around = git::SurveyContext {
         registry,
         home: asked.home.as_deref(),
@@ -144,6 +132,37 @@ pub fn request(
 }
 
 /// The problem for a requested directory that could not be surveyed to the end.
+/// Resolves files and directories that a run may read, and finds the secrets at the top of each.
+pub fn readable(paths: &[PathBuf], budget: &Budget) -> Result<(Vec<Found>, Vec<Found>), Problem> {
+    let readable = find_readable(paths, &[])?;
+    let secrets = secrets_in(readable.iter(), budget)?;
+    Ok((readable, secrets))
+}
+
+fn find_readable(paths: &[PathBuf], written: &[Found]) -> Result<Vec<Found>, Problem> {
+    let find = |path: &PathBuf| {
+        let found = find(path, "ro", written)?;
+        match found.kind {
+            FileKind::Directory | FileKind::File => Ok(found),
+            _ => Err(not_a_grant(path, "ro")),
+        }
+    };
+    paths.iter().map(find).collect()
+}
+
+fn secrets_in<'a>(
+    shown: impl Iterator<Item = &'a Found>,
+    budget: &Budget,
+) -> Result<Vec<Found>, Problem> {
+    let mut secrets = Vec::new();
+    for found in shown.filter(|found| found.kind == FileKind::Directory) {
+        let tree = Tree::open(found, budget).map_err(|e| unreadable(found, &e))?;
+        let top = top(&tree).map_err(|e| unreadable(found, &e))?;
+        secrets.extend(top.secrets.iter().filter_map(|name| as_it_is(found.path.join(name))));
+    }
+    Ok(secrets)
+}
+
 fn unreadable(found: &Found, error: &CallError) -> Problem {
     let at = found.path.display();
     if error.errno == Errno::DQUOT {

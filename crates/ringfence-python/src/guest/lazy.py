@@ -72,9 +72,10 @@ def describe(error, name):
 
 def save_figures(pyplot):
     for number in pyplot.get_fignums():
-        path = "figure-%d.png" % number
-        if not os.path.exists(path):
-            pyplot.figure(number).savefig(path)
+        path, figure = "figure-%d.png" % number, pyplot.figure(number)
+        # One that has not changed since it was drawn is in a file of the program's.
+        if figure.stale and not os.path.exists(path):
+            figure.savefig(path)
 
 
 writable, AF_UNIX = ("/workspace", "/tmp", "/dev/shm", "/dev/null"), 1

@@ -76,12 +76,15 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
     channel.send(b"G")
     if not keep:
         sys.argv = [name] + [argument.decode() for argument in arguments]
+        if name[:1] == "/":
+            sys.path.insert(0, os.path.dirname(name))
         namespace["__file__"], namespace["__loader__"] = name, Loader(name)
     done = run(program, namespace, name, keep)
     if keep:
         flush()
-    else:
-        finish(at_exit)
+    elif not finish(at_exit) and not done["exit"]:
+        # As the interpreter does if it cannot write its last output.
+        done["exit"] = 120
     report(channel, done)
     if not keep:
         leave(done["exit"] & 0xFF)
@@ -215,15 +218,25 @@ def finish(at_exit):
     except BaseException as error:
         if not isinstance(error, SystemExit):
             lazy("describe")(error, NAME)
-    flush()
+    return flush()
 
 
 def flush():
+    """Writes buffered output; returns False if some of it cannot be written."""
+    written = True
     for stream in {sys.stdout, sys.stderr, *streams}:
         try:
-            stream.flush()
+            if stream and not stream.closed:
+                stream.flush()
+        except OSError as error:
+            written = False
+            try:
+                os.write(2, ("cannot write all of the output: %s\n" % error).encode())
+            except OSError:
+                pass
         except BaseException:
             pass
+    return written
 
 
 def bounded(text, most):

@@ -25,6 +25,7 @@ mod line_framing;
 mod picture;
 mod picture_cost;
 mod progress;
+mod raster;
 mod resources;
 mod runs;
 mod stdio;

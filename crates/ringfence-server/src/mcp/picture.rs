@@ -5,15 +5,14 @@
 //! image is computed from its header before it is decoded, an image that costs too much is not decoded, and the process
 //! decodes one image at a time.
 
-use std::io::Cursor;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
-use image::{ImageFormat, ImageReader, Limits};
 use rmcp::model::ContentBlock;
 
 use super::picture_cost::{self, Cost};
+use super::raster::{self, Format, Raster};
 
 /// Maximum bytes of an image in a result.
 const BYTES_MAX: usize = 1 << 20;
@@ -25,7 +24,7 @@ const EDGE_MAX: u32 = 1568;
 pub(super) const SOURCE_BYTES_MAX: u64 = 8 << 20;
 
 /// Maximum memory for decoding.
-const MEMORY_BYTES_MAX: u64 = 128 << 20;
+const MEMORY_BYTES_MAX: usize = 128 << 20;
 
 /// Maximum number of pixels to decode: those of a 24-megapixel camera. The slowest image of that size takes half a
 /// second of a processor.
@@ -47,14 +46,14 @@ pub(super) fn shown(bytes: &[u8]) -> Option<ContentBlock> {
 }
 
 fn shown_after(bytes: &[u8], wait_max: Duration) -> Option<ContentBlock> {
-    let format = format(bytes)?;
+    let format = Format::of(bytes)?;
     let block = |bytes: &[u8]| {
         let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
-        ContentBlock::image(encoded, format.to_mime_type())
+        ContentBlock::image(encoded, format.media_type())
     };
     let cost = picture_cost::of(bytes, format)?;
     // The decoder must see the same image whose cost was computed.
-    if reader(bytes, format).into_dimensions().ok()? != (cost.width, cost.height) {
+    if raster::dimensions(bytes, format)? != (cost.width, cost.height) {
         return None;
     }
     if bytes.len() <= BYTES_MAX && cost.width.max(cost.height) <= EDGE_MAX {
@@ -69,36 +68,21 @@ fn shown_after(bytes: &[u8], wait_max: Duration) -> Option<ContentBlock> {
 
 /// Detects the media type from the first bytes of a file.
 pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    format(bytes).map(|format| format.to_mime_type())
-}
-
-fn format(bytes: &[u8]) -> Option<ImageFormat> {
-    let format = image::guess_format(bytes).ok()?;
-    matches!(format, ImageFormat::Png | ImageFormat::Jpeg).then_some(format)
+    Format::of(bytes).map(Format::media_type)
 }
 
 fn is_affordable(cost: &Cost) -> bool {
     let n_pixels = u64::from(cost.width) * u64::from(cost.height);
     n_pixels <= PIXELS_MAX
-        && cost.memory_bytes <= MEMORY_BYTES_MAX
+        && cost.memory_bytes <= MEMORY_BYTES_MAX as u64
         && cost.block_visits <= BLOCK_VISITS_MAX
 }
 
-fn reader(bytes: &[u8], format: ImageFormat) -> ImageReader<Cursor<&[u8]>> {
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    let mut limits = Limits::default();
-    limits.max_alloc = Some(MEMORY_BYTES_MAX);
-    reader.limits(limits);
-    reader
-}
-
-fn smaller(bytes: &[u8], format: ImageFormat) -> Option<Vec<u8>> {
-    let picture = reader(bytes, format).decode().ok()?;
+fn smaller(bytes: &[u8], format: Format) -> Option<Vec<u8>> {
+    let picture = Raster::decode(bytes, format, MEMORY_BYTES_MAX)?;
     (0..TRIES_MAX).find_map(|n| {
-        let edge = EDGE_MAX >> n;
-        let mut encoded = Cursor::new(Vec::new());
-        picture.thumbnail(edge, edge).write_to(&mut encoded, format).ok()?;
-        Some(encoded.into_inner()).filter(|encoded| encoded.len() <= BYTES_MAX)
+        let edge = usize::try_from(EDGE_MAX >> n).ok()?;
+        picture.scaled_down(edge).encode(format).filter(|encoded| encoded.len() <= BYTES_MAX)
     })
 }
 
@@ -139,21 +123,24 @@ mod tests {
     }
 
     fn png(width: u32, height: u32) -> Vec<u8> {
-        let mut bytes = Cursor::new(Vec::new());
         // No two pixels alike, so that it cannot be compressed.
-        let picture = image::RgbImage::from_fn(width, height, |x, y| {
+        let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
+        let samples = pixels.flat_map(|(x, y)| {
             let mixed = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes();
-            image::Rgb([mixed[3], mixed[2], mixed[1]])
+            [mixed[3], mixed[2], mixed[1]]
         });
-        picture.write_to(&mut bytes, ImageFormat::Png).unwrap();
-        bytes.into_inner()
+        let [width, height] = [width, height].map(|n| usize::try_from(n).unwrap());
+        let picture = Raster { width, height, n_channels: 3, samples: samples.collect() };
+        picture.encode(Format::Png).unwrap()
     }
 
     fn dimensions(block: &ContentBlock) -> (u32, u32) {
         let data = &block.as_image().unwrap().data;
         let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap();
         assert!(bytes.len() <= BYTES_MAX);
-        image::load_from_memory(&bytes).unwrap().into_rgb8().dimensions()
+        let format = Format::of(&bytes).unwrap();
+        let picture = Raster::decode(&bytes, format, MEMORY_BYTES_MAX).unwrap();
+        [picture.width, picture.height].map(|n| u32::try_from(n).unwrap()).into()
     }
 
     #[test]

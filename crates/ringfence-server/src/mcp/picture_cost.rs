@@ -1,7 +1,7 @@
 //! Computes the cost of decoding an image from its header: pixels, memory, and block visits of a JPEG. Decodes nothing.
 //! Where a file can be read in two ways, the more expensive one counts; a malformed file has no cost.
 
-use image::ImageFormat;
+use super::raster::Format;
 
 /// Maximum number of JPEG segments, or of PNG chunks before the data. Cameras and plots write a few dozen; each costs a
 /// decoder more than its bytes.
@@ -22,11 +22,10 @@ pub(super) struct Cost {
 }
 
 /// Computes the cost of a PNG or JPEG; `None` if its header is malformed.
-pub(super) fn of(bytes: &[u8], format: ImageFormat) -> Option<Cost> {
+pub(super) fn of(bytes: &[u8], format: Format) -> Option<Cost> {
     match format {
-        ImageFormat::Png => png(bytes),
-        ImageFormat::Jpeg => jpeg(bytes),
-        _ => None,
+        Format::Png => png(bytes),
+        Format::Jpeg => jpeg(bytes),
     }
 }
 
@@ -163,21 +162,21 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Cursor;
-
     use super::*;
 
-    fn encoded(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
-        let mut bytes = Cursor::new(Vec::new());
-        image::RgbImage::new(width, height).write_to(&mut bytes, format).unwrap();
-        bytes.into_inner()
+    fn encoded(width: u32, height: u32, format: Format) -> Vec<u8> {
+        let [width, height] = [width, height].map(|n| usize::try_from(n).unwrap());
+        let samples = vec![0; width * height * 3];
+        super::super::raster::Raster { width, height, n_channels: 3, samples }
+            .encode(format)
+            .unwrap()
     }
 
     #[test]
     fn ordinary_pictures_cost_their_pixels() {
-        let png = of(&encoded(300, 200, ImageFormat::Png), ImageFormat::Png).unwrap();
+        let png = of(&encoded(300, 200, Format::Png), Format::Png).unwrap();
         assert_eq!((png.width, png.height, png.memory_bytes), (300, 200, 180_000));
-        let jpeg = of(&encoded(300, 200, ImageFormat::Jpeg), ImageFormat::Jpeg).unwrap();
+        let jpeg = of(&encoded(300, 200, Format::Jpeg), Format::Jpeg).unwrap();
         assert_eq!((jpeg.width, jpeg.height, jpeg.memory_bytes), (300, 200, 180_000));
         assert!(jpeg.block_visits >= 300 * 200 / 64);
     }
@@ -192,7 +191,7 @@ mod tests {
             }
             bytes
         };
-        let cost = |bytes: &[u8]| of(bytes, ImageFormat::Jpeg);
+        let cost = |bytes: &[u8]| of(bytes, Format::Jpeg);
         assert_eq!(cost(&frame(1)).unwrap().block_visits, 200);
         assert_eq!(cost(&frame(7)).unwrap().block_visits, 1400);
         assert_eq!(cost(&frame(7)).unwrap().memory_bytes, 160 * 80 + 200 * 128);
@@ -204,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_order_has_no_cost() {
-        let jpeg = encoded(64, 64, ImageFormat::Jpeg);
+        let jpeg = encoded(64, 64, Format::Jpeg);
         let sof = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
         let mut two_frames = jpeg.clone();
         let frame = jpeg[sof..sof + 19].to_vec();
@@ -214,18 +213,18 @@ mod tests {
         let many =
             [&[0xff, 0xd8][..], &[0xff, 0xfe, 0, 2].repeat(SEGMENTS_MAX), &jpeg[2..]].concat();
         for (name, bytes) in [("frames", two_frames), ("factors", factors), ("segments", many)] {
-            assert_eq!(of(&bytes, ImageFormat::Jpeg), None, "{name}");
+            assert_eq!(of(&bytes, Format::Jpeg), None, "{name}");
         }
-        let png = encoded(64, 64, ImageFormat::Png);
+        let png = encoded(64, 64, Format::Png);
         let text = [0, 0, 0, 0, b't', b'E', b'X', b't', 0, 0, 0, 0];
         let many = [&png[..33], &text.repeat(SEGMENTS_MAX), &png[33..]].concat();
-        assert_eq!(of(&many, ImageFormat::Png), None);
+        assert_eq!(of(&many, Format::Png), None);
         // Neither panics on a truncated file.
         for n in 0..png.len() {
-            let _ = of(&png[..n], ImageFormat::Png);
+            let _ = of(&png[..n], Format::Png);
         }
         for n in 0..jpeg.len() {
-            let _ = of(&jpeg[..n], ImageFormat::Jpeg);
+            let _ = of(&jpeg[..n], Format::Jpeg);
         }
     }
 }

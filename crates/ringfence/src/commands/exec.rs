@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ringfence_engine::host::{FileKind, resolve};
 use ringfence_engine::{Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult};
 use ringfence_spec::{Code, CodePreset, Encoding, Outcome, Problem, Status, escape_name};
-use rustix::fs::{Mode, OFlags};
+use ringfence_sys::{Budget, untrusted};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::cli::{ExecArgs, Source};
 use crate::commands::local::{self, Alerts};
@@ -21,6 +23,13 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// Minimum time to wait for a reader of the output that takes nothing; a longer run timeout replaces it.
 const PATIENCE_MIN: Duration = Duration::from_secs(5);
+
+/// Bounds of a directory that is copied in.
+const DIRECTORY_ENTRIES_MAX: u32 = 20_000;
+const DIRECTORY_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Maximum length of a program's name.
+const NAME_BYTES_MAX: usize = 4096;
 
 /// Maximum size of a program's arguments, which are sent in one frame.
 const ARGS_BYTES_MAX: usize = 32 << 10;
@@ -48,9 +57,12 @@ fn attempt(
     }
     local::make_ready(&mut effective.place)?;
     let place = effective.place.clone();
+    let readable = effective.policy.ro.clone();
     let engine = local::for_code(effective, &args.policy, &around, alerts)?.build()?;
-    let code = read(&args.source, Some(&place))?;
-    if args.args.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
+    let (source, arguments) = args.program();
+    refuse_flag(&source)?;
+    let code = read(&source, Some(&place))?;
+    if arguments.iter().map(String::len).sum::<usize>() > ARGS_BYTES_MAX {
         return Err(Problem::usage(Code::ArgsTooLong, "the program's arguments are too long"));
     }
     let artifacts = args.artifacts.as_deref();
@@ -58,12 +70,14 @@ fn attempt(
         artifacts.map(|dir| place.without_planted_links(dir, "--artifacts")).transpose()?;
     let call = Call::Code(CodeCall {
         code,
-        files: args.files.iter().map(|spec| host_file(spec, &place)).collect::<Result<_, _>>()?,
-        argv: args.args.clone(),
+        name: name(&source, &readable),
+        files: host_files(&args.files, &place)?,
+        argv: arguments.to_vec(),
         artifacts_to: artifacts,
         ..CodeCall::default()
     });
-    let foreground = Foreground { prefork, io: Io::Capture };
+    let io = if args.json { Io::Capture } else { Io::Passthrough };
+    let foreground = Foreground { prefork, io };
     Ok(engine.run_in_foreground(LOCAL, "exec", &call, foreground, &present::say))
 }
 
@@ -89,6 +103,95 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
         opened.take(most).read_to_end(&mut code).map_err(cannot)?;
     }
     Ok(code)
+}
+
+/// Refuses a mistyped flag, which would be taken for a file.
+fn refuse_flag(source: &Source) -> Result<(), Problem> {
+    match &source.file {
+        Some(file) if file.as_os_str().as_bytes().starts_with(b"--") && !exists(file) => {
+            Err(Problem::usage(Code::BadValue, format!("`{}` is not a flag", file.display()))
+                .hint("`ringfence exec --help` lists them; flags of the program follow its file"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The program's name: its path where the run can read it, else as it was given.
+fn name(source: &Source, readable: &[PathBuf]) -> Option<String> {
+    let file = source.file.as_deref().filter(|file| *file != Path::new("-"))?;
+    let real = std::env::current_dir().ok().and_then(|cwd| real(&cwd.join(file)));
+    let is_readable = |path: &PathBuf| {
+        readable.iter().filter_map(|dir| self::real(dir)).any(|dir| path.starts_with(dir))
+    };
+    let name = real.filter(is_readable).unwrap_or_else(|| file.to_owned());
+    // The frame that carries it ends names at a zero, and one that is not text has no place in a traceback.
+    name.to_str().filter(|name| name.len() <= NAME_BYTES_MAX).map(str::to_owned)
+}
+
+/// Reads files and directories given as `HOSTPATH[:NAME]`.
+fn host_files(specs: &[String], place: &HostContext) -> Result<Vec<(String, Vec<u8>)>, Problem> {
+    let mut files = Vec::new();
+    for spec in specs {
+        let whole = PathBuf::from(spec);
+        let path = match spec.rsplit_once(':') {
+            Some((path, _)) if !exists(&whole) => PathBuf::from(path),
+            _ => whole,
+        };
+        let real = place.without_planted_links(&path, "--file")?;
+        if !is_directory(&real) {
+            files.push(host_file(spec, place)?);
+            continue;
+        }
+        let top = match spec.rsplit_once(':') {
+            Some((_, name)) if path.as_os_str() != spec.as_str() => name.to_owned(),
+            // `.` and `..` have no name of their own: their content goes into the run's directory itself.
+            _ => path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
+        };
+        host_directory(&real, &top, &mut files)?;
+    }
+    Ok(files)
+}
+
+/// Reads the plain files of a directory; links are left out.
+fn host_directory(
+    dir: &Path,
+    top: &str,
+    files: &mut Vec<(String, Vec<u8>)>,
+) -> Result<(), Problem> {
+    let cannot = |e: &dyn std::fmt::Display| {
+        Problem::usage(Code::Unreadable, format!("cannot read `{}`", dir.display())).cause(e)
+    };
+    let root = untrusted::open_absolute(dir).map_err(|e| cannot(&e))?;
+    let budget = Budget::new(DIRECTORY_ENTRIES_MAX, u64::MAX, DIRECTORY_TIME_MAX);
+    let mut room = FILE_BYTES_MAX;
+    let mut pending = vec![PathBuf::new()];
+    while let Some(below) = pending.pop() {
+        let at = if below.as_os_str().is_empty() { Path::new(".") } else { &below };
+        let opened = untrusted::open_directory_beneath(&root, at).map_err(|e| cannot(&e))?;
+        let mut names = Vec::new();
+        untrusted::list(&opened, &budget, |name, kind| {
+            names.push((below.join(name), kind));
+            std::ops::ControlFlow::Continue(())
+        })
+        .map_err(|e| cannot(&e))?;
+        for (path, kind) in names {
+            match kind {
+                FileType::Directory => pending.push(path),
+                FileType::RegularFile => {
+                    let name = Path::new(top).join(&path).to_string_lossy().into_owned();
+                    let content = untrusted::read_beneath(&root, &path, room)
+                        .map_err(|e| cannot(&format!("{}: {e}", path.display())))?;
+                    room -= content.len() as u64;
+                    if !is_plain_name(&name) {
+                        return Err(cannot(&format!("`{name}` is no name for a file of the run")));
+                    }
+                    files.push((name, content));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads a file given as `HOSTPATH[:NAME]`.
@@ -119,6 +222,14 @@ fn host_file(spec: &str, place: &HostContext) -> Result<(String, Vec<u8>), Probl
     let mut content = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut content).map_err(|e| cannot(&e))?;
     Ok((name, content))
+}
+
+fn real(path: &Path) -> Option<PathBuf> {
+    resolve(path).ok().map(|resolved| resolved.found.path)
+}
+
+fn is_directory(path: &Path) -> bool {
+    resolve(path).is_ok_and(|resolved| resolved.found.kind == FileKind::Directory)
 }
 
 fn exists(path: &Path) -> bool {
@@ -166,4 +277,16 @@ fn show(outcome: &Outcome, patience: Duration) {
         return;
     }
     present::talk(outcome);
+    if let Some(name) = not_given(outcome) {
+        present::say(&format!(
+            "`{name}` is in your directory, not in the program's: copy it in with `--file {name}`"
+        ));
+    }
+}
+
+/// The file that a program missed and that is in the caller's directory.
+fn not_given(outcome: &Outcome) -> Option<&str> {
+    let exception = outcome.exception.as_ref().filter(|e| e.kind == "FileNotFoundError")?;
+    let name = exception.message.rsplit_once(": '")?.1.strip_suffix('\'')?;
+    (is_plain_name(name) && exists(Path::new(name))).then_some(name)
 }

@@ -291,7 +291,6 @@ fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> 
         Subject::Code => (
             &[
                 ("rw", !flags.rw.is_empty()),
-                ("ro", !flags.ro.is_empty()),
                 ("hide", !flags.hide.is_empty()),
                 ("socket", !flags.socket.is_empty()),
                 ("env", !flags.env.is_empty()),

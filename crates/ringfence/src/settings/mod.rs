@@ -215,6 +215,11 @@ pub(crate) fn effective_code(
             limits,
             python: pick!(chosen, Python, Path),
             speedups: pick!(chosen, WorkerSpeedups, Speedups).unwrap_or_default(),
+            // A grant in a file is for commands.
+            ro: match chosen.values.get(&Key::Ro) {
+                Some((Value::Paths(paths), Origin::Flag)) => paths.clone(),
+                _ => Vec::new(),
+            },
         },
         place: HostContext {
             environment: around.environment.clone(),

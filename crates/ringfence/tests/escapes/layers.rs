@@ -163,7 +163,7 @@ fn attempt(layers: &str, args: Vec<OsString>) -> Result<Outcome, Problem> {
     let cli = Cli::try_parse_from(args).map_err(|e| broken(e.to_string()))?;
     match cli.command {
         Command::Run(args) => command(layers, args),
-        Command::Exec(args) => program(layers, args),
+        Command::Exec(args) => program(layers, &args),
         _ => Err(broken("only `run` and `exec` can be run")),
     }
 }
@@ -176,10 +176,10 @@ fn command(layers: &str, args: RunArgs) -> Result<Outcome, Problem> {
     run(layers, engine, &call.into())
 }
 
-fn program(layers: &str, args: ExecArgs) -> Result<Outcome, Problem> {
+fn program(layers: &str, args: &ExecArgs) -> Result<Outcome, Problem> {
     let around = Surroundings::real(false)?;
     let effective = effective_code(&args.policy, &around)?;
-    let code = args.source.code.ok_or_else(|| broken("no code"))?.into_encoded_bytes();
+    let code = args.program().0.code.ok_or_else(|| broken("no code"))?.into_encoded_bytes();
     let engine = Engine::builder().host(effective.place).code_policy(effective.policy);
     run(layers, engine, &CodeCall { code, ..CodeCall::default() }.into())
 }

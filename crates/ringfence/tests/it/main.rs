@@ -9,6 +9,7 @@ mod caps;
 mod check;
 mod death;
 mod denials;
+mod exec;
 mod facts;
 mod files;
 mod git;

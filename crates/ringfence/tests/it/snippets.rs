@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
-use ringfence_testing::{BoundedCommand as _, Json, json};
+use ringfence_testing::{Json, json};
 
-use crate::python::batch;
+use crate::python::{batch, has, with_libraries};
 use crate::support::World;
 
 struct Snippet {
@@ -46,24 +45,21 @@ fn snippets() -> Vec<Snippet> {
     list
 }
 
-fn has(package: &str) -> bool {
-    let import = format!("import {package}");
-    let status = Command::new("python3").args(["-I", "-c", &import]).bounded_output();
-    status.is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn everyday_programs_run_or_say_in_one_line_why_not() {
     let world = World::new();
     let mut list = snippets();
     let item = |each: &Snippet| json!({"id": each.name.clone(), "code": each.code.clone()});
     let items: Vec<Json> = list.iter().map(item).collect();
-    let outcomes = batch(&world, &["-j", "2"], &items);
+    let python = with_libraries(&world);
+    let outcomes = batch(&world, &[&["-j", "2"], python].concat(), &items);
     let refused = outcomes.values().filter(|outcome| outcome["status"] == "blocked").count();
     assert_eq!(refused, 0);
     let mut installed: BTreeMap<String, bool> = BTreeMap::new();
     list.retain(|each| {
-        each.needs().all(|name| *installed.entry(name.to_owned()).or_insert_with(|| has(name)))
+        each.needs().all(|name| {
+            *installed.entry(name.to_owned()).or_insert_with(|| has(&world, python, name))
+        })
     });
     assert!(list.len() >= 130, "{}", list.len());
     for each in &list {
