@@ -27,6 +27,7 @@
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
+//! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
 //! cargo xtask dist                       no proof: builds the program for packages and figures, its functions in the order of a start
 //! ```
 //! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
@@ -36,6 +37,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod budget;
 mod clients;
 mod conformance;
 mod dist;
@@ -73,6 +75,8 @@ enum Task {
     Refusals(refusals::RefusalsArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
+    /// Build: what it costs, each number within its bound
+    Budget(budget::BudgetArgs),
     /// No proof: builds the program for packages and figures
     Dist(dist::DistArgs),
 }
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Task::Vm(args) => vm::vm(&args),
         Task::Refusals(args) => refusals::refusals(&args),
         Task::Pythons(args) => pythons::pythons(&args),
+        Task::Budget(args) => budget::budget(&args),
         Task::Dist(args) => dist::dist(&args),
     };
     match verdict {
