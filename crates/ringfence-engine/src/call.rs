@@ -12,7 +12,9 @@ use ringfence_jail::{Launcher, Permit};
 use ringfence_plan::Plan;
 use ringfence_python::{Job, Pool};
 use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{Code, CommandPreset, Outcome, Policy, Problem, RunId, Span, Status};
+use ringfence_spec::{
+    Code, CommandPreset, Hint, LimitKind, Outcome, Policy, Problem, RunId, Span, Status,
+};
 
 use crate::admission::{self, Admission, Rejection};
 use crate::cancel::Cancel;
@@ -382,6 +384,11 @@ impl EngineState {
             RunCall::Command(call) => (self.command.limits.timeout, call.timeout),
         };
         ran.outcome.notes.extend(above_limit(limit, asked));
+        if let (Some(limit), Some(asked)) = (limit, asked)
+            && asked < limit.duration()
+        {
+            ran.outcome.replace_hints(&Hint::Limit(LimitKind::Timeout), &Hint::LongerTime(limit));
+        }
         if let (
             RunCall::Code(CodeCall { artifacts_to: Some(dir), files: given, .. }),
             Some(files),
@@ -577,7 +584,7 @@ impl EngineState {
         if woke && outcome.error.is_none() {
             let message = "the session had been at rest: its files are there, the variables of earlier cells are gone";
             let hint = "define again what this session's code needs".to_owned();
-            outcome.error = Some(info(Code::SessionWoke, message, Some(hint)));
+            outcome.error = Some(info(Code::SessionWoke, message, Some(hint.into())));
         }
         Ok(outcome)
     }

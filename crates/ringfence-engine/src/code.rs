@@ -20,9 +20,9 @@ use ringfence_python::{
 use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
-    Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Layer,
-    Limits, Outcome, OutputState, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
-    WorkerSpeedups, WorkspaceChanges, escape_name,
+    Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Hint,
+    Layer, Limits, Outcome, OutputState, Problem, ProblemKind, Ran, RunId, Span, Start, Status,
+    Usage, WorkerSpeedups, WorkspaceChanges, escape_name,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -249,7 +249,7 @@ impl PythonContext {
         }
         for denial in outcome.denials.iter_mut().filter(|d| d.by == DeniedBy::Guest) {
             clean(&mut denial.subject);
-            clean(&mut denial.hint);
+            denial.hint.edit(clean);
         }
         outcome
     }
@@ -494,7 +494,7 @@ impl PooledRunner {
         if cell.ended != CellEnd::Kept
             && let Some(error) = &mut verdict.error
         {
-            error.hint = Some(undone.to_owned());
+            error.hint = Some(undone.into());
         }
         if cell.lost > 0 && verdict.error.is_none() {
             let message = format!(
@@ -627,24 +627,18 @@ fn denial(tried: &Attempt) -> Denial {
             Layer::Filesystem,
             format!(
                 "`{subject}` is not visible in this run; files you may use are under `{WORKSPACE}`"
-            ),
+            )
+            .into(),
         ),
         DenialRule::ReadOnly => (
             Layer::Filesystem,
-            format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`"),
+            format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`").into(),
         ),
-        DenialRule::ModuleMissing => (
-            Layer::Filesystem,
-            format!(
-                "`{subject}` is not installed for this run's Python; do without it, or have the operator install it there or \
-                 choose another Python with `--python`"
-            ),
-        ),
-        DenialRule::ChildProcess => (
-            Layer::Process,
-            "this run has no child processes; do the work in Python itself".to_owned(),
-        ),
-        _ => (Layer::Network, "this run has no network; pass the data in as a file".to_owned()),
+        DenialRule::ModuleMissing => (Layer::Filesystem, Hint::Package(subject.to_string())),
+        DenialRule::ChildProcess => {
+            (Layer::Process, "this run has no child processes; do the work in Python itself".into())
+        }
+        _ => (Layer::Network, "this run has no network; pass the data in as a file".into()),
     };
     Denial {
         layer,

@@ -12,8 +12,8 @@ use ringfence_jail::{
 use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
-    Code, Denial, DenialRule, Encoding, Fallback, Outcome, Policy, Problem, Ran, RunId, SetAside,
-    Span, Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
+    Code, Denial, DenialRule, Encoding, Fallback, Hint, LimitKind, Outcome, Policy, Problem, Ran,
+    RunId, SetAside, Span, Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -390,7 +390,7 @@ fn judge(plan: &Plan, finished: &Finished, kind: Kind) -> Verdict {
     if let Some(lost) = &finished.output_lost {
         let message = format!("not all of the program's output could be written ({lost})");
         let hint = Some("make room where the output goes, or have it read".to_owned());
-        let lost = text::info(Code::OutputLost, message, hint);
+        let lost = text::info(Code::OutputLost, message, hint.map(Hint::from));
         // The program succeeded, but its output is lost, so `ok` becomes `failed`.
         verdict.status = if verdict.status == Status::Ok { Status::Failed } else { verdict.status };
         verdict.error = verdict.error.or(Some(lost));
@@ -404,7 +404,7 @@ fn refused_forks(plan: &Plan, forks_refused: u64) -> Option<Denial> {
     Some(verdict::limit_denial(
         DenialRule::PidsLimit,
         format!("more than {pids} processes and threads at once"),
-        "start fewer processes at once, or raise `--pids`".to_owned(),
+        Hint::Limit(LimitKind::Pids),
         forks_refused,
     ))
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use ringfence_jail::Output;
 use ringfence_screen::scrub::Scrub;
-use ringfence_spec::{Code, Encoding, ErrorInfo, Truncated};
+use ringfence_spec::{Code, Encoding, ErrorInfo, Hint, Truncated};
 
 /// Encodes both streams as text that is safe to show, or both as base64 if either is binary.
 pub(crate) fn encode(out: Output, err: Output, scrub: &Scrub) -> (String, String, Encoding) {
@@ -76,13 +76,8 @@ pub(crate) fn truncated(stdout: &Output, stderr: &Output) -> Truncated {
 }
 
 /// An error without a retry time.
-pub(crate) fn info(code: Code, message: impl Into<String>, hint: Option<String>) -> ErrorInfo {
+pub(crate) fn info(code: Code, message: impl Into<String>, hint: Option<Hint>) -> ErrorInfo {
     ErrorInfo { code, message: message.into(), hint, retry_after_ms: None }
-}
-
-/// The hint for a limit that was hit.
-pub(crate) fn raise(flag: &str) -> String {
-    format!("raise it with `--{flag}`, within the operator's ceiling")
 }
 
 #[cfg(test)]

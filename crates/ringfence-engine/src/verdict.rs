@@ -1,8 +1,10 @@
 //! Maps the end of a run to the contract's status: one function for commands, programs and cells, however launched.
 
-use ringfence_spec::{Code, Denial, DenialRule, DeniedBy, ErrorInfo, Layer, Limits, Span, Status};
+use ringfence_spec::{
+    Code, Denial, DenialRule, DeniedBy, ErrorInfo, Hint, Layer, LimitKind, Limits, Span, Status,
+};
 
-use crate::text::{info, raise};
+use crate::text::info;
 
 /// Sent by the kernel for a system call through an entry (ABI) that the filter does not know.
 const SIGSYS: i32 = 31;
@@ -72,7 +74,7 @@ impl Verdict {
         Self { signal: Some(signal), ..Self::new(status) }
     }
 
-    fn with(self, code: Code, message: impl Into<String>, hint: Option<String>) -> Self {
+    fn with(self, code: Code, message: impl Into<String>, hint: Option<Hint>) -> Self {
         Self { error: Some(info(code, message, hint)), ..self }
     }
 
@@ -111,7 +113,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             Verdict::signaled(Status::Timeout, SIGKILL).with(
                 Code::WallDeadline,
                 message,
-                Some(raise("timeout")),
+                Some(Hint::Limit(LimitKind::Timeout)),
             )
         }
         End::Cpu => {
@@ -120,21 +122,23 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             Verdict::signaled(Status::Timeout, SIGKILL).with(
                 Code::CpuLimit,
                 message,
-                Some(raise("cpu")),
+                Some(Hint::Limit(LimitKind::Cpu)),
             )
         }
         // The kernel's limit per process is one second above that of the tree.
-        End::Signaled(SIGXCPU) if limits.cpu.is_some() => Verdict::signaled(
-            Status::Timeout,
-            SIGXCPU,
-        )
-        .with(Code::CpuLimit, "the program used up its CPU time", Some(raise("cpu"))),
+        End::Signaled(SIGXCPU) if limits.cpu.is_some() => {
+            Verdict::signaled(Status::Timeout, SIGXCPU).with(
+                Code::CpuLimit,
+                "the program used up its CPU time",
+                Some(Hint::Limit(LimitKind::Cpu)),
+            )
+        }
         End::MemoryKilled => {
             let message = format!("the run used more than {} of memory and was killed", memory());
             Verdict::signaled(Status::Memory, SIGKILL).with(
                 Code::MemoryLimit,
                 message,
-                Some(raise("memory")),
+                Some(Hint::Limit(LimitKind::Memory)),
             )
         }
         End::MemoryRefused(code) => {
@@ -142,7 +146,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             Verdict::exited(Status::Memory, code).with(
                 Code::MemoryLimit,
                 message,
-                Some(raise("memory")),
+                Some(Hint::Limit(LimitKind::Memory)),
             )
         }
         End::OutOfMemory => Verdict::signaled(Status::Memory, SIGKILL).with(
@@ -157,7 +161,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             Verdict::signaled(Status::Killed, SIGKILL).with(
                 Code::DiskLimit,
                 message,
-                Some(raise("disk")),
+                Some(Hint::Limit(LimitKind::Disk)),
             )
         }
         End::Signaled(SIGXFSZ) => {
@@ -166,7 +170,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
             Verdict::signaled(Status::Killed, SIGXFSZ).with(
                 Code::FileSizeLimit,
                 message,
-                Some(raise("disk")),
+                Some(Hint::Limit(LimitKind::Disk)),
             )
         }
         End::Signaled(SIGSYS) => Verdict::signaled(Status::Killed, SIGSYS).with(
@@ -212,7 +216,7 @@ pub(crate) fn judge(end: End, kind: Kind, limits: &Limits, timeout: Option<Span>
 }
 
 /// Builds a denial for a limit that refused or ended something.
-pub(crate) fn limit_denial(rule: DenialRule, subject: String, hint: String, count: u64) -> Denial {
+pub(crate) fn limit_denial(rule: DenialRule, subject: String, hint: Hint, count: u64) -> Denial {
     Denial {
         layer: Layer::Resources,
         rule,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ringfence_plan::FileId;
 use ringfence_plan::seccomp::{self, FilterSpec};
 use ringfence_spec::invisible::is_invisible;
-use ringfence_spec::{Denial, DenialRule, DeniedBy, Layer, escape_name};
+use ringfence_spec::{Denial, DenialRule, DeniedBy, Hint, Layer, escape_name};
 use ringfence_sys::CallError;
 use ringfence_sys::seccomp::Notification;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -116,7 +116,7 @@ impl Listener {
             subject,
             line: None,
             column: None,
-            hint: verdict.hint.to_owned(),
+            hint: verdict.hint.into(),
             by: DeniedBy::Host,
             syscall: Some(name.to_owned()),
             argument: argument.map(|value| format!("{value:#x}")),
@@ -135,7 +135,7 @@ impl Listener {
             self.denials.push(Denial {
                 rule: DenialRule::More,
                 subject: format!("{} further refusals", self.n_unlisted),
-                hint: format!("only {DENIALS_MAX} different refusals are listed"),
+                hint: format!("only {DENIALS_MAX} different refusals are listed").into(),
                 count: self.n_unlisted,
                 argument: None,
                 ..last
@@ -249,7 +249,7 @@ impl Listener {
         let node = match open_as_run(call.pid, path) {
             Err(Errno::XDEV) => {
                 let hint = "a relative socket name that leads out of the working directory, by `..` or by a link, is not followed; connect to the socket's absolute path";
-                return Ok(Target::Refuse(Box::new(unix_denial(call, path, hint.to_owned()))));
+                return Ok(Target::Refuse(Box::new(unix_denial(call, path, hint.into()))));
             }
             other => other?,
         };
@@ -264,10 +264,7 @@ impl Listener {
             bytes.push(0);
             return Ok(Target::Perform { socket, address: bytes, keep: Some(node) });
         }
-        let hint = format!(
-            "unix sockets outside the run's own /tmp, /run and home are refused; the operator can grant this one with `--socket {}`",
-            escape_name(&path.to_string_lossy())
-        );
+        let hint = Hint::Socket(escape_name(&path.to_string_lossy()).into_owned());
         Ok(Target::Refuse(Box::new(unix_denial(call, path, hint))))
     }
 
@@ -349,7 +346,7 @@ fn no_network(call: &Notification, peer: SocketAddr) -> Denial {
         subject,
         line: None,
         column: None,
-        hint: "this run has no network; work with the files that are here".to_owned(),
+        hint: "this run has no network; work with the files that are here".into(),
         by: DeniedBy::Host,
         syscall: Some("connect".to_owned()),
         argument: Some(peer.to_string()),
@@ -359,7 +356,7 @@ fn no_network(call: &Notification, peer: SocketAddr) -> Denial {
     }
 }
 
-fn unix_denial(call: &Notification, path: &Path, hint: String) -> Denial {
+fn unix_denial(call: &Notification, path: &Path, hint: Hint) -> Denial {
     let shown = escape_name(&path.to_string_lossy()).into_owned();
     Denial {
         layer: Layer::Network,

@@ -738,8 +738,10 @@ fn explain_step(failure: &Failure, plan: &Plan) -> Problem {
         );
     }
     if failure.part == SetupPart::Proc && failure.error.errno == Errno::PERM {
-        return problem
-            .hint("this host hides parts of /proc, so a new one is refused; pass `--proc none`");
+        return problem.hint(ringfence_spec::Hint::operator(
+            "this host hides parts of /proc, so a new one is refused; pass `--proc none`",
+            "to set `proc` to `none`: this host hides parts of /proc, so a new one is refused",
+        ));
     }
     problem
 }

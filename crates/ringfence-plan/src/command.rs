@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    AuditState, Code, CommandPreset, Enforcement, Fallback, FilesystemFence, Limits, Network,
+    AuditState, Code, CommandPreset, Enforcement, Fallback, FilesystemFence, Hint, Limits, Network,
     NetworkFence, OutputState, Policy, Problem, ProcessFence, ResourceFence, SyscallFence, Tier,
 };
 
@@ -110,10 +110,16 @@ fn choose_tier(policy: &Policy, facts: &HostFacts) -> Result<Choice, Problem> {
     .cause(gaps.join("; "));
     Err(match (policy.require, tier) {
         (Some(Tier::Namespaces), Tier::Landlock) => problem.hint(
-            "allow user namespaces (`ringfence doctor` says how), or accept less with `--require landlock`",
+            Hint::operator(
+                "allow user namespaces (`ringfence doctor` says how), or accept less with `--require landlock`",
+                "to run `ringfence doctor`, which says how to allow user namespaces",
+            ),
         ),
         (None, _) => problem.hint(
-            "`ringfence doctor` says what is missing; `--fallback warn` runs with what is left",
+            Hint::operator(
+                "`ringfence doctor` says what is missing; `--fallback warn` runs with what is left",
+                "to run `ringfence doctor`, which says what is missing",
+            ),
         ),
         _ => problem.hint("`ringfence doctor` says what is missing"),
     })
@@ -127,8 +133,10 @@ pub fn is_too_broad(path: &Path, facts: &HostFacts) -> bool {
 fn too_broad(path: &Path, facts: &HostFacts) -> Option<Problem> {
     let shown = path.display();
     let broad = |message: String| {
-        Problem::refused(Code::WorkspaceTooBroad, message)
-            .hint("start in a project directory, or use `--preset readonly`")
+        Problem::refused(Code::WorkspaceTooBroad, message).hint(Hint::operator(
+            "start in a project directory, or use `--preset readonly`",
+            "to start the service in a project directory",
+        ))
     };
     if path == Path::new("/") {
         return Some(broad("`/` cannot be made writable".to_owned()));

@@ -76,7 +76,7 @@ pub fn discover(
     }
     Err(Problem::cannot_build(Code::PythonNotFound, "no Python to run")
         .cause(why)
-        .hint("name one with `--python PATH`; versions 3.9 to 3.14 work"))
+        .hint(ringfence_spec::Hint::Python))
 }
 
 /// Resolves one of pyenv's shims to the program behind it; `None` if there is no program.

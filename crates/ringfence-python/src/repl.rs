@@ -441,7 +441,7 @@ impl Guard {
                 subject: name.to_owned(),
                 line: None,
                 column: None,
-                hint: verdict.hint.to_owned(),
+                hint: verdict.hint.into(),
                 by: DeniedBy::Host,
                 syscall: Some(name.to_owned()),
                 argument: None,

@@ -1,6 +1,6 @@
 //! The verdict of screening: safe or not, and every violation with its position in the source.
 
-use ringfence_spec::{Denial, DenialRule, DeniedBy, Finding, Layer};
+use ringfence_spec::{Denial, DenialRule, DeniedBy, Finding, Hint, Layer};
 use serde::Serialize;
 
 use crate::rules::Rule;
@@ -46,7 +46,7 @@ pub struct Violation {
     /// Column in characters, from 1.
     pub column: u32,
     /// An alternative to suggest.
-    pub hint: String,
+    pub hint: Hint,
 }
 
 impl From<Violation> for Denial {
@@ -94,7 +94,7 @@ struct Found {
     rule: &'static Rule,
     risk: Risk,
     subject: String,
-    hint: String,
+    hint: Hint,
 }
 
 impl Findings {
@@ -104,7 +104,7 @@ impl Findings {
         rule: &'static Rule,
         offset: u32,
         subject: &str,
-        hint: impl Into<String>,
+        hint: impl Into<Hint>,
     ) {
         self.add_at_risk(rule, rule.risk, offset, subject, hint);
     }
@@ -116,7 +116,7 @@ impl Findings {
         risk: Risk,
         offset: u32,
         subject: &str,
-        hint: impl Into<String>,
+        hint: impl Into<Hint>,
     ) {
         self.found.push(Found { offset, rule, risk, subject: shown(subject), hint: hint.into() });
     }
@@ -176,7 +176,7 @@ impl Findings {
                 subject: format!("{} more", n_found - VIOLATIONS_MAX),
                 line: place.line,
                 column: place.column,
-                hint: "repair the ones above first".to_owned(),
+                hint: "repair the ones above first".into(),
             });
         }
         Verdict { safe: violations.is_empty(), risk, violations, findings: Vec::new() }

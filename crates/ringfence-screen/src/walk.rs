@@ -1,7 +1,7 @@
 //! One walk over a syntax tree. Collects bindings and mentions, and applies the rules that can be judged on the spot.
 //! Mentions are judged in `mentions.rs`, at the end, when every binding is known.
 
-use ringfence_spec::CodePreset;
+use ringfence_spec::{CodePreset, Hint};
 use ruff_python_ast::visitor::source_order::{self, SourceOrderVisitor};
 use ruff_python_ast::{
     CmpOp, Comprehension, ExceptHandler, Expr, ExprAttribute, ExprCall, ExprContext, ExprLambda,
@@ -114,7 +114,7 @@ impl<'a> Walk<'a, '_> {
         rule: &'static Rule,
         at: TextSize,
         subject: &str,
-        hint: impl Into<String>,
+        hint: impl Into<Hint>,
     ) {
         if self.preset <= rule.up_to {
             self.findings.add(rule, at.to_u32(), subject, hint);

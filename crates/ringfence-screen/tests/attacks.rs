@@ -701,7 +701,7 @@ fn refused(source: &str, preset: CodePreset, rule: &str, subject: &str) {
             .any(|v| v.rule.as_str() == rule && (v.subject == subject || subject.is_empty())),
         "{preset} should refuse by {rule} for {subject}:\n{source}\n{verdict:#?}"
     );
-    assert!(!verdict.safe && verdict.violations.iter().all(|v| !v.hint.is_empty()));
+    assert!(!verdict.safe && verdict.violations.iter().all(|v| !v.hint.to_string().is_empty()));
 }
 
 #[track_caller]
@@ -1021,7 +1021,7 @@ fn following_a_hint_helps() {
         };
         let verdict = verdict(&source, Standard);
         assert!(
-            verdict.violations.iter().any(|v| v.hint.contains(hint)),
+            verdict.violations.iter().any(|v| v.hint.to_string().contains(hint)),
             "{source}: {:?}",
             verdict.violations
         );

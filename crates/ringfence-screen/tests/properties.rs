@@ -229,7 +229,7 @@ fn agrees_with_itself(verdict: &Verdict) {
     assert!(verdict.violations.len() <= VIOLATIONS_MAX + 1);
     for violation in &verdict.violations {
         assert!(violation.line >= 1 && violation.column >= 1);
-        assert!(!violation.hint.is_empty() && violation.subject.len() <= 4 * 100);
+        assert!(!violation.hint.to_string().is_empty() && violation.subject.len() <= 4 * 100);
     }
 }
 

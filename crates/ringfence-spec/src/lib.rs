@@ -6,6 +6,7 @@
 //! | `code` | error codes and denial rules |
 //! | `enforcement` | the layers that were active in a run |
 //! | `hex` | bytes as hexadecimal digits |
+//! | `hint` | ways out of a refusal, worded by each front end |
 //! | `id` | run ids |
 //! | `invisible` | invisible characters, and escaping of untrusted names |
 //! | `limits` | resource limits of a run |
@@ -22,6 +23,7 @@
 mod code;
 mod enforcement;
 mod hex;
+mod hint;
 mod id;
 pub mod invisible;
 mod limits;
@@ -38,6 +40,7 @@ pub use enforcement::{
     ResourceFence, SyscallFence, Tier,
 };
 pub use hex::{hex, unhex};
+pub use hint::{Face, Hint, LimitKind};
 pub use id::RunId;
 pub use invisible::{escape_json, escape_name};
 pub use limits::{Limits, LimitsMax};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, DenialRule};
+use crate::{Code, DenialRule, Face, Hint};
 use crate::{Enforcement, Problem, ProblemKind, Risk, RunId};
 
 /// Final status of a run.
@@ -113,7 +113,7 @@ pub struct Denial {
     /// Source column, for screening.
     pub column: Option<u32>,
     /// An alternative for the agent, true for this very call.
-    pub hint: String,
+    pub hint: Hint,
     /// The observer.
     pub by: DeniedBy,
     /// The system call, if one was refused.
@@ -241,7 +241,7 @@ pub struct ErrorInfo {
     /// One sentence.
     pub message: String,
     /// A way out, if there is one that is true for this call.
-    pub hint: Option<String>,
+    pub hint: Option<Hint>,
     /// Time to wait before a retry, for rejected runs.
     pub retry_after_ms: Option<u64>,
 }
@@ -310,6 +310,21 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Words every way out for a reader.
+    pub fn word_for(&mut self, face: Face) {
+        self.hints().for_each(|hint| hint.word_for(face));
+    }
+
+    /// Replaces a way out by another.
+    pub fn replace_hints(&mut self, old: &Hint, new: &Hint) {
+        self.hints().filter(|hint| *hint == old).for_each(|hint| hint.clone_from(new));
+    }
+
+    fn hints(&mut self) -> impl Iterator<Item = &mut Hint> {
+        let error = self.error.iter_mut().filter_map(|error| error.hint.as_mut());
+        error.chain(self.denials.iter_mut().map(|denial| &mut denial.hint))
+    }
+
     /// The outcome of a run that never started.
     pub fn not_started(run_id: RunId, status: Status, problem: &Problem) -> Self {
         Self {

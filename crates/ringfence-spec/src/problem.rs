@@ -1,6 +1,6 @@
 //! An error a person or an agent can act on: the act, the object, the cause, the way out.
 
-use crate::Code;
+use crate::{Code, Face, Hint};
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -48,7 +48,7 @@ pub struct Problem {
     /// The answer of the kernel or parser.
     pub cause: Option<String>,
     /// The way out, only when true for this very call.
-    pub hint: Option<String>,
+    pub hint: Option<Hint>,
     /// Time to wait before a retry, for rejected calls. Small, to keep problems cheap to return.
     pub retry_after_ms: Option<NonZeroU32>,
 }
@@ -88,8 +88,15 @@ impl Problem {
 
     /// Adds the way out.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn hint(mut self, hint: impl Into<Hint>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Words the way out for a reader.
+    #[must_use]
+    pub fn worded_for(mut self, face: Face) -> Self {
+        self.hint.iter_mut().for_each(|hint| hint.word_for(face));
         self
     }
 

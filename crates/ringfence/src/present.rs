@@ -27,7 +27,7 @@ pub(crate) fn problem(problem: &Problem) -> ExitCode {
         let _ = writeln!(err, "  cause: {cause}");
     }
     if let Some(hint) = &problem.hint {
-        let _ = writeln!(err, "  hint: {}", plain(hint, Lines::One));
+        let _ = writeln!(err, "  hint: {}", plain(&hint.to_string(), Lines::One));
     }
     code
 }
@@ -86,13 +86,13 @@ pub(crate) fn talk(outcome: &Outcome) {
     if let Some(error) = &outcome.error {
         let _ = writeln!(err, "ringfence: {}", plain(&error.message, Lines::One));
         if let Some(hint) = &error.hint {
-            let _ = writeln!(err, "ringfence:   hint: {}", plain(hint, Lines::One));
+            let _ = writeln!(err, "ringfence:   hint: {}", plain(&hint.to_string(), Lines::One));
         }
     }
     for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(TOLD_MAX) {
         let program = denial.program.as_deref().unwrap_or("?");
-        let [subject, program, hint] =
-            [&denial.subject, program, &denial.hint].map(|part| plain(part, Lines::One));
+        let [subject, program, hint] = [&denial.subject, program, &denial.hint.to_string()]
+            .map(|part| plain(part, Lines::One));
         let _ = writeln!(err, "ringfence: refused {subject} by {program}: {hint}");
     }
     for aside in outcome.workspace.set_aside.iter().take(TOLD_MAX) {

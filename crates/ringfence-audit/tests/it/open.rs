@@ -58,7 +58,7 @@ fn links_and_what_others_may_write_are_refused() {
     let problem = Ledger::open(&scene.path(), settings()).unwrap_err();
     assert_eq!(problem.code.as_str(), "ledger_foreign");
     // The hint works.
-    assert!(problem.hint.unwrap().starts_with("chmod go-rwx"));
+    assert!(problem.hint.unwrap().to_string().starts_with("chmod go-rwx"));
     fs::set_permissions(scene.path(), fs::Permissions::from_mode(0o700)).unwrap();
     scene.open();
 }

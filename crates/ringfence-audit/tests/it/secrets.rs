@@ -48,7 +48,7 @@ fn full_of_secrets() -> Entry {
         subject: s(),
         line: None,
         column: None,
-        hint: s(),
+        hint: s().into(),
         by: DeniedBy::Host,
         syscall: Some(s()),
         argument: Some(s()),

@@ -184,12 +184,12 @@ impl<'a> Quota<'a> {
             Some((_, disk)) => (
                 Code::DiskLimit,
                 format!("the run added more than {disk} to the session's files and was ended"),
-                crate::text::raise("disk"),
+                ringfence_spec::Hint::Limit(ringfence_spec::LimitKind::Disk),
             ),
             None => (
                 Code::QuotaExceeded,
                 format!("the session's files passed their quota of {} bytes", self.bytes_max),
-                "delete what is not needed; what was stored is still there".to_owned(),
+                "delete what is not needed; what was stored is still there".into(),
             ),
         };
         outcome.error = Some(crate::text::info(code, message, Some(hint)));

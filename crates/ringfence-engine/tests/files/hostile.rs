@@ -147,7 +147,7 @@ fn following_the_hint_of_a_link_succeeds() {
         let workspace = world.open(lookup);
         for (link, target) in [("to-plain", "plain.txt"), ("to-dir/inner.txt", "dir/inner.txt")] {
             let hint = workspace.read(link, 0, None).unwrap_err().hint.unwrap();
-            assert_eq!(hint, format!("name what it points to: `{target}`"));
+            assert_eq!(hint, format!("name what it points to: `{target}`").into());
             assert!(workspace.read(target, 0, None).is_ok());
         }
         for link in ["to-secret", "dangling-in", "loop", "to-fifo"] {

@@ -1,6 +1,6 @@
 //! Import statements, and the way from a module to its members (R1.3).
 
-use ringfence_spec::CodePreset;
+use ringfence_spec::{CodePreset, Hint};
 
 use super::modules::{self, Known, Module};
 use super::{IMPORT_NOT_ALLOWED, MODULE_MEMBER_NOT_ALLOWED, Rule};
@@ -21,7 +21,7 @@ pub(crate) struct Refusal {
     pub(crate) rule: &'static Rule,
     pub(crate) risk: Risk,
     pub(crate) subject: String,
-    pub(crate) hint: String,
+    pub(crate) hint: Hint,
 }
 
 /// Decides whether a module may be imported, and returns the object that its name then stands for.
@@ -41,9 +41,9 @@ fn not_allowed(path: &str, preset: CodePreset) -> Refusal {
     let top = path.split('.').next().unwrap_or(path);
     let listed = matches!(modules::find(path, CodePreset::Standard, &[]), Known::Listed(_));
     let hint = match instead(path) {
-        _ if listed && preset < CodePreset::Standard => "the preset `standard` has it".to_owned(),
-        Some(instead) => instead.to_owned(),
-        None => format!("do without it; the preset `data` has it, `--allow-import {path}` adds it"),
+        _ if listed && preset < CodePreset::Standard => "the preset `standard` has it".into(),
+        Some(instead) => instead.into(),
+        None => Hint::Import(path.to_owned()),
     };
     let risk = if modules::reaches_out(top) { Risk::High } else { IMPORT_NOT_ALLOWED.risk };
     Refusal { rule: &IMPORT_NOT_ALLOWED, risk, subject: path.to_owned(), hint }
@@ -78,7 +78,7 @@ pub(crate) fn member(
         rule: &MODULE_MEMBER_NOT_ALLOWED,
         risk: MODULE_MEMBER_NOT_ALLOWED.risk,
         subject: below(),
-        hint,
+        hint: hint.into(),
     };
     if !of.has(member) || of.has_inner_beside(member) {
         return Err(refuse(match (of.few(), member_instead(&below())) {

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use ringfence_spec::{Code, ErrorInfo, Problem, ProblemKind};
+use ringfence_spec::{Code, ErrorInfo, Face, Problem, ProblemKind};
 use serde_json::json;
 
 /// A problem and its HTTP status.
@@ -48,7 +48,8 @@ fn status_of(problem: &Problem) -> StatusCode {
 
 impl IntoResponse for Fault {
     fn into_response(self) -> Response {
-        let ErrorInfo { code, message, hint, retry_after_ms } = ErrorInfo::from(&*self.problem);
+        let ErrorInfo { code, message, hint, retry_after_ms } =
+            ErrorInfo::from(&self.problem.worded_for(Face::Rest));
         let body = json!({
             "type": "about:blank",
             "title": self.status.canonical_reason(),

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::Run;
-use ringfence_spec::{Code, Outcome, Problem, ProblemKind, Status};
+use ringfence_spec::{Code, Face, Outcome, Problem, ProblemKind, Status};
 
 use super::fault::{Fault, retry_after};
 
@@ -74,7 +74,9 @@ fn respond(outcome: &Outcome) -> Response {
         }
         _ => StatusCode::OK,
     };
-    let mut response = (status, axum::Json(outcome)).into_response();
+    let mut worded = outcome.clone();
+    worded.word_for(Face::Rest);
+    let mut response = (status, axum::Json(worded)).into_response();
     if let Some(ms) = error.and_then(|error| error.retry_after_ms) {
         response.headers_mut().insert(header::RETRY_AFTER, retry_after(ms));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ringfence_engine::{Artifacts, Run, some_id};
 use ringfence_spec::{
-    Artifact, Encoding, ErrorInfo, Outcome, Problem, ProblemKind, Status, escape_name,
+    Artifact, Encoding, ErrorInfo, Face, Outcome, Problem, ProblemKind, Status, escape_name,
 };
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
@@ -41,6 +41,7 @@ pub(super) fn of_run(
     }
     let links = resources.keep(&outcome, files);
     truncate::outcome(&mut outcome);
+    outcome.word_for(Face::Mcp);
     let mut result = result(outcome.status, twin(&outcome), &outcome);
     result.content.extend(images);
     result.content.extend(links.into_iter().map(ContentBlock::resource_link));
@@ -75,7 +76,8 @@ pub(super) fn not_started(problem: &Problem) -> CallToolResult {
 
 /// Builds the result for a run id that does not exist.
 pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
-    let outcome = Outcome::not_started(some_id(), Status::Error, problem);
+    let mut outcome = Outcome::not_started(some_id(), Status::Error, problem);
+    outcome.word_for(Face::Mcp);
     let mut shaped = shape(&outcome);
     shaped["run_id"] = run_id.into();
     shaped["ran"] = "unknown".into();
@@ -98,7 +100,7 @@ pub(super) fn done(text: String, mut own: Value) -> CallToolResult {
 /// Builds the result of a failed call other than a run.
 pub(super) fn not_done(problem: &Problem) -> CallToolResult {
     let status = status_of(problem.kind);
-    let error = ErrorInfo::from(problem);
+    let error = ErrorInfo::from(&problem.clone().worded_for(Face::Mcp));
     let mut text = String::new();
     tell(&mut text, &error);
     result(status, text, &json!({"status": status, "ran": "no", "error": error}))

@@ -84,9 +84,9 @@ fn flag_beats_environment_beats_user_file_beats_preset() {
 fn an_unknown_key_is_refused_by_name_with_a_suggestion() {
     let p = world().user("memry = \"1G\"").error(&PolicyFlags::default());
     assert!(p.message.contains("`memry` is not a setting"), "{p}");
-    assert_eq!(p.hint.as_deref(), Some("did you mean `memory`?"));
+    assert_eq!(p.hint, Some("did you mean `memory`?".into()));
     let p = world().env("RINGFENCE_TIMEOT", "1s").error(&PolicyFlags::default());
-    assert_eq!(p.hint.as_deref(), Some("did you mean `RINGFENCE_TIMEOUT`?"));
+    assert_eq!(p.hint, Some("did you mean `RINGFENCE_TIMEOUT`?".into()));
     assert_eq!(p.kind.exit_code(), 2);
 }
 
