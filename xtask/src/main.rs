@@ -28,6 +28,7 @@
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
+//! cargo xtask chart FILE                 no proof: draws `docs/chart.svg` from the output of `ringfence bench --json`
 //! cargo xtask dist                       no proof: builds the program for packages and figures, its functions in the order of a start
 //! ```
 //! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
@@ -38,6 +39,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod budget;
+mod chart;
 mod clients;
 mod conformance;
 mod dist;
@@ -77,6 +79,8 @@ enum Task {
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
     Budget(budget::BudgetArgs),
+    /// No proof: draws the chart of README.md
+    Chart(chart::ChartArgs),
     /// No proof: builds the program for packages and figures
     Dist(dist::DistArgs),
 }
@@ -108,6 +112,7 @@ fn main() -> ExitCode {
         Task::Refusals(args) => refusals::refusals(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
+        Task::Chart(args) => chart::chart(&args),
         Task::Dist(args) => dist::dist(&args),
     };
     match verdict {

@@ -619,10 +619,10 @@ impl EngineState {
         if let Some(session) = &session {
             runner = runner.in_session(session.host_workspace()?);
         }
-        let (plan, finished) = match launch {
+        let ran = match launch {
             Launch::Foreground { prefork, warn, .. } => {
                 let permit = Permit(&|| record.begin());
-                runner.run(CommandLaunch::Foreground { prefork, permit, warn })?
+                runner.run(CommandLaunch::Foreground { prefork, permit, warn })
             }
             Launch::Service { cancel } => {
                 record.begin()?;
@@ -635,12 +635,16 @@ impl EngineState {
                     cancel: cancel.as_fd(),
                     partial_output: partial_output.as_ref(),
                 };
-                runner.run(CommandLaunch::Launcher { launcher: self.launcher()?, given })?
+                runner.run(CommandLaunch::Launcher { launcher: self.launcher()?, given })
             }
             Launch::Repl(_) => {
                 return Err(Problem::internal(Code::Repl, "a REPL runs Python, not commands"));
             }
         };
+        let (plan, finished) = ran.map_err(|problem| match problem.code {
+            Code::CommandNotFound => command::with_place(problem, &call.argv[0], &self.host),
+            _ => problem,
+        })?;
         let gaps_after = finished.gaps.clone();
         // Commands see the host's own paths, so there is none to hide.
         let mut outcome =

@@ -266,6 +266,33 @@ impl<'a> CommandRunner<'a> {
     }
 }
 
+/// Adds where the host has a command that the run does not see.
+pub(crate) fn with_place(problem: Problem, command: &OsStr, place: &HostContext) -> Problem {
+    let on_path = |command: &OsStr| {
+        let path = place.environment.get(OsStr::new("PATH"))?;
+        let mut candidates = std::env::split_paths(path).map(|dir| dir.join(command));
+        candidates.find(|candidate| found(candidate).is_some_and(|f| f.kind == FileKind::File))
+    };
+    let is_path = std::path::Path::new(command).components().count() > 1;
+    let at = if is_path {
+        Some(place.cwd.join(command)).filter(|at| found(at).is_some())
+    } else {
+        on_path(command)
+    };
+    match at {
+        Some(at) => {
+            // Found by its directory in PATH, which a run has only if it sees it.
+            let shown = if is_path { &at } else { at.parent().unwrap_or(&at) };
+            let (at, shown) = (at.display(), shown.display());
+            problem.hint(Hint::operator(
+                format!("the host has `{at}`, which this run does not see: add `--ro {shown}`"),
+                format!("to show `{shown}` to runs: the host has `{at}`"),
+            ))
+        }
+        None => problem,
+    }
+}
+
 /// Limits the host's work before a run, whatever earlier runs left in the workspace: ten seconds, or the run's timeout
 /// if that is shorter.
 pub(crate) fn survey_budget(timeout: Option<Span>) -> Budget {

@@ -1,4 +1,4 @@
-//! The example of the README is the one that is compiled, and does what it says.
+//! The example of docs/tour.md is the one that is compiled, and does what it says.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -6,14 +6,14 @@ use std::process::Command;
 
 use ringfence_testing::BoundedCommand as _;
 
-const README: &str = include_str!("../../../README.md");
+const TOUR: &str = include_str!("../../../docs/tour.md");
 const EXAMPLE: &str = include_str!("../examples/embed.rs");
 
 #[test]
-fn the_readmes_example_is_compiled_and_runs() {
-    let shown = README.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+fn the_documents_example_is_compiled_and_runs() {
+    let shown = TOUR.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let (_doc, code) = EXAMPLE.split_once("\n\n").unwrap();
-    assert_eq!(shown, code, "README.md and examples/embed.rs differ");
+    assert_eq!(shown, code, "docs/tour.md and examples/embed.rs differ");
 
     // `cargo test` builds examples beside the tests.
     let tests = std::env::current_exe().unwrap();

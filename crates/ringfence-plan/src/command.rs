@@ -222,6 +222,18 @@ fn refuse_broad_workspaces(
 }
 
 /// The hidden path that `path` is, or is inside of.
+/// Has git look for a repository above the working directory, which is a mount of its own, if more than that is shown.
+fn find_repositories_above(
+    request: &Request,
+    environment: &mut std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsString>,
+) {
+    let cwd = &request.cwd.path;
+    let is_above = |found: &crate::Found| found.path != *cwd && cwd.starts_with(&found.path);
+    if request.readable.iter().any(is_above) {
+        environment.insert("GIT_DISCOVERY_ACROSS_FILESYSTEM".into(), "1".into());
+    }
+}
+
 fn hidden_above<'a>(path: &Path, request: &'a Request) -> Option<std::path::Display<'a>> {
     let hidden = request.hidden.iter().find(|h| path.starts_with(&h.path));
     hidden.map(|found| found.path.display())
@@ -276,6 +288,7 @@ fn namespaces(
     };
     let mut environment =
         environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
+    find_repositories_above(request, &mut environment);
     environment.extend(request.session.iter().flat_map(HostWorkspace::environment));
     let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed, Ipc::Own);
     let unobserved = unobserved(seccomp.as_ref());
@@ -390,7 +403,8 @@ fn landlock(
         landlock.as_ref().is_none_or(|plan| plan.rules.iter().any(|r| path.starts_with(&r.path)))
     };
     let scratch = &request.host_scratch;
-    let environment = environment(policy, facts, scratch, scratch, shows)?;
+    let mut environment = environment(policy, facts, scratch, scratch, shows)?;
+    find_repositories_above(request, &mut environment);
     // Without a network namespace UDP cannot be held back by Landlock, and without a mount namespace no socket
     // directory can be hidden: the families themselves are refused. IPC and process ids are the host's too.
     let seccomp = filter(facts, resources, UnixSockets::Refused, Inet::Refused, Ipc::Refused);

@@ -25,6 +25,9 @@ use crate::registry::Registry;
 /// the start of a run.
 const TOP_ENTRIES_MAX: u32 = 32_768;
 
+/// Directories above the working directory in which a repository is looked for.
+const DEPTH_MAX: usize = 32;
+
 /// Maximum number of secret files masked one by one.
 const SECRETS_MAX: usize = 64;
 
@@ -84,7 +87,15 @@ pub fn request(
             _ => return Err(not_a_grant(path, "rw")),
         }
     }
-    let readable = find_readable(&policy.ro, &writable_roots)?;
+    let mut readable = find_readable(&policy.ro, &writable_roots)?;
+    // From a subdirectory of a repository, git needs the rest of it.
+    let of_workspace = asked.session.is_none() && policy.preset != CommandPreset::Minimal;
+    let repository = of_workspace.then(|| repository_around(&cwd.path, asked.home.as_deref()));
+    if let Some(found) = repository.flatten()
+        && !writable_roots.iter().chain(&readable).any(|known| found.path.starts_with(&known.path))
+    {
+        readable.push(found);
+    }
     for found in &readable {
         if writable_roots.iter().chain(&writable_files).any(|w| w.path == found.path) {
             return Err(Problem::usage(
@@ -137,6 +148,23 @@ pub fn readable(paths: &[PathBuf], budget: &Budget) -> Result<(Vec<Found>, Vec<F
     let readable = find_readable(paths, &[])?;
     let secrets = secrets_in(readable.iter(), budget)?;
     Ok((readable, secrets))
+}
+
+/// Finds the repository that a directory lies in: the nearest one above it that has a `.git` directory, below the home
+/// and the root. A directory with a `.git` of its own is none of another's.
+fn repository_around(dir: &Path, home: Option<&Path>) -> Option<Found> {
+    let has_git = |dir: &Path| as_it_is(dir.join(".git")).map(|found| found.kind);
+    if has_git(dir).is_some() {
+        return None;
+    }
+    let root = dir
+        .ancestors()
+        .skip(1)
+        .take(DEPTH_MAX)
+        .take_while(|above| above.parent().is_some())
+        .take_while(|above| home.is_none_or(|home| !home.starts_with(above)))
+        .find(|above| has_git(above) == Some(FileKind::Directory))?;
+    as_it_is(root.to_owned()).filter(|found| found.kind == FileKind::Directory)
 }
 
 fn find_readable(paths: &[PathBuf], written: &[Found]) -> Result<Vec<Found>, Problem> {

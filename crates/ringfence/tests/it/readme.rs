@@ -1,4 +1,4 @@
-//! Every command of README.md that can run here does, as a user would type it, and says what the README shows. Those that
+//! Every command of README.md and docs/tour.md that can run here does, as a user would type it, and says what is shown. Those that
 //! cannot are listed with the reason; one that is neither fails.
 
 use std::os::unix::fs::symlink;
@@ -8,7 +8,9 @@ use ringfence_testing::{BoundedCommand as _, Json};
 
 use crate::support::{World, binary, have};
 
-const README: &str = include_str!("../../../../README.md");
+/// The documents that show commands to a newcomer.
+const DOCUMENTS: &str =
+    concat!(include_str!("../../../../README.md"), include_str!("../../../../docs/tour.md"));
 
 /// Commands that are run in another way: what the README says, and what is typed here.
 const INSTEAD: &[(&str, &str, &str)] = &[(
@@ -40,7 +42,7 @@ fn every_command_of_the_readme_does_what_it_shows() {
     if !have("namespaces") || !have("notify") {
         return;
     }
-    let blocks = blocks(README);
+    let blocks = blocks(DOCUMENTS);
     let commands: Vec<&str> = blocks.iter().flatten().map(|shown| shown.command).collect();
     for (listed, ..) in INSTEAD {
         assert!(commands.contains(listed), "`{listed}` is listed and not in the README");

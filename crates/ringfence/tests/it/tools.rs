@@ -109,3 +109,49 @@ fn tools_people_use_work() {
     }
     assert!(failed.is_empty(), "{failed:#?}");
 }
+
+#[test]
+fn git_works_from_a_subdirectory_and_only_that_is_writable() {
+    let world = World::new();
+    world.write("repo/top.txt", "1\n");
+    world.write("repo/.env", "CANARY=1\n");
+    world.write("repo/sub/inner.txt", "2\n");
+    let git = |line: &str| {
+        let script = format!("cd {} && {line}", world.root().join("repo").display());
+        let output =
+            world.here(std::process::Command::new("sh")).args(["-c", &script]).bounded_output();
+        assert!(output.unwrap().status.success(), "{line}");
+    };
+    git(
+        "git init -q && git add top.txt sub && git -c user.name=a -c user.email=a@b commit -qm first",
+    );
+    let sub = world.root().join("repo/sub");
+    let script = "git log --format=%s && git status --short && cat ../top.txt; \
+                  touch ../new; cat ../.env; echo 3 > inner.txt; git status --short";
+    let ran = world.ringfence(&["run", "--cwd", sub.to_str().unwrap(), "--", "sh", "-c", script]);
+    assert_eq!(ran.stdout, "first\n?? ../.env\n1\n M inner.txt\n?? ../.env\n", "{}", ran.stderr);
+    assert!(!world.root().join("repo/new").exists() && !ran.stdout.contains("CANARY"));
+    // A directory that is no part of a repository shows nothing above it.
+    world.write("plain/sub/x", "");
+    world.write("plain/top.txt", "1\n");
+    let sub = world.root().join("plain/sub");
+    let ran = world.ringfence(&["run", "--cwd", sub.to_str().unwrap(), "--", "cat", "../top.txt"]);
+    assert_eq!(ran.code, 1, "{}", ran.stdout);
+}
+
+#[test]
+fn a_command_that_only_the_host_sees_is_told_with_its_place() {
+    let world = World::new();
+    let tool = world.write("elsewhere/own-tool", "#!/bin/sh\necho hi\n");
+    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let dir = world.root().join("elsewhere");
+    let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
+    let world = world.var("PATH", &path);
+    let ran = world.ringfence(&["run", "--", "own-tool"]);
+    assert_eq!(ran.code, 127);
+    let hint = format!("the host has `{}`, which this run does not see", tool.display());
+    assert!(ran.stderr.contains(&hint), "{}", ran.stderr);
+    let ran = world.ringfence(&["run", "--ro", dir.to_str().unwrap(), "--", "own-tool"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hi\n"), "{}", ran.stderr);
+    assert!(!world.ringfence(&["run", "--", "no-such-tool"]).stderr.contains("the host has"));
+}
