@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use ringfence_testing::{Json, json, needs_root};
+use ringfence_testing::{BoundedCommand as _, Json, json, needs_root};
 
 use crate::support::{World, binary};
 
@@ -159,4 +159,33 @@ fn a_file_that_cannot_be_understood_is_left_as_it_is() {
     let ran = world.ringfence(&["init", "emacs"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("claude-code, claude-desktop, codex"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_client_that_starts_anywhere_is_given_a_directory_for_commands() {
+    let world = World::new();
+    let config = world.home().join(".config/Claude/claude_desktop_config.json");
+    let cwd_of = |ran: crate::support::Ran| {
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let server =
+            Json::parse(std::fs::read(&config).unwrap())["mcpServers"]["ringfence"].clone();
+        server["args"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|a| a.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    // From a project: that project.
+    let args = cwd_of(world.ringfence(&["init", "claude-desktop"]));
+    assert_eq!(args, ["mcp", "--cwd", world.work().to_str().unwrap()]);
+    // From the home, which no command may change: a directory of its own.
+    let mut command = world.command(&["init", "claude-desktop"]);
+    let ran = command.current_dir(world.home()).bounded_output().unwrap();
+    let own = world.home().join("ringfence");
+    assert_eq!(cwd_of(crate::support::Ran::from(&ran)), ["mcp", "--cwd", own.to_str().unwrap()]);
+    assert!(own.is_dir());
+    // As it was said.
+    let args = cwd_of(world.ringfence(&["init", "claude-desktop", "--", "--cwd", "/srv"]));
+    assert_eq!(args, ["mcp", "--cwd", "/srv"]);
 }

@@ -53,6 +53,11 @@ impl fmt::Display for Client {
 }
 
 impl Client {
+    /// Returns true for a client that starts servers in no directory of a project.
+    pub(super) fn starts_anywhere(self) -> bool {
+        self == Self::ClaudeDesktop
+    }
+
     /// Returns the path of the client's configuration, for a user with these variables.
     pub(super) fn config(self, var: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, Problem> {
         let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);

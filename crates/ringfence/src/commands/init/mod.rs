@@ -33,7 +33,9 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
         None => client.config(&|name| std::env::var_os(name))?,
     };
     let file = ConfigFile::read(&path)?;
-    let server = Server { command: own_path(), arguments: arguments(&args.arguments) };
+    let workspace = workspace(client, &args.arguments);
+    let server =
+        Server { command: own_path(), arguments: arguments(&args.arguments, workspace.as_deref()) };
     if args.undo {
         return undo(client, &file, &server, args.dry_run);
     }
@@ -56,6 +58,14 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
         Some(newest) => Some(newest.path.clone()),
         None => file.keep()?,
     };
+    if let Some(dir) = &workspace {
+        std::fs::create_dir_all(dir).map_err(|e| {
+            Problem::usage(Code::Cwd, format!("cannot make `{}`", dir.display()))
+                .cause(e)
+                .hint("name a directory for commands after `--`: `-- --cwd DIR`")
+        })?;
+        present::say(&format!("commands will work in {}", dir.display()));
+    }
     file.replace(&after)?;
     if let Some(kept) = kept {
         present::say(&format!("what was there is in {}", kept.display()));
@@ -140,8 +150,22 @@ fn own_path() -> String {
         .unwrap_or_else(|| "ringfence".to_owned())
 }
 
-fn arguments(more: &[String]) -> Vec<String> {
-    std::iter::once("mcp".to_owned()).chain(more.iter().cloned()).collect()
+fn arguments(more: &[String], workspace: Option<&Path>) -> Vec<String> {
+    let cwd = workspace.and_then(Path::to_str).map(|dir| ["--cwd".to_owned(), dir.to_owned()]);
+    let all = std::iter::once("mcp".to_owned()).chain(cwd.into_iter().flatten());
+    all.chain(more.iter().cloned()).collect()
+}
+
+/// Returns the directory for the commands of a client that starts its servers in `/` or in the home, where no command can
+/// work: the current one, or one of its own if that is no better.
+fn workspace(client: Client, more: &[String]) -> Option<PathBuf> {
+    let is_named = more.iter().any(|flag| flag == "--cwd" || flag.starts_with("--cwd="));
+    if is_named || !client.starts_anywhere() {
+        return None;
+    }
+    let home = PathBuf::from(std::env::var_os("HOME").filter(|home| !home.is_empty())?);
+    let here = std::env::current_dir().ok().filter(|here| !home.starts_with(here));
+    Some(here.unwrap_or_else(|| home.join("ringfence")))
 }
 
 fn unreadable(path: &Path, why: &str) -> Problem {
