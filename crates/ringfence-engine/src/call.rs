@@ -383,11 +383,8 @@ impl EngineState {
             RunCall::Code(call) => (self.code.limits.timeout, call.timeout),
             RunCall::Command(call) => (self.command.limits.timeout, call.timeout),
         };
-        ran.outcome.notes.extend(above_limit(limit, asked));
-        if let (Some(limit), Some(asked)) = (limit, asked)
-            && asked < limit.duration()
-        {
-            ran.outcome.replace_hints(&Hint::Limit(LimitKind::Timeout), &Hint::LongerTime(limit));
+        if let (Some(limit), Some(asked)) = (limit, asked) {
+            tell_limit(&mut ran.outcome, limit, asked);
         }
         if let (
             RunCall::Code(CodeCall { artifacts_to: Some(dir), files: given, .. }),
@@ -749,22 +746,25 @@ pub(crate) fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
 
 /// A client may have less time than the policy gives, never more.
 fn narrowed(policy: Option<Span>, asked: Option<Duration>) -> Option<Duration> {
-    let policy = policy.map(|span| Duration::from_millis(span.millis()));
+    let policy = policy.map(Span::duration);
     match (policy, asked) {
         (Some(policy), Some(asked)) => Some(policy.min(asked).max(SHORTEST)),
         (policy, asked) => policy.or(asked.map(|asked| asked.max(SHORTEST))),
     }
 }
 
-/// Tells a client that asked for more time than the policy gives.
-fn above_limit(limit: Option<Span>, asked: Option<Duration>) -> Option<String> {
-    let (limit, asked) = (limit?, asked?);
-    (asked > Duration::from_millis(limit.millis())).then(|| {
-        format!(
+/// Tells a client how the time that it asked for compares with the operator's limit.
+fn tell_limit(outcome: &mut Outcome, limit: Span, asked: Duration) {
+    match asked.cmp(&limit.duration()) {
+        std::cmp::Ordering::Less => {
+            outcome.replace_hints(&Hint::Limit(LimitKind::Timeout), &Hint::LongerTime(limit));
+        }
+        std::cmp::Ordering::Equal => {}
+        std::cmp::Ordering::Greater => outcome.notes.push(format!(
             "the operator's time limit of {limit} was used: {} s is above it",
             asked.as_secs_f64()
-        )
-    })
+        )),
+    }
 }
 
 /// Does some work of one call. A panic in it becomes a problem of that call; the hook of the process has printed it.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::sync::{Arc, OnceLock};
 
 use ringfence_jail::survey::{host_facts, readable, resolve};
-use ringfence_jail::{Launcher, Permit, Registry, StdioMode};
+use ringfence_jail::{Launcher, Permit, Registry};
 use ringfence_plan::{
     Checkpoints, CodePlan, CodeRequest, HostFacts, HostWorkspace, Plan, PythonFacts, WORKSPACE,
     is_too_broad, plan_alone, plan_code,
@@ -21,8 +21,8 @@ use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Hint,
-    Layer, Limits, Outcome, OutputState, Problem, ProblemKind, Ran, RunId, Span, Start, Status,
-    Usage, WorkerSpeedups, WorkspaceChanges, escape_name,
+    Layer, Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
+    WorkerSpeedups, WorkspaceChanges, escape_name,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -194,6 +194,7 @@ impl PythonContext {
             screen: Some(policy.rules.preset.name().to_owned()),
             checkpoints: Checkpoints::None,
             workspace: None,
+            capture: true,
         };
         Ok(Self {
             rules: policy.rules.clone(),
@@ -263,11 +264,9 @@ impl OneShotRunner {
         io: Io,
         hook: Option<&PlanHook>,
     ) -> Result<Self, Problem> {
-        let context = PythonContext::new(policy, place)?;
+        let mut context = PythonContext::new(policy, place)?;
+        context.request.capture = io == Io::Capture;
         let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
-        if io != Io::Capture {
-            plan.enforcement.output = OutputState::Off;
-        }
         plan.argv = ringfence_python::argv(&context.interpreter);
         if let Some(Hook(edit)) = hook {
             edit(&mut plan)?;
@@ -291,10 +290,7 @@ impl OneShotRunner {
         let child = prefork.into_child()?;
         let name = run_id.short();
         let registry = Registry::new(&self.context.state);
-        let mode = match self.io {
-            Io::Capture => StdioMode::Capture { bytes_max: job.output_bytes_max },
-            Io::Passthrough | Io::Terminal => StdioMode::Passthrough,
-        };
+        let mode = self.io.mode(job.output_bytes_max);
         let task = OneShotTask { plan: &self.plan, job, registry: &registry, name: &name, mode };
         let alone = run_alone(&task, child, permit)?;
         if let Some(why) = alone.refused {

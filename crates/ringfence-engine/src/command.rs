@@ -39,6 +39,16 @@ pub enum Io {
     Capture,
 }
 
+impl Io {
+    /// Returns the supervisor's mode; `bytes_max` bounds captured output of a stream.
+    pub(crate) fn mode(self, bytes_max: u64) -> StdioMode {
+        match self {
+            Self::Passthrough | Self::Terminal => StdioMode::Passthrough,
+            Self::Capture => StdioMode::Capture { bytes_max },
+        }
+    }
+}
+
 /// A child that creates its namespaces while the parent parses and surveys, or the reason there is none.
 pub struct Prefork(Result<Option<PreforkedChild>, Fault>);
 
@@ -210,20 +220,13 @@ impl<'a> CommandRunner<'a> {
         child: Option<PreforkedChild>,
         permit: Permit<'_>,
     ) -> Result<Finished, Fault> {
-        let (mode, terminal) = match self.io {
-            Io::Passthrough => (StdioMode::Passthrough, false),
-            Io::Terminal => (StdioMode::Passthrough, true),
-            Io::Capture => {
-                (StdioMode::Capture { bytes_max: self.policy.limits.output.bytes() }, false)
-            }
-        };
         let name = self.run_id.short();
         let task = Task {
             plan,
             registry: &self.registry,
             name: &name,
-            mode,
-            terminal,
+            mode: self.io.mode(self.policy.limits.output.bytes()),
+            terminal: self.io == Io::Terminal,
             channel: None,
             cancel: None,
             permit,

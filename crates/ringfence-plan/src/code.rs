@@ -66,6 +66,8 @@ pub struct CodeRequest {
     pub checkpoints: Checkpoints,
     /// A directory of the host's to work in, instead of one in memory.
     pub workspace: Option<HostWorkspace>,
+    /// True if output is captured for an outcome, false if it is passed through.
+    pub capture: bool,
 }
 
 /// Forking of workers.
@@ -345,7 +347,7 @@ pub(crate) fn enforcement(
         } else {
             FilesystemFence::PivotRoot
         },
-        output: OutputState::On,
+        output: if request.capture { OutputState::On } else { OutputState::Off },
         audit: AuditState::Off,
         python: Some(python_receipt(&request.python, facts)),
         gaps: python_gaps(&request.python)

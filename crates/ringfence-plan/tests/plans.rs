@@ -115,6 +115,7 @@ fn code_request() -> CodeRequest {
         screen: None,
         checkpoints: Checkpoints::None,
         workspace: None,
+        capture: true,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The result of one run: the same object from every interface. Fields that do not apply are null, never missing.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Code, DenialRule, Face, Hint};
@@ -313,6 +315,18 @@ impl Outcome {
     /// Words every way out for a reader.
     pub fn word_for(&mut self, face: Face) {
         self.hints().for_each(|hint| hint.word_for(face));
+    }
+
+    /// Returns it with every way out worded for a reader: itself, if all hold for every reader.
+    pub fn worded_for(&self, face: Face) -> Cow<'_, Self> {
+        let error = self.error.iter().filter_map(|error| error.hint.as_ref());
+        let mut hints = error.chain(self.denials.iter().map(|denial| &denial.hint));
+        if hints.all(|hint| matches!(hint, Hint::Text(_))) {
+            return Cow::Borrowed(self);
+        }
+        let mut worded = self.clone();
+        worded.word_for(face);
+        Cow::Owned(worded)
     }
 
     /// Replaces a way out by another.

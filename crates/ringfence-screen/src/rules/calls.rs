@@ -118,23 +118,25 @@ pub(crate) fn has_one_argument(call: &ExprCall) -> bool {
     arguments.keywords.is_empty() && matches!(&*arguments.args, [one] if !one.is_starred_expr())
 }
 
+/// Builtin types of plain values, and `object` and `type`. Sorted.
+pub(crate) const TYPES: &[&str] = &[
+    "bool",
+    "bytes",
+    "complex",
+    "dict",
+    "float",
+    "frozenset",
+    "int",
+    "list",
+    "object",
+    "set",
+    "str",
+    "tuple",
+    "type",
+];
+
 /// `type(int)(…)`, `type(type(x))(…)`: calls `type` without naming it in front of the arguments.
 pub(crate) fn calls_a_metaclass(callee: &Expr) -> bool {
-    const TYPES: &[&str] = &[
-        "bool",
-        "bytes",
-        "complex",
-        "dict",
-        "float",
-        "frozenset",
-        "int",
-        "list",
-        "object",
-        "set",
-        "str",
-        "tuple",
-        "type",
-    ];
     let Expr::Call(call) = callee else { return false };
     let of = |call: &ExprCall| matches!(&*call.func, Expr::Name(n) if n.id.as_str() == "type");
     of(call)

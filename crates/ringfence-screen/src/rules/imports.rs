@@ -128,8 +128,6 @@ fn member_instead(path: &str) -> Option<&'static str> {
         "functools.update_wrapper" => "use `functools.wraps(function)`",
         "string.Formatter" => "use an f-string or `str.format`",
         "typing.get_type_hints" => "a dataclass has `dataclasses.fields(x)`",
-        "concurrent.futures.ProcessPoolExecutor" => "use `ThreadPoolExecutor`",
-        "sys.modules" => "import the module you want",
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@ use ruff_python_ast::{
 use ruff_text_size::{Ranged as _, TextSize};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::MODULE_MEMBER_NOT_ALLOWED;
+use super::{MODULE_MEMBER_NOT_ALLOWED, calls};
 use crate::verdict::Findings;
 
 /// Attributes that lead to the interpreter from any value.
@@ -35,26 +35,8 @@ const MEMBERS: &[(&str, &[&str])] = &[
 /// Attributes on the way from a class to `object`.
 const TO_OBJECT: &[&str] = &["__base__", "__bases__", "__mro__", "mro"];
 
-/// The builtin types whose subclasses are all classes of the interpreter, or many of them.
-const TYPES: &[&str] = &[
-    "BaseException",
-    "Exception",
-    "bool",
-    "bytearray",
-    "bytes",
-    "complex",
-    "dict",
-    "float",
-    "frozenset",
-    "int",
-    "list",
-    "object",
-    "range",
-    "set",
-    "str",
-    "tuple",
-    "type",
-];
+/// Builtin types besides those of plain values whose subclasses are classes of the interpreter. Sorted.
+const OTHER_TYPES: &[&str] = &["BaseException", "Exception", "bytearray", "range"];
 
 /// Keeps those of `standard`'s findings that break the interpreter open, and returns the others. Adds members of
 /// modules, which `standard` refuses by their import. `extra` are modules that the operator allows.
@@ -182,7 +164,10 @@ fn is_builtin(mut expression: &Expr) -> bool {
                 (Expr::Name(name), [of]) if name.id.as_str() == "type" => of,
                 (function, _) => function,
             },
-            Expr::Name(name) => return TYPES.contains(&name.id.as_str()),
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                return calls::TYPES.contains(&name) || OTHER_TYPES.contains(&name);
+            }
             literal => {
                 return literal.is_literal_expr()
                     || matches!(
@@ -209,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_lists_are_sorted() {
-        for list in [ALWAYS, TYPES, TO_OBJECT] {
+        for list in [ALWAYS, calls::TYPES, OTHER_TYPES, TO_OBJECT] {
             assert!(list.windows(2).all(|pair| pair[0] < pair[1]), "{list:?}");
         }
     }

@@ -76,8 +76,7 @@ impl Module {
 }
 
 /// Members that are named like a module but are not one.
-const OWN_NAMES: &[(&str, &str)] =
-    &[("datetime", "time"), ("shutil", "copy"), ("xml.etree.ElementTree", "ElementTree")];
+const OWN_NAMES: &[(&str, &str)] = &[("datetime", "time")];
 
 /// Every module on a list. Sorted by name.
 pub(crate) const MODULES: &[Module] = &[

@@ -74,9 +74,7 @@ fn respond(outcome: &Outcome) -> Response {
         }
         _ => StatusCode::OK,
     };
-    let mut worded = outcome.clone();
-    worded.word_for(Face::Rest);
-    let mut response = (status, axum::Json(worded)).into_response();
+    let mut response = (status, axum::Json(&*outcome.worded_for(Face::Rest))).into_response();
     if let Some(ms) = error.and_then(|error| error.retry_after_ms) {
         response.headers_mut().insert(header::RETRY_AFTER, retry_after(ms));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringfence_engine::host::{FileKind, resolve};
+use ringfence_engine::host::{FileKind, found, resolve};
 use ringfence_engine::{Call, CodeCall, Foreground, HostContext, Io, LOCAL, Prefork, RunResult};
 use ringfence_spec::{Code, CodePreset, Encoding, Outcome, Problem, Status, escape_name};
 use ringfence_sys::{Budget, untrusted};
@@ -133,21 +133,21 @@ fn host_files(specs: &[String], place: &HostContext) -> Result<Vec<(String, Vec<
     let mut files = Vec::new();
     for spec in specs {
         let whole = PathBuf::from(spec);
-        let path = match spec.rsplit_once(':') {
-            Some((path, _)) if !exists(&whole) => PathBuf::from(path),
-            _ => whole,
+        let (path, name) = match spec.rsplit_once(':') {
+            Some((path, name)) if !exists(&whole) => (PathBuf::from(path), name.to_owned()),
+            _ => {
+                // `.` and `..` have no name of their own: their content goes into the run's directory itself.
+                let name = whole.file_name().map(|n| n.to_string_lossy().into_owned());
+                (whole, name.unwrap_or_default())
+            }
         };
         let real = place.without_planted_links(&path, "--file")?;
-        if !is_directory(&real) {
-            files.push(host_file(spec, place)?);
-            continue;
+        if found(&real).is_some_and(|found| found.kind == FileKind::Directory) {
+            host_directory(&real, &name, &mut files)?;
+        } else {
+            let content = host_file(&path, &real, &name)?;
+            files.push((name, content));
         }
-        let top = match spec.rsplit_once(':') {
-            Some((_, name)) if path.as_os_str() != spec.as_str() => name.to_owned(),
-            // `.` and `..` have no name of their own: their content goes into the run's directory itself.
-            _ => path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default(),
-        };
-        host_directory(&real, &top, &mut files)?;
     }
     Ok(files)
 }
@@ -179,12 +179,12 @@ fn host_directory(
                 FileType::Directory => pending.push(path),
                 FileType::RegularFile => {
                     let name = Path::new(top).join(&path).to_string_lossy().into_owned();
-                    let content = untrusted::read_beneath(&root, &path, room)
-                        .map_err(|e| cannot(&format!("{}: {e}", path.display())))?;
-                    room -= content.len() as u64;
                     if !is_plain_name(&name) {
                         return Err(cannot(&format!("`{name}` is no name for a file of the run")));
                     }
+                    let content = untrusted::read_beneath(&root, &path, room)
+                        .map_err(|e| cannot(&format!("{}: {e}", path.display())))?;
+                    room -= content.len() as u64;
                     files.push((name, content));
                 }
                 _ => {}
@@ -194,42 +194,29 @@ fn host_directory(
     Ok(())
 }
 
-/// Reads a file given as `HOSTPATH[:NAME]`.
-fn host_file(spec: &str, place: &HostContext) -> Result<(String, Vec<u8>), Problem> {
-    let whole = PathBuf::from(spec);
-    let (path, name) = match spec.rsplit_once(':') {
-        Some((path, name)) if !exists(&whole) => (PathBuf::from(path), name.to_owned()),
-        _ => {
-            let name = whole.file_name().map(|n| n.to_string_lossy().into_owned());
-            (whole, name.unwrap_or_default())
-        }
-    };
+/// Reads a file of the host's for the run's directory.
+fn host_file(path: &Path, real: &Path, name: &str) -> Result<Vec<u8>, Problem> {
     let bad_name = || {
         Problem::usage(Code::BadFileName, format!("`{name}` is no name for a file of the run"))
             .hint("a name is relative and stays below the run's directory")
     };
-    if !is_plain_name(&name) {
+    if !is_plain_name(name) {
         return Err(bad_name());
     }
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display())).cause(e)
     };
-    let real = place.without_planted_links(&path, "--file")?;
-    let file = open_without_waiting(&real).map_err(|e| cannot(&e))?;
+    let file = open_without_waiting(real).map_err(|e| cannot(&e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX) {
         return Err(cannot(&"it is no plain file of a sensible size"));
     }
     let mut content = Vec::new();
     file.take(FILE_BYTES_MAX).read_to_end(&mut content).map_err(|e| cannot(&e))?;
-    Ok((name, content))
+    Ok(content)
 }
 
 fn real(path: &Path) -> Option<PathBuf> {
     resolve(path).ok().map(|resolved| resolved.found.path)
-}
-
-fn is_directory(path: &Path) -> bool {
-    resolve(path).is_ok_and(|resolved| resolved.found.kind == FileKind::Directory)
 }
 
 fn exists(path: &Path) -> bool {

@@ -134,8 +134,8 @@ fn the_plan_and_the_screen_do_no_io() {
     }
 }
 
-/// A wait without an end hangs the whole suite, and what `eprintln!` says in a test that passes is seen by nobody. A key that
-/// `serde_json::Value` does not have is null.
+/// A wait without an end hangs the whole suite, `cargo test` hides the output of a test that passes, and a missing key of a
+/// `serde_json::Value` is null.
 #[test]
 fn tests_have_time_limits_and_loud_skips() {
     // One process without threads, whose program has a limit of its own.

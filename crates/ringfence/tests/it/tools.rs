@@ -131,7 +131,7 @@ fn git_works_from_a_subdirectory_and_only_that_is_writable() {
     let ran = world.ringfence(&["run", "--cwd", sub.to_str().unwrap(), "--", "sh", "-c", script]);
     assert_eq!(ran.stdout, "first\n?? ../.env\n1\n M inner.txt\n?? ../.env\n", "{}", ran.stderr);
     assert!(!world.root().join("repo/new").exists() && !ran.stdout.contains("CANARY"));
-    // A directory that is no part of a repository shows nothing above it.
+    // Outside of a repository, parent directories stay hidden.
     world.write("plain/sub/x", "");
     world.write("plain/top.txt", "1\n");
     let sub = world.root().join("plain/sub");
