@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Doctor(JsonArgs),
     /// Show presets, the effective policy and where each value came from, or check a file
     Policy(PolicyArgs),
-    /// Workspaces that outlive a command: new, ls, show, fork, rm, gc
+    /// Workspaces that outlive a command: new, ls, show, put, get, fork, rm, gc
     Session(SessionArgs),
     /// Find lines of a session's files by a regular expression
     Grep(GrepArgs),
@@ -297,8 +297,35 @@ pub(crate) enum SessionCommand {
         #[arg(long)]
         read_only: bool,
     },
-    /// Your sessions, the oldest first
-    Ls,
+    /// Your sessions, the oldest first; with a session, its files
+    Ls {
+        /// With times and sizes
+        #[arg(short, long)]
+        long: bool,
+        /// List the files of this session
+        id: Option<SessionId>,
+        /// A directory of it
+        #[arg(default_value = ".")]
+        dir: OsString,
+    },
+    /// Copy a file into a session
+    Put {
+        /// The session
+        id: SessionId,
+        /// The file, or `-` for stdin
+        local: PathBuf,
+        /// Its name in the session, or a directory if it ends with `/` [default: the file's own name]
+        name: Option<OsString>,
+    },
+    /// Copy a file out of a session
+    Get {
+        /// The session
+        id: SessionId,
+        /// The file's name in the session
+        name: OsString,
+        /// Where to write it: a file, a directory, or `-` for stdout [default: its own name here]
+        local: Option<PathBuf>,
+    },
     /// What is known of a session, and where its files are
     Show {
         /// The session

@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
+use ringfence_engine::LOCAL;
 use ringfence_engine::files::{GrepBounds, GrepQuery, Grepped, PatternStyle};
-use ringfence_engine::{LOCAL, Launcher};
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::Problem;
 
-use crate::cli::{GrepArgs, PolicyFlags};
-use crate::commands::mcp;
+use crate::cli::GrepArgs;
+use crate::commands::session_files::FileEngine;
 use crate::present;
-use crate::settings::Surroundings;
 
 /// Exit code for no match, as in grep(1).
 const NOTHING: u8 = 1;
@@ -35,20 +34,12 @@ pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
 }
 
 fn attempt(args: &GrepArgs) -> Result<Grepped, Problem> {
-    // First: the launcher is a fork of this process, which must not have threads yet.
-    let launcher = Launcher::start()?;
-    let flags = PolicyFlags { data_dir: args.data_dir.clone(), ..PolicyFlags::default() };
-    let (code, command) = mcp::policies(&flags, &Surroundings::real(false)?)?;
-    let engine = mcp::builder(launcher, code, command)?.build()?;
+    let files = FileEngine::start(args.data_dir.as_ref())?;
     let query = GrepQuery {
         pattern: args.pattern.clone(),
         style: PatternStyle { literal: args.literal, ignore_case: args.ignore_case },
         glob: args.glob.clone(),
         bounds: GrepBounds::asked(args.max_count, args.context),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Problem::internal(Code::Runtime, "cannot start").cause(e))?;
-    runtime.block_on(engine.file_grep(LOCAL, &args.session, args.path.clone(), query))
+    files.wait(files.engine.file_grep(LOCAL, &args.session, args.path.clone(), query))
 }

@@ -18,6 +18,7 @@ mod repl;
 mod run;
 mod serve;
 mod session;
+mod session_files;
 mod token;
 
 use std::ffi::OsStr;

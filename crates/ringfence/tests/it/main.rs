@@ -31,6 +31,7 @@ mod protected;
 mod python;
 mod readme;
 mod secrets;
+mod session;
 mod snapshots;
 mod snippets;
 mod support;

@@ -1,0 +1,143 @@
+//! `ringfence session`: files go in and out of a session as they are.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use ringfence_testing::{BoundedCommand as _, json};
+
+use crate::support::{Ran, World};
+
+/// Makes a session and returns its id.
+fn new(world: &World) -> String {
+    let made = world.ringfence(&["session", "new"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    made.stdout.trim().to_owned()
+}
+
+/// Every byte, and more than one read of a session's file returns.
+fn bytes() -> Vec<u8> {
+    (0..=255u8).cycle().take((11 << 20) + 7).collect()
+}
+
+#[test]
+fn files_go_in_and_out_of_a_session_unchanged() {
+    let world = World::new();
+    let id = new(&world);
+    std::fs::write(world.work().join("in.bin"), bytes()).unwrap();
+    let ok = |args: &[&str]| {
+        let ran = world.ringfence(args);
+        assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{args:?}");
+        ran.stdout
+    };
+    assert_eq!(ok(&["session", "put", &id, "in.bin"]), "");
+    assert_eq!(ok(&["session", "put", &id, "in.bin", "deep/down/"]), "");
+    assert_eq!(ok(&["session", "get", &id, "deep/down/in.bin", "out.bin"]), "");
+    assert_eq!(std::fs::read(world.work().join("out.bin")).unwrap(), bytes());
+    // A directory takes the file under its own name; without a place it comes here.
+    std::fs::create_dir(world.work().join("dir")).unwrap();
+    ok(&["session", "get", &id, "in.bin", "dir"]);
+    assert_eq!(std::fs::read(world.work().join("dir/in.bin")).unwrap(), bytes());
+    std::fs::write(world.work().join("in.bin"), "other").unwrap();
+    ok(&["session", "get", &id, "in.bin"]);
+    assert_eq!(std::fs::read(world.work().join("in.bin")).unwrap(), bytes());
+    assert_eq!(world.names().len(), 3, "no draft is left: {:?}", world.names());
+
+    let shown = ok(&["session", "put", &id, "in.bin", "x", "--json"]);
+    assert_eq!(shown, format!("{{\"path\":\"x\",\"bytes\":{}}}\n", bytes().len()));
+    let rows = ok(&["audit", "ls", "--tool", "write_file", "--json"]);
+    assert!(rows.contains("deep/down/in.bin"), "a copy is written down: {rows}");
+}
+
+#[test]
+fn a_dash_is_stdin_and_stdout() {
+    let world = World::new();
+    let id = new(&world);
+    let mut put = world
+        .command(&["session", "put", &id, "-", "piped"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .bounded_spawn()
+        .unwrap();
+    put.stdin.take().unwrap().write_all(&bytes()).unwrap();
+    let put = Ran::from(&put.wait_with_output().unwrap());
+    assert_eq!(put.code, 0, "{}", put.stderr);
+    let get = world.command(&["session", "get", "--json", &id, "piped", "-"]).bounded_output();
+    assert_eq!(get.unwrap().stdout, bytes());
+    let nameless = world.ringfence(&["session", "put", &id, "-"]);
+    assert_eq!(nameless.code, 2);
+    assert!(nameless.stderr.contains("session put ID - NAME"), "{}", nameless.stderr);
+}
+
+#[test]
+fn a_link_in_the_place_of_a_copy_is_refused_and_never_followed() {
+    let world = World::new();
+    let id = new(&world);
+    world.write("work/file", "new");
+    let victim = world.write("home/victim", "old");
+    assert_eq!(world.ringfence(&["session", "put", &id, "file"]).code, 0);
+    // The run makes the workspace one that runs have written, and plants links in it.
+    let planted = format!(
+        "ln -s {} to-file; ln -s {} to-nothing; ln -s {} to-dir",
+        victim.display(),
+        world.home().join("nothing").display(),
+        world.home().display()
+    );
+    assert_eq!(world.sh(&[], &planted).code, 0);
+    for local in ["to-file", "to-dir", "to-dir/victim"] {
+        let got = world.ringfence(&["session", "get", &id, "file", local]);
+        assert_eq!(got.code, 126, "{local}: {}", got.stderr);
+        assert!(got.stderr.contains("leads out of the workspace"), "{local}: {}", got.stderr);
+    }
+    let got = world.ringfence(&["session", "get", &id, "file", "to-nothing"]);
+    assert_eq!(got.code, 2, "{}", got.stderr);
+    let put = world.ringfence(&["session", "put", &id, "to-file", "stolen"]);
+    assert_eq!(put.code, 126, "{}", put.stderr);
+    assert_eq!(std::fs::read_to_string(victim).unwrap(), "old");
+    assert!(!world.home().join("nothing").exists() && !world.home().join("file").exists());
+    std::fs::create_dir(world.work().join("dir")).unwrap();
+    for (args, code) in [
+        (&["put", &id, "missing"][..], 2),
+        (&["put", &id, "dir"], 2),
+        (&["put", &id, "/dev/zero", "x"], 2),
+        (&["put", &id, "file", "../x"], 126),
+        (&["put", &id, "file", ".env"], 126),
+        (&["get", &id, "missing"], 2),
+        (&["get", &id, "file", "no/such/dir/x"], 2),
+        (&["get", "0123456789abcdef0123456789abcdef", "file"], 127),
+    ] {
+        let ran = world.ringfence(&[&["session"], args].concat());
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.starts_with("error: "), "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_session_lists_its_files_with_size_and_time_and_its_names_escaped() {
+    let world = World::new();
+    let id = new(&world);
+    world.write("work/file", "12345");
+    for name in ["b.txt", "dir/inner"] {
+        assert_eq!(world.ringfence(&["session", "put", &id, "file", name]).code, 0, "{name}");
+    }
+    let shown = world.ringfence(&["session", "show", &id]).json();
+    let workspace = std::path::Path::new(shown["workspace"].as_str().unwrap());
+    std::fs::write(workspace.join("a\u{1b}[31m\n"), "").unwrap();
+    std::os::unix::fs::symlink("b.txt", workspace.join("link")).unwrap();
+
+    let names = world.ringfence(&["session", "ls", &id]).stdout;
+    assert_eq!(names, "a\\u{1b}[31m\\n\nb.txt\ndir/\nlink\n");
+    let long = world.ringfence(&["session", "ls", "-l", &id]).stdout;
+    let lines: Vec<&str> = long.lines().collect();
+    assert!(lines[1].starts_with("-rw") && lines[1].ends_with("Z  b.txt"), "{long}");
+    assert!(lines[1].contains("           5  20"), "{long}");
+    assert!(lines[2].starts_with("drwx") && lines[3].ends_with("link -> b.txt"), "{long}");
+    assert_eq!(world.ringfence(&["session", "ls", &id, "dir"]).stdout, "dir/inner\n");
+    let listed = world.ringfence(&["session", "ls", "--json", &id, "dir"]).json();
+    assert_eq!(listed["truncated"], json!(false));
+    assert_eq!(listed["entries"][0]["bytes"], json!(5));
+
+    let sessions = world.ringfence(&["session", "ls", "-l"]).stdout;
+    assert!(sessions.starts_with(&id) && sessions.contains("  rw  made 20"), "{sessions}");
+    assert_eq!(world.ringfence(&["session", "ls"]).stdout, format!("{id}\n"));
+}
