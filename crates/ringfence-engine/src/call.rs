@@ -222,6 +222,18 @@ impl EngineState {
             .ok_or_else(|| Problem::internal(Code::Sessions, "there are no sessions"))
     }
 
+    /// The sessions of the data directory for a run in the foreground, which must find one thread: nothing sweeps them.
+    fn sessions_unswept(&self) -> Result<&Sessions, Problem> {
+        if self.sessions.get().is_none() {
+            let settings = self.session_settings;
+            let opened = Sessions::open(&self.host.state, settings, Arc::clone(&self.clock))?;
+            let _ = self.sessions.set(opened);
+        }
+        self.sessions
+            .get()
+            .ok_or_else(|| Problem::internal(Code::Sessions, "there are no sessions"))
+    }
+
     /// How many sessions are open in this process.
     pub(crate) fn n_sessions_open(&self) -> usize {
         self.sessions.get().map_or(0, Sessions::n_open)
@@ -467,12 +479,27 @@ impl EngineState {
             Launch::Foreground { prefork, io, .. } => {
                 // Redaction cannot reach output that passes through.
                 let io = if self.redaction == Redaction::Answers { Io::Capture } else { io };
-                let runner = OneShotRunner::new(policy, &self.host, io, self.plan_hook.as_ref())?;
+                let session =
+                    call.session.as_ref().map(|id| self.sessions_unswept()?.find(client, id));
+                let session = session.transpose()?;
+                if session.is_some() && !job.files.is_empty() {
+                    return Err(files_with_session());
+                }
+                let mut policy = policy.clone();
+                if let Some(session) = &session {
+                    let left = session.bytes_left()?;
+                    policy.limits.disk = Some(policy.limits.disk.map_or(left, |d| d.min(left)));
+                }
+                let workspace = session.as_ref().map(|session| session.host_workspace());
+                let workspace = workspace.transpose()?;
+                let hook = self.plan_hook.as_ref();
+                let runner = OneShotRunner::new(&policy, &self.host, io, workspace, hook)?;
                 if !verdict.safe {
                     return Ok(blocked(runner.blocked(run_id, verdict)));
                 }
                 let permit = Permit(&|| record.begin());
-                let (outcome, files) = runner.run(run_id, &job, prefork, permit)?;
+                let (mut outcome, files) = runner.run(run_id, &job, prefork, permit)?;
+                outcome.session_id = session.map(|session| session.id.to_string());
                 Ok(RunResult { files, ..RunResult::of(outcome) })
             }
             Launch::Repl(ReplLaunch { live, quota, cancel }) => {
@@ -491,10 +518,7 @@ impl EngineState {
                 if let Some(id) = &call.session {
                     let session = self.sessions()?.find(client, id)?;
                     if !job.files.is_empty() {
-                        return Err(Problem::usage(
-                            Code::FilesWithSession,
-                            "a session has files of its own",
-                        ));
+                        return Err(files_with_session());
                     }
                     let mut outcome = if verdict.safe {
                         record.begin()?;
@@ -599,13 +623,14 @@ impl EngineState {
         let mut policy = self.command.clone();
         policy.limits.timeout = narrowed(policy.limits.timeout, call.timeout)
             .and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?));
-        let session = call.session.as_ref().map(|id| self.sessions()?.find(client, id));
+        let sessions = || match &launch {
+            Launch::Foreground { .. } => self.sessions_unswept(),
+            Launch::Service { .. } | Launch::Repl(_) => self.sessions(),
+        };
+        let session = call.session.as_ref().map(|id| sessions()?.find(client, id));
         let session = session.transpose()?;
         if let Some(session) = &session {
-            // Host tools, the session's files, and nothing of the user that runs the engine.
-            policy.preset = CommandPreset::Readonly;
-            let left = session.bytes_left()?;
-            policy.limits.disk = Some(policy.limits.disk.map_or(left, |disk| disk.min(left)));
+            work_in(&mut policy, session)?;
         }
         let io = match &launch {
             Launch::Foreground { io, .. } => *io,
@@ -679,10 +704,24 @@ impl EngineState {
     /// The plan of a command, without running it.
     pub(crate) fn explain_command(
         &self,
-        argv: Vec<std::ffi::OsString>,
+        client: &str,
+        call: &CommandCall,
     ) -> Result<ringfence_plan::Plan, Problem> {
-        let io = Io::Passthrough;
-        CommandRunner::new(&self.command, &self.host, fresh_id()?, argv, io).explain()
+        let mut policy = self.command.clone();
+        let session = call.session.as_ref().map(|id| self.sessions_unswept()?.find(client, id));
+        let workspace = match session.transpose()? {
+            Some(session) => {
+                work_in(&mut policy, &session)?;
+                Some(session.host_workspace()?)
+            }
+            None => None,
+        };
+        let (argv, io) = (call.argv.clone(), Io::Passthrough);
+        let runner = CommandRunner::new(&policy, &self.host, fresh_id()?, argv, io);
+        match workspace {
+            Some(workspace) => runner.in_session(workspace).explain(),
+            None => runner.explain(),
+        }
     }
 
     /// The plans of Python runs, without running anything.
@@ -739,9 +778,22 @@ impl EngineState {
     }
 }
 
+fn files_with_session() -> Problem {
+    Problem::usage(Code::FilesWithSession, "a session has files of its own")
+}
+
 /// The outcome of a call that failed before it started.
 pub(crate) fn failed(run_id: RunId, problem: &Problem) -> Box<Outcome> {
     Box::new(Outcome::not_started(run_id, problem.kind.into(), problem))
+}
+
+/// Gives a command a session's files instead of the working directory: host tools, those files, and nothing of the user
+/// that runs the engine.
+fn work_in(policy: &mut Policy, session: &Session) -> Result<(), Problem> {
+    policy.preset = CommandPreset::Readonly;
+    let left = session.bytes_left()?;
+    policy.limits.disk = Some(policy.limits.disk.map_or(left, |disk| disk.min(left)));
+    Ok(())
 }
 
 /// A client may have less time than the policy gives, never more.

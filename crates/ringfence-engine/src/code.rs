@@ -257,15 +257,17 @@ impl PythonContext {
 }
 
 impl OneShotRunner {
-    /// Finds the interpreter and makes the plan.
+    /// Finds the interpreter and makes the plan, with a session's directory as workspace if there is one.
     pub(crate) fn new(
         policy: &CodePolicy,
         place: &HostContext,
         io: Io,
+        workspace: Option<HostWorkspace>,
         hook: Option<&PlanHook>,
     ) -> Result<Self, Problem> {
         let mut context = PythonContext::new(policy, place)?;
         context.request.capture = io == Io::Capture;
+        context.request.workspace = workspace;
         let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
         plan.argv = ringfence_python::argv(&context.interpreter);
         if let Some(Hook(edit)) = hook {

@@ -260,8 +260,12 @@ impl Engine {
     }
 
     /// Returns the plan of a command without running it.
-    pub fn explain_command(&self, argv: Vec<OsString>) -> Result<ringfence_plan::Plan, Problem> {
-        self.state.explain_command(argv)
+    pub fn explain_command(
+        &self,
+        client: &str,
+        call: &CommandCall,
+    ) -> Result<ringfence_plan::Plan, Problem> {
+        self.state.explain_command(client, call)
     }
 
     /// Returns the plans of Python runs without running anything.

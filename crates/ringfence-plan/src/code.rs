@@ -288,15 +288,15 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
     }
 }
 
-/// The same for a request with a session's directory.
-fn environment_of(request: &CodeRequest) -> BTreeMap<OsString, OsString> {
+/// The whole environment of a Python run, with a session's variables.
+pub(crate) fn environment_of(request: &CodeRequest) -> BTreeMap<OsString, OsString> {
     let mut env = environment();
     env.extend(request.workspace.iter().flat_map(HostWorkspace::environment));
     env
 }
 
-/// The whole environment of a Python run.
-pub(crate) fn environment() -> BTreeMap<OsString, OsString> {
+/// The environment of a Python run without a session.
+fn environment() -> BTreeMap<OsString, OsString> {
     let fixed = [
         ("HOME", WORKSPACE),
         ("LANG", "C.UTF-8"),

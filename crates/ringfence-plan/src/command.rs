@@ -759,9 +759,9 @@ fn holds_secret(facts: &HostFacts, path: &Path) -> bool {
 }
 
 fn disk_roots(request: &Request) -> Vec<WritableDir> {
-    let session = request.session.iter().map(|session| &session.found);
-    let found = request.writable.iter().map(|w| &w.root).chain(session);
-    found.map(|found| WritableDir { path: found.path.clone(), id: found.id }).collect()
+    let own = request.writable.iter().map(|w| &w.root);
+    let own = own.map(|root| WritableDir { path: root.path.clone(), id: root.id });
+    own.chain(request.session.iter().map(HostWorkspace::writable_dir)).collect()
 }
 
 /// Every index that the run may write, or whose nested repositories it may write.

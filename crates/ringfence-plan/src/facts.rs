@@ -423,6 +423,11 @@ impl HostWorkspace {
         [("SESSION_ID".into(), self.session.clone().into()), ("SESSION_DIR".into(), directory)]
     }
 
+    /// The directory whose growth counts against a run's disk limit.
+    pub(crate) fn writable_dir(&self) -> WritableDir {
+        WritableDir { path: self.found.path.clone(), id: self.found.id }
+    }
+
     /// The directory where its runs see it.
     pub(crate) fn mount(&self, identity: &Identity) -> Mount {
         let Found { path, id, .. } = &self.found;

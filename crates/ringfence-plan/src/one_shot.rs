@@ -6,7 +6,7 @@ use std::path::Path;
 use ringfence_spec::{ByteSize, Limits, Problem, ResourceFence, Tier};
 
 use crate::code::{self, CodeRequest, INODES_MAX, PRIVATE_PARTS, WORKSPACE};
-use crate::facts::HostFacts;
+use crate::facts::{HostFacts, HostWorkspace};
 use crate::orders::Orders;
 use crate::plan::{
     CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, MaskKind, Mount, Namespace,
@@ -30,7 +30,10 @@ pub fn plan_alone(
     facts: &HostFacts,
 ) -> Result<Plan, Problem> {
     code::refuse_without_namespaces(facts)?;
-    let identity = Identity::of_code(facts.ids);
+    let mut identity = Identity::of_code(facts.ids);
+    if let Some(workspace) = &request.workspace {
+        identity.disk_owner = identity.disk_owner.map(|_| workspace.owner);
+    }
     let mut view = View::default();
     for mount in devices() {
         view.put(mount);
@@ -38,7 +41,10 @@ pub fn plan_alone(
     view.put(Mount::ProcOfPids { at: "/proc".into() });
     code::show_interpreter(&mut view, request, facts, &identity);
     for (_, at, mode) in PRIVATE_PARTS.iter().filter(|(_, at, _)| *at != "/dev/shm") {
-        view.put(Mount::Scratch { at: at.into(), mode: *mode });
+        view.put(match &request.workspace {
+            Some(workspace) if *at == WORKSPACE => workspace.mount(&identity),
+            _ => Mount::Scratch { at: at.into(), mode: *mode },
+        });
     }
     let resources = crate::command::resources(facts, limits, &mut Vec::new());
     let seccomp = code::filter(facts, Profile::Code, Observe::Notify);
@@ -90,12 +96,12 @@ pub fn plan_alone(
         payload,
         seccomp: Some(seccomp),
         landlock,
-        environment: code::environment(),
+        environment: code::environment_of(request),
         argv: Vec::new(),
         cwd: WORKSPACE.into(),
         limits: limits.clone(),
         host_scratch: None,
-        disk_roots: Vec::new(),
+        disk_roots: request.workspace.iter().map(HostWorkspace::writable_dir).collect(),
         watch_git: Vec::new(),
         git_indexes: Vec::new(),
         git_dirs: Vec::new(),

@@ -72,6 +72,9 @@ pub(crate) struct RunArgs {
     /// Print the outcome as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
+    /// Work in this session's directory instead of yours
+    #[arg(long, value_name = "ID", conflicts_with_all = ["cwd", "preset", "python"])]
+    pub(crate) session: Option<SessionId>,
     /// End with the process that started this one
     #[arg(long, hide = true)]
     pub(crate) die_with_parent: bool,
@@ -181,6 +184,9 @@ pub(crate) struct ExecArgs {
     /// Print the outcome as one JSON object on stdout
     #[arg(long)]
     pub(crate) json: bool,
+    /// Work on this session's files; variables last as long as the program, `repl` keeps them between cells
+    #[arg(long, value_name = "ID", conflicts_with = "files")]
+    pub(crate) session: Option<SessionId>,
     /// A file or directory to copy into the program's directory
     #[arg(long = "file", value_name = "HOSTPATH[:NAME]")]
     pub(crate) files: Vec<String>,
@@ -735,6 +741,8 @@ mod tests {
         for line in [
             "ringfence run true",
             "ringfence run --json --pids 9 -- ls --json -l",
+            "ringfence run --session 0 -- ls",
+            "ringfence run --session 0 --cwd / -- ls",
             "ringfence run --rw /a --rw /b --memory 1G sh -c x",
             "ringfence run",
             "ringfence run --no-such-flag true",

@@ -71,6 +71,7 @@ fn attempt(
     let call = Call::Code(CodeCall {
         code,
         name: name(&source, &readable),
+        session: args.session.clone(),
         files: host_files(&args.files, &place)?,
         argv: arguments.to_vec(),
         artifacts_to: artifacts,
@@ -265,8 +266,12 @@ fn show(outcome: &Outcome, patience: Duration) {
     }
     present::talk(outcome);
     if let Some(name) = not_given(outcome) {
+        let (place, way) = match &outcome.session_id {
+            Some(id) => ("the session", format!("ringfence session put {id} {name}")),
+            None => ("the program's", format!("--file {name}")),
+        };
         present::say(&format!(
-            "`{name}` is in your directory, not in the program's: copy it in with `--file {name}`"
+            "`{name}` is in your directory, not in {place}: copy it in with `{way}`"
         ));
     }
 }

@@ -7,7 +7,7 @@ use ringfence_spec::Problem;
 use crate::cli::RunArgs;
 use crate::present;
 use crate::settings::{Surroundings, effective, effective_code};
-use ringfence_engine::Engine;
+use ringfence_engine::{CommandCall, Engine, LOCAL};
 
 /// Prints the plan.
 pub(crate) fn explain(args: RunArgs) -> ExitCode {
@@ -32,7 +32,9 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     }
     let effective = effective(&args.policy, &around)?;
     let engine = Engine::builder().host(effective.place).command_policy(effective.policy);
-    let plan = engine.build()?.explain_command(args.argv)?;
+    let RunArgs { argv, session, .. } = args;
+    let call = CommandCall { argv, session, ..CommandCall::default() };
+    let plan = engine.build()?.explain_command(LOCAL, &call)?;
     if args.json {
         present::json(&plan);
     } else {

@@ -45,6 +45,10 @@ fn attempt(args: RunArgs, foreground: Foreground, alerts: &Alerts) -> Result<Run
             effective.place.without_planted_links(&effective.place.cwd, "--cwd")?;
     }
     let engine = local::for_commands(effective, &args.policy, &around, alerts)?.build()?;
-    let call = Call::Command(CommandCall { argv: args.argv, ..CommandCall::default() });
+    let call = Call::Command(CommandCall {
+        argv: args.argv,
+        session: args.session,
+        ..CommandCall::default()
+    });
     Ok(engine.run_in_foreground(LOCAL, "run", &call, foreground, &present::say))
 }

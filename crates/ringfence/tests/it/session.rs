@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use ringfence_testing::{BoundedCommand as _, json};
 
-use crate::support::{Ran, World};
+use crate::support::{Ran, World, have};
 
 /// Makes a session and returns its id.
 fn new(world: &World) -> String {
@@ -140,4 +140,69 @@ fn a_session_lists_its_files_with_size_and_time_and_its_names_escaped() {
     let sessions = world.ringfence(&["session", "ls", "-l"]).stdout;
     assert!(sessions.starts_with(&id) && sessions.contains("  rw  made 20"), "{sessions}");
     assert_eq!(world.ringfence(&["session", "ls"]).stdout, format!("{id}\n"));
+}
+
+#[test]
+fn commands_and_programs_work_on_a_sessions_files() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let id = new(&world);
+    world.write("work/mine", "not the session's");
+    let ran = world.sh(&["--session", &id], "pwd; ls -A; echo from-run > a; echo $SESSION_ID");
+    assert_eq!((ran.code, ran.stdout), (0, format!("/workspace\n{id}\n")), "{}", ran.stderr);
+    let exec = |flags: &[&str], code: &str| {
+        world.ringfence(&[&["exec", "--session", &id], flags, &["-c", code, "word"]].concat())
+    };
+    let ran = exec(
+        &[],
+        "import os, sys; print(open('a').read(), os.listdir(), sys.argv[1:]); open('b', 'w').write('from-exec')",
+    );
+    let shown = "from-run\n ['a'] ['word']\n";
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, shown), "{}", ran.stderr);
+    // Files stay, variables do not.
+    assert_eq!(exec(&[], "x = 1").code, 0);
+    let ran = exec(&["--json"], "open('b').read(), 'x' in globals()").json();
+    assert_eq!(ran["value"], json!("('from-exec', False)"), "{ran}");
+    assert_eq!(ran["session_id"], json!(id));
+    let (code, ran) = world.sh_json(&["--session", &id], "cat b; ls /etc/hostname");
+    assert_eq!((code, &ran["session_id"]), (0, &json!(id)), "{ran}");
+    let plan = world.ringfence(&["explain", "--session", &id, "--", "true"]).stdout;
+    assert!(plan.contains("/workspace"), "{plan}");
+
+    let missing = exec(&[], "open('mine')");
+    let hint = format!("ringfence session put {id} mine");
+    assert!(missing.stderr.contains(&hint), "{}", missing.stderr);
+    for (args, code) in [
+        (&["run", "--session", &id, "--cwd", "/", "--", "true"][..], 2),
+        (&["run", "--session", &id, "--preset", "workspace", "--", "true"], 2),
+        (&["run", "--session", "0123456789abcdef0123456789abcdef", "--", "true"], 127),
+        (&["exec", "--session", &id, "--file", "mine", "-c", "1"], 2),
+        (&["exec", "--session", "0123456789abcdef0123456789abcdef", "-c", "1"], 127),
+    ] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, code, "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_read_only_session_and_the_disk_limit_hold_for_programs_of_the_command_line() {
+    if !have("namespaces") {
+        return;
+    }
+    let world = World::new();
+    let id = world.ringfence(&["session", "new", "--read-only"]).stdout.trim().to_owned();
+    for args in [
+        &["run", "--session", &id, "--", "touch", "x"][..],
+        &["exec", "--session", &id, "-c", "open('x', 'w')"],
+    ] {
+        let ran = world.ringfence(args);
+        assert!(ran.stderr.contains("Read-only file system"), "{args:?}: {}", ran.stderr);
+    }
+    let id = new(&world);
+    // Many small files: a single large one is the file size limit's.
+    let fill = "import time\nfor i in range(400):\n    open(str(i), 'wb').write(b'x' * (1 << 18))\ntime.sleep(20)";
+    let ran = world.ringfence(&["exec", "--json", "--disk", "8M", "--session", &id, "-c", fill]);
+    assert_eq!(ran.json()["error"]["code"], json!("disk_limit"), "{}", ran.stdout);
 }
