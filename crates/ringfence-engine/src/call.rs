@@ -509,10 +509,10 @@ impl EngineState {
                 let quota = quota.map(|quota| quota.for_the_next_run(policy.limits.disk));
                 let quota = quota.transpose()?;
                 record.begin()?;
-                let mut outcome = live.cell(&job, cancel, quota.as_ref())?;
+                let (mut outcome, files) = live.cell(&job, cancel, quota.as_ref())?;
                 outcome.run_id = run_id;
                 outcome.session_id = call.session.as_ref().map(SessionId::to_string);
-                Ok(RunResult::of(outcome))
+                Ok(RunResult { files: Some(files), ..RunResult::of(outcome) })
             }
             Launch::Service { cancel } => {
                 if let Some(id) = &call.session {
@@ -520,15 +520,15 @@ impl EngineState {
                     if !job.files.is_empty() {
                         return Err(files_with_session());
                     }
-                    let mut outcome = if verdict.safe {
+                    let mut ran = if verdict.safe {
                         record.begin()?;
                         self.cell(&session, &mut job, call.partial_output.as_ref(), cancel)?
                     } else {
-                        self.warm()?.runner.blocked(run_id, verdict)
+                        blocked(self.warm()?.runner.blocked(run_id, verdict))
                     };
-                    outcome.run_id = run_id;
-                    outcome.session_id = Some(session.id.to_string());
-                    return Ok(RunResult::of(outcome));
+                    ran.outcome.run_id = run_id;
+                    ran.outcome.session_id = Some(session.id.to_string());
+                    return Ok(ran);
                 }
                 if !verdict.safe {
                     return Ok(blocked(self.warm()?.runner.blocked(run_id, verdict)));
@@ -571,7 +571,7 @@ impl EngineState {
         job: &mut Job,
         partial_output: Option<&PartialOutput>,
         cancel: &Cancel,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<RunResult, Problem> {
         let left = session.bytes_left()?;
         let (n_cells, bytes_max) = {
             let state = session.state();
@@ -601,13 +601,13 @@ impl EngineState {
         }
         drop(live);
         self.sessions()?.change(session, |state| state.n_cells += 1)?;
-        let mut outcome = cell?;
+        let (mut outcome, files) = cell?;
         if woke && outcome.error.is_none() {
             let message = "the session had been at rest: its files are there, the variables of earlier cells are gone";
             let hint = "define again what this session's code needs".to_owned();
             outcome.error = Some(info(Code::SessionWoke, message, Some(hint.into())));
         }
-        Ok(outcome)
+        Ok(RunResult { files: Some(files), ..RunResult::of(outcome) })
     }
 
     fn command(

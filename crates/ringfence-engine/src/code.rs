@@ -290,6 +290,12 @@ impl OneShotRunner {
         permit: Permit<'_>,
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
         let child = prefork.into_child()?;
+        let session = self.context.request.workspace.as_ref();
+        let session = session.map(|dir| Artifacts::of_directory(&dir.found.path)).transpose();
+        let session = session.map_err(|e| {
+            Problem::internal(Code::Workspace, "cannot open the session's directory").cause(e)
+        })?;
+        let before = session.map(|files| (files.snapshot(), files));
         let name = run_id.short();
         let registry = Registry::new(&self.context.state);
         let mode = self.io.mode(job.output_bytes_max);
@@ -313,7 +319,10 @@ impl OneShotRunner {
             outcome.denials.extend(verdict.denial());
             (outcome.status, outcome.error) = (verdict.status, verdict.error);
         }
-        let files = alone.artifacts;
+        let files = match before {
+            Some((before, files)) => Some(files.since(before)),
+            None => alone.artifacts,
+        };
         if let Some(files) = &files {
             add_artifacts(&mut outcome, files.list_changed(&job.files));
         }
@@ -553,7 +562,7 @@ impl PooledRunner {
 }
 
 /// Lists the files that a run left, and reports a gap if the list is incomplete.
-fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
+pub(crate) fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
     outcome.artifacts = listing.artifacts;
     if let Some(enforcement) = outcome.enforcement.as_mut().filter(|_| !listing.is_complete) {
         enforcement.gaps.push("the run left more files than are listed".to_owned());

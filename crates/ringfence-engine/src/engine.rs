@@ -107,7 +107,7 @@ impl From<CommandCall> for Call {
 pub struct RunResult {
     /// The outcome.
     pub outcome: Outcome,
-    /// Files the run left, if it had a directory of its own.
+    /// Files a program left: all of a directory of its own, or those it made or changed in a session's.
     pub files: Option<Artifacts>,
     /// The full reason the run did not start; the outcome has the short form.
     pub problem: Option<Problem>,

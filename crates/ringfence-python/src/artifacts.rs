@@ -1,7 +1,7 @@
 //! Files a run left in its directory, reached by descriptor: no link is followed, nothing that is not a plain file
 //! opened.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use ringfence_spec::Artifact;
 use ringfence_sys::untrusted::{self, open_beneath, open_directory_beneath, stat_at};
 use ringfence_sys::{Budget, CallError, Named};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 /// Maximum number of files listed.
@@ -23,6 +23,8 @@ const DEPTH_MAX: usize = 16;
 /// Bounds of a listing, in entries and in time, whatever the run left.
 const ENTRIES_MAX: u32 = 20_000;
 const LIST_MAX: Duration = Duration::from_millis(500);
+
+const NS_PER_S: i128 = 1_000_000_000;
 
 /// Files that a run left.
 #[derive(Debug, Default)]
@@ -37,11 +39,75 @@ pub struct Listing {
 #[derive(Debug)]
 pub struct Artifacts {
     workspace: OwnedFd,
+    /// The files that were there before the run, if its directory is a session's.
+    before: Option<Snapshot>,
+}
+
+/// The files of a directory at one moment, to tell those that a run made or changed from the rest.
+#[derive(Debug)]
+pub struct Snapshot {
+    files: HashMap<PathBuf, FileStamp>,
+    is_complete: bool,
+    /// By the clock that the kernel takes file times from.
+    taken_ns: i128,
+}
+
+/// Differs between two moments if a file was written, replaced or renamed in between. A program can set the time of
+/// modification, and not the time of change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileStamp {
+    id: (u64, u64),
+    bytes: i64,
+    changed_ns: i128,
+}
+
+impl FileStamp {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            id: (stat.st_dev, stat.st_ino),
+            bytes: stat.st_size,
+            changed_ns: i128::from(stat.st_ctime) * NS_PER_S + i128::from(stat.st_ctime_nsec),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Returns true if a file is not as it was. Of a snapshot that a bound cut short, a file that is not in it counts if
+    /// it changed later.
+    fn lacks(&self, path: &Path, now: FileStamp) -> bool {
+        match self.files.get(path) {
+            Some(before) => *before != now,
+            None => self.is_complete || now.changed_ns >= self.taken_ns,
+        }
+    }
 }
 
 impl Artifacts {
     pub(crate) fn new(workspace: OwnedFd) -> Self {
-        Self { workspace }
+        Self { workspace, before: None }
+    }
+
+    /// The files of a host directory.
+    pub fn of_directory(dir: &Path) -> Result<Self, CallError> {
+        untrusted::open_absolute(dir).map(Self::new)
+    }
+
+    /// The files as they are now.
+    pub fn snapshot(&self) -> Snapshot {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        let taken_ns = i128::from(now.tv_sec) * NS_PER_S + i128::from(now.tv_nsec);
+        let mut files = HashMap::new();
+        let is_complete = self.walk(|path, stat| {
+            files.insert(path, FileStamp::of(stat));
+            true
+        });
+        Snapshot { files, is_complete, taken_ns }
+    }
+
+    /// Only those made or changed after a snapshot.
+    #[must_use]
+    pub fn since(self, before: Snapshot) -> Self {
+        Self { before: Some(before), ..self }
     }
 
     /// The plain files in it, by name.
@@ -74,8 +140,27 @@ impl Artifacts {
 
     /// Their raw names and sizes; and true if no bound cut the listing short.
     fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
+        let mut list = Vec::new();
+        let is_complete = self.walk(|path, stat| {
+            if self.before.as_ref().is_some_and(|before| !before.lacks(&path, FileStamp::of(stat)))
+            {
+                return true;
+            }
+            let has_room = list.len() < FILES_MAX;
+            if has_room {
+                list.push((path, u64::try_from(stat.st_size).unwrap_or(0)));
+            }
+            has_room
+        });
+        list.sort();
+        (list, is_complete)
+    }
+
+    /// Calls `each` with every plain file, which returns false for one that it has no room for. Returns true if no bound
+    /// cut the walk short.
+    fn walk(&self, mut each: impl FnMut(PathBuf, &Stat) -> bool) -> bool {
         let budget = Budget::new(ENTRIES_MAX, u64::MAX, LIST_MAX);
-        let (mut list, mut is_complete) = (Vec::new(), true);
+        let mut is_complete = true;
         let mut pending: VecDeque<(PathBuf, usize)> = VecDeque::from([(PathBuf::new(), 0)]);
         while let Some((dir, depth)) = pending.pop_front() {
             let at = if dir.as_os_str().is_empty() { Path::new(".") } else { &dir };
@@ -83,21 +168,18 @@ impl Artifacts {
             let listed = untrusted::list(&opened, &budget, |name, _| {
                 let Some(stat) = stat_at(&opened, name) else { return ControlFlow::Continue(()) };
                 match FileType::from_raw_mode(stat.st_mode) {
-                    FileType::RegularFile if list.len() < FILES_MAX => {
-                        list.push((dir.join(name), u64::try_from(stat.st_size).unwrap_or(0)));
-                    }
+                    FileType::RegularFile => is_complete &= each(dir.join(name), &stat),
                     FileType::Directory if depth < DEPTH_MAX && pending.len() < FILES_MAX => {
                         pending.push_back((dir.join(name), depth + 1));
                     }
-                    FileType::RegularFile | FileType::Directory => is_complete = false,
+                    FileType::Directory => is_complete = false,
                     _ => {}
                 }
                 ControlFlow::Continue(())
             });
             is_complete &= listed.is_ok();
         }
-        list.sort();
-        (list, is_complete)
+        is_complete
     }
 
     /// Reads a file, up to a bound.

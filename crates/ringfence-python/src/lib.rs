@@ -31,7 +31,7 @@ mod worker;
 mod zygote;
 mod zygote_keeper;
 
-pub use artifacts::{Artifacts, Listing};
+pub use artifacts::{Artifacts, Listing, Snapshot};
 pub use interpreter::{Interpreter, InterpreterSearch, discover};
 pub use one_shot::{OneShot, OneShotTask, argv, run_alone};
 pub use pool::{Counts, Pool, PoolSlot};

@@ -11,7 +11,7 @@ use ringfence_python::{Artifacts, Job, Repl};
 use ringfence_spec::{ByteSize, Code, Outcome, Problem, Status};
 
 use crate::cancel;
-use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext};
+use crate::code::{CodePolicy, Mode, PooledRunner, PythonContext, add_artifacts};
 use crate::files::Workspace;
 use crate::host_context::HostContext;
 
@@ -74,23 +74,25 @@ impl SessionInterpreter {
         Ok(cell.stdout.parts().0)
     }
 
-    /// Runs a screened cell. Ended by `cancel`, by its deadline, or if the session's files exceed the quota.
+    /// Runs a screened cell. Returns the files it made or changed too. Ended by `cancel`, by its deadline, or if the session's files exceed the quota.
     pub(crate) fn cell(
         &mut self,
         job: &Job,
         cancel: BorrowedFd<'_>,
         quota: Option<&Quota<'_>>,
-    ) -> Result<Outcome, Problem> {
-        let Some(quota) = quota else {
-            let cell = self.repl.cell(job, Some(cancel))?;
-            return Ok(self.runner.cell_outcome(cell, job.timeout));
+    ) -> Result<(Outcome, Artifacts), Problem> {
+        let before = self.repl.artifacts()?.snapshot();
+        let (cell, passed) = match quota {
+            Some(quota) => quota.watch(Some(cancel), |over| self.repl.cell(job, Some(over)))?,
+            None => (self.repl.cell(job, Some(cancel))?, false),
         };
-        let (cell, passed) = quota.watch(Some(cancel), |over| self.repl.cell(job, Some(over)))?;
         let mut outcome = self.runner.cell_outcome(cell, job.timeout);
-        if passed {
+        if let Some(quota) = quota.filter(|_| passed) {
             quota.tell(&mut outcome);
         }
-        Ok(outcome)
+        let files = self.repl.artifacts()?.since(before);
+        add_artifacts(&mut outcome, files.list());
+        Ok((outcome, files))
     }
 }
 

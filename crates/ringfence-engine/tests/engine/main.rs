@@ -36,6 +36,10 @@ const TESTS: &[(&str, Test)] = &[
     ("a_panic_is_one_calls_problem", calls::a_panic_is_one_calls_problem),
     ("the_last_handle_ends_everything", calls::the_last_handle_ends_everything),
     ("a_session_keeps_variables_and_files", sessions::a_session_keeps_variables_and_files),
+    (
+        "a_cell_lists_the_files_it_made_or_changed",
+        sessions::a_cell_lists_the_files_it_made_or_changed,
+    ),
     ("foreign_and_unknown_ids_are_alike", sessions::foreign_and_unknown_ids_are_alike),
     ("a_fork_is_a_copy", sessions::a_fork_is_a_copy),
     ("rollback_takes_variables_back", sessions::rollback_takes_variables_back),

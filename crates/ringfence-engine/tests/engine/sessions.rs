@@ -52,6 +52,61 @@ pub(crate) fn a_session_keeps_variables_and_files(world: &World) {
     });
 }
 
+pub(crate) fn a_cell_lists_the_files_it_made_or_changed(world: &World) {
+    // Stands for matplotlib, which need not be installed: one figure, current, with a flag that it changed.
+    const FIGURES: &str = r#"
+import sys, types
+class Figure:
+    number, stale = 1, True
+    def savefig(self, path):
+        open(path, "wb").write(b"\x89PNG")
+        self.stale = False
+figure, plt = Figure(), types.ModuleType("matplotlib.pyplot")
+plt.get_fignums, plt.gcf, plt.figure = lambda: [1], lambda: figure, lambda number: figure
+sys.modules["matplotlib.pyplot"] = plt
+"#;
+    let engine = world.engine();
+    on_runtime(async {
+        let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
+        let write = |name: &'static str, text: &'static str| {
+            let options = ringfence_engine::files::WriteOptions::default();
+            engine.file_write("ann", &id, name.into(), text.into(), options)
+        };
+        write("given", "1").await.unwrap();
+        let artifacts = async |code: &str| {
+            let outcome = cell(&engine, "ann", &id, code).await;
+            assert_eq!(outcome.status, Status::Ok, "{outcome:?}");
+            outcome.artifacts.into_iter().map(|a| (a.path, a.bytes)).collect::<Vec<_>>()
+        };
+        let listed = |list: &[(&str, u64)]| {
+            list.iter().map(|(path, bytes)| ((*path).to_owned(), *bytes)).collect::<Vec<_>>()
+        };
+        let code =
+            "import os\nos.mkdir('d')\nopen('a', 'w').write('12')\nopen('d/b', 'w').write('3')";
+        assert_eq!(artifacts(code).await, listed(&[("a", 2), ("d/b", 1)]));
+        assert_eq!(artifacts("open('a').read()").await, []);
+        // The same size, and times set back.
+        let code = "import os\nopen('a', 'w').write('34')\nos.utime('a', (0, 0))";
+        assert_eq!(artifacts(code).await, listed(&[("a", 2)]));
+        assert_eq!(artifacts("os.rename('given', 'taken')").await, listed(&[("taken", 1)]));
+        // A file of the client's is not the program's.
+        write("given", "again").await.unwrap();
+        assert_eq!(artifacts("1").await, []);
+        let outcome = cell(&engine, "ann", &id, "open('a', 'w').write('5')\n1 / 0").await;
+        assert_eq!(outcome.artifacts.len(), 1, "{outcome:?}");
+
+        assert_eq!(artifacts(FIGURES).await, listed(&[("figure-1.png", 4)]));
+        assert_eq!(artifacts("1").await, []);
+        assert_eq!(artifacts("figure.stale = True").await, listed(&[("figure-2.png", 4)]));
+        assert_eq!(artifacts("def no(path): raise ValueError('cannot draw')\nfigure.stale, figure.savefig = True, no").await, []);
+        let outcome = cell(&engine, "ann", &id, "2").await;
+        assert_eq!(
+            (outcome.value.as_deref(), outcome.stderr.contains("cannot draw")),
+            (Some("2"), true)
+        );
+    });
+}
+
 pub(crate) fn foreign_and_unknown_ids_are_alike(world: &World) {
     let engine = world.engine();
     on_runtime(async {

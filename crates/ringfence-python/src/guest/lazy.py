@@ -71,11 +71,19 @@ def describe(error, name):
 
 
 def save_figures(pyplot):
-    for number in pyplot.get_fignums():
-        path, figure = "figure-%d.png" % number, pyplot.figure(number)
-        # One that has not changed since it was drawn is in a file of the program's.
-        if figure.stale and not os.path.exists(path):
-            figure.savefig(path)
+    """Saves open figures that changed since they were drawn; the others are in a file already."""
+    numbers = pyplot.get_fignums()
+    current = pyplot.gcf().number if numbers else None
+    for number in numbers:
+        figure = pyplot.figure(number)
+        if figure.stale:
+            # In a session, earlier cells may have left pictures of the same number.
+            while os.path.exists("figure-%d.png" % number):
+                number += 1
+            figure.savefig("figure-%d.png" % number)
+    if numbers:
+        # The next cell goes on with the figure that this one drew last.
+        pyplot.figure(current)
 
 
 writable, AF_UNIX = ("/workspace", "/tmp", "/dev/shm", "/dev/null"), 1

@@ -81,6 +81,7 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
         namespace["__file__"], namespace["__loader__"] = name, Loader(name)
     done = run(program, namespace, name, keep)
     if keep:
+        save_open_figures()
         flush()
     elif not finish(at_exit) and not done["exit"]:
         # As the interpreter does if it cannot write its last output.
@@ -212,13 +213,21 @@ def finish(at_exit):
         threading = sys.modules.get("threading")
         if threading and _thread._count():
             threading._shutdown()
-        if "matplotlib.pyplot" in sys.modules:
-            lazy("save_figures")(sys.modules["matplotlib.pyplot"])
+        save_open_figures()
         at_exit()
     except BaseException as error:
         if not isinstance(error, SystemExit):
             lazy("describe")(error, NAME)
     return flush()
+
+
+def save_open_figures():
+    if "matplotlib.pyplot" in sys.modules:
+        try:
+            lazy("save_figures")(sys.modules["matplotlib.pyplot"])
+        except BaseException as error:
+            # A full or read-only directory, or a figure that cannot be drawn; the program's own result stands.
+            lazy("describe")(error, NAME)
 
 
 def flush():

@@ -166,6 +166,11 @@ fn commands_and_programs_work_on_a_sessions_files() {
     let ran = exec(&["--json"], "open('b').read(), 'x' in globals()").json();
     assert_eq!(ran["value"], json!("('from-exec', False)"), "{ran}");
     assert_eq!(ran["session_id"], json!(id));
+    assert_eq!(ran["artifacts"], json!([]), "nothing was made: {ran}");
+    let ran = exec(&["--json", "--artifacts", "out"], "open('c', 'w').write('x')").json();
+    assert_eq!(ran["artifacts"][0]["path"], json!("c"), "{ran}");
+    let copied = std::fs::read_dir(world.work().join("out")).unwrap();
+    assert_eq!(copied.count(), 1, "only what the program made is copied out");
     let (code, ran) = world.sh_json(&["--session", &id], "cat b; ls /etc/hostname");
     assert_eq!((code, &ran["session_id"]), (0, &json!(id)), "{ran}");
     let plan = world.ringfence(&["explain", "--session", &id, "--", "true"]).stdout;

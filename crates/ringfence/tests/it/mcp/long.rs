@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_testing::{Json, json};
 
-use super::client::Client;
+use super::client::{Called, Client};
 use crate::living::{eventually, gone, marker, runs, tree};
 use crate::support::World;
 
@@ -206,9 +206,20 @@ fn pictures_are_shown_small_and_what_only_looks_like_one_is_not() {
                     open(name, 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + b''.join(parts))\n\
                 png('large.png', 2000, 900)\npng('small.png', 3, 2)\n\
                 open('fake.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + b'x' * 100)\nNone";
-    let called = client.call("execute_code", &json!({"code": code}));
+    let session = client.call("session", &json!({"action": "create"})).data["session_id"].clone();
+    for arguments in [json!({"code": code}), json!({"code": code, "session": session})] {
+        let called = client.call("execute_code", &arguments);
+        let called = client.finished(called);
+        assert_eq!(called.status(), "ok", "{}", called.text);
+        are_shown(&called);
+    }
+    // A cell that makes none shows none.
+    let called = client.call("execute_code", &json!({"code": "1", "session": session}));
     let called = client.finished(called);
-    assert_eq!(called.status(), "ok", "{}", called.text);
+    assert!(called.content.iter().all(|block| block["type"] != "image"), "{}", called.text);
+}
+
+fn are_shown(called: &Called) {
     let of = |kind: &str| -> Vec<Json> {
         called.content.iter().filter(|block| block["type"] == kind).cloned().collect()
     };
