@@ -530,6 +530,9 @@ impl EngineState {
                     ran.outcome.session_id = Some(session.id.to_string());
                     return Ok(ran);
                 }
+                if policy.processes.is_some() {
+                    return self.code_with_processes(context, call, &job, verdict, cancel);
+                }
                 if !verdict.safe {
                     return Ok(blocked(self.warm()?.runner.blocked(run_id, verdict)));
                 }
@@ -552,6 +555,37 @@ impl EngineState {
                 )
             }
         }
+    }
+
+    /// Runs a program that may have child processes in an interpreter of its own: a warm worker is one process in the
+    /// cgroup of all, whose limits do not hold for a tree.
+    fn code_with_processes(
+        &self,
+        context: CallContext<'_>,
+        call: &CodeCall,
+        job: &Job,
+        verdict: &ringfence_screen::Verdict,
+        cancel: &Cancel,
+    ) -> Result<RunResult, Problem> {
+        let CallContext { run_id, record, .. } = context;
+        let mut policy = self.code.clone();
+        policy.limits.timeout =
+            job.timeout.and_then(|t| Span::from_millis(u64::try_from(t.as_millis()).ok()?.max(1)));
+        let hook = self.plan_hook.as_ref();
+        let runner = OneShotRunner::new(&policy, &self.host, Io::Capture, None, hook)?;
+        if !verdict.safe {
+            return Ok(RunResult::of(runner.blocked(run_id, verdict)));
+        }
+        record.begin()?;
+        let partial_output = self.partial(call.partial_output.as_ref(), runner.context());
+        let given = CommandInput {
+            stdin: &job.stdin,
+            output_bytes_max: job.output_bytes_max,
+            cancel: cancel.as_fd(),
+            partial_output: partial_output.as_ref(),
+        };
+        let (outcome, files) = runner.run_launched(run_id, job, self.launcher()?, given)?;
+        Ok(RunResult { files, ..RunResult::of(outcome) })
     }
 
     /// Shows a program's output before its end as it is shown after.
@@ -728,6 +762,12 @@ impl EngineState {
     pub(crate) fn explain_code(&self) -> Result<ringfence_plan::CodePlan, Problem> {
         let mode = Mode::Pool { n_parallel: self.n_parallel() };
         Ok(PooledRunner::new(&self.code, &self.host, mode)?.plan().clone())
+    }
+
+    /// The plan of a one-shot program, without running it.
+    pub(crate) fn explain_program(&self) -> Result<ringfence_plan::Plan, Problem> {
+        let runner = OneShotRunner::new(&self.code, &self.host, Io::Passthrough, None, None)?;
+        Ok(runner.plan().clone())
     }
 
     /// The workers of the policy, started when they are first needed.

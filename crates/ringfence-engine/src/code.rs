@@ -14,14 +14,15 @@ use ringfence_plan::{
     is_too_broad, plan_alone, plan_code,
 };
 use ringfence_python::{
-    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, OneShotTask,
-    Output, Pool, Preload, Raised, Repl, ZygoteKeeper, discover, run_alone,
+    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, OneShot,
+    OneShotChannel, OneShotTask, Output, Pool, Preload, Processes, Raised, Repl, Snapshot,
+    ZygoteKeeper, discover, run_alone,
 };
 use ringfence_screen::Verdict as ScreenVerdict;
 use ringfence_screen::scrub::{Html, Scrub};
 use ringfence_spec::{
-    Code, CodePreset, CommandPreset, Denial, DenialRule, DeniedBy, Enforcement, Exception, Hint,
-    Layer, Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
+    Code, CodePreset, CommandPreset, Count, Denial, DenialRule, DeniedBy, Enforcement, Exception,
+    Hint, Layer, Limits, Outcome, Problem, ProblemKind, Ran, RunId, Span, Start, Status, Usage,
     WorkerSpeedups, WorkspaceChanges, escape_name,
 };
 
@@ -31,6 +32,7 @@ use crate::engine::RunResult;
 use crate::files::check_copy;
 use crate::host_context::HostContext;
 use crate::ids::{fresh_id, some_id};
+use crate::launched::{self, CommandInput};
 use crate::text::{encode, info, millis, truncated};
 use crate::verdict::{self, End, Kind, Verdict};
 
@@ -90,6 +92,8 @@ pub struct CodePolicy {
     pub speedups: WorkerSpeedups,
     /// Files and directories of the host that runs may read, at their own paths.
     pub ro: Vec<PathBuf>,
+    /// Child processes of a program without a session, its threads included, at once; `None` for no child processes.
+    pub processes: Option<Count>,
 }
 
 impl Default for CodePolicy {
@@ -101,6 +105,7 @@ impl Default for CodePolicy {
             python: None,
             speedups: WorkerSpeedups::default(),
             ro: Vec::new(),
+            processes: None,
         }
     }
 }
@@ -195,6 +200,7 @@ impl PythonContext {
             checkpoints: Checkpoints::None,
             workspace: None,
             capture: true,
+            processes: policy.processes,
         };
         Ok(Self {
             rules: policy.rules.clone(),
@@ -269,7 +275,11 @@ impl OneShotRunner {
         context.request.capture = io == Io::Capture;
         context.request.workspace = workspace;
         let mut plan = plan_alone(&context.limits, &context.request, &context.facts)?;
-        plan.argv = ringfence_python::argv(&context.interpreter);
+        let processes = match policy.processes {
+            Some(_) => Processes::Allowed,
+            None => Processes::Refused,
+        };
+        plan.argv = ringfence_python::argv(&context.interpreter, processes);
         if let Some(Hook(edit)) = hook {
             edit(&mut plan)?;
         }
@@ -281,6 +291,16 @@ impl OneShotRunner {
         blocked(run_id, &self.plan.enforcement, verdict)
     }
 
+    /// Returns its plan.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Returns the context of its run.
+    pub(crate) fn context(&self) -> &PythonContext {
+        &self.context
+    }
+
     /// Runs a screened program. The calling process must have one thread.
     pub(crate) fn run(
         &self,
@@ -290,17 +310,49 @@ impl OneShotRunner {
         permit: Permit<'_>,
     ) -> Result<(Outcome, Option<Artifacts>), Problem> {
         let child = prefork.into_child()?;
-        let session = self.context.request.workspace.as_ref();
-        let session = session.map(|dir| Artifacts::of_directory(&dir.found.path)).transpose();
-        let session = session.map_err(|e| {
-            Problem::internal(Code::Workspace, "cannot open the session's directory").cause(e)
-        })?;
-        let before = session.map(|files| (files.snapshot(), files));
+        let before = self.session_files()?;
         let name = run_id.short();
         let registry = Registry::new(&self.context.state);
         let mode = self.io.mode(job.output_bytes_max);
         let task = OneShotTask { plan: &self.plan, job, registry: &registry, name: &name, mode };
         let alone = run_alone(&task, child, permit)?;
+        self.outcome(run_id, job, alone, before)
+    }
+
+    /// Runs a screened program by the launcher, from any thread.
+    pub(crate) fn run_launched(
+        &self,
+        run_id: RunId,
+        job: &Job,
+        launcher: &Launcher,
+        given: CommandInput<'_>,
+    ) -> Result<(Outcome, Option<Artifacts>), Problem> {
+        let before = self.session_files()?;
+        let (channel, inside) = OneShotChannel::new()?;
+        let (state, name) = (&self.context.state, run_id.short());
+        let finished = std::thread::scope(|scope| {
+            scope.spawn(|| channel.feed(job));
+            launched::run(launcher, &self.plan, state, &name, given, Some(inside))
+        });
+        self.outcome(run_id, job, channel.collect(finished)?, before)
+    }
+
+    /// The files of the session that the program works in, and their state before it.
+    fn session_files(&self) -> Result<Option<(Snapshot, Artifacts)>, Problem> {
+        let Some(workspace) = &self.context.request.workspace else { return Ok(None) };
+        let files = Artifacts::of_directory(&workspace.found.path).map_err(|e| {
+            Problem::internal(Code::Workspace, "cannot open the session's directory").cause(e)
+        })?;
+        Ok(Some((files.snapshot(), files)))
+    }
+
+    fn outcome(
+        &self,
+        run_id: RunId,
+        job: &Job,
+        alone: OneShot,
+        before: Option<(Snapshot, Artifacts)>,
+    ) -> Result<(Outcome, Option<Artifacts>), Problem> {
         if let Some(why) = alone.refused {
             return Err(not_given(&why));
         }
@@ -311,6 +363,11 @@ impl OneShotRunner {
             outcome.value = said.value;
             outcome.exception = said.exception.as_ref().map(exception);
             outcome.denials.extend(said.denials.iter().map(denial));
+        }
+        for denial in &mut outcome.denials {
+            if matches!(denial.rule, DenialRule::Processes | DenialRule::Exec) {
+                denial.hint = Hint::ChildProcess;
+            }
         }
         let raised = outcome.exception.as_ref().map(|e| e.kind.as_str());
         if outcome.status == Status::Error && raised == Some(MEMORY_ERROR) {
@@ -516,6 +573,11 @@ impl PooledRunner {
         outcome.exception = said.exception.as_ref().map(exception);
         outcome.denials.extend(cell.denials);
         outcome.denials.extend(said.denials.iter().map(denial));
+        for denial in outcome.denials.iter_mut().filter(|d| d.hint == Hint::ChildProcess) {
+            // Whatever the policy allows single programs.
+            denial.hint =
+                "a session's cells have no child processes; do the work in Python itself".into();
+        }
         outcome.usage.wall_ms = millis(cell.wall);
         outcome.usage.cpu_ms = millis(cell.cpu);
         outcome.usage.memory_peak_bytes = Some(said.memory_peak_bytes()).filter(|b| *b > 0);
@@ -642,9 +704,7 @@ fn denial(tried: &Attempt) -> Denial {
             format!("`{subject}` cannot be written; write under `{WORKSPACE}` or `/tmp`").into(),
         ),
         DenialRule::ModuleMissing => (Layer::Filesystem, Hint::Package(subject.to_string())),
-        DenialRule::ChildProcess => {
-            (Layer::Process, "this run has no child processes; do the work in Python itself".into())
-        }
+        DenialRule::ChildProcess => (Layer::Process, Hint::ChildProcess),
         _ => (Layer::Network, "this run has no network; pass the data in as a file".into()),
     };
     Denial {

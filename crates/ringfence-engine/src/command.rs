@@ -189,7 +189,7 @@ impl<'a> CommandRunner<'a> {
             CommandLaunch::Launcher { launcher, given } => {
                 let (state, name) = (&self.caller.state, self.run_id.short());
                 self.run_planned(self.survey()?, |plan| {
-                    launched::run(launcher, plan, state, &name, given)
+                    launched::run(launcher, plan, state, &name, given, None)
                 })
             }
         }

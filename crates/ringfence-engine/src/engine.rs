@@ -273,6 +273,11 @@ impl Engine {
         self.state.explain_code()
     }
 
+    /// Returns the plan of a program in an interpreter of its own, without running it.
+    pub fn explain_program(&self) -> Result<ringfence_plan::Plan, Problem> {
+        self.state.explain_program()
+    }
+
     /// Creates a session.
     pub async fn session_create(
         &self,
@@ -488,12 +493,19 @@ impl Engine {
 
     /// Starts the workers in advance, so that the first program does not wait for them.
     pub async fn warm_up(&self) -> Result<(), Problem> {
+        if self.state.code.processes.is_some() {
+            // Such programs do not run in workers.
+            return Ok(());
+        }
         let state = Arc::clone(&self.state);
         blocking(move || state.warm().map(drop)).await
     }
 
     /// Starts the workers on the calling thread; see [`Engine::warm_up`].
     pub fn start_workers(&self) -> Result<(), Problem> {
+        if self.state.code.processes.is_some() {
+            return self.state.launcher().map(drop);
+        }
         self.state.warm().map(drop)
     }
 

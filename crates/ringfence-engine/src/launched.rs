@@ -24,13 +24,14 @@ pub(crate) struct CommandInput<'a> {
     pub(crate) partial_output: Option<&'a OutputBuffer>,
 }
 
-/// Runs a plan to its end. Callable from any thread.
+/// Runs a plan to its end. `channel` becomes descriptor 3 of a program that talks to its caller. Callable from any thread.
 pub(crate) fn run(
     launcher: &Launcher,
     plan: &Plan,
     state: &Path,
     name: &str,
     given: CommandInput<'_>,
+    channel: Option<OwnedFd>,
 ) -> Result<Finished, Fault> {
     let pipe = || {
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
@@ -48,9 +49,9 @@ pub(crate) fn run(
         state,
         name,
         stdio: [stdin_inside.as_fd(), stdout_inside.as_fd(), stderr_inside.as_fd()],
-        channel: None,
+        channel: channel.as_ref().map(AsFd::as_fd),
     })?;
-    drop((stdin_inside, stdout_inside, stderr_inside));
+    drop((stdin_inside, stdout_inside, stderr_inside, channel));
     let mut streams = Streams {
         stdin: Some(stdin),
         unread: given.stdin,

@@ -238,21 +238,33 @@ impl Launched {
 
     /// Waits for the end of the run.
     pub fn wait(self) -> Result<Finished, Fault> {
-        let mut bytes = Vec::new();
+        // The first byte may carry the root of a program's own filesystem.
+        let mut bytes = vec![0];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let flags = RecvFlags::empty();
+        let first = ringfence_sys::receive_packet(&self.line, &mut bytes, &mut space, flags);
+        let Ok((1, mut root)) = first else {
+            return Err(Fault::Problem(supervisor_died()));
+        };
         let read = std::fs::File::from(self.line).take(REPORT_BYTES_MAX).read_to_end(&mut bytes);
         let report = read.ok().and_then(|_| postcard::from_bytes::<RunReport>(&bytes).ok());
         match report {
-            Some(RunReport::Finished(finished)) => Ok(*finished),
+            Some(RunReport::Finished(mut finished)) => {
+                finished.root = root.pop();
+                Ok(*finished)
+            }
             Some(RunReport::NoNamespaces { call, errno }) => {
                 Err(Fault::NoNamespaces(CallError::new(call, Errno::from_raw_os_error(errno))))
             }
             Some(RunReport::Problem(problem)) => Err(Fault::Problem(*problem)),
-            None => Err(Fault::Problem(Problem::internal(
-                Code::SupervisorDied,
-                "the run's supervisor ended without a word; the run ended with it",
-            ))),
+            None => Err(Fault::Problem(supervisor_died())),
         }
     }
+}
+
+fn supervisor_died() -> Problem {
+    let message = "the run's supervisor ended without a word; the run ended with it";
+    Problem::internal(Code::SupervisorDied, message)
 }
 
 /// The launcher's loop: forks a supervisor for each request, reaps, and terminates all of them at its own end.
@@ -320,10 +332,22 @@ impl Received {
     fn run(self) {
         // SIGTERM, not SIGKILL, so that the run is ended and cleaned up after, however the launcher died.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-        let report =
+        let mut report =
             self.supervise().unwrap_or_else(|problem| RunReport::Problem(Box::new(problem)));
+        let root = match &mut report {
+            RunReport::Finished(finished) => finished.root.take(),
+            _ => None,
+        };
+        // A command's own files are of no use to its caller.
+        let root = root.filter(|_| self.channel.is_some());
         let Ok(bytes) = postcard::to_allocvec(&report) else { return };
-        let mut left = &bytes[..];
+        let Some((first, mut left)) = bytes.split_at_checked(1) else { return };
+        let fds: Vec<BorrowedFd<'_>> = root.iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        if ringfence_sys::send_packet(&self.line, &[IoSlice::new(first)], &fds, &mut space).is_err()
+        {
+            return;
+        }
         while !left.is_empty() {
             match rustix::io::retry_on_intr(|| rustix::io::write(&self.line, left)) {
                 Ok(n) => left = &left[n..],

@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use ringfence_spec::{
-    AuditState, Code, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState, Problem,
-    ProcessFence, ResourceFence, SyscallFence, Tier,
+    AuditState, Code, Count, Enforcement, FilesystemFence, Limits, NetworkFence, OutputState,
+    Problem, ProcessFence, ResourceFence, SyscallFence, Tier,
 };
 use serde::Serialize;
 
@@ -68,6 +68,8 @@ pub struct CodeRequest {
     pub workspace: Option<HostWorkspace>,
     /// True if output is captured for an outcome, false if it is passed through.
     pub capture: bool,
+    /// Child processes and threads at once of a one-shot program; workers have no child processes.
+    pub processes: Option<Count>,
 }
 
 /// Forking of workers.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ringfence_spec::{ByteSize, Limits, Problem, ResourceFence, Tier};
+use ringfence_spec::{ByteSize, CommandPreset, Count, Limits, Problem, ResourceFence, Tier};
 
 use crate::code::{self, CodeRequest, INODES_MAX, PRIVATE_PARTS, WORKSPACE};
 use crate::facts::{HostFacts, HostWorkspace};
@@ -30,6 +30,7 @@ pub fn plan_alone(
     facts: &HostFacts,
 ) -> Result<Plan, Problem> {
     code::refuse_without_namespaces(facts)?;
+    let limits = &with_processes(limits, request.processes);
     let mut identity = Identity::of_code(facts.ids);
     if let Some(workspace) = &request.workspace {
         identity.disk_owner = identity.disk_owner.map(|_| workspace.owner);
@@ -39,7 +40,16 @@ pub fn plan_alone(
         view.put(mount);
     }
     view.put(Mount::ProcOfPids { at: "/proc".into() });
-    code::show_interpreter(&mut view, request, facts, &identity);
+    if request.processes.is_some() {
+        // The programs that it may start. What they are shown with needs no mount of its own.
+        view.system(CommandPreset::Minimal, facts, &identity);
+        let mut rest = request.clone();
+        rest.links.retain(|(at, _)| !view.shows(at));
+        rest.visible.retain(|found| !view.shows(&found.path));
+        code::show_interpreter(&mut view, &rest, facts, &identity);
+    } else {
+        code::show_interpreter(&mut view, request, facts, &identity);
+    }
     for (_, at, mode) in PRIVATE_PARTS.iter().filter(|(_, at, _)| *at != "/dev/shm") {
         view.put(match &request.workspace {
             Some(workspace) if *at == WORKSPACE => workspace.mount(&identity),
@@ -47,7 +57,11 @@ pub fn plan_alone(
         });
     }
     let resources = crate::command::resources(facts, limits, &mut Vec::new());
-    let seccomp = code::filter(facts, Profile::Code, Observe::Notify);
+    let profile = match request.processes {
+        Some(_) => Profile::CodeWithProcesses,
+        None => Profile::Code,
+    };
+    let seccomp = code::filter(facts, profile, Observe::Notify);
     let landlock = (facts.landlock_abi > 0).then(|| rules(facts.landlock_abi));
     let disk_bytes_max = code::disk_bytes_max(limits);
 
@@ -109,6 +123,16 @@ pub fn plan_alone(
         enforcement: code::enforcement(request, facts, resources),
         unobserved: ["mounts", "permissions", "landlock"].map(str::to_owned).to_vec(),
     })
+}
+
+/// The kernel counts processes and threads together, so both have the limit: with the interpreter one more.
+fn with_processes(limits: &Limits, processes: Option<Count>) -> Limits {
+    let most = processes.and_then(|n| Count::new(n.get().saturating_add(1)));
+    let pids = match (limits.pids, most) {
+        (Some(pids), Some(most)) => Some(pids.min(most)),
+        (pids, most) => pids.or(most),
+    };
+    Limits { pids, ..limits.clone() }
 }
 
 /// Read everything visible, write its own. Executing is the filter's to refuse, once the interpreter runs.

@@ -210,7 +210,7 @@ impl View {
         self.put(Mount::Bind { source, at: found.path.clone(), access });
     }
 
-    fn system(&mut self, preset: CommandPreset, facts: &HostFacts, identity: &Identity) {
+    pub(crate) fn system(&mut self, preset: CommandPreset, facts: &HostFacts, identity: &Identity) {
         for entry in &facts.system {
             match entry {
                 RootEntry::Symlink { at, target } => {

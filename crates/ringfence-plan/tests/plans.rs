@@ -116,6 +116,7 @@ fn code_request() -> CodeRequest {
         checkpoints: Checkpoints::None,
         workspace: None,
         capture: true,
+        processes: None,
     }
 }
 

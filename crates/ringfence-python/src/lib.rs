@@ -33,7 +33,7 @@ mod zygote_keeper;
 
 pub use artifacts::{Artifacts, Listing, Snapshot};
 pub use interpreter::{Interpreter, InterpreterSearch, discover};
-pub use one_shot::{OneShot, OneShotTask, argv, run_alone};
+pub use one_shot::{OneShot, OneShotChannel, OneShotTask, Processes, argv, run_alone};
 pub use pool::{Counts, Pool, PoolSlot};
 pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
 pub use worker::{Attempt, Ended, Exit, Finished, GuestReport, Job, Output, Raised};

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use ringfence_jail::{Fault, Permit, PreforkedChild, Registry, StdioMode, Task};
+use ringfence_jail::{Fault, Finished, Permit, PreforkedChild, Registry, StdioMode, Task};
 use ringfence_plan::{Plan, WORKSPACE};
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Forked, Named as _};
@@ -24,7 +24,7 @@ const FRAMES_MAX: usize = 64;
 #[derive(Debug)]
 pub struct OneShot {
     /// Its end, from the kernel.
-    pub finished: ringfence_jail::Finished,
+    pub finished: Finished,
     /// The guest's own report: useful, but not proof.
     pub said: Option<GuestReport>,
     /// Reason that it did not begin.
@@ -33,12 +33,22 @@ pub struct OneShot {
     pub artifacts: Option<Artifacts>,
 }
 
+/// Child processes of a one-shot program. The fence decides; the guest reports what the fence refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// Some.
+    Allowed,
+    /// None: each attempt is reported.
+    Refused,
+}
+
 /// The command line of interpreter and bootstrap, for the plan.
-pub fn argv(interpreter: &Interpreter) -> Vec<OsString> {
+pub fn argv(interpreter: &Interpreter, processes: Processes) -> Vec<OsString> {
     let mut argv = vec![interpreter.executable.clone().into_os_string()];
     let config = serde_json::json!({
         "packages": interpreter.facts.packages,
         "environment": interpreter.facts.environment,
+        "processes": processes == Processes::Allowed,
     });
     argv.extend(OPTIONS.into_iter().chain([LOADER, PROGRAM]).map(OsString::from));
     argv.extend([config.to_string().into(), OsString::from(LAZY)]);
@@ -89,15 +99,46 @@ pub fn run_alone(
     };
     drop(feeder);
     drop(inside);
-    let mut finished = result.map_err(|fault| match fault {
-        Fault::Problem(problem) => problem,
-        Fault::NoNamespaces(error) => {
-            Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
-                .cause(error)
-        }
-        Fault::NotSendable => Problem::internal(Code::Launch, "cannot launch the run"),
-    })?;
-    let words = FinalReport::hear(&ours);
+    OneShotChannel { ours }.collect(result)
+}
+
+/// The host's end of the channel to a one-shot program that the launcher starts.
+#[derive(Debug)]
+pub struct OneShotChannel {
+    ours: OwnedFd,
+}
+
+impl OneShotChannel {
+    /// Makes a channel; the second end is the program's.
+    pub fn new() -> Result<(Self, OwnedFd), Problem> {
+        let (ours, inside) = channel::pair().map_err(|e| {
+            Problem::internal(Code::Guest, "cannot make a channel to the guest").cause(e)
+        })?;
+        Ok((Self { ours }, inside))
+    }
+
+    /// Sends the program and its files. Waits for the guest to read them, or to end.
+    pub fn feed(&self, job: &Job) {
+        // A guest that ended is noticed by its supervisor.
+        let _ = parts(job, AfterRun::Single).try_for_each(|part| part.send(&self.ours));
+    }
+
+    /// Reads what the guest reported before it ended.
+    pub fn collect(self, finished: Result<Finished, Fault>) -> Result<OneShot, Problem> {
+        let finished = finished.map_err(|fault| match fault {
+            Fault::Problem(problem) => problem,
+            Fault::NoNamespaces(error) => {
+                Problem::cannot_build(Code::Namespaces, "cannot build the fence for Python")
+                    .cause(error)
+            }
+            Fault::NotSendable => Problem::internal(Code::Launch, "cannot launch the run"),
+        })?;
+        collect(&self.ours, finished)
+    }
+}
+
+fn collect(ours: &OwnedFd, mut finished: Finished) -> Result<OneShot, Problem> {
+    let words = FinalReport::hear(ours);
     if !words.ready && finished.stopped.is_none() && finished.oom_kills == 0 {
         let problem = Problem::cannot_build(Code::Python, "cannot start Python behind the fence");
         let stderr = finished.output.map(|(_, stderr)| stderr.parts().0).unwrap_or_default();

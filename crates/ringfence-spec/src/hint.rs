@@ -79,6 +79,8 @@ pub enum Hint {
     Socket(String),
     /// An interpreter must be named.
     Python,
+    /// A program tried to start a child process.
+    ChildProcess,
     /// Something that a flag changes and only the operator can change for other readers.
     Operator {
         /// The words with the flag.
@@ -133,6 +135,15 @@ impl Hint {
                 "name one with `--python PATH`; versions 3.9 to 3.14 work".to_owned()
             }
             Self::Python => "ask the operator to name a Python of version 3.9 to 3.14".to_owned(),
+            Self::ChildProcess => {
+                let none = "this run has no child processes; do the work in Python itself";
+                let way = if at_command_line {
+                    "allow some with `--code-processes 4`"
+                } else {
+                    "ask the operator to set `code_processes`"
+                };
+                format!("{none}, or {way}")
+            }
             Self::Operator { command_line, .. } if at_command_line => command_line.clone(),
             Self::Operator { request, .. } => format!("ask the operator {request}"),
         }
@@ -151,7 +162,11 @@ impl Hint {
             Self::Text(text) | Self::Import(text) | Self::Package(text) | Self::Socket(text) => {
                 edit(text);
             }
-            Self::Limit(_) | Self::LongerTime(_) | Self::Python | Self::Operator { .. } => {}
+            Self::Limit(_)
+            | Self::LongerTime(_)
+            | Self::Python
+            | Self::ChildProcess
+            | Self::Operator { .. } => {}
         }
     }
 }
@@ -211,6 +226,7 @@ mod tests {
             Hint::Package("yaml".to_owned()),
             Hint::Socket("/run/x.sock".to_owned()),
             Hint::Python,
+            Hint::ChildProcess,
             Hint::operator("pass `--proc none`", "to start the service with `proc` set to `none`"),
         ];
         for row in &rows {
@@ -222,6 +238,7 @@ mod tests {
                 | Hint::Package(_)
                 | Hint::Socket(_)
                 | Hint::Python
+                | Hint::ChildProcess
                 | Hint::Operator { .. } => {}
             }
         }

@@ -675,6 +675,9 @@ pub(crate) struct PolicyFlags {
     /// A module Python code may import besides its preset's; for Python runs
     #[arg(long, value_name = "M")]
     pub(crate) allow_import: Vec<String>,
+    /// Child processes a Python program may have at once, its threads included [default: 0]
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub(crate) code_processes: Option<String>,
     /// The weakest acceptable tier: namespaces or landlock
     #[arg(long, value_name = "TIER")]
     pub(crate) require: Option<String>,

@@ -23,6 +23,8 @@ pub(super) enum Check {
     UnshareNothing,
     /// socket: families, types and protocols.
     Socket,
+    /// socket: none. A program's search for a name service by a unix socket is not reported.
+    NoSocket,
     /// socketpair: connected stream-like pairs.
     SocketPair,
     /// socketpair: connected streams.
@@ -244,6 +246,10 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
             guards
         }
         Check::Socket => socket(spec),
+        Check::NoSocket => vec![
+            refuse(0, &reasons::NAME_SERVICE, [whole(0).these(&[AF_UNIX])]),
+            refuse(0, &reasons::SOCKETS, []),
+        ],
         // A pair that is connected to itself still takes an address in sendto, if it is of
         // datagrams.
         Check::SocketPair => vec![

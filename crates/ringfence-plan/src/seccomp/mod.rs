@@ -48,6 +48,8 @@ pub enum Profile {
     Command,
     /// Python code in a worker: memory, files, threads and time. Everything else is refused.
     Code,
+    /// The same with child processes, which have the same filter.
+    CodeWithProcesses,
     /// The process that workers are forked from: a command that may make namespaces and mounts.
     Zygote,
 }

@@ -285,12 +285,11 @@ pub(super) static PROCESSES: Reason = denial(
     EPERM,
     "this run has no child processes; use threads, or run it as a command",
 );
-pub(super) static SOCKETS: Reason = denial(
-    DenialRule::Sockets,
-    EPERM,
-    "this run has no network, and no sockets but socketpair(AF_UNIX, SOCK_STREAM); fetch what it \
-     needs beforehand",
-);
+const NO_SOCKETS: &str = "this run has no network, and no sockets but socketpair(AF_UNIX, SOCK_STREAM); fetch what it \
+     needs beforehand";
+pub(super) static SOCKETS: Reason = denial(DenialRule::Sockets, EPERM, NO_SOCKETS);
+/// Programs look for a name service by a unix socket, and go on with /etc/passwd.
+pub(super) static NAME_SERVICE: Reason = quiet(DenialRule::Sockets, EPERM, NO_SOCKETS);
 pub(super) static OUTSIDE_CODE: Reason = denial(
     DenialRule::OutsideCode,
     EPERM,

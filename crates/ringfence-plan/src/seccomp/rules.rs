@@ -47,6 +47,7 @@ impl Group {
         let rule = match spec.profile {
             Profile::Command => self.command,
             Profile::Code => self.code,
+            Profile::CodeWithProcesses => self.code_with_processes(),
             Profile::Zygote => self.zygote(),
         };
         let (guards, otherwise) = match rule {
@@ -59,6 +60,22 @@ impl Group {
 }
 
 impl Group {
+    /// Code that may start and execute other programs. They have no more calls than code has.
+    fn code_with_processes(&self) -> CallRule {
+        match self.code {
+            _ if matches!(self.command, CallRule::Check(Check::Socket)) => {
+                CallRule::Check(Check::NoSocket)
+            }
+            CallRule::Check(Check::CloneThread) => CallRule::Check(Check::Clone),
+            CallRule::Refuse(reason)
+                if *reason == reasons::EXEC || *reason == reasons::PROCESSES =>
+            {
+                CallRule::Allow
+            }
+            other => other,
+        }
+    }
+
     /// A zygote builds its workers' fences, for which it has namespaces to itself; beyond that it is a command.
     fn zygote(&self) -> CallRule {
         match self.command {

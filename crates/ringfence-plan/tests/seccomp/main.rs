@@ -29,9 +29,12 @@ fn specs() -> Vec<FilterSpec> {
         let varied = specs.iter().flat_map(|&spec| variants.iter().map(move |vary| vary(spec)));
         specs = varied.collect();
     };
-    vary(&[&|spec| spec, &|spec| FilterSpec { profile: Profile::Code, ..spec }, &|spec| {
-        FilterSpec { profile: Profile::Zygote, ..spec }
-    }]);
+    vary(&[
+        &|spec| spec,
+        &|spec| FilterSpec { profile: Profile::Code, ..spec },
+        &|spec| FilterSpec { profile: Profile::CodeWithProcesses, ..spec },
+        &|spec| FilterSpec { profile: Profile::Zygote, ..spec },
+    ]);
     vary(&[&|spec| spec, &|spec| FilterSpec { observe: Observe::Errno, ..spec }]);
     vary(&[&|spec| spec, &|spec| FilterSpec { unix_sockets: UnixSockets::Refused, ..spec }]);
     vary(&[&|spec| spec, &|spec| FilterSpec { inet: Inet::Refused, ..spec }]);

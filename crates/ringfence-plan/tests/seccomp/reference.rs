@@ -120,12 +120,18 @@ pub(crate) fn want(spec: FilterSpec, data: &SeccompData) -> Want {
         return if core && want == Want::Allow { Want::Done } else { want };
     }
     match spec.profile {
-        Profile::Code => code(spec, call, int),
+        Profile::CodeWithProcesses if call == "socket" && int(0) == 1 => Want::Quiet(EPERM),
+        Profile::CodeWithProcesses if call == "clone" => command(spec, call, int),
+        Profile::CodeWithProcesses if STARTS_PROCESSES.contains(&call) => Want::Allow,
+        Profile::Code | Profile::CodeWithProcesses => code(spec, call, int),
         Profile::Zygote if BUILDS_FENCES.contains(&call) => Want::Allow,
         Profile::Zygote if matches!(call, "socket" | "connect") => code(spec, call, int),
         Profile::Command | Profile::Zygote => command(spec, call, int),
     }
 }
+
+/// What code may do besides where it has child processes, except to make namespaces by clone.
+const STARTS_PROCESSES: &[&str] = &["fork", "vfork", "execve", "execveat"];
 
 /// What a zygote may do that a command may not: build a fence.
 const BUILDS_FENCES: &[&str] = &[
@@ -167,7 +173,7 @@ fn limits(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Option<Wa
         // Has no id: the caller's own.
         "setrlimit" => true,
         "prlimit64" | "sched_setaffinity" => int(0) == 0,
-        _ if spec.profile == Profile::Code => return None,
+        _ if matches!(spec.profile, Profile::Code | Profile::CodeWithProcesses) => return None,
         "sched_setparam" | "sched_setscheduler" | "sched_setattr" => int(0) == 0,
         "setpriority" => (int(0), int(1)) == (0, 0),
         "ioprio_set" => (int(0), int(1)) == (1, 0),

@@ -341,4 +341,6 @@ sys.argv = [NAME]
 find_packages()
 usual.update(vars(builtins))
 if "setup" not in config:
+    if config["processes"]:
+        watched = {event: rule for event, rule in watched.items() if rule != "child_process"}
     alone()

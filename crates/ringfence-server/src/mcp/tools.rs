@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use ringfence_engine::Engine;
-use ringfence_spec::{CodePreset, Limits, Span};
+use ringfence_spec::{CodePreset, Count, Limits, Span};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -28,6 +28,7 @@ const REPLACES: Effects = Effects { read_only: false, destructive: true, idempot
 #[derive(Clone, Debug)]
 pub(super) struct PolicyInForce {
     pub(super) preset: CodePreset,
+    pub(super) processes: Option<Count>,
     pub(super) code: Limits,
     pub(super) command: Limits,
 }
@@ -37,6 +38,7 @@ impl PolicyInForce {
     pub(super) fn of(engine: &Engine) -> Self {
         Self {
             preset: engine.code_policy().rules.preset,
+            processes: engine.code_policy().processes,
             code: engine.code_policy().limits.clone(),
             command: engine.command_policy().limits.clone(),
         }
@@ -59,8 +61,12 @@ impl PolicyInForce {
             self.code.memory.map_or_else(String::new, |size| format!(", {size} of memory"));
         let time =
             self.code.timeout.map_or_else(String::new, |time| format!(" Limits: {time}{memory}."));
+        let processes = match self.processes {
+            Some(n) => format!("without `session` at most {n} child processes and threads"),
+            None => "no child processes".to_owned(),
+        };
         format!(
-            "Run Python in a sandbox: {may}. No network, no child processes, none of the user's files.{time} Use it to \
+            "Run Python in a sandbox: {may}. No network, {processes}, none of the user's files.{time} Use it to \
              compute, parse or check something; shell commands and the user's files are for run_command. The value of \
              a last expression comes back as `value`. With `session`, variables and files stay for the next call.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
         )

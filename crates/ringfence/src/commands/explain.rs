@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use ringfence_plan::Plan;
 use ringfence_spec::Problem;
 
 use crate::cli::RunArgs;
@@ -21,8 +22,15 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     if args.argv.is_empty() {
         let effective = effective_code(&args.policy, &around)?;
+        let has_processes = effective.policy.processes.is_some();
         let engine = Engine::builder().host(effective.place).code_policy(effective.policy);
-        let plan = engine.parallel(1).build()?.explain_code()?;
+        let engine = engine.parallel(1).build()?;
+        if has_processes {
+            // Such programs run in no worker.
+            show(&engine.explain_program()?, args.json);
+            return Ok(());
+        }
+        let plan = engine.explain_code()?;
         if args.json {
             present::json(&plan);
         } else {
@@ -34,11 +42,14 @@ fn attempt(args: RunArgs) -> Result<(), Problem> {
     let engine = Engine::builder().host(effective.place).command_policy(effective.policy);
     let RunArgs { argv, session, .. } = args;
     let call = CommandCall { argv, session, ..CommandCall::default() };
-    let plan = engine.build()?.explain_command(LOCAL, &call)?;
-    if args.json {
-        present::json(&plan);
-    } else {
-        present::text(&ringfence_plan::render(&plan));
-    }
+    show(&engine.build()?.explain_command(LOCAL, &call)?, args.json);
     Ok(())
+}
+
+fn show(plan: &Plan, json: bool) {
+    if json {
+        present::json(plan);
+    } else {
+        present::text(&ringfence_plan::render(plan));
+    }
 }

@@ -114,6 +114,7 @@ fn for_commands(flags: &PolicyFlags) -> PolicyFlags {
         preset: flags.preset.clone().filter(|preset| !is_for_code(preset)),
         python: None,
         allow_import: Vec::new(),
+        code_processes: None,
         ..flags.clone()
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ringfence_engine::Redaction;
-use ringfence_spec::{CodePreset, CommandPreset, Network, Policy, Problem, escape_name};
+use ringfence_spec::{CodePreset, CommandPreset, Count, Network, Policy, Problem, escape_name};
 use serde_json::{Value, json};
 
 use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
@@ -114,6 +114,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         }),
         Key::CodePreset => json!(effective.code.preset.name()),
         Key::AllowImport => json!(effective.code.extra_imports),
+        Key::CodeProcesses => json!(effective.code_processes.map_or(0, Count::get)),
         Key::Python | Key::WorkerSpeedups | Key::CodePresetAtLeast => return None,
     })
 }

@@ -40,6 +40,11 @@ pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
 fn attempt(args: &ReplArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
+    if args.policy.code_processes.is_some() {
+        let message = "`--code-processes` is for single programs: the cells of a session have none";
+        return Err(Problem::usage(Code::BadValue, message)
+            .hint("run the program with `ringfence exec`, or the command with `ringfence run`"));
+    }
     local::make_ready(&mut effective.place)?;
     let state = effective.place.state.clone();
     let alerts = Alerts::default();

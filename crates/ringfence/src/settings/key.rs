@@ -8,6 +8,7 @@ pub(crate) enum Key {
     CommandPreset,
     CodePreset,
     CodePresetAtLeast,
+    CodeProcesses,
     Timeout,
     Cpu,
     Memory,
@@ -35,10 +36,11 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
+        Self::CodeProcesses,
         Self::Timeout,
         Self::Cpu,
         Self::Memory,
@@ -70,6 +72,7 @@ impl Key {
             Self::CommandPreset => "command_preset",
             Self::CodePreset => "code_preset",
             Self::CodePresetAtLeast => "code_preset_at_least",
+            Self::CodeProcesses => "code_processes",
             Self::Timeout => "timeout",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
@@ -121,6 +124,7 @@ impl Key {
                     | Self::Audit
                     | Self::Redact
                     | Self::CodePresetAtLeast
+                    | Self::CodeProcesses
             )
     }
 

@@ -54,6 +54,27 @@ impl FromStr for Switch {
     }
 }
 
+/// A number of child processes, which may be 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Processes(pub(crate) Option<Count>);
+
+impl fmt::Display for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(0, Count::get).fmt(f)
+    }
+}
+
+impl FromStr for Processes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "0" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|count| Self(Some(count))).map_err(|e| format!("{e}"))
+    }
+}
+
 /// A parsed value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
@@ -62,6 +83,7 @@ pub(super) enum Value {
     Span(Span),
     Size(ByteSize),
     Count(Count),
+    Processes(Processes),
     Path(PathBuf),
     Paths(Vec<PathBuf>),
     Env(Vec<EnvGrant>),
@@ -80,6 +102,7 @@ impl fmt::Display for Value {
             Self::Span(v) => v.fmt(f),
             Self::Size(v) => v.fmt(f),
             Self::Count(v) => v.fmt(f),
+            Self::Processes(v) => v.fmt(f),
             Self::Tier(v) => v.fmt(f),
             Self::Switch(v) => v.fmt(f),
             Self::Fallback(Fallback::Error) => f.write_str("error"),
@@ -120,6 +143,7 @@ impl Layer {
         let single = [
             (subject.preset(), &flags.preset),
             (Key::Python, &flags.python),
+            (Key::CodeProcesses, &flags.code_processes),
             (Key::Timeout, &flags.timeout),
             (Key::Cpu, &flags.cpu),
             (Key::Memory, &flags.memory),
@@ -285,7 +309,11 @@ impl Layer {
 fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> {
     let (given, whose): (&[(&str, bool)], _) = match subject {
         Subject::Command => (
-            &[("python", flags.python.is_some()), ("allow-import", !flags.allow_import.is_empty())],
+            &[
+                ("python", flags.python.is_some()),
+                ("allow-import", !flags.allow_import.is_empty()),
+                ("code-processes", flags.code_processes.is_some()),
+            ],
             "is for Python runs and means nothing for a command",
         ),
         Subject::Code => (
@@ -328,6 +356,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Timeout | Key::Cpu => one(texts, Value::Span),
         Key::Memory | Key::Disk | Key::Output => one(texts, Value::Size),
         Key::Pids | Key::Fds => one(texts, Value::Count),
+        Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
         Key::Require => one(texts, Value::Tier),
         Key::Fallback => one(texts, Value::Fallback),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use ringfence_engine::host::{ready_data_dir, user_data_dir, xdg_dir};
 use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
-    Code, CodePreset, CommandPreset, Fallback, Limits, LimitsMax, Network, Policy, Problem,
+    Code, CodePreset, CommandPreset, Count, Fallback, Limits, LimitsMax, Network, Policy, Problem,
     ProcView, Tier,
 };
 
@@ -81,6 +81,8 @@ pub(crate) struct Effective {
     pub(crate) policy: Policy,
     /// Screening rules for Python code.
     pub(crate) code: CodeRules,
+    /// Child processes of Python programs.
+    pub(crate) code_processes: Option<Count>,
     /// Directories and environment the run starts with.
     pub(crate) place: HostContext,
     /// Recording of calls in the ledger.
@@ -220,6 +222,7 @@ pub(crate) fn effective_code(
                 Some((Value::Paths(paths), Origin::Flag)) => paths.clone(),
                 _ => Vec::new(),
             },
+            processes: pick!(chosen, CodeProcesses, Processes).and_then(|n| n.0),
         },
         place: HostContext {
             environment: around.environment.clone(),
@@ -442,6 +445,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),
         },
         code: sources.code_rules()?,
+        code_processes: pick!(chosen, CodeProcesses, Processes).and_then(|n| n.0),
         place: HostContext {
             environment: around.environment.clone(),
             cwd: cwd.clone(),
@@ -490,6 +494,7 @@ fn refuse_above(chosen: &Chosen, ceilings: &Layer) -> Result<(), Problem> {
             (Value::Span(v), Value::Span(max)) => v > max,
             (Value::Size(v), Value::Size(max)) => v > max,
             (Value::Count(v), Value::Count(max)) => v > max,
+            (Value::Processes(v), Value::Processes(max)) => v > max,
             (Value::Fallback(Fallback::Warn), Value::Fallback(Fallback::Error))
             | (Value::Switch(Switch::Off), Value::Switch(Switch::On)) => true,
             (Value::Tier(v), Value::Tier(min)) => !v.satisfies(*min),

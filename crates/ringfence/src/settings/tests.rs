@@ -132,6 +132,20 @@ fn nobody_passes_a_ceiling() {
     let weaker = PolicyFlags { require: Some("landlock".into()), ..PolicyFlags::default() };
     assert_eq!(w.error(&weaker).code.as_str(), "ceiling");
     assert!(w.effective(&memory("512M")).is_ok());
+    let processes =
+        |n: &str| PolicyFlags { code_processes: Some(n.into()), ..PolicyFlags::default() };
+    for (ceiling, asked, allowed) in
+        [("0", "0", true), ("0", "1", false), ("4", "4", true), ("4", "5", false)]
+    {
+        let w = world().ceilings(&format!("code_processes = {ceiling}"));
+        let policy = effective_code(&processes(asked), &w.around);
+        assert_eq!(policy.is_ok(), allowed, "{asked} of {ceiling}");
+    }
+    let code =
+        |w: &World, flags: &PolicyFlags| effective_code(flags, &w.around).unwrap().policy.processes;
+    let unasked = world().ceilings("code_processes = 4");
+    assert_eq!(code(&unasked, &PolicyFlags::default()), None, "a ceiling allows nothing by itself");
+    assert_eq!(code(&world(), &processes("3")), Count::new(3));
     let p = world().ceilings("rw = [\"/\"]").error(&PolicyFlags::default());
     assert_eq!(p.code.as_str(), "key_not_allowed_here");
 }

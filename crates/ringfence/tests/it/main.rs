@@ -27,6 +27,7 @@ mod mcp;
 mod nested;
 mod operator;
 mod outcome;
+mod processes;
 mod protected;
 mod python;
 mod readme;

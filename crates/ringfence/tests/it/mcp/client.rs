@@ -27,7 +27,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Starts a server, says hello, and reads the list of tools.
-    pub(super) fn new(world: &World, flags: &[&str]) -> Self {
+    pub(crate) fn new(world: &World, flags: &[&str]) -> Self {
         let mut client = Self::silent(world, flags);
         let hello = client.hello("2025-11-25");
         assert_eq!(hello["result"]["protocolVersion"], "2025-11-25", "{hello}");
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Calls a tool; its result is whole and fits the tool's schema.
-    pub(super) fn call(&mut self, tool: &str, arguments: &Json) -> Called {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Json) -> Called {
         let id = self.begin_call(tool, arguments);
         let answer = self.answer(id);
         let result = &answer["result"];
@@ -142,7 +142,7 @@ impl Client {
     }
 
     /// Waits for the end of a run that goes on, as often as a busy machine needs it.
-    pub(super) fn finished(&mut self, mut called: Called) -> Called {
+    pub(crate) fn finished(&mut self, mut called: Called) -> Called {
         while called.status() == "running" {
             called = self.call("wait", &json!({"run_id": called.data["run_id"]}));
         }
@@ -174,10 +174,10 @@ impl Client {
 }
 
 /// What a tool gave back.
-pub(super) struct Called {
-    pub(super) data: Json,
-    pub(super) text: String,
-    pub(super) content: Vec<Json>,
+pub(crate) struct Called {
+    pub(crate) data: Json,
+    pub(crate) text: String,
+    pub(crate) content: Vec<Json>,
 }
 
 impl Called {
