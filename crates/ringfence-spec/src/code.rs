@@ -161,6 +161,7 @@ names! {
     LedgerSettings, "ledger_settings", "The ledger's own settings cannot be used.";
     LedgerUnwritable, "ledger_unwritable", "The ledger cannot be written.";
     LimitInvalid, "limit_invalid", "The page size is not valid.";
+    LimitTooSmall, "limit_too_small", "A limit is too small for a program to start.";
     LinkOutOfWorkspace, "link_out_of_workspace", "A path goes through a link that leads out of a workspace that runs have written.";
     Log, "log", "The log could not be started.";
     MemoryLimit, "memory_limit", "The run used more memory than its limit.";

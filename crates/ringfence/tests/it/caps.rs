@@ -325,3 +325,32 @@ fn limits_hold_before_the_first_instruction() {
     let (_, outcome) = World::new().sh_json(&["--fds", "100"], "ulimit -n; ulimit -c");
     assert_eq!(outcome["stdout"], "100\n0\n");
 }
+
+#[test]
+fn limits_too_small_for_a_program_to_start_are_refused_with_a_value_that_works() {
+    let world = World::new();
+    let (run, exec) = (&["--", "true"][..], &["-c", "print(1)"][..]);
+    for (command, flag, value, program) in [
+        ("run", "--memory", "512", run),
+        ("run", "--memory", "64K", run),
+        ("run", "--fds", "8", run),
+        ("exec", "--memory", "512", exec),
+        ("exec", "--memory", "4M", exec),
+        ("exec", "--fds", "3", exec),
+    ] {
+        let refused = world.ringfence(&[&[command, flag, value], program].concat());
+        assert_eq!(refused.code, 2, "{command} {flag} {value}: {}", refused.stderr);
+        assert!(refused.stderr.contains("too small for a program to start"), "{}", refused.stderr);
+        let least = refused.stderr.split_once(&format!("`{flag} ")).unwrap().1;
+        let least = least.split_once('`').unwrap().0;
+        let ran = world.ringfence(&[&[command, flag, least], program].concat());
+        assert_eq!(ran.code, 0, "{command} {flag} {least}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_bench_of_nothing_names_what_there_is() {
+    let ran = World::new().ringfence(&["bench", "--only", "nothing"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{}", ran.stderr);
+    assert!(ran.stderr.contains("start_quiet") && ran.stderr.contains("screen"), "{}", ran.stderr);
+}

@@ -5,6 +5,8 @@ mod asked;
 mod gate;
 mod python;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -111,7 +113,11 @@ fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
     let own = std::env::current_exe()
         .map_err(|e| Problem::internal(Code::Bench, "cannot find this program").cause(e))?;
     let ground = Ground::new()?;
-    let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let names = RefCell::new(BTreeSet::new());
+    let wanted = |name: &str| {
+        names.borrow_mut().insert(name.to_owned());
+        args.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+    };
     let mut comparisons = Vec::new();
     let mut add =
         |name: &'static str, what: &str, rounds: u32, quiet: Duration, entries: &[Entry]| {
@@ -210,6 +216,12 @@ fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
         comparisons.extend(python::comparisons(args.rounds, &python, &wanted)?);
     }
 
+    if let Some(only) = args.only.as_ref().filter(|_| comparisons.is_empty()) {
+        let names: Vec<String> = names.take().into_iter().collect();
+        let message = format!("no comparison on this host has a name with `{only}` in it");
+        return Err(Problem::usage(Code::BadValue, message)
+            .hint(format!("the names are {}", names.join(", "))));
+    }
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(BenchReport { kernel, cpus, comparisons })
