@@ -130,6 +130,9 @@ pub(crate) struct InitArgs {
     /// The client's configuration, where it is not in its usual place
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Write the client's plugin to this directory instead: the tools, and a hook for its own shell (claude-code)
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    pub(crate) plugin: Option<PathBuf>,
     /// Flags for `ringfence mcp`
     #[arg(last = true, value_name = "FLAG")]
     pub(crate) arguments: Vec<String>,

@@ -189,3 +189,38 @@ fn a_client_that_starts_anywhere_is_given_a_directory_for_commands() {
     let args = cwd_of(world.ringfence(&["init", "claude-desktop", "--", "--cwd", "/srv"]));
     assert_eq!(args, ["mcp", "--cwd", "/srv"]);
 }
+
+#[test]
+fn a_plugin_finds_the_program_that_wrote_it() {
+    let world = World::new();
+    let dir = world.root().join("plugin");
+    let init = |more: &[&str]| {
+        world.ringfence(
+            &[&["init", "claude-code", "--plugin", dir.to_str().unwrap()], more].concat(),
+        )
+    };
+    assert!(init(&["--dry-run"]).stdout.contains("hooks.json") && !dir.exists());
+    let told = init(&["--", "--preset", "data"]);
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    assert!(told.stderr.contains("claude --plugin-dir"), "{}", told.stderr);
+    let read = |name: &str| Json::parse(std::fs::read(dir.join(name)).unwrap());
+    let server = read(".mcp.json")["mcpServers"]["ringfence"].clone();
+    assert_eq!(server["command"], binary().to_str().unwrap());
+    assert_eq!(server["args"], json!(["mcp", "--preset", "data"]));
+    assert_eq!(read(".claude-plugin/plugin.json")["name"], "ringfence");
+
+    // As the client starts it: by a shell, in the project, with nothing on its PATH.
+    let hook = read("hooks/hooks.json")["hooks"]["PreToolUse"][0]["hooks"][0]["command"].clone();
+    let asked =
+        world.write("asked", "{\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"ls\"}}");
+    let mut shell = world.here(std::process::Command::new("/bin/sh"));
+    shell.args(["-c", hook.as_str().unwrap()]).env("PATH", "/nowhere");
+    let answer = shell.stdin(std::fs::File::open(asked).unwrap()).bounded_output().unwrap();
+    let said = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(said.contains("updatedInput"), "{said} {}", String::from_utf8_lossy(&answer.stderr));
+
+    assert_eq!(init(&["--undo", "--", "--preset", "data"]).code, 0);
+    assert!(!dir.join(".mcp.json").exists() && !dir.join("hooks/hooks.json").exists());
+    let other = world.ringfence(&["init", "zed", "--plugin", "x"]);
+    assert_eq!(other.code, 2, "{}", other.stderr);
+}

@@ -5,6 +5,7 @@ mod client;
 mod edit;
 mod file;
 mod lines;
+mod plugin;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +29,15 @@ pub(crate) fn init(args: &InitArgs) -> ExitCode {
 
 fn attempt(args: &InitArgs) -> Result<(), Problem> {
     let client: Client = args.client.parse()?;
+    if let Some(dir) = &args.plugin {
+        if client != Client::ClaudeCode {
+            let message = format!("there is no plugin for {client}");
+            return Err(Problem::usage(Code::UnknownClient, message)
+                .hint("`--plugin` is for `init claude-code`"));
+        }
+        let server = Server { command: own_path(), arguments: arguments(&args.arguments, None) };
+        return plugin::init(dir, &server, args.undo, args.dry_run);
+    }
     let path = match &args.config {
         Some(path) => path.clone(),
         None => client.config(&|name| std::env::var_os(name))?,
