@@ -1,7 +1,7 @@
 //! Runs one command from policy to outcome: survey, plan, launch, and mapping of its end to the contract's status.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringfence_jail::survey::{Asked, Caller, found, host_facts, request};
@@ -9,11 +9,13 @@ use ringfence_jail::{
     Budget, Ending, Fault, Finished, Launcher, Permit, PreforkedChild, Registry, RunIdentity,
     StdioMode, StopReason, Task,
 };
-use ringfence_plan::{FileKind, HostFacts, HostWorkspace, Plan, UserNamespaces, plan_command};
+use ringfence_plan::{
+    FileKind, HostFacts, HostWorkspace, MaskKind, Mount, Plan, UserNamespaces, plan_command,
+};
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
     Code, Denial, DenialRule, Encoding, Fallback, Hint, LimitKind, Outcome, Policy, Problem, Ran,
-    RunId, SetAside, Span, Start, Status, Tier, Truncated, Usage, WorkspaceChanges,
+    RunId, SetAside, Span, Start, Status, Tier, Truncated, Usage, WorkspaceChanges, escape_name,
 };
 
 use crate::call::{Hook, PlanHook};
@@ -384,13 +386,44 @@ pub(crate) fn outcome(
         workspace: WorkspaceChanges { protected_created: finished.protected_created, set_aside },
         denials,
         findings: Vec::new(),
-        notes: Vec::new(),
+        notes: hidden_files(plan, verdict.status),
         unobserved: plan.unobserved.clone(),
         enforcement: Some(enforcement),
         usage,
         start: Some(Start::Cold),
         error: verdict.error,
     }
+}
+
+/// Maximum number of hidden files that a note names.
+const HIDDEN_MAX: usize = 3;
+
+/// Names the hidden files of the workspace if the command failed: one that walks the whole tree, as `git add -A` does, fails
+/// because of them. The kernel does not report who was refused by a file's permissions, so this is no denial.
+fn hidden_files(plan: &Plan, status: Status) -> Vec<String> {
+    if status != Status::Error {
+        return Vec::new();
+    }
+    let below = |at: &PathBuf| {
+        let mut roots = plan.disk_roots.iter();
+        roots.find_map(|root| at.strip_prefix(&root.path).ok().map(Path::to_owned))
+    };
+    let masks = plan.mounts().filter_map(|mount| match mount {
+        Mount::Mask { at, kind: MaskKind::File } => below(at),
+        _ => None,
+    });
+    let names: Vec<String> = masks
+        .take(HIDDEN_MAX)
+        .map(|path| escape_name(&path.to_string_lossy()).into_owned())
+        .collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let [listed, left_out] = [("`", "`, `"), ("':!", "' ':!")]
+        .map(|(before, between)| format!("{before}{}", names.join(between)));
+    vec![format!(
+        "hidden from this run: {listed}`; what walks the whole directory must leave it out, such as `git add -A -- {left_out}'`"
+    )]
 }
 
 fn set_aside(aside: ringfence_jail::SetAside) -> SetAside {

@@ -69,6 +69,7 @@ struct Name {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Shape {
+    EmptyDirectory,
     Inert,
     EmptyFile,
     Dot,
@@ -77,6 +78,7 @@ enum Shape {
 impl From<PlaceholderShape> for Shape {
     fn from(shape: PlaceholderShape) -> Self {
         match shape {
+            PlaceholderShape::EmptyDirectory => Self::EmptyDirectory,
             PlaceholderShape::Inert => Self::Inert,
             PlaceholderShape::EmptyFile => Self::EmptyFile,
             PlaceholderShape::Dot => Self::Dot,
@@ -87,7 +89,7 @@ impl From<PlaceholderShape> for Shape {
 impl Shape {
     const fn text(self) -> &'static [u8] {
         match self {
-            Self::Inert | Self::EmptyFile => b"",
+            Self::EmptyDirectory | Self::Inert | Self::EmptyFile => b"",
             Self::Dot => b".\n",
         }
     }
@@ -255,6 +257,7 @@ impl Registry {
             })?;
             hold.roots.push(of.root_id);
             let mut twin: Option<&Path> = None;
+            let _umask = Umask::none();
             for p in own() {
                 make(&root, &p.path, p.shape.into(), twin)?;
                 if p.shape == PlaceholderShape::Inert {
@@ -305,8 +308,8 @@ impl Registry {
             let aside = path.with_extension("damaged");
             fs::rename(&path, &aside).named(|| format!("rename({path:?})"))?;
             notice = Some(format!(
-                "the record `{}` of a workspace was damaged and is set aside as `{}`; unix sockets it named may be left in \
-                 that workspace until its next run",
+                "the record `{}` of a workspace was damaged and is set aside as `{}`; empty directories and unix sockets it named may be \
+                 left in that workspace",
                 path.display(),
                 aside.display()
             ));
@@ -489,6 +492,7 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
         other => other.named(|| format!("create({path:?})")),
     };
     match shape {
+        Shape::EmptyDirectory => named(rustix::fs::mkdirat(&parent, name, PLACEHOLDER_MODE)),
         Shape::Inert => {
             let linked =
                 twin.map(|twin| rustix::fs::linkat(root, twin, &parent, name, AtFlags::empty()));
@@ -521,14 +525,41 @@ fn make(root: &OwnedFd, path: &Path, shape: Shape, twin: Option<&Path>) -> Resul
     }
 }
 
+/// Mode of a directory that holds a name, and the mark by which it is known again: mkdir(1) sets no sticky bit.
+const PLACEHOLDER_MODE: Mode = Mode::RWXU.union(Mode::from_bits_retain(0o1055));
+
+/// Clears the umask, which is the process's: it holds names for a run, and has one thread. Dropping it brings the umask
+/// back.
+struct Umask(Mode);
+
+impl Umask {
+    fn none() -> Self {
+        Self(rustix::process::umask(Mode::empty()))
+    }
+}
+
+impl Drop for Umask {
+    fn drop(&mut self) {
+        rustix::process::umask(self.0);
+    }
+}
+
 /// Removes a placeholder if it still looks like one; a file that replaced it belongs to the user.
 fn unmake(root: &OwnedFd, path: &Path, shape: Shape) -> Result<(), Errno> {
     let (parent, name) = parent(root, path).map_err(|error| error.errno)?;
     let still = match shape {
-        Shape::Inert => {
+        Shape::EmptyDirectory | Shape::Inert => {
             let ours = rustix::process::geteuid().as_raw();
             let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == ours
+            let is_ours = stat.st_uid == ours;
+            match FileType::from_raw_mode(stat.st_mode) {
+                // One that the user filled meanwhile is not empty, and stays.
+                FileType::Directory if is_ours && Mode::from(stat.st_mode) == PLACEHOLDER_MODE => {
+                    return rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+                }
+                FileType::Socket => is_ours,
+                _ => false,
+            }
         }
         Shape::EmptyFile | Shape::Dot => {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -91,8 +91,11 @@ pub enum ProtectedState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceholderShape {
-    /// A unix socket without a listener: opening it fails at once, and git does not list it, so that `git add -A`
-    /// cannot pick it up. (An empty directory would do too, but costs ten times as much to make and remove.)
+    /// An empty directory: git does not list it, so that `git add -A` cannot pick it up, and programs that copy or pack a
+    /// tree know what to do with it. On ext4 it takes 5 µs to make and 25 µs to remove, a socket 4 µs together.
+    EmptyDirectory,
+    /// A unix socket without a listener: opening it fails at once, and git does not list it either. For names that are
+    /// files, if they exist.
     Inert,
     /// An empty file.
     EmptyFile,

@@ -95,6 +95,9 @@ pub(crate) fn talk(outcome: &Outcome) {
             .map(|part| plain(part, Lines::One));
         let _ = writeln!(err, "ringfence: refused {subject} by {program}: {hint}");
     }
+    for note in &outcome.notes {
+        let _ = writeln!(err, "ringfence: {}", plain(note, Lines::One));
+    }
     for aside in outcome.workspace.set_aside.iter().take(TOLD_MAX) {
         let [path, moved_to, reason] =
             [&aside.path, &aside.moved_to, &aside.reason].map(|part| plain(part, Lines::One));

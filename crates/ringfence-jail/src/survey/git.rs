@@ -235,11 +235,11 @@ impl<'a, 'b> Survey<'a, 'b> {
         // obeyed.
         let is_nested = at.components().count() > 1 && at.ends_with(".git");
         let names = [
-            ("hooks", PlaceholderShape::Inert),
+            ("hooks", PlaceholderShape::EmptyDirectory),
             ("config", PlaceholderShape::EmptyFile),
             // It redirects everything, configuration included.
             ("commondir", PlaceholderShape::Dot),
-            ("modules", PlaceholderShape::Inert),
+            ("modules", PlaceholderShape::EmptyDirectory),
             ("config.worktree", PlaceholderShape::EmptyFile),
         ];
         let n = match () {
@@ -843,8 +843,10 @@ impl<'a, 'b> Survey<'a, 'b> {
 }
 
 /// Names in the administrative directory of a worktree that may be absent, and whose places are then held.
-const ADMIN_NAMES: [(&str, PlaceholderShape); 2] =
-    [("config.worktree", PlaceholderShape::EmptyFile), ("modules", PlaceholderShape::Inert)];
+const ADMIN_NAMES: [(&str, PlaceholderShape); 2] = [
+    ("config.worktree", PlaceholderShape::EmptyFile),
+    ("modules", PlaceholderShape::EmptyDirectory),
+];
 
 /// In the repository of a linked worktree: the state of the main checkout.
 const MAIN_CHECKOUT_NAMES: [(&str, PlaceholderShape); 2] =

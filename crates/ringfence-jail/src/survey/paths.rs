@@ -366,7 +366,7 @@ fn survey(
     let tree = Tree::open(root, budget)?;
     let (owner_uid, owner_gid) = tree.itself()?.owner;
     let names: Vec<_> =
-        catalogue::PROTECTED.iter().map(|name| (*name, PlaceholderShape::Inert)).collect();
+        catalogue::PROTECTED.iter().map(|name| (*name, PlaceholderShape::EmptyDirectory)).collect();
     let mut protected = protect(&tree, &held, &names)?;
     for name in catalogue::PROTECTED_WHEN_PRESENT {
         if let Some(seen) = tree.look(name)?
@@ -443,8 +443,8 @@ pub(super) fn protect(
     for &(name, shape) in names {
         let seen = dir.look(name)?;
         // A socket at such a name is a placeholder whose record was lost: no program makes one.
-        let left_behind = shape == PlaceholderShape::Inert
-            && seen.is_some_and(|seen| seen.kind == FileKind::Socket);
+        let is_inert = matches!(shape, PlaceholderShape::Inert | PlaceholderShape::EmptyDirectory);
+        let left_behind = is_inert && seen.is_some_and(|seen| seen.kind == FileKind::Socket);
         let state = match seen {
             Some(seen) if !held.contains(Path::new(name)) && !left_behind => {
                 ProtectedState::Present(seen.kind)

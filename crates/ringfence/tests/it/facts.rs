@@ -82,7 +82,7 @@ fn a_placeholder_removed_on_the_host_is_why_runs_share_them() {
     // The design's reason for the registry: removing the name on the host uncovers it in a live run.
     let world = World::new();
     let run = world.sh_live("echo up; read x; mkdir .vscode 2>/dev/null && echo uncovered");
-    std::fs::remove_file(world.work().join(".vscode")).unwrap();
+    std::fs::remove_dir(world.work().join(".vscode")).unwrap();
     assert_eq!(run.end().1, "uncovered\n");
 }
 

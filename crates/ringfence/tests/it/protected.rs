@@ -1,6 +1,6 @@
 //! Protected names hold: present, absent, and with two runs in one workspace.
 
-use ringfence_testing::{BoundedCommand as _, Json};
+use ringfence_testing::{BoundedCommand as _, Json, json};
 
 use crate::support::World;
 
@@ -104,6 +104,58 @@ fn placeholders_are_not_picked_up_by_git() {
     let world = World::new();
     let ran = world.sh(&[], "git init -q . && git add -A && git status --short");
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{}", ran.stderr);
+}
+
+fn git_init(world: &World) {
+    let git = world.here(std::process::Command::new("git")).args(["init", "-q"]).bounded_status();
+    assert!(git.unwrap().success());
+}
+
+#[test]
+fn placeholders_do_not_disturb_programs_that_copy_or_list_a_tree() {
+    let world = World::new();
+    world.write("work/file", "x");
+    git_init(&world);
+    let script = "ls -A > /tmp/names && tar cf /tmp/t.tar . && cp -r . /tmp/copy && cp -a . /tmp/again && \
+                  python3 -c 'import shutil; shutil.copytree(\".\", \"/tmp/tree\")' && grep -rq nothing .; \
+                  find . -type s -o -type p | wc -l; git add -A && git status --short";
+    let ran = world.sh(&[], script);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("0\nA  file\n", ""));
+    assert_eq!(world.names().into_iter().collect::<Vec<_>>(), [".git", "file"]);
+}
+
+#[test]
+fn what_the_user_puts_in_a_held_directory_stays_and_a_directory_of_their_own_too() {
+    let world = World::new();
+    let run =
+        world.sh_live("echo up; read x; ls .vscode; echo x > .vscode/tasks.json; rm .vscode/*");
+    world.write("work/.vscode/settings.json", "{}");
+    assert_eq!(run.end().1, "settings.json\n");
+    assert_eq!(world.names().into_iter().collect::<Vec<_>>(), [".vscode"]);
+    assert_eq!(std::fs::read_dir(world.work().join(".vscode")).unwrap().count(), 1);
+    std::fs::create_dir(world.work().join(".claude")).unwrap();
+    world.sh(&[], "true");
+    assert!(world.work().join(".claude").is_dir());
+}
+
+#[test]
+fn a_hidden_file_that_stops_a_command_is_named_once_and_the_way_around_it_works() {
+    let world = World::new();
+    world.write("work/.env", "KEY=secret");
+    world.write("work/file", "x");
+    git_init(&world);
+    let ran = world.sh(&[], "git add -A");
+    let told: Vec<&str> = ran.stderr.lines().filter(|l| l.starts_with("ringfence:")).collect();
+    assert_eq!((ran.code, told.len()), (128, 1), "{}", ran.stderr);
+    assert!(told[0].contains("`.env`") && told[0].contains("`git add -A -- ':!.env'`"), "{told:?}");
+    let (code, outcome) = world.sh_json(&[], "grep -r nothing .");
+    assert_eq!((code, outcome["notes"].as_array().unwrap().len()), (2, 1), "{outcome}");
+    let (_, outcome) = world.sh_json(&[], "git add -A -- ':!.env' && git status --short -uno");
+    assert_eq!(
+        (&outcome["stdout"], &outcome["notes"]),
+        (&json!("A  file\n"), &json!([])),
+        "{outcome}"
+    );
 }
 
 #[test]
