@@ -51,6 +51,8 @@ words! {
         CallStart = "call_start",
         /// The call was answered.
         CallEnd = "call_end",
+        /// A connection that a run made or was refused.
+        Connection = "connection",
         /// A session event.
         Session = "session",
         /// An alert.

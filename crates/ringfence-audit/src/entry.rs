@@ -3,7 +3,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringfence_spec::{Denial, Encoding, Finding, Outcome, RunId};
+use ringfence_spec::{Connection, ConnectionVerdict, Denial, Encoding, Finding, Outcome, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{Kind, Risk, RunStatus};
@@ -16,6 +16,8 @@ pub const RESULT_CHARS_MAX: usize = 1000;
 const TEXT_CHARS_MAX: usize = 500;
 /// Characters kept of a session, client or tool name.
 const NAME_CHARS_MAX: usize = 128;
+/// Tool of the rows about connections.
+const NETWORK_TOOL: &str = "network";
 /// Violations and writes kept; `violations_total` and `writes_total` count all.
 const LIST_MAX: usize = 100;
 
@@ -103,6 +105,9 @@ pub struct Details {
     /// SHA-256 of the plan that was executed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_sha256: Option<Digest>,
+    /// A connection of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<Box<Connection>>,
 }
 
 /// A file that was written.
@@ -153,6 +158,28 @@ impl Entry {
         let mut entry = Self::of(Kind::Alert, None);
         entry.details.code = Some(rule.into());
         entry.details.reason = Some(sentence.into());
+        entry
+    }
+
+    /// A connection of the run that `self` started.
+    #[must_use]
+    pub fn connection(&self, run_id: RunId, connection: &Connection) -> Self {
+        let mut entry = Self::of(Kind::Connection, Some(run_id)).tool(NETWORK_TOOL);
+        (entry.session, entry.client) = (self.session.clone(), self.client.clone());
+        entry.status = Some(match connection.verdict {
+            ConnectionVerdict::Allowed => RunStatus::Ok,
+            ConnectionVerdict::Denied => RunStatus::Blocked,
+            ConnectionVerdict::Failed => RunStatus::Error,
+        });
+        entry.details.arguments = Some(match connection.port {
+            Some(port) => format!("connect {}:{port}", connection.host),
+            None => format!("lookup {}", connection.host),
+        });
+        entry.details.verdict.clone_from(&connection.rule);
+        entry.details.reason.clone_from(&connection.reason);
+        entry.details.wall_ms = Some(connection.duration_ms);
+        entry.details.result_bytes = Some(connection.received_bytes);
+        entry.details.connection = Some(Box::new(connection.clone()));
         entry
     }
 
@@ -283,6 +310,7 @@ impl Details {
             violations_total,
             findings,
             policy_sha256,
+            connection,
         } = self;
         let cut = |text: &str| redact_and_cut(redactor, text, TEXT_CHARS_MAX);
         let short = |text: Option<String>| text.map(|t| cut(&t));
@@ -324,6 +352,17 @@ impl Details {
                 .map(|finding| Finding { subject: cut(&finding.subject), ..finding })
                 .collect(),
             policy_sha256,
+            connection: connection.map(|connection| {
+                let Connection { host, rule, reason, grant, program, .. } = *connection.clone();
+                Box::new(Connection {
+                    host: cut(&host),
+                    rule: short(rule),
+                    reason: short(reason),
+                    grant: short(grant),
+                    program: short(program),
+                    ..*connection
+                })
+            }),
         }
     }
 }

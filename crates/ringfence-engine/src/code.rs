@@ -612,6 +612,7 @@ impl PooledRunner {
             artifacts: Vec::new(),
             workspace: WorkspaceChanges::default(),
             denials: denials.into_iter().collect(),
+            connections: Vec::new(),
             findings: Vec::new(),
             notes: Vec::new(),
             unobserved: self.plan.worker.unobserved.clone(),

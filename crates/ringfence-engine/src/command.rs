@@ -10,7 +10,8 @@ use ringfence_jail::{
     StdioMode, StopReason, Task,
 };
 use ringfence_plan::{
-    FileKind, HostFacts, HostWorkspace, MaskKind, Mount, Plan, UserNamespaces, plan_command,
+    FileKind, HostFacts, HostWorkspace, MaskKind, Mount, NetworkCapture, Plan, UserNamespaces,
+    plan_command,
 };
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
@@ -197,22 +198,25 @@ impl<'a> CommandRunner<'a> {
         }
     }
 
-    /// Plans and launches. If the host refuses the planned namespaces, plans again without them; the policy decides
-    /// whether that fallback is allowed.
+    /// Plans and launches. If the host refuses the planned namespaces or the capture of connections, plans again without
+    /// them; the policy decides whether that fallback is allowed.
     fn run_planned(
         &self,
         mut facts: HostFacts,
         mut launch: impl FnMut(&Plan) -> Result<Finished, Fault>,
     ) -> Result<(Plan, Finished), Problem> {
-        let plan = self.plan(&facts)?;
-        match launch(&plan) {
-            Ok(finished) => Ok((plan, finished)),
-            Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
-                facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
-                let plan = self.plan(&facts)?;
-                launch(&plan).map(|finished| (plan, finished)).map_err(problem_of)
+        loop {
+            let plan = self.plan(&facts)?;
+            match launch(&plan) {
+                Ok(finished) => return Ok((plan, finished)),
+                Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
+                    facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
+                }
+                Err(Fault::NoCapture(refused)) if plan.network.is_some() => {
+                    facts.network_capture = NetworkCapture::Refused(refused.to_string());
+                }
+                Err(fault) => return Err(problem_of(fault)),
             }
-            Err(fault) => Err(problem_of(fault)),
         }
     }
 
@@ -330,7 +334,7 @@ fn problem_of(fault: Fault) -> Problem {
     let cannot = || Problem::internal(Code::Launch, "cannot launch the run");
     match fault {
         Fault::Problem(problem) => problem,
-        Fault::NoNamespaces(error) => cannot().cause(error),
+        Fault::NoNamespaces(error) | Fault::NoCapture(error) => cannot().cause(error),
         Fault::NotSendable => cannot(),
     }
 }
@@ -385,6 +389,7 @@ pub(crate) fn outcome(
         artifacts: Vec::new(),
         workspace: WorkspaceChanges { protected_created: finished.protected_created, set_aside },
         denials,
+        connections: finished.connections,
         findings: Vec::new(),
         notes: hidden_files(plan, verdict.status),
         unobserved: plan.unobserved.clone(),

@@ -7,7 +7,8 @@ static IS_DONE: AtomicBool = AtomicBool::new(false);
 /// Prepares an embedding program to launch runs. Call it first in `main`, before any thread is started.
 ///
 /// The engine launches runs by a helper process with a single thread. With this call it executes the embedding program
-/// itself as that helper, and this function then does the helper's work and never returns. A program without it names an
+/// itself as that helper, and this function then does the helper's work and never returns; the same holds for the process
+/// that makes a run's connections. A program without it names an
 /// installed `ringfence` by [`crate::Builder::launcher_program`].
 ///
 /// ```no_run
@@ -25,6 +26,7 @@ static IS_DONE: AtomicBool = AtomicBool::new(false);
 /// }
 /// ```
 pub fn init() {
+    ringfence_net::become_helper_if_asked();
     ringfence_jail::become_launcher_if_asked();
     IS_DONE.store(true, Ordering::Release);
 }

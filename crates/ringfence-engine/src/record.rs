@@ -87,7 +87,10 @@ impl Recorder {
         if let Some(enforcement) = &mut outcome.enforcement {
             enforcement.audit = self.state();
         }
-        if let Err(problem) = self.note(&start.ended(outcome)) {
+        let connections = outcome.connections.iter().map(|c| start.connection(outcome.run_id, c));
+        let mut rows = connections.chain([start.ended(outcome)]);
+        if let Err(problem) = rows.try_for_each(|row| self.note(&row)) {
+            drop(rows);
             not_written(outcome, &problem);
         }
     }

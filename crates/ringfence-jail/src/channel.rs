@@ -27,6 +27,8 @@ pub(crate) enum Message {
     Listener(OwnedFd),
     /// Child to supervisor: the master side of its terminal.
     Terminal(OwnedFd),
+    /// Child to supervisor: the listeners of its network, in the plan's order; `None` where the kernel has no IPv6.
+    Network(Vec<Option<OwnedFd>>),
     /// Child to supervisor: a step failed.
     Failed(Failure),
     /// Init to supervisor: the program ended.
@@ -55,6 +57,8 @@ pub(crate) enum Message {
 pub(crate) enum SetupPart {
     /// Making namespaces and using the rights they give.
     Namespaces,
+    /// Capturing connections in the network namespace.
+    Network,
     /// Mounting `/proc`.
     Proc,
     /// Installing the system call filter.
@@ -66,8 +70,8 @@ pub(crate) enum SetupPart {
 }
 
 impl SetupPart {
-    const ALL: [Self; 5] =
-        [Self::Namespaces, Self::Proc, Self::Seccomp, Self::Execute, Self::Other];
+    const ALL: [Self; 6] =
+        [Self::Namespaces, Self::Network, Self::Proc, Self::Seccomp, Self::Execute, Self::Other];
 
     /// The part that a step belongs to.
     pub(crate) fn of(step: &Step) -> Self {
@@ -78,6 +82,7 @@ impl SetupPart {
             | Step::Hostname { .. }
             | Step::LoopbackUp
             | Step::NewRoot => Self::Namespaces,
+            Step::CaptureNetwork { .. } => Self::Network,
             Step::Mount(mount) if mount.at() == Path::new("/proc") => Self::Proc,
             Step::Seccomp => Self::Seccomp,
             Step::Execute => Self::Execute,
@@ -112,6 +117,10 @@ pub(crate) fn send(socket: impl AsFd, message: &Message) -> Result<(), CallError
             let present: Vec<u8> = slots.clone().map(|fd| u8::from(fd.is_some())).collect();
             let given = slots.flatten().map(AsFd::as_fd);
             (tagged(b'O', &present), std::iter::once(orders.as_fd()).chain(given).collect())
+        }
+        Message::Network(listeners) => {
+            let present: Vec<u8> = listeners.iter().map(|fd| u8::from(fd.is_some())).collect();
+            (tagged(b'N', &present), listeners.iter().flatten().map(AsFd::as_fd).collect())
         }
         Message::Go => (b"G".to_vec(), Vec::new()),
         Message::Supplies(fds) => (b"P".to_vec(), fds.iter().map(AsFd::as_fd).collect()),
@@ -154,6 +163,7 @@ pub(crate) fn receive(socket: impl AsFd) -> Result<Option<Message>, CallError> {
         b'L' => one().map(Message::Listener),
         b'T' => one().map(Message::Terminal),
         b'O' => orders(rest, fds),
+        b'N' => network(rest, fds),
         b'G' => Some(Message::Go),
         b'P' => Some(Message::Supplies(fds)),
         b'C' => Some(Message::Leave(fds)),
@@ -183,6 +193,16 @@ fn orders(present: &[u8], fds: Vec<OwnedFd>) -> Option<Message> {
     let [stdin, stdout, stderr, channel] =
         present.map(|flag| if flag == 1 { fds.next() } else { None });
     Some(Message::Orders { orders, stdio: [stdin, stdout, stderr], channel })
+}
+
+fn network(present: &[u8], fds: Vec<OwnedFd>) -> Option<Message> {
+    let expected: usize = present.iter().map(|flag| usize::from(*flag == 1)).sum();
+    if fds.len() != expected {
+        return None;
+    }
+    let mut fds = fds.into_iter();
+    let listeners = present.iter().map(|flag| if *flag == 1 { fds.next() } else { None });
+    Some(Message::Network(listeners.collect()))
 }
 
 fn tagged(kind: u8, rest: &[u8]) -> Vec<u8> {

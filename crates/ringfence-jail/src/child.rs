@@ -121,6 +121,10 @@ impl Child {
                 rustix::system::sethostname(name.as_bytes()).named(|| "sethostname")
             }
             Step::LoopbackUp => ringfence_sys::loopback_up(),
+            Step::CaptureNetwork { listeners } => {
+                let listeners = crate::network::capture(listeners)?;
+                channel::send(&self.handover.report, &Message::Network(listeners))
+            }
             Step::NewRoot => {
                 let root = NewRoot::new()?;
                 let fd = root.fd.try_clone().named(|| "dup(root)")?;

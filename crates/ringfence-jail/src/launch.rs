@@ -24,6 +24,8 @@ use crate::supervise::{self, Finished, NotStarted, Running};
 pub enum Fault {
     /// The host refused the namespaces of this plan; a weaker plan may do.
     NoNamespaces(CallError),
+    /// The host refused to capture connections; a plan without that may do.
+    NoCapture(CallError),
     /// The plan cannot be sent to a child forked earlier; nothing ran.
     NotSendable,
     /// Anything else.
@@ -256,6 +258,9 @@ fn go_on(
         // Some hosts allow the namespace and then refuse the calls it is needed for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
             Fault::NoNamespaces(failure.error)
+        }
+        NotStarted::Step(failure) if failure.part == SetupPart::Network => {
+            Fault::NoCapture(failure.error)
         }
         error => Fault::Problem(supervise::explain_not_started(error, plan)),
     })

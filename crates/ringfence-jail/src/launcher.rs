@@ -95,6 +95,7 @@ pub struct Launched {
 enum RunReport {
     Finished(Box<Finished>),
     NoNamespaces { call: String, errno: i32 },
+    NoCapture { call: String, errno: i32 },
     Problem(Box<Problem>),
 }
 
@@ -256,6 +257,9 @@ impl Launched {
             Some(RunReport::NoNamespaces { call, errno }) => {
                 Err(Fault::NoNamespaces(CallError::new(call, Errno::from_raw_os_error(errno))))
             }
+            Some(RunReport::NoCapture { call, errno }) => {
+                Err(Fault::NoCapture(CallError::new(call, Errno::from_raw_os_error(errno))))
+            }
             Some(RunReport::Problem(problem)) => Err(Fault::Problem(*problem)),
             None => Err(Fault::Problem(supervisor_died())),
         }
@@ -381,6 +385,9 @@ impl Received {
                 call: error.call.clone(),
                 errno: error.errno.raw_os_error(),
             },
+            Err(Fault::NoCapture(error)) => {
+                RunReport::NoCapture { call: error.call.clone(), errno: error.errno.raw_os_error() }
+            }
             Err(Fault::Problem(problem)) => RunReport::Problem(Box::new(problem)),
             Err(Fault::NotSendable) => RunReport::Problem(Box::new(Problem::internal(
                 Code::Launch,

@@ -17,6 +17,7 @@
 //! | `launcher` | a single-threaded process that launches runs for a threaded caller |
 //! | `locked_dir` | directories locked by their run, and sweeping of abandoned ones |
 //! | `mounts` | builds the new root |
+//! | `network` | the helper that makes a run's connections, and its reports |
 //! | `open` | opens exactly the file that was surveyed |
 //! | `output_buffer` | the output so far of a running program |
 //! | `plan_transfer` | sends plans to another process |
@@ -46,6 +47,7 @@ mod launch;
 mod launcher;
 mod locked_dir;
 mod mounts;
+mod network;
 mod open;
 mod output_buffer;
 mod plan_transfer;

@@ -1,5 +1,6 @@
 //! Probes kernel features by using them, in a child that exits at once. For `doctor` and for nested fences.
 
+use ringfence_plan::{DNS_PORT, ListenerKind, NetworkListener};
 use ringfence_sys::seccomp::Instruction;
 use ringfence_sys::{CallError, Ended, Forked, Named, Namespaces};
 use rustix::io::Errno;
@@ -28,6 +29,20 @@ pub fn listener() -> Result<(), CallError> {
 pub fn proc_mount() -> Result<(), CallError> {
     in_namespaces("fsmount(\"proc\") in new namespaces", || {
         crate::mounts::new_filesystem("proc", &[], MountAttrFlags::empty()).map(|_| ())
+    })
+}
+
+/// Checks that every connection of a network namespace can be captured.
+pub fn network_capture() -> Result<(), CallError> {
+    in_namespaces("RTM_NEWROUTE(local default dev lo), bind(port 53)", || {
+        ringfence_sys::unshare(Namespaces::NETWORK)?;
+        ringfence_sys::loopback_up()?;
+        let listeners = [ListenerKind::DnsUdp, ListenerKind::DnsTcp].map(|kind| NetworkListener {
+            kind,
+            port: DNS_PORT,
+            ipv6: false,
+        });
+        crate::network::capture(&listeners).map(|_| ())
     })
 }
 

@@ -1,24 +1,26 @@
 //! Answers the filter's notifications: refuses and records, or performs a connect for the run. Never lets the kernel
 //! continue a call after reading its arguments: the run could change them in between.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ringfence_plan::FileId;
 use ringfence_plan::seccomp::{self, FilterSpec};
+use ringfence_plan::{DNS_PORT, FileId};
 use ringfence_spec::invisible::is_invisible;
 use ringfence_spec::{Denial, DenialRule, DeniedBy, Hint, Layer, escape_name};
 use ringfence_sys::CallError;
 use ringfence_sys::seccomp::Notification;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use rustix::net::AddressFamily;
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
+use crate::network::{Capture, Client, Clients};
 
 /// Maximum number of distinct denials recorded; further ones are only counted.
 const DENIALS_MAX: usize = 256;
@@ -32,15 +34,15 @@ const BACK_PRESSURE: Duration = Duration::from_millis(1);
 /// Connects that may wait for a peer at the same time.
 const CONNECTS_MAX: usize = 64;
 
+/// Connects that may wait for one of those to end.
+const WAITING_CONNECTS_MAX: usize = 4096;
+
 /// The longest address: `struct sockaddr_storage`.
 const ADDRESS_BYTES_MAX: usize = 128;
 
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
-
-/// Name servers listen here.
-const DNS_PORT: u16 = 53;
 
 /// The listener of one run.
 pub(crate) struct Listener {
@@ -55,7 +57,7 @@ pub(crate) struct Listener {
     denials: Vec<Denial>,
     n_refused: u64,
     n_unlisted: u64,
-    n_connecting: Arc<AtomicUsize>,
+    connects: ConnectQueue,
 }
 
 impl Listener {
@@ -77,7 +79,7 @@ impl Listener {
             denials: Vec::new(),
             n_refused: 0,
             n_unlisted: 0,
-            n_connecting: Arc::default(),
+            connects: ConnectQueue::default(),
         }
     }
 
@@ -92,10 +94,10 @@ impl Listener {
     }
 
     /// Answers one waiting call.
-    pub(crate) fn step(&mut self) -> Result<(), CallError> {
+    pub(crate) fn step(&mut self, capture: Option<&mut Capture>) -> Result<(), CallError> {
         let Some(call) = ringfence_sys::seccomp::receive(&*self.fd)? else { return Ok(()) };
         if self.spec.supervises(call.nr) {
-            return self.connect(&call);
+            return self.connect(&call, capture);
         }
         let verdict = seccomp::explain(&self.spec, call.nr, &call.args);
         let name = seccomp::name(self.spec.arch, call.nr).unwrap_or("unknown");
@@ -175,10 +177,21 @@ impl Listener {
     }
 
     /// connect(2), decided on a duplicate of the socket and a copy of the address, so that neither can change.
-    fn connect(&mut self, call: &Notification) -> Result<(), CallError> {
-        let answer = match self.target(call) {
+    fn connect(
+        &mut self,
+        call: &Notification,
+        capture: Option<&mut Capture>,
+    ) -> Result<(), CallError> {
+        let answer = match self.target(call, capture.as_deref()) {
             Ok(Target::Perform { socket, address, keep }) => {
-                return self.perform(call, socket, address, keep);
+                let clients = capture.map(|capture| capture.clients.clone());
+                return self.perform(call, ConnectJob { socket, address, keep, clients });
+            }
+            Ok(Target::NotAllowed(peer, errno)) => {
+                if let Some(capture) = capture {
+                    capture.refused(peer, client(call));
+                }
+                Err(errno)
             }
             Ok(Target::Refuse(denial)) => {
                 return self.refuse(call, *denial, Errno::ACCESS);
@@ -191,7 +204,7 @@ impl Listener {
         ringfence_sys::seccomp::reply(&*self.fd, call.id, answer)
     }
 
-    fn target(&self, call: &Notification) -> Result<Target, Errno> {
+    fn target(&self, call: &Notification, capture: Option<&Capture>) -> Result<Target, Errno> {
         // Arguments are `int fd, const void *addr, int len`: the kernel uses the low 32 bits of the first and third.
         #[allow(clippy::cast_possible_truncation)]
         let (fd, length) = ((call.args[0] as u32).cast_signed(), call.args[2] as u32 as usize);
@@ -220,7 +233,19 @@ impl Listener {
         }
         let domain = rustix::net::sockopt::socket_domain(&socket)?;
         if let Some(peer) = internet_peer(&address).filter(|_| domain != AddressFamily::UNIX) {
-            return Ok(Target::Unreachable(Box::new(no_network(call, peer))));
+            // Only connections are judged: resolvers connect a UDP socket to learn which address they would send from.
+            let is_stream = rustix::net::sockopt::socket_type(&socket)? == SocketType::STREAM;
+            return Ok(match capture {
+                None => Target::Unreachable(Box::new(no_network(call, peer))),
+                Some(_) if peer.port() == DNS_PORT => {
+                    Target::Perform { socket, address, keep: None }
+                }
+                Some(capture) if capture.is_closed() => Target::NotAllowed(peer, Errno::NETUNREACH),
+                Some(capture) if is_stream && !capture.holds(peer.port()) => {
+                    Target::NotAllowed(peer, Errno::CONNREFUSED)
+                }
+                Some(_) => Target::Perform { socket, address, keep: None },
+            });
         }
         if domain != AddressFamily::UNIX {
             return Ok(Target::Perform { socket, address, keep: None });
@@ -270,36 +295,100 @@ impl Listener {
 
     /// Connects for the run, on a thread: the run shares the socket and can make it block at any moment, and a peer may
     /// be slow. Uses the run's own user, because the peer may ask the kernel for the credentials of the client.
-    fn perform(
-        &mut self,
-        call: &Notification,
-        socket: OwnedFd,
-        address: Vec<u8>,
-        keep: Option<OwnedFd>,
-    ) -> Result<(), CallError> {
+    fn perform(&mut self, call: &Notification, job: ConnectJob) -> Result<(), CallError> {
         let id = call.id;
-        let identity = self.connect_as;
-        if self.n_connecting.fetch_add(1, Ordering::Relaxed) >= CONNECTS_MAX {
-            self.n_connecting.fetch_sub(1, Ordering::Relaxed);
-            return ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN));
+        let waiting =
+            WaitingConnect { id, job, client: client(call), listener: Arc::clone(&self.fd) };
+        if self.connects.submit(waiting, self.connect_as) {
+            return Ok(());
         }
-        let (listener, n_connecting) = (Arc::clone(&self.fd), Arc::clone(&self.n_connecting));
-        let work = move || {
-            let answer = become_user(identity)
-                .and_then(|()| ringfence_sys::connect_raw(&socket, &address))
-                .map(|()| 0);
-            drop(keep);
-            n_connecting.fetch_sub(1, Ordering::Relaxed);
-            // The run may be gone by now; then there is no call to answer.
-            let _ = ringfence_sys::seccomp::reply(&*listener, id, answer);
-        };
-        let spawned = std::thread::Builder::new().stack_size(128 << 10).spawn(work);
-        match spawned {
-            // The thread ends when the connect does, at the latest when the run's sockets close.
-            Ok(_) => Ok(()),
-            Err(_) => ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN)),
+        ringfence_sys::seccomp::reply(&*self.fd, id, Err(Errno::AGAIN))
+    }
+}
+
+/// A connect to perform.
+struct ConnectJob {
+    socket: OwnedFd,
+    address: Vec<u8>,
+    /// Kept open until the connect is done.
+    keep: Option<OwnedFd>,
+    clients: Option<Clients>,
+}
+
+/// A connect and the call that waits for its result.
+struct WaitingConnect {
+    id: u64,
+    job: ConnectJob,
+    client: Client,
+    listener: Arc<OwnedFd>,
+}
+
+impl WaitingConnect {
+    /// Connects, on a thread that has tried to become the run's user.
+    fn perform(self, became: Result<(), Errno>) {
+        let ConnectJob { socket, address, keep, clients } = self.job;
+        let answer =
+            became.and_then(|()| ringfence_sys::connect_raw(&socket, &address)).map(|()| 0);
+        drop(keep);
+        // A socket that does not block is on its way: it has its port already.
+        if let Some(clients) = clients.filter(|_| matches!(answer, Ok(_) | Err(Errno::INPROGRESS)))
+        {
+            clients.remember(socket.as_fd(), self.client);
+        }
+        // The run may be gone by now; then there is no call to answer.
+        let _ = ringfence_sys::seccomp::reply(&*self.listener, self.id, answer);
+    }
+}
+
+/// Threads that perform connects, and the connects that wait for one.
+#[derive(Clone, Default)]
+struct ConnectQueue(Arc<Mutex<ConnectQueueState>>);
+
+#[derive(Default)]
+struct ConnectQueueState {
+    n_threads: usize,
+    waiting: VecDeque<WaitingConnect>,
+}
+
+impl ConnectQueue {
+    /// Performs a connect on a thread, now or after those before it. Returns false if too many wait.
+    fn submit(&self, connect: WaitingConnect, identity: Option<(u32, u32)>) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.waiting.len() >= WAITING_CONNECTS_MAX {
+            return false;
+        }
+        state.waiting.push_back(connect);
+        if state.n_threads >= CONNECTS_MAX {
+            return true;
+        }
+        let queue = self.clone();
+        // The thread ends when no connect waits, at the latest when the run's sockets close.
+        let spawned =
+            std::thread::Builder::new().stack_size(128 << 10).spawn(move || queue.work(identity));
+        if spawned.is_ok() {
+            state.n_threads += 1;
+        }
+        // Without a thread of its own it waits for one of the others, if there is one.
+        state.n_threads > 0 || state.waiting.pop_back().is_none()
+    }
+
+    fn work(self, identity: Option<(u32, u32)>) {
+        // Once: a thread that became another user cannot become it again.
+        let became = become_user(identity);
+        loop {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(connect) = state.waiting.pop_front() else {
+                state.n_threads -= 1;
+                return;
+            };
+            drop(state);
+            connect.perform(became);
         }
     }
+}
+
+fn client(call: &Notification) -> Client {
+    Client { pid: call.pid, program: program_name(call.pid) }
 }
 
 /// Makes this thread, and no other, the user the run is on the host.
@@ -314,6 +403,8 @@ fn become_user(identity: Option<(u32, u32)>) -> Result<(), Errno> {
 enum Target {
     /// The run has no route to the peer.
     Unreachable(Box<Denial>),
+    /// No rule grants this port of any host; the connect fails with this error.
+    NotAllowed(SocketAddr, Errno),
     Perform {
         socket: OwnedFd,
         address: Vec<u8>,

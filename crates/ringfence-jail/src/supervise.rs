@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ringfence_plan::Plan;
-use ringfence_spec::{Code, Denial, Problem, Span, Tier};
+use ringfence_spec::{Code, Connection, Denial, Problem, Span, Tier};
 use ringfence_sys::{Budget, CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -16,6 +16,7 @@ use crate::channel::{self, Failure, Message, SetupPart};
 use crate::gitfiles;
 use crate::gitwatch::{Budgets, GitWatch, SetAside};
 use crate::janitor::{Cleanup, Janitor};
+use crate::network::Capture;
 use crate::registry::Registry;
 use crate::seccomp_notify::Listener;
 use crate::stdio::{Output, Pump, StdioPumps};
@@ -106,6 +107,8 @@ pub struct Finished {
     pub protected_created: Vec<String>,
     /// Entries that were moved out of the way of the host's git.
     pub set_aside: Vec<SetAside>,
+    /// Connections made and refused.
+    pub connections: Vec<Connection>,
     /// Checks that could not be made after the run, one sentence each.
     pub gaps: Vec<String>,
     /// The stream whose bytes did not reach the caller, and the reason.
@@ -155,6 +158,7 @@ struct Supervisor<'a> {
     watchdog: Watchdog,
     listener: Option<Listener>,
     terminal: Option<Terminal>,
+    capture: Option<Capture>,
     root_dev: Option<u64>,
     launched: Instant,
     started: Option<Instant>,
@@ -181,6 +185,7 @@ enum Source {
     Cancel,
     Oom,
     Listener,
+    Network,
     Master,
     Stdin,
     Stdout,
@@ -196,6 +201,7 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
         watchdog,
         listener: None,
         terminal: None,
+        capture: None,
         root_dev: None,
         launched: Instant::now(),
         started: None,
@@ -228,6 +234,7 @@ impl Supervisor<'_> {
         loop {
             let (sources, ready) = self.wait()?;
             let mut dead = false;
+            let mut network = false;
             let mut terminal = [PollFlags::empty(); 3];
             for (source, flags) in sources.into_iter().zip(ready) {
                 if flags.is_empty() {
@@ -244,6 +251,7 @@ impl Supervisor<'_> {
                     }
                     Source::Oom => self.stop(StopReason::Memory),
                     Source::Listener => self.answer(flags),
+                    Source::Network => network = true,
                     Source::Master => terminal[0] = flags,
                     Source::Stdin => terminal[1] = flags,
                     Source::Stdout => terminal[2] = flags,
@@ -258,6 +266,9 @@ impl Supervisor<'_> {
                 if t.take_hung_up() {
                     self.pass_on(Signal::HUP.as_raw());
                 }
+            }
+            if network && let Some(capture) = &mut self.capture {
+                capture.step();
             }
             if dead {
                 return Ok(());
@@ -294,6 +305,10 @@ impl Supervisor<'_> {
         if let Some(listener) = self.listener.as_ref().filter(|_| self.listener_open) {
             sources.push(Source::Listener);
             fds.push(PollFd::new(listener.fd(), PollFlags::IN));
+        }
+        for fd in self.capture.iter().flat_map(Capture::fds) {
+            sources.push(Source::Network);
+            fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         }
         let (stdin, stdout) = (rustix::stdio::stdin(), rustix::stdio::stdout());
         if let Some(terminal) = &self.terminal {
@@ -395,6 +410,15 @@ impl Supervisor<'_> {
                         Some(Listener::new(fd, filter.spec, self.root_dev, sockets, connect_as));
                 }
             }
+            Ok(Some(Message::Network(listeners))) => {
+                if let Some(plan) = &self.run.plan.network {
+                    let present = plan.listeners.iter().copied().zip(listeners);
+                    let present = present.filter_map(|(listener, fd)| Some((listener, fd?)));
+                    let identity = self.run.plan.identity;
+                    let user = identity.disk_owner.map(|_| (identity.host_uid, identity.host_gid));
+                    self.capture = Some(Capture::new(plan.clone(), present.collect(), user));
+                }
+            }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),
             Ok(Some(_)) => {}
             // Closed by exec, or by the death of a child that had reported its failure.
@@ -481,7 +505,8 @@ impl Supervisor<'_> {
             self.call_janitor();
         }
         let Some(listener) = &mut self.listener else { return };
-        let answered = flags.contains(PollFlags::IN) && listener.step().is_ok();
+        let answered =
+            flags.contains(PollFlags::IN) && listener.step(self.capture.as_mut()).is_ok();
         if !answered {
             // HUP: no process is left under this filter, and no call will come. The denials are kept for the end.
             self.listener_open = false;
@@ -559,7 +584,9 @@ impl Supervisor<'_> {
         let output_lost = lost.map(|(stream, errno)| {
             format!("{stream}: {}", ringfence_sys::errno_name(errno.raw_os_error()))
         });
-        let denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
+        let mut denials = self.listener.take().map(Listener::into_denials).unwrap_or_default();
+        let network = self.capture.take().map(Capture::finish).unwrap_or_default();
+        denials.extend(network.denials);
         let root = self.watchdog.take_scratch();
         let memory_found = self.watchdog.memory_found();
         let Running { plan, registry, git, cleanup, .. } = self.run;
@@ -578,7 +605,8 @@ impl Supervisor<'_> {
             forks_refused,
             protected_created: report.created,
             set_aside: report.set_aside,
-            gaps: report.gaps,
+            gaps: report.gaps.into_iter().chain(network.gaps).collect(),
+            connections: network.connections,
             output_lost,
             root,
         };

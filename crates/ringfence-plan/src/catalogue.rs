@@ -1,6 +1,8 @@
 //! Names with a meaning: shown parts of the system, visible parts of a home, secrets, protected names. Data only.
 //! `ringfence-jail` looks these names up on the host; the plan decides their treatment.
 
+use crate::facts::SystemTextKind;
+
 /// Top-level directories of the system that command runs see read-only.
 pub const SYSTEM: &[&str] = &[
     "/bin", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/sbin", "/usr",
@@ -57,7 +59,14 @@ pub const SYSTEM_SECRETS: &[&str] = &[
 pub const SSH_HOST_KEYS: (&str, &str, &str) = ("/etc/ssh", "ssh_host_", "_key");
 
 /// System files that name the host and its users: covered by harmless ones.
-pub const SYSTEM_TEXTS: &[&str] = &["/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd"];
+pub const SYSTEM_TEXTS: &[(&str, SystemTextKind)] = &[
+    ("/etc/group", SystemTextKind::Group),
+    ("/etc/hostname", SystemTextKind::Hostname),
+    ("/etc/hosts", SystemTextKind::Hosts),
+    ("/etc/nsswitch.conf", SystemTextKind::NameServices),
+    ("/etc/passwd", SystemTextKind::Passwd),
+    ("/etc/resolv.conf", SystemTextKind::Resolver),
+];
 
 /// Files of `/sys` that runtimes read to count processors.
 pub const SYSFS: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];

@@ -286,6 +286,7 @@ fn zygote(limits: &Limits, request: &CodeRequest, facts: &HostFacts) -> Plan {
         git_indexes: Vec::new(),
         git_dirs: Vec::new(),
         sockets: Vec::new(),
+        network: None,
         enforcement: enforcement(request, facts, resources),
         unobserved: unobserved(false),
     }

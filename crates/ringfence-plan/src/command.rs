@@ -10,9 +10,10 @@ use ringfence_spec::{
 
 use crate::environment::environment;
 use crate::facts::{
-    CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, OwnEffect, ProtectedState, Request,
-    RootEntry, UserNamespaces, WritableDir,
+    CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, NetworkCapture, OwnEffect,
+    ProtectedState, Request, RootEntry, UserNamespaces, WritableDir,
 };
+use crate::network::NetworkPlan;
 use crate::orders::Orders;
 use crate::plan::{
     CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, Mount, Namespace, Plan,
@@ -42,14 +43,6 @@ pub fn plan_command(
     request: &Request,
     facts: &HostFacts,
 ) -> Result<Plan, Problem> {
-    if let Network::Allow(hosts) = &policy.network {
-        return Err(Problem::cannot_build(
-            Code::NetworkAllowlistUnsupported,
-            format!("cannot open the network for `{}`", hosts.join(",")),
-        )
-        .cause("this version has no network proxy; a run has its own loopback and nothing else")
-        .hint("leave out `--net`, or pass `--net none`"));
-    }
     if facts.ids.root_outside {
         return Err(root_outside(facts));
     }
@@ -305,6 +298,10 @@ fn namespaces(
         setup = Orders::opening();
     }
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
+    let network = network(policy, facts, &mut gaps)?;
+    if let Some(network) = &network {
+        setup.push(Step::CaptureNetwork { listeners: network.listeners.clone() });
+    }
     setup.extend(rest.into_iter().map(Step::Mount));
     setup.push(Step::TakeSupplies);
     setup.extend(late.into_iter().map(Step::Mount));
@@ -338,13 +335,17 @@ fn namespaces(
         git_indexes: git_indexes(request),
         git_dirs: git_dirs(request),
         sockets: request.sockets.iter().map(|s| s.id).collect(),
+        network,
         enforcement: Enforcement {
             tier: Tier::Namespaces,
             screen: None,
             process: ProcessFence::Pidns,
             syscalls: SyscallFence::Command,
             resources,
-            network: NetworkFence::None,
+            network: match policy.network {
+                Network::None => NetworkFence::None,
+                Network::Allow(_) => NetworkFence::Allowlist,
+            },
             filesystem: if landlock.is_some() {
                 FilesystemFence::PivotRootLandlock
             } else {
@@ -360,6 +361,28 @@ fn namespaces(
     })
 }
 
+/// The captured network, or none where the host refuses to capture: then nothing is reachable, and an allowlist cannot be
+/// had.
+fn network(
+    policy: &Policy,
+    facts: &HostFacts,
+    gaps: &mut Vec<String>,
+) -> Result<Option<NetworkPlan>, Problem> {
+    match (&facts.network_capture, &policy.network) {
+        (NetworkCapture::Usable, _) => Ok(Some(NetworkPlan::new(policy))),
+        (NetworkCapture::Refused(why), Network::None) => {
+            gaps.push(format!("refused name lookups are not named: {why}"));
+            Ok(None)
+        }
+        (NetworkCapture::Refused(why), Network::Allow(_)) => Err(Problem::cannot_build(
+            Code::NetworkAllowlistUnsupported,
+            "cannot capture the run's connections on this host",
+        )
+        .cause(why)
+        .hint("`ringfence doctor` says what is missing; a run without network needs none of it")),
+    }
+}
+
 /// The weaker tiers: rules over the host's own tree, no root of its own, no namespaces.
 fn landlock(
     policy: &Policy,
@@ -367,6 +390,14 @@ fn landlock(
     facts: &HostFacts,
     choice: Choice,
 ) -> Result<Plan, Problem> {
+    if policy.network != Network::None {
+        return Err(Problem::cannot_build(
+            Code::NetworkAllowlistUnsupported,
+            "cannot open the network of a run without namespaces",
+        )
+        .cause("connections are captured in a network namespace, which this host refuses")
+        .hint("allow user namespaces (`ringfence doctor` says how), or leave out the network"));
+    }
     if request.session.is_some() {
         return Err(Problem::cannot_build(
             Code::SessionNeedsNamespaces,
@@ -475,6 +506,7 @@ fn landlock(
         git_indexes: git_indexes(request),
         git_dirs: git_dirs(request),
         sockets: Vec::new(),
+        network: None,
         unobserved,
     })
 }

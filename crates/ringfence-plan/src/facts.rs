@@ -296,6 +296,43 @@ pub struct CallerIds {
     pub stand_in_id: u32,
 }
 
+/// Capture of every connection of a network namespace, by a local route for all addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkCapture {
+    /// Taken to work, until a start shows otherwise.
+    Usable,
+    /// Refused, and the reason.
+    Refused(String),
+}
+
+/// A system file that a run sees with generated content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SystemText {
+    /// Its path after every link: `/etc/resolv.conf` often leads to `/run`.
+    pub at: PathBuf,
+    /// Its content.
+    pub kind: SystemTextKind,
+}
+
+/// Content of a generated system file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemTextKind {
+    /// `/etc/group`.
+    Group,
+    /// `/etc/hostname`.
+    Hostname,
+    /// `/etc/hosts`.
+    Hosts,
+    /// `/etc/nsswitch.conf`: files and DNS, and no socket of a host's daemon.
+    NameServices,
+    /// `/etc/passwd`.
+    Passwd,
+    /// `/etc/resolv.conf`: one name server and no search list, which would make several lookups of one.
+    Resolver,
+}
+
 /// Facts about this host and this caller.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostFacts {
@@ -313,6 +350,8 @@ pub struct HostFacts {
     pub seccomp_filter: bool,
     /// True if a notification listener is available: not if an outer fence already has one.
     pub seccomp_notify: bool,
+    /// Capture of connections in a network namespace.
+    pub network_capture: NetworkCapture,
     /// cgroups.
     pub cgroup: CgroupFacts,
     /// Core dumps.
@@ -324,8 +363,8 @@ pub struct HostFacts {
     pub system: Vec<RootEntry>,
     /// System files that are masked, because they hold secrets or name the host; they exist.
     pub system_masks: Vec<Found>,
-    /// System files that are replaced by harmless ones; they exist.
-    pub system_texts: Vec<PathBuf>,
+    /// System files that are replaced by generated ones; they exist.
+    pub system_texts: Vec<SystemText>,
     /// The caller's homes ($HOME and passwd's), canonical, outermost first.
     pub homes: Vec<PathBuf>,
     /// Their visible entries.

@@ -10,6 +10,7 @@
 //! | `command` | the plan of a command run |
 //! | `environment` | the run's environment variables |
 //! | `facts` | facts about the host and the request |
+//! | `network` | the listeners and rules of a run's network |
 //! | `one_shot` | the plan of a one-shot Python program |
 //! | `orders` | the child's part of a plan, in a form to send |
 //! | `plan` | the plan itself |
@@ -26,6 +27,7 @@ mod code;
 mod command;
 mod environment;
 mod facts;
+mod network;
 mod one_shot;
 mod orders;
 mod plan;
@@ -38,9 +40,13 @@ pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_c
 pub use command::{is_too_broad, plan_command};
 pub use facts::{
     CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
-    GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, KnownLinks, OwnEffect, OwnRule,
-    PlaceholderShape, Protected, ProtectedState, PythonFacts, Request, RootEntry, UserNamespaces,
-    WritableDir, WritableRoot,
+    GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, KnownLinks, NetworkCapture,
+    OwnEffect, OwnRule, PlaceholderShape, Protected, ProtectedState, PythonFacts, Request,
+    RootEntry, SystemText, SystemTextKind, UserNamespaces, WritableDir, WritableRoot,
+};
+pub use network::{
+    DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER, NetworkListener, NetworkPlan,
+    PROXY_PORT,
 };
 pub use one_shot::plan_alone;
 pub use orders::{FilterOrders, Orders};

@@ -121,6 +121,7 @@ pub fn plan_alone(
         git_indexes: Vec::new(),
         git_dirs: Vec::new(),
         sockets: Vec::new(),
+        network: None,
         enforcement: code::enforcement(request, facts, resources),
         unobserved: ["mounts", "permissions", "landlock"].map(str::to_owned).to_vec(),
     })

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::facts::{CallerIds, FileId, FileKind, GitIndex, PlaceholderShape, WritableDir};
+use crate::network::{NetworkListener, NetworkPlan};
 use crate::seccomp::Filter;
 
 /// Everything one launch will do.
@@ -54,6 +55,8 @@ pub struct Plan {
     pub git_dirs: Vec<WritableDir>,
     /// Host sockets that may be connected to.
     pub sockets: Vec<FileId>,
+    /// The network, null where the run has no namespace of its own to capture connections in.
+    pub network: Option<NetworkPlan>,
     /// The receipt, if every step succeeds.
     pub enforcement: Enforcement,
     /// Kinds of refusal that cannot be observed.
@@ -454,6 +457,11 @@ pub enum Step {
     },
     /// Bring the private loopback up.
     LoopbackUp,
+    /// Make every address local, and bind the listeners that the network helper takes over.
+    CaptureNetwork {
+        /// The listeners.
+        listeners: Vec<NetworkListener>,
+    },
     /// Make an empty root in memory, large enough for the parts that every run has.
     NewRoot,
     /// Set the size limits of the root.

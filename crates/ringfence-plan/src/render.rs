@@ -158,6 +158,11 @@ fn line(step: &Step) -> String {
         Step::PrivateMounts => "make every mount private".into(),
         Step::Hostname { name } => format!("hostname {name}"),
         Step::LoopbackUp => "bring the private loopback up".into(),
+        Step::CaptureNetwork { listeners } => {
+            let mut ports: Vec<u16> = listeners.iter().map(|l| l.port).collect();
+            ports.dedup();
+            format!("make every address local and listen on ports {ports:?}")
+        }
         Step::NewRoot => "new root in memory".into(),
         Step::SizeRoot { bytes_max, inodes_max } => {
             format!("room on the root: {} MiB, {inodes_max} inodes", bytes_max >> 20)

@@ -8,7 +8,8 @@ use ringfence_spec::{CommandPreset, Policy, ProcView};
 
 use crate::catalogue;
 use crate::facts::{
-    Found, HostFacts, OwnEffect, Protected, ProtectedState, Request, RootEntry, WritableRoot,
+    Found, HostFacts, OwnEffect, Protected, ProtectedState, Request, RootEntry, SystemText,
+    SystemTextKind, WritableRoot,
 };
 use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
 
@@ -230,29 +231,40 @@ impl View {
         for found in &facts.sysfs {
             self.host(found, Access::ReadOnly, false);
         }
-        for at in &facts.system_texts {
-            self.text(at, identity, facts);
+        for text in &facts.system_texts {
+            self.text(text, identity, facts);
         }
         for found in &facts.system_masks {
             self.mask_where_shown(found);
         }
     }
 
-    fn text(&mut self, at: &Path, identity: &Identity, facts: &HostFacts) {
+    fn text(&mut self, text: &SystemText, identity: &Identity, facts: &HostFacts) {
         let Identity { guest_uid: uid, guest_gid: gid, .. } = identity;
         let home = facts.homes.first().map_or_else(|| Path::new("/"), PathBuf::as_path);
         let home = home.to_string_lossy().replace([':', '\n'], "_");
-        let text = match at.to_str() {
-            Some("/etc/passwd") => format!(
+        let at = text.at.clone();
+        let text = match text.kind {
+            SystemTextKind::Passwd => format!(
                 "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\nagent:x:{uid}:{gid}:agent:{home}:/bin/sh\n"
             ),
-            Some("/etc/group") => {
+            SystemTextKind::Group => {
                 format!("root:x:0:\ntty:x:5:\nnogroup:x:65534:\nagent:x:{gid}:\n")
             }
-            Some("/etc/hostname") => "ringfence\n".to_owned(),
-            _ => "127.0.0.1 localhost ringfence\n::1 localhost\n".to_owned(),
+            SystemTextKind::Hostname => "ringfence\n".to_owned(),
+            SystemTextKind::Hosts => "127.0.0.1 localhost ringfence\n::1 localhost\n".to_owned(),
+            SystemTextKind::NameServices => {
+                let files = ["passwd", "group", "shadow", "networks", "protocols", "services"];
+                let mut text: String =
+                    files.map(|database| format!("{database}: files\n")).concat();
+                text.push_str("hosts: files dns\n");
+                text
+            }
+            SystemTextKind::Resolver => {
+                format!("nameserver {}\noptions ndots:1\n", crate::network::NAME_SERVER)
+            }
         };
-        self.put(Mount::Text { at: at.to_owned(), text });
+        self.put(Mount::Text { at, text });
     }
 
     fn proc(&mut self, facts: &HostFacts) {

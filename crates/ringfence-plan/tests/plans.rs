@@ -9,9 +9,10 @@ use proptest::prelude::*;
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
     Access, Arg, BindSource, CallerIds, CgroupFacts, Checkpoints, CodeRequest, CoreDumps, FileId,
-    FileKind, Found, GitFacts, HomeEntry, HostFacts, MaskKind, Mount, OwnEffect, OwnRule,
-    PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts, Request, Resource, Rlimit,
-    RootEntry, Step, UserNamespaces, WritableRoot, plan_alone, plan_code, plan_command, render,
+    FileKind, Found, GitFacts, HomeEntry, HostFacts, MaskKind, Mount, NetworkCapture, OwnEffect,
+    OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts, Request, Resource,
+    Rlimit, RootEntry, Step, SystemText, SystemTextKind, UserNamespaces, WritableRoot, plan_alone,
+    plan_code, plan_command, render,
 };
 use ringfence_spec::{CodePreset, CommandPreset, Fallback, Limits, Policy, Problem, Tier};
 
@@ -40,6 +41,7 @@ fn facts() -> HostFacts {
         seccomp_filter: true,
         seccomp_notify: true,
         cgroup: CgroupFacts::V2,
+        network_capture: NetworkCapture::Usable,
         core_dumps: CoreDumps::new("|/usr/lib/systemd/systemd-coredump %P", None),
         environment: BTreeMap::from([
             ("PATH".into(), "/home/u/.cargo/bin:/usr/bin:/secret/bin:relative".into()),
@@ -53,7 +55,7 @@ fn facts() -> HostFacts {
             RootEntry::Directory(dir("/usr")),
         ],
         system_masks: vec![found("/etc/shadow", FileKind::File)],
-        system_texts: vec!["/etc/passwd".into()],
+        system_texts: vec![SystemText { at: "/etc/passwd".into(), kind: SystemTextKind::Passwd }],
         homes: vec!["/home/u".into()],
         home_entries: vec![HomeEntry {
             at: "/home/u/.cargo".into(),

@@ -142,7 +142,9 @@ impl ZygoteKeeper {
         let fault = match launched.wait() {
             Ok(finished) => format!("{:?}", finished.ending),
             Err(Fault::Problem(problem)) => return Some(problem.to_string()),
-            Err(Fault::NoNamespaces(error)) => return Some(error.to_string()),
+            Err(Fault::NoNamespaces(error) | Fault::NoCapture(error)) => {
+                return Some(error.to_string());
+            }
             Err(Fault::NotSendable) => return None,
         };
         let mut said = vec![0; TALK_BYTES_MAX];

@@ -168,7 +168,7 @@ names! {
     MethodUnknown, "method_unknown", "The route does not take this HTTP method.";
     NameInvalid, "name_invalid", "The file name is not valid.";
     Namespaces, "namespaces", "The host refuses the namespaces that the fence needs.";
-    NetworkAllowlistUnsupported, "network_allowlist_unsupported", "A network allowlist is not supported yet.";
+    NetworkAllowlistUnsupported, "network_allowlist_unsupported", "Connections cannot be captured on this host, or not for this kind of run.";
     NoCaller, "no_caller", "A request reached its handler without authentication.";
     NoCheckpoint, "no_checkpoint", "There is no checkpoint to roll back to.";
     NoCode, "no_code", "The call has no code.";
@@ -335,7 +335,7 @@ names! {
     NameNotAllowed, "name_not_allowed", "Screening refuses such a builtin as a value, and names like `__builtins__`.";
     Namespaces, "namespaces", "Making or entering namespaces.";
     Netlink, "netlink", "Netlink sockets.";
-    Network, "network", "Network access of a Python run.";
+    Network, "network", "A connection or name lookup that no rule of the run allows.";
     NotImplemented, "not_implemented", "A system call that does not exist in the sandbox.";
     NotNotified, "not_notified", "A system call that the filter should have decided by itself.";
     NotVisible, "not_visible", "A path that is not in the view of the run.";

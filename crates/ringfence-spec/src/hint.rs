@@ -24,7 +24,7 @@ impl Face {
 }
 
 /// A limit that ended a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitKind {
     /// Wall time.
     Timeout,
@@ -77,6 +77,8 @@ pub enum Hint {
     Package(String),
     /// A unix socket that was not granted.
     Socket(String),
+    /// The smallest rule that allows a refused connection.
+    Network(String),
     /// An interpreter must be named.
     Python,
     /// A program tried to start a child process.
@@ -131,6 +133,12 @@ impl Hint {
                 "unix sockets outside the run's own /tmp, /run and home are refused; do without it, or ask the operator to \
                  grant `{path}`"
             ),
+            Self::Network(rule) if at_command_line => {
+                format!("no rule allows it; `--net allow:{rule}` does")
+            }
+            Self::Network(rule) => {
+                format!("no rule allows it; do without it, or ask the operator to allow `{rule}`")
+            }
             Self::Python if at_command_line => {
                 "name one with `--python PATH`; versions 3.9 to 3.14 work".to_owned()
             }
@@ -159,9 +167,11 @@ impl Hint {
     /// Changes words that hold for every reader.
     pub fn edit(&mut self, edit: impl FnOnce(&mut String)) {
         match self {
-            Self::Text(text) | Self::Import(text) | Self::Package(text) | Self::Socket(text) => {
-                edit(text);
-            }
+            Self::Text(text)
+            | Self::Import(text)
+            | Self::Package(text)
+            | Self::Socket(text)
+            | Self::Network(text) => edit(text),
             Self::Limit(_)
             | Self::LongerTime(_)
             | Self::Python
@@ -196,15 +206,39 @@ impl fmt::Display for Hint {
     }
 }
 
+/// The form between Ringfence's own processes: the words are chosen where the reader is known.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Hint")]
+enum HintData {
+    Text(String),
+    Limit(LimitKind),
+    LongerTime(Span),
+    Import(String),
+    Package(String),
+    Socket(String),
+    Network(String),
+    Python,
+    ChildProcess,
+    Operator { command_line: String, request: String },
+}
+
 impl Serialize for Hint {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            HintData::serialize(self, serializer)
+        }
     }
 }
 
 impl<'de> Deserialize<'de> for Hint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(Self::Text)
+        if deserializer.is_human_readable() {
+            String::deserialize(deserializer).map(Self::Text)
+        } else {
+            HintData::deserialize(deserializer)
+        }
     }
 }
 
@@ -225,6 +259,7 @@ mod tests {
             Hint::Import("yaml".to_owned()),
             Hint::Package("yaml".to_owned()),
             Hint::Socket("/run/x.sock".to_owned()),
+            Hint::Network("example.com:8443".to_owned()),
             Hint::Python,
             Hint::ChildProcess,
             Hint::operator("pass `--proc none`", "to start the service with `proc` set to `none`"),
@@ -237,6 +272,7 @@ mod tests {
                 | Hint::Import(_)
                 | Hint::Package(_)
                 | Hint::Socket(_)
+                | Hint::Network(_)
                 | Hint::Python
                 | Hint::ChildProcess
                 | Hint::Operator { .. } => {}

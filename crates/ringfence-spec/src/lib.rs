@@ -4,6 +4,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `code` | error codes and denial rules |
+//! | `connection` | connections of a run |
 //! | `enforcement` | the layers that were active in a run |
 //! | `hex` | bytes as hexadecimal digits |
 //! | `hint` | ways out of a refusal, worded by each front end |
@@ -11,6 +12,7 @@
 //! | `invisible` | invisible characters, and escaping of untrusted names |
 //! | `limits` | resource limits of a run |
 //! | `moment` | UTC timestamps |
+//! | `network` | host names, address classes and the rules of a network policy |
 //! | `outcome` | the result of one run |
 //! | `policy` | presets and the policy of a run |
 //! | `problem` | errors: kind, exit code, cause, hint |
@@ -21,6 +23,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod code;
+mod connection;
 mod enforcement;
 mod hex;
 mod hint;
@@ -28,6 +31,7 @@ mod id;
 pub mod invisible;
 mod limits;
 mod moment;
+pub mod network;
 mod outcome;
 mod policy;
 mod problem;
@@ -35,6 +39,7 @@ mod quantity;
 mod risk;
 
 pub use code::{Code, DenialRule};
+pub use connection::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
 pub use enforcement::{
     AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
     ResourceFence, SyscallFence, Tier,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Code, DenialRule, Face, Hint};
+use crate::{Code, Connection, DenialRule, Face, Hint};
 use crate::{Enforcement, Problem, ProblemKind, Risk, RunId};
 
 /// Final status of a run.
@@ -295,6 +295,8 @@ pub struct Outcome {
     pub workspace: WorkspaceChanges,
     /// Refused actions.
     pub denials: Vec<Denial>,
+    /// Connections made and refused.
+    pub connections: Vec<Connection>,
     /// What screening noted and did not refuse.
     pub findings: Vec<Finding>,
     /// Remarks on how the call was run, such as a requested time above the operator's limit.
@@ -357,6 +359,7 @@ impl Outcome {
             artifacts: Vec::new(),
             workspace: WorkspaceChanges::default(),
             denials: Vec::new(),
+            connections: Vec::new(),
             findings: Vec::new(),
             notes: Vec::new(),
             unobserved: Vec::new(),

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::NetworkRules;
 use crate::{Limits, Tier};
 
 /// A named starting point for command runs.
@@ -187,8 +188,8 @@ pub enum Network {
     /// A loopback of its own and nothing else.
     #[default]
     None,
-    /// Named hosts only, through a proxy.
-    Allow(Vec<String>),
+    /// The hosts that the rules allow, through a proxy.
+    Allow(NetworkRules),
 }
 
 impl FromStr for Network {
@@ -198,14 +199,10 @@ impl FromStr for Network {
         if text == "none" {
             return Ok(Self::None);
         }
-        let hosts: Vec<String> = text
-            .strip_prefix("allow:")
-            .map(|list| list.split(',').map(|h| h.trim().to_owned()).collect())
-            .ok_or_else(|| format!("`{text}` is not a network policy; write none or allow:HOST"))?;
-        if hosts.iter().any(String::is_empty) {
-            return Err(format!("`{text}` names an empty host"));
+        match text.strip_prefix("allow:") {
+            Some(list) => NetworkRules::parse(list).map(Self::Allow),
+            None => Err(format!("`{text}` is not a network policy; write none or allow:HOST")),
         }
-        Ok(Self::Allow(hosts))
     }
 }
 
@@ -314,6 +311,8 @@ pub struct Policy {
     pub env: Vec<EnvGrant>,
     /// The network.
     pub network: Network,
+    /// The name server to ask on the host, instead of its own.
+    pub resolver: Option<std::net::SocketAddr>,
     /// The weakest tier that is acceptable.
     pub require: Option<Tier>,
     /// Behaviour if a layer is missing.
@@ -336,6 +335,7 @@ impl Policy {
             sockets: Vec::new(),
             env: Vec::new(),
             network: Network::None,
+            resolver: None,
             require: None,
             fallback: Fallback::default(),
             proc: ProcView::Own,
@@ -370,9 +370,10 @@ mod tests {
     fn a_network_policy_with_an_empty_host_is_refused() {
         assert_eq!("none".parse(), Ok(Network::None));
         assert_eq!(
-            "allow:a.example,b".parse(),
-            Ok(Network::Allow(vec!["a.example".into(), "b".into()]))
+            "allow:a.example, b.example".parse(),
+            NetworkRules::parse("a.example,b.example").map(Network::Allow)
         );
+        assert!("allow:a.example,".parse::<Network>().is_err());
         assert!("allow:".parse::<Network>().is_err());
         assert!("host".parse::<Network>().is_err());
     }

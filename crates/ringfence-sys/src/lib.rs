@@ -51,7 +51,11 @@ pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, 
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
 pub use lock::{hold_byte, is_byte_held};
 pub use mount::{MountAttributes, idmap, set_attributes};
-pub use net::{connect_raw, loopback_up, packet_pair, receive_packet, send_packet};
+pub use net::{
+    Datagram, IpFamily, RouteKind, RoutedFamilies, answer_datagram, connect_raw,
+    listen_on_every_address, loopback_up, packet_pair, receive_datagram, receive_on_every_address,
+    receive_packet, route_everything_to_loopback, route_kind, send_packet,
+};
 pub use pack::pack_code;
 pub use signal::{SignalFd, Signals, ignore, reset_all};
 pub use wait::{

@@ -279,6 +279,14 @@ pub(crate) enum PolicyAction {
         #[arg(long)]
         json: bool,
     },
+    /// The hosts behind a name that `--net allow:NAME` takes, such as pypi; without a name, all names
+    Bundle {
+        /// The name
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Check a settings file
     Check {
         /// The file
@@ -669,7 +677,7 @@ pub(crate) struct PolicyFlags {
     /// A variable to pass (NAME) or to set (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// `none`, or `allow:HOST[:PORT],…`
+    /// `none`, or `allow:RULE,…`: HOST[:PORT], *.HOST, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST
     #[arg(long, value_name = "NET")]
     pub(crate) net: Option<String>,
     /// The Python to use; for Python runs

@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
-    CallerIds, CoreDumps, FileId, FileKind, Found, HomeEntry, HostFacts, Identity, RootEntry,
-    UserNamespaces, catalogue,
+    CallerIds, CoreDumps, FileId, FileKind, Found, HomeEntry, HostFacts, Identity, NetworkCapture,
+    RootEntry, SystemText, UserNamespaces, catalogue,
 };
 use ringfence_spec::{Code, CommandPreset, Problem};
 use ringfence_sys::untrusted::{self, open_absolute, read_trusted};
@@ -120,16 +120,13 @@ pub fn host_facts(caller: &Caller, preset: CommandPreset) -> Result<HostFacts, P
         seccomp_filter: ringfence_sys::seccomp::filter_available(),
         // One listener per process: under an outer fence that has one, a second is refused with EBUSY.
         seccomp_notify: notify && !under_a_filter(),
+        network_capture: NetworkCapture::Usable,
         cgroup: cgroup::facts(&cgroup::find_parent()),
         core_dumps: core_dumps().0,
         environment: caller.environment.clone(),
         system: system(preset),
         system_masks: system_masks(preset, &reader),
-        system_texts: catalogue::SYSTEM_TEXTS
-            .iter()
-            .map(PathBuf::from)
-            .filter(|p| preset == CommandPreset::Minimal || is_file(p))
-            .collect(),
+        system_texts: system_texts(preset),
         home_entries,
         homes,
         secrets,
@@ -150,13 +147,20 @@ pub fn found(path: &Path) -> Option<Found> {
     resolve(path).ok().map(|resolved| resolved.found)
 }
 
-fn is_file(path: &Path) -> bool {
-    match look(path) {
+/// Files that are replaced, each where it lies after every link.
+fn system_texts(preset: CommandPreset) -> Vec<SystemText> {
+    let place = |path: &Path| match look(path) {
+        Some((FileKind::File, _)) => Some(path.to_owned()),
         Some((FileKind::Symlink, _)) => {
-            found(path).is_some_and(|found| found.kind == FileKind::File)
+            found(path).filter(|found| found.kind == FileKind::File).map(|found| found.path)
         }
-        seen => seen.is_some_and(|(kind, _)| kind == FileKind::File),
-    }
+        // The preset has an `/etc` of its own, in which it can be made.
+        _ => (preset == CommandPreset::Minimal).then(|| path.to_owned()),
+    };
+    let texts = catalogue::SYSTEM_TEXTS.iter();
+    texts
+        .filter_map(|(path, kind)| Some(SystemText { at: place(Path::new(path))?, kind: *kind }))
+        .collect()
 }
 
 /// The file at `path` itself, link not followed.

@@ -82,6 +82,12 @@ pub(super) fn examine() -> DoctorReport {
             "under an outer fence or supervisor only one listener is possible; refusals still hold, unreported",
         ),
         check(
+            "network capture",
+            probe::network_capture()
+                .map(|()| "every address of a namespace made local, port 53 bound".to_owned()),
+            "without it `--net allow:…` is refused, and a refused lookup does not name its host",
+        ),
+        check(
             "cgroup limits",
             probe::cgroup()
                 .map(|kind| format!("{kind}: a leaf with memory and pids limits was made")),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use ringfence_engine::Redaction;
-use ringfence_spec::{CodePreset, CommandPreset, Count, Network, Policy, Problem, escape_name};
+use ringfence_spec::{
+    Code, CodePreset, CommandPreset, Count, Network, Policy, Problem, escape_name, network,
+};
 use serde_json::{Value, json};
 
 use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
@@ -20,6 +22,7 @@ pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
             presets(json);
             Ok(())
         }
+        PolicyAction::Bundle { name, json } => bundle(name.as_deref(), json),
         PolicyAction::Check { file } => settings::check_file(&file).map(|keys| {
             let names: Vec<&str> = keys.into_iter().map(Key::name).collect();
             present::text(&format!("{}: ok ({})\n", file.display(), names.join(", ")));
@@ -29,6 +32,39 @@ pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => present::problem(&problem),
     }
+}
+
+/// Prints a bundle of hosts, or the list of bundles.
+fn bundle(name: Option<&str>, json: bool) -> Result<(), Problem> {
+    let known = network::bundles();
+    let chosen: Vec<&network::Bundle> = match name {
+        None => known.iter().collect(),
+        Some(name) => vec![network::bundle(name).ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|bundle| bundle.name).collect();
+            Problem::usage(Code::BadValue, format!("`{name}` is not a bundle of hosts"))
+                .hint(format!("choose one of {}", names.join(", ")))
+        })?],
+    };
+    if json {
+        let rows = chosen.iter().map(|b| {
+            json!({"name": b.name, "summary": b.summary, "date": b.date, "source": b.source, "hosts": b.hosts})
+        });
+        present::json(&Value::Array(rows.collect()));
+        return Ok(());
+    }
+    let mut out = String::new();
+    for bundle in chosen {
+        if name.is_none() {
+            let _ = writeln!(out, "{:<12} {}", bundle.name, bundle.summary);
+        } else {
+            let _ = writeln!(out, "# {}: {}, {}", bundle.summary, bundle.date, bundle.source);
+            bundle.hosts.iter().for_each(|host| {
+                let _ = writeln!(out, "{host}");
+            });
+        }
+    }
+    present::text(&out);
+    Ok(())
 }
 
 fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
@@ -101,8 +137,15 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::Env => json!(env.iter().map(ringfence_spec::EnvGrant::name).collect::<Vec<_>>()),
         Key::Net => match network {
             Network::None => json!("none"),
-            Network::Allow(hosts) => json!(format!("allow:{}", hosts.join(","))),
+            Network::Allow(rules) => json!(format!("allow:{rules}")),
         },
+        Key::NetDeny => match network {
+            Network::None => json!([]),
+            Network::Allow(rules) => {
+                json!(rules.rules().filter_map(|r| r.strip_prefix("deny:")).collect::<Vec<_>>())
+            }
+        },
+        Key::NetResolver => text(effective.policy.resolver.map(|v| v.to_string())),
         Key::Require => text(require.map(|v| v.to_string())),
         Key::Fallback => json!(fallback),
         Key::Proc => json!(proc),

@@ -23,6 +23,8 @@ pub(crate) enum Key {
     Cwd,
     Env,
     Net,
+    NetDeny,
+    NetResolver,
     Python,
     AllowImport,
     Require,
@@ -36,7 +38,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
@@ -55,6 +57,8 @@ impl Key {
         Self::Cwd,
         Self::Env,
         Self::Net,
+        Self::NetDeny,
+        Self::NetResolver,
         Self::Python,
         Self::AllowImport,
         Self::Require,
@@ -87,6 +91,8 @@ impl Key {
             Self::Cwd => "cwd",
             Self::Env => "env",
             Self::Net => "net",
+            Self::NetDeny => "net_deny",
+            Self::NetResolver => "net_resolver",
             Self::Python => "python",
             Self::AllowImport => "allow_import",
             Self::Require => "require",
@@ -121,6 +127,7 @@ impl Key {
                 Self::Require
                     | Self::Fallback
                     | Self::Hide
+                    | Self::NetDeny
                     | Self::Audit
                     | Self::Redact
                     | Self::CodePresetAtLeast
@@ -130,7 +137,7 @@ impl Key {
 
     /// Returns true for keys that a workspace's own file may set: only those that restrict the run.
     pub(crate) const fn is_for_workspaces(self) -> bool {
-        self.is_limit() || matches!(self, Self::Hide | Self::Ro)
+        self.is_limit() || matches!(self, Self::Hide | Self::NetDeny | Self::Ro)
     }
 
     /// Returns the known name nearest to a mistyped one.

@@ -88,6 +88,9 @@ pub(super) enum Value {
     Paths(Vec<PathBuf>),
     Env(Vec<EnvGrant>),
     Network(Network),
+    Address(std::net::SocketAddr),
+    /// Network rules, each a denial.
+    Denials(Vec<String>),
     Tier(Tier),
     Fallback(Fallback),
     Proc(ProcView),
@@ -130,6 +133,14 @@ impl Layer {
         match self.get(key) {
             Some(Value::Paths(paths)) => paths.clone(),
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns the hosts that this source denies, as rules.
+    pub(super) fn denials(&self) -> &[String] {
+        match self.get(Key::NetDeny) {
+            Some(Value::Denials(rules)) => rules,
+            _ => &[],
         }
     }
 
@@ -207,7 +218,7 @@ impl Layer {
             })?;
             let separator = match key {
                 Key::Rw | Key::Ro | Key::Hide | Key::Socket => Some(':'),
-                Key::Env | Key::AllowImport => Some(','),
+                Key::Env | Key::AllowImport | Key::NetDeny => Some(','),
                 _ => None,
             };
             let values: Vec<String> = match separator {
@@ -254,7 +265,7 @@ impl Layer {
             Self::build(Origin::Workspace, pairs(table, &shown)?, &name, Some(workspace))?;
         layer.only(
             Key::is_for_workspaces,
-            "is in the workspace, where only limits, `hide` and `ro` may stand",
+            "is in the workspace, where only limits, `hide`, `net_deny` and `ro` may stand",
         )?;
         for key in [Key::Ro, Key::Hide] {
             let paths = layer.paths(key);
@@ -358,6 +369,11 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Pids | Key::Fds => one(texts, Value::Count),
         Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
+        Key::NetDeny => {
+            texts.iter().map(|t| denial(t)).collect::<Result<_, _>>().map(Value::Denials)
+        }
+        Key::NetResolver => one(texts, Value::Address)
+            .map_err(|_| "write ADDRESS:PORT of a name server, such as 192.0.2.1:53".to_owned()),
         Key::Require => one(texts, Value::Tier),
         Key::Fallback => one(texts, Value::Fallback),
         Key::Proc => one(texts, Value::Proc),
@@ -386,6 +402,12 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
 
 fn is_code_preset(text: &str) -> bool {
     text.parse::<CodePreset>().is_ok()
+}
+
+/// A host, or a pattern of hosts, that no run may reach.
+fn denial(text: &str) -> Result<String, String> {
+    let rule = if text.starts_with("deny:") { text.to_owned() } else { format!("deny:{text}") };
+    rule.parse::<ringfence_spec::network::NetworkRule>().map(|_| rule)
 }
 
 /// A module name, dots included.

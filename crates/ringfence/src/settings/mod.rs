@@ -194,10 +194,10 @@ pub(crate) fn effective_code(
 ) -> Result<EffectiveCode, Problem> {
     let sources = Sources::gather(flags, around, Subject::Code)?;
     let Sources { chosen, .. } = &sources;
-    if let Some(Network::Allow(hosts)) = pick!(chosen, Net, Network) {
+    if let Some(Network::Allow(rules)) = pick!(chosen, Net, Network) {
         return Err(Problem::cannot_build(
             Code::NetworkAllowlistUnsupported,
-            format!("cannot open the network for `{}`", hosts.join(",")),
+            format!("cannot open the network for `{rules}`"),
         )
         .cause("Python runs have no network")
         .hint("leave out `--net`, or pass `--net none`"));
@@ -364,7 +364,26 @@ impl Sources {
     }
 }
 
-/// Merged layers: the first layer that sets a key wins; lists of hidden paths add up.
+impl Sources {
+    /// The network with the denials of every source.
+    fn network(&self) -> Result<Network, Problem> {
+        let Network::Allow(mut rules) = pick!(self.chosen, Net, Network).unwrap_or(Network::None)
+        else {
+            return Ok(Network::None);
+        };
+        let chosen = match self.chosen.get(Key::NetDeny) {
+            Some(Value::Denials(denials)) => denials.as_slice(),
+            _ => &[],
+        };
+        let others = self.ceilings.iter().chain(&self.workspace).flat_map(Layer::denials);
+        rules
+            .with_denials(chosen.iter().chain(others).map(String::as_str))
+            .map_err(|e| Problem::usage(Code::BadValue, "`net_deny` has a bad value").cause(e))?;
+        Ok(Network::Allow(rules))
+    }
+}
+
+/// Merged layers: the first layer that sets a key wins; lists of hidden paths and of denied hosts add up.
 struct Chosen {
     values: BTreeMap<Key, (Value, Origin)>,
 }
@@ -376,6 +395,9 @@ impl Chosen {
             for (key, value) in layer.values {
                 match (key, values.get_mut(&key), value) {
                     (Key::Hide, Some((Value::Paths(known), _)), Value::Paths(more)) => {
+                        known.extend(more);
+                    }
+                    (Key::NetDeny, Some((Value::Denials(known), _)), Value::Denials(more)) => {
                         known.extend(more);
                     }
                     (_, Some(_), _) => {}
@@ -439,7 +461,8 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             workspace_hide,
             sockets: chosen.paths(Key::Socket),
             env: pick!(chosen, Env, Env).unwrap_or_default(),
-            network: pick!(chosen, Net, Network).unwrap_or(Network::None),
+            network: sources.network()?,
+            resolver: pick!(chosen, NetResolver, Address),
             require,
             fallback,
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),

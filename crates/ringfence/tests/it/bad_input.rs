@@ -150,14 +150,11 @@ fn a_grant_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn the_network_cannot_be_opened_yet_and_says_so() {
-    refused(
-        &World::new(),
-        &["run", "--net", "allow:example.org", "--", "true"],
-        125,
-        "example.org",
-    );
-    refused(&World::new(), &["run", "--net", "everything", "--", "true"], 2, "--net");
+fn python_has_no_network_and_bad_rules_say_what_is_wrong() {
+    let world = World::new();
+    refused(&world, &["exec", "--net", "allow:example.org", "-c", "1"], 125, "example.org");
+    refused(&world, &["run", "--net", "everything", "--", "true"], 2, "--net");
+    refused(&world, &["run", "--net", "allow:*.com", "--", "true"], 2, "*.com!");
 }
 
 #[test]

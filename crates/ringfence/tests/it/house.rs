@@ -28,6 +28,7 @@ const MAP: &[(&str, &[&str])] = &[
         &[
             "ringfence-audit",
             "ringfence-jail",
+            "ringfence-net",
             "ringfence-plan",
             "ringfence-python",
             "ringfence-screen",
@@ -37,6 +38,7 @@ const MAP: &[(&str, &[&str])] = &[
     ),
     ("ringfence-audit", &["ringfence-spec", "ringfence-sys"]),
     ("ringfence-jail", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
+    ("ringfence-net", &["ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-plan", &["ringfence-spec"]),
     ("ringfence-python", &["ringfence-jail", "ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-screen", &["ringfence-spec"]),

@@ -163,7 +163,7 @@ const STOPPED: &[(&[&str], Given)] = &[
     (&["run", "--cwd", "/no/such/dir", "--", "true"], &[]),
     (&["run", "--rw", "/usr", "--", "true"], &[]),
     (&["run", "--ro", "/no/such/thing", "--", "true"], &[]),
-    (&["run", "--net", "allow:example.org", "--", "true"], &[]),
+    (&["run", "--net", "allow:*.com", "--", "true"], &[]),
     (&["run", "--", "no-such-command"], &[]),
     (&["run", "--", "/no/such/path"], &[]),
     (&["run", "--", "./data.txt"], &[("data.txt", "no program\n")]),

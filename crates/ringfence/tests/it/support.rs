@@ -189,7 +189,12 @@ impl World {
     /// `ringfence run -- sh -c SCRIPT`, which begins with the line `up` when it is ready, and may read its stdin to wait
     /// for [`Live::end`].
     pub(crate) fn sh_live(&self, script: &str) -> Live {
-        let mut command = self.command(&["run", "--", "sh", "-c", script]);
+        self.live(&["run", "--", "sh", "-c", script])
+    }
+
+    /// `ringfence ARGS`, which begins with the line `up` when it is ready.
+    pub(crate) fn live(&self, args: &[&str]) -> Live {
+        let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut live = Live(command.bounded_spawn().unwrap());
         let mut up = [0u8; 3];

@@ -1,0 +1,400 @@
+//! The host's side of a run's network: holds the listeners of its namespace until something arrives on one, then starts
+//! the network helper, hands them over and collects its reports. Parses no byte that came over the network.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{IoSlice, Seek as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
+use ringfence_spec::network::Verdict;
+use ringfence_spec::{
+    Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
+    NetworkEvent, escape_name,
+};
+use ringfence_sys::{CallError, IpFamily, Named as _};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown};
+
+/// The longest report of the helper.
+const EVENT_BYTES_MAX: usize = 8192;
+
+/// Connections listed in the outcome; further ones are only counted.
+const CONNECTIONS_MAX: usize = 1000;
+
+/// Names whose address inside the run is remembered: as many as the helper gives out.
+const NAMES_MAX: usize = 4096;
+
+/// Clients whose program is remembered.
+const CLIENTS_MAX: usize = 4096;
+
+/// Time that the helper has to report its last connections when the run is over.
+const LAST_REPORTS_MAX: Duration = Duration::from_secs(1);
+
+/// Makes every address local and binds the listeners. In the run's network namespace, with its capabilities. A listener
+/// is missing only if the kernel has no IPv6.
+pub(crate) fn capture(listeners: &[NetworkListener]) -> Result<Vec<Option<OwnedFd>>, CallError> {
+    ringfence_sys::route_everything_to_loopback()?;
+    let bind = |listener: &NetworkListener| {
+        let family = if listener.ipv6 { IpFamily::V6 } else { IpFamily::V4 };
+        let bound = match listener.kind {
+            ListenerKind::DnsUdp => ringfence_sys::receive_on_every_address(family, listener.port),
+            ListenerKind::DnsTcp | ListenerKind::Captured | ListenerKind::Proxy => {
+                ringfence_sys::listen_on_every_address(family, listener.port)
+            }
+        };
+        match bound {
+            Err(error)
+                if listener.ipv6
+                    && matches!(error.errno, Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) =>
+            {
+                Ok(None)
+            }
+            bound => bound.map(Some),
+        }
+    };
+    listeners.iter().map(bind).collect()
+}
+
+/// Programs by the local port of a socket that the supervisor connected for them.
+#[derive(Clone, Default)]
+pub(crate) struct Clients(Arc<Mutex<ClientTable>>);
+
+#[derive(Default)]
+struct ClientTable {
+    programs: HashMap<u16, Client>,
+    order: VecDeque<u16>,
+}
+
+/// A process that asked for a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    pub(crate) pid: u32,
+    pub(crate) program: Option<String>,
+}
+
+impl Clients {
+    /// Remembers the client of a connected socket.
+    pub(crate) fn remember(&self, socket: BorrowedFd<'_>, client: Client) {
+        let address = rustix::net::getsockname(socket).ok();
+        let Some(address) = address.and_then(|a| SocketAddr::try_from(a).ok()) else { return };
+        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.programs.insert(address.port(), client).is_none() {
+            table.order.push_back(address.port());
+        }
+        if table.order.len() > CLIENTS_MAX
+            && let Some(oldest) = table.order.pop_front()
+        {
+            table.programs.remove(&oldest);
+        }
+    }
+
+    fn find(&self, port: u16) -> Option<Client> {
+        let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        table.programs.get(&port).cloned()
+    }
+}
+
+/// The captured network of one run.
+pub(crate) struct Capture {
+    plan: NetworkPlan,
+    user: Option<(u32, u32)>,
+    /// Until the helper has them.
+    listeners: Vec<(NetworkListener, OwnedFd)>,
+    helper: Option<Helper>,
+    /// Names by their address inside the run.
+    names: HashMap<IpAddr, String>,
+    pub(crate) clients: Clients,
+    reports: NetworkReport,
+}
+
+/// Everything that happened on a run's network.
+#[derive(Debug, Default)]
+pub(crate) struct NetworkReport {
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) denials: Vec<Denial>,
+    pub(crate) gaps: Vec<String>,
+    n_unlisted: u64,
+}
+
+/// The helper process. Dropping it kills it.
+struct Helper {
+    child: Child,
+    /// Closed by the helper's death.
+    socket: Option<OwnedFd>,
+}
+
+impl Capture {
+    /// Takes over the listeners of a run's namespace. `user` is the user that the helper becomes.
+    pub(crate) fn new(
+        plan: NetworkPlan,
+        listeners: Vec<(NetworkListener, OwnedFd)>,
+        user: Option<(u32, u32)>,
+    ) -> Self {
+        Self {
+            plan,
+            user,
+            listeners,
+            helper: None,
+            names: HashMap::new(),
+            clients: Clients::default(),
+            reports: NetworkReport::default(),
+        }
+    }
+
+    /// Returns true if the rules allow nothing.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.plan.rules.is_empty()
+    }
+
+    /// Returns true if a connection to this port reaches the helper.
+    pub(crate) fn holds(&self, port: u16) -> bool {
+        self.plan.holds_tcp(port)
+    }
+
+    /// The descriptors to wait on: the listeners until one is readable, then the helper's reports.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
+        self.listeners.iter().map(|(_, fd)| fd.as_fd()).chain(socket.map(AsFd::as_fd))
+    }
+
+    /// Starts the helper, or collects what it reports.
+    pub(crate) fn step(&mut self) {
+        if self.helper.is_none() {
+            let listeners = std::mem::take(&mut self.listeners);
+            match Helper::start(&self.plan, &listeners, self.user) {
+                Ok(helper) => self.helper = Some(helper),
+                // The listeners close: every connect is refused from here on.
+                Err(error) => self
+                    .reports
+                    .gaps
+                    .push(format!("no connection could be made: the network helper: {error}")),
+            }
+            return;
+        }
+        self.collect();
+    }
+
+    /// Reads every report that has arrived.
+    pub(crate) fn collect(&mut self) {
+        while let Some(helper) = &mut self.helper {
+            let Some(socket) = &helper.socket else { return };
+            let mut body = [0u8; EVENT_BYTES_MAX];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let received =
+                ringfence_sys::receive_packet(socket, &mut body, &mut space, RecvFlags::DONTWAIT);
+            match received {
+                Ok((0, _)) => {
+                    helper.socket = None;
+                    return;
+                }
+                Ok((length, _)) => match postcard::from_bytes(&body[..length]) {
+                    Ok(event) => self.hear(event),
+                    // Not a message of ours: whatever speaks there is not trusted further.
+                    Err(_) => self.helper = None,
+                },
+                Err(error) if error.errno == Errno::AGAIN => return,
+                Err(_) => helper.socket = None,
+            }
+        }
+    }
+
+    fn hear(&mut self, event: NetworkEvent) {
+        match event {
+            NetworkEvent::Named { host, address } => {
+                if self.names.len() < NAMES_MAX {
+                    self.names.insert(address, host);
+                }
+            }
+            NetworkEvent::Connection { client, mut connection } => {
+                let client = client.and_then(|client| self.clients.find(client.port()));
+                connection.program = client.as_ref().and_then(|client| client.program.clone());
+                self.reports.add(*connection, client.map(|client| client.pid), self.is_closed());
+            }
+            NetworkEvent::Unlisted(more) => self.reports.n_unlisted += more,
+            NetworkEvent::Gap(gap) => self.reports.gaps.push(gap),
+        }
+    }
+
+    /// Records a connect that was refused because no listener holds its port.
+    pub(crate) fn refused(&mut self, peer: SocketAddr, client: Client) {
+        // The helper tells the name of an address before it gives the address to the run.
+        self.collect();
+        let host = self.names.get(&peer.ip()).cloned();
+        let host = host.unwrap_or_else(|| peer.ip().to_string());
+        let grant =
+            host.parse().ok().and_then(|asked| match self.plan.rules.decide(&asked, peer.port()) {
+                Verdict::Denied(denied) => denied.grant,
+                Verdict::Allowed(_) => None,
+            });
+        let connection = Connection {
+            host,
+            port: Some(peer.port()),
+            address: None,
+            rule: None,
+            verdict: ConnectionVerdict::Denied,
+            reason: None,
+            grant,
+            door: ConnectionDoor::Captured,
+            sent_bytes: 0,
+            received_bytes: 0,
+            requests: 0,
+            duration_ms: 0.0,
+            program: client.program,
+            count: 1,
+        };
+        self.reports.add(connection, Some(client.pid), self.is_closed());
+    }
+
+    /// Ends the helper and returns everything that it reported.
+    pub(crate) fn finish(mut self) -> NetworkReport {
+        self.listeners.clear();
+        if let Some(Helper { socket: Some(socket), .. }) = &self.helper {
+            // It ends when it has reported its connections, which ended with the run's sockets.
+            let _ = rustix::net::shutdown(socket, Shutdown::Write);
+        }
+        let until = Instant::now() + LAST_REPORTS_MAX;
+        while let Some(Helper { socket: Some(socket), .. }) = &self.helper {
+            let mut fds = [PollFd::new(socket, PollFlags::IN)];
+            let patience = ringfence_sys::time_until(until);
+            if rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
+                self.reports.gaps.push("the last connections are not listed".to_owned());
+                break;
+            }
+            self.collect();
+        }
+        drop(self.helper);
+        let mut reports = self.reports;
+        if reports.n_unlisted > 0 {
+            let n = reports.n_unlisted;
+            reports.gaps.push(format!("{n} further connections are not listed"));
+        }
+        reports
+    }
+}
+
+impl NetworkReport {
+    fn add(&mut self, connection: Connection, pid: Option<u32>, closed: bool) {
+        if connection.verdict == ConnectionVerdict::Denied {
+            let same = self.connections.iter_mut().find(|known| {
+                known.verdict == ConnectionVerdict::Denied
+                    && known.host == connection.host
+                    && known.port == connection.port
+                    && known.reason == connection.reason
+                    && known.program == connection.program
+            });
+            if let Some(known) = same {
+                known.count += 1;
+                let subject = subject(&connection);
+                let same = self.denials.iter_mut();
+                for denial in same.filter(|d| d.subject == subject && d.program == known.program) {
+                    denial.count += 1;
+                }
+                return;
+            }
+        }
+        if self.connections.len() >= CONNECTIONS_MAX {
+            self.n_unlisted += 1;
+            return;
+        }
+        if connection.verdict == ConnectionVerdict::Denied {
+            self.denials.push(denial(&connection, pid, closed));
+        }
+        self.connections.push(connection);
+    }
+}
+
+fn subject(connection: &Connection) -> String {
+    let host = escape_name(&connection.host);
+    match connection.port {
+        Some(port) => format!("connect({host}:{port})"),
+        None => format!("lookup({host})"),
+    }
+}
+
+fn denial(connection: &Connection, pid: Option<u32>, closed: bool) -> Denial {
+    let hint = match (&connection.grant, &connection.reason) {
+        (Some(grant), _) if closed => Hint::operator(
+            format!("this run has no network; `--net allow:{grant}` reaches this host"),
+            format!("to allow `{grant}`: this run has no network"),
+        ),
+        (Some(grant), _) => Hint::Network(grant.clone()),
+        (None, Some(reason)) => reason.clone().into(),
+        (None, None) => "no rule allows it".into(),
+    };
+    Denial {
+        layer: Layer::Network,
+        rule: DenialRule::Network,
+        subject: subject(connection),
+        line: None,
+        column: None,
+        hint,
+        by: DeniedBy::Host,
+        syscall: None,
+        argument: connection.reason.clone(),
+        pid,
+        program: connection.program.clone(),
+        count: 1,
+    }
+}
+
+impl Helper {
+    /// Executes this program as the helper of one run. By `posix_spawn(3)`, which is safe in a process with threads.
+    fn start(
+        plan: &NetworkPlan,
+        listeners: &[(NetworkListener, OwnedFd)],
+        user: Option<(u32, u32)>,
+    ) -> Result<Self, CallError> {
+        let orders = HelperOrders {
+            plan: plan.clone(),
+            listeners: listeners.iter().map(|(listener, _)| *listener).collect(),
+            user,
+        };
+        let bytes = postcard::to_allocvec(&orders)
+            .map_err(|_| CallError::new("serialize(network plan)", Errno::INVAL))?;
+        let memory = rustix::fs::memfd_create(HELPER_NAME, rustix::fs::MemfdFlags::CLOEXEC)
+            .named(|| "memfd_create")?;
+        let mut memory = std::fs::File::from(memory);
+        let written = memory.write_all(&bytes).and_then(|()| memory.rewind());
+        written.map_err(|e| CallError::new("write(network plan)", errno(&e)))?;
+        let (ours, theirs) = ringfence_sys::packet_pair()?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0(HELPER_NAME)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A Ctrl-C at the terminal is for the program, and not for its network.
+            .process_group(0);
+        let child =
+            command.spawn().map_err(|e| CallError::new("execve(/proc/self/exe)", errno(&e)))?;
+        let helper = Self { child, socket: Some(ours) };
+        let fds = std::iter::once(memory.as_fd()).chain(listeners.iter().map(|(_, fd)| fd.as_fd()));
+        let fds: Vec<BorrowedFd<'_>> = fds.collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+        if let Some(socket) = &helper.socket {
+            ringfence_sys::send_packet(socket, &[IoSlice::new(b"N")], &fds, &mut space)?;
+        }
+        Ok(helper)
+    }
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_raw_os_error(error.raw_os_error().unwrap_or(Errno::IO.raw_os_error()))
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // Already dead in the usual case; a dead child can be waited for without waiting.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,100 @@
+//! Makes a connection on the host: asks the rules, resolves the name, checks every address, dials a checked one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use ringfence_spec::network::{Dial, Grant, Host, Verdict};
+use rustix::io::Errno;
+use tokio::net::TcpStream;
+
+use crate::helper::State;
+use crate::report::Refusal;
+
+/// Time to wait for one address.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// A connection on the host.
+pub(crate) struct Dialled {
+    pub(crate) stream: TcpStream,
+    pub(crate) address: IpAddr,
+    pub(crate) rule: String,
+}
+
+/// Returns the text of the rule that allows a connection.
+pub(crate) fn allowed(state: &State, host: &Host, port: u16) -> Result<String, Refusal> {
+    match state.plan.rules.decide(host, port) {
+        Verdict::Allowed(grant) => Ok(grant.rule.to_owned()),
+        Verdict::Denied(denied) => Err(Refusal::by_rules(denied)),
+    }
+}
+
+/// Connects to a host, if the rules allow it.
+pub(crate) async fn dial(state: &State, host: &Host, port: u16) -> Result<Dialled, Refusal> {
+    let grant = match state.plan.rules.decide(host, port) {
+        Verdict::Allowed(grant) => grant,
+        Verdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
+    };
+    let addresses = match (host, &grant.dial) {
+        (_, Dial::HostLoopback) => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+        (Host::Ip(ip), _) => vec![*ip],
+        (Host::Name(name), _) => state.resolver.addresses(name).await.map_err(Refusal::failed)?,
+    };
+    let checked = check(&grant, &addresses)?;
+    let mut reason = String::from("the name has no address");
+    for address in checked {
+        match tokio::time::timeout(CONNECT_MAX, TcpStream::connect(SocketAddr::new(address, port)))
+            .await
+        {
+            Ok(Ok(stream)) => {
+                // Small writes of the run's own protocols are not held back.
+                let _ = stream.set_nodelay(true);
+                return Ok(Dialled { stream, address, rule: grant.rule.to_owned() });
+            }
+            Ok(Err(error)) => reason = format!("{address}: {error}"),
+            Err(_) => reason = format!("{address}: no answer in {} s", CONNECT_MAX.as_secs()),
+        }
+    }
+    Err(Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) })
+}
+
+/// Returns the addresses that may be dialled; refuses if there is none.
+fn check(grant: &Grant<'_>, addresses: &[IpAddr]) -> Result<Vec<IpAddr>, Refusal> {
+    let mut checked = Vec::new();
+    let mut refused = None;
+    for address in addresses {
+        match grant.may_dial(*address).and_then(|()| not_own(grant, *address)) {
+            Ok(()) => checked.push(*address),
+            Err(reason) => refused = refused.or(Some((*address, reason))),
+        }
+    }
+    match refused {
+        Some((address, reason)) if checked.is_empty() => {
+            let denied = grant.denied_address(address);
+            Err(Refusal {
+                rule: denied.by.or_else(|| Some(grant.rule.to_owned())),
+                grant: denied.grant,
+                ..Refusal::denied(reason)
+            })
+        }
+        _ => Ok(checked),
+    }
+}
+
+/// Refuses the host's own addresses, which may be public ones, unless a rule names them.
+fn not_own(grant: &Grant<'_>, address: IpAddr) -> Result<(), String> {
+    match &grant.dial {
+        Dial::HostLoopback | Dial::Exact(_) => return Ok(()),
+        Dial::Within(ranges) if ranges.iter().any(|range| range.contains(address)) => return Ok(()),
+        Dial::Within(_) | Dial::Public => {}
+    }
+    match ringfence_sys::route_kind(address) {
+        Ok(ringfence_sys::RouteKind::Unicast) => Ok(()),
+        Ok(ringfence_sys::RouteKind::Local) => Err(format!("{address} is the host's own address")),
+        Ok(ringfence_sys::RouteKind::Other) => {
+            Err(format!("{address} is not the address of one host"))
+        }
+        // No route: the connect says so itself.
+        Err(error) if matches!(error.errno, Errno::NETUNREACH | Errno::HOSTUNREACH) => Ok(()),
+        Err(error) => Err(format!("cannot check the route to {address}: {error}")),
+    }
+}

@@ -1,0 +1,218 @@
+//! The helper process of one run: receives its listeners, confines itself, then answers lookups and makes connections
+//! until the supervisor closes its end. One thread.
+
+use std::cell::RefCell;
+use std::io::Read as _;
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
+use ringfence_spec::network::{Host, HostName, Verdict};
+use ringfence_spec::{ConnectionDoor, NetworkEvent};
+use rustix::net::RecvFlags;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+
+use crate::dns::{self, Decision, Names};
+use crate::report::{Refusal, Reporter, Request};
+use crate::resolver::Resolver;
+use crate::{captured, fence, proxy};
+
+/// Maximum size of the orders.
+const ORDERS_BYTES_MAX: u64 = 4 << 20;
+
+/// A name that no rule may allow (RFC 2606), to see that rules are enforced at all.
+const RESERVED: &str = "ringfence.invalid";
+
+/// Time that connections have to end when the run is over. Their other ends are gone.
+const LAST_CONNECTIONS_MAX: Duration = Duration::from_millis(500);
+
+/// Pause of a listener when this process has no descriptors left.
+const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
+
+/// Lookups by TCP on one connection.
+const TCP_LOOKUPS_MAX: usize = 100;
+
+/// Time that a client by TCP may take for its question.
+const TCP_LOOKUP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// State that every connection uses.
+pub(crate) struct State {
+    pub(crate) plan: NetworkPlan,
+    pub(crate) names: RefCell<Names>,
+    pub(crate) resolver: Resolver,
+    pub(crate) reporter: Reporter,
+}
+
+/// Becomes the network helper of the supervisor that executed this program under that name, and exits with it. Returns at
+/// once in every other case. First in `main`: the helper must have no threads.
+pub fn become_helper_if_asked() {
+    if std::env::args_os().next().is_none_or(|name| name != HELPER_NAME) {
+        return;
+    }
+    let done = std::panic::catch_unwind(|| run().is_ok());
+    ringfence_sys::exit_now(i32::from(!matches!(done, Ok(true))))
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
+    let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    let (orders, listeners) = receive(&socket)?;
+    // Before the first byte of the run is read.
+    fence::confine(orders.user)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let local = tokio::task::LocalSet::new();
+    local.block_on(&runtime, serve(orders, listeners, socket))?;
+    Ok(())
+}
+
+/// Receives the orders and the listeners.
+fn receive(socket: &OwnedFd) -> Result<(HelperOrders, Vec<OwnedFd>), Box<dyn std::error::Error>> {
+    let mut body = [0u8; 16];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
+    let (_, fds) =
+        ringfence_sys::receive_packet(socket, &mut body, &mut space, RecvFlags::empty())?;
+    let mut fds = fds.into_iter();
+    let memory = fds.next().ok_or("no orders")?;
+    let mut bytes = Vec::new();
+    std::fs::File::from(memory).take(ORDERS_BYTES_MAX).read_to_end(&mut bytes)?;
+    let orders: HelperOrders = postcard::from_bytes(&bytes)?;
+    let listeners: Vec<OwnedFd> = fds.collect();
+    if listeners.len() != orders.listeners.len() {
+        return Err("listeners are missing".into());
+    }
+    Ok((orders, listeners))
+}
+
+async fn serve(
+    orders: HelperOrders,
+    listeners: Vec<OwnedFd>,
+    socket: OwnedFd,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let reporter = Reporter::new(socket)?;
+    let resolver = Resolver::new(orders.plan.resolver);
+    let state = State {
+        plan: orders.plan,
+        names: RefCell::new(Names::new()),
+        resolver,
+        reporter: reporter.clone(),
+    };
+    let reserved: Host = RESERVED.parse()?;
+    let any = state.plan.rules.rules().any(|rule| rule.starts_with('*'));
+    if !any && matches!(state.plan.rules.decide(&reserved, 443), Verdict::Allowed(_)) {
+        return Err("the rules are not enforced".into());
+    }
+    let state = Rc::new(state);
+    let tasks = tokio::task::spawn_local(reporter.clone().flush_forever());
+    let mut serving = tokio::task::JoinSet::new();
+    for (listener, fd) in orders.listeners.into_iter().zip(listeners) {
+        let state = Rc::clone(&state);
+        serving.spawn_local(listen(state, listener, fd));
+    }
+    reporter.closed().await;
+    // No new connections; those that are open have lost their client.
+    serving.shutdown().await;
+    let until = tokio::time::Instant::now() + LAST_CONNECTIONS_MAX;
+    while Rc::strong_count(&state) > 1 && tokio::time::Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tasks.abort();
+    while !reporter.flush() && tokio::time::Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
+}
+
+async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
+    match listener.kind {
+        ListenerKind::DnsUdp => lookups_by_udp(&state, fd).await,
+        kind => {
+            let Ok(socket) = TcpListener::from_std(fd.into()) else { return };
+            loop {
+                match socket.accept().await {
+                    Ok((stream, client)) => {
+                        let _ = stream.set_nodelay(true);
+                        let state = Rc::clone(&state);
+                        tokio::task::spawn_local(async move {
+                            match kind {
+                                ListenerKind::DnsUdp => {}
+                                ListenerKind::DnsTcp => {
+                                    lookups_by_tcp(&state, stream, client).await;
+                                }
+                                ListenerKind::Captured => {
+                                    captured::serve(state, stream, client, listener.port).await;
+                                }
+                                ListenerKind::Proxy => proxy::serve(state, stream, client).await,
+                            }
+                        });
+                    }
+                    // The client is gone again, or this process has no descriptors left: others wait in the backlog.
+                    Err(_) => tokio::time::sleep(NO_DESCRIPTORS_PAUSE).await,
+                }
+            }
+        }
+    }
+}
+
+async fn lookups_by_udp(state: &State, fd: OwnedFd) {
+    let Ok(socket) = UdpSocket::from_std(fd.into()) else { return };
+    let mut query = vec![0u8; 4096];
+    while socket.readable().await.is_ok() {
+        let received = socket.try_io(Interest::READABLE, || {
+            Ok(ringfence_sys::receive_datagram(&socket, &mut query)?)
+        });
+        // An error is that of an earlier reply, such as a closed port.
+        let Ok(datagram) = received else { continue };
+        if let Some(reply) = answer(state, &query[..datagram.length], Some(datagram.from)) {
+            // A full send buffer or a closed client: it asks again.
+            let _ = ringfence_sys::answer_datagram(&socket, &reply, &datagram);
+        }
+    }
+}
+
+async fn lookups_by_tcp(state: &State, mut stream: TcpStream, client: SocketAddr) {
+    for _ in 0..TCP_LOOKUPS_MAX {
+        let question = async {
+            let length = usize::from(stream.read_u16().await?);
+            let mut query = vec![0u8; length];
+            stream.read_exact(&mut query).await?;
+            Ok::<_, std::io::Error>(query)
+        };
+        let Ok(Ok(query)) = tokio::time::timeout(TCP_LOOKUP_PATIENCE, question).await else {
+            return;
+        };
+        let Some(reply) = answer(state, &query, Some(client)) else { return };
+        let length = u16::try_from(reply.len()).unwrap_or(u16::MAX);
+        if stream.write_all(&[&length.to_be_bytes()[..], &reply].concat()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers a lookup and reports what was decided.
+fn answer(state: &State, query: &[u8], client: Option<SocketAddr>) -> Option<Vec<u8>> {
+    let answer = dns::answer(query, &state.plan.rules, &mut state.names.borrow_mut())?;
+    let refuse = |name: HostName, refusal: &Refusal| {
+        let lookup = Request::new(Host::Name(name), None, ConnectionDoor::Lookup, client);
+        lookup.refused(&state.reporter, refusal);
+    };
+    match answer.decision {
+        Decision::Address(name, address) => {
+            // Before the reply: the supervisor names the host of a connect that it refuses.
+            let address = IpAddr::from(address);
+            state.reporter.send(&NetworkEvent::Named { host: name.to_string(), address });
+        }
+        Decision::Refused(name) => {
+            let host = Host::Name(name.clone());
+            if let Verdict::Denied(denied) = state.plan.rules.decide(&host, 443) {
+                refuse(name, &Refusal::by_rules(denied));
+            }
+        }
+        Decision::Full(name) => refuse(name, &Refusal::denied("too many names were looked up")),
+        Decision::NotAName(_) | Decision::Nothing => {}
+    }
+    Some(answer.bytes)
+}

@@ -1,0 +1,441 @@
+//! Plain HTTP/1: parsed, judged and written anew request by request, so that a second request on a connection, a doubled
+//! header or a lone carriage return cannot carry something past the rules. Bodies pass unread.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Empty, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use hyper::http::uri::{Authority, PathAndQuery, Scheme};
+use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
+use hyper_util::rt::TokioIo;
+use ringfence_spec::ConnectionDoor;
+use ringfence_spec::network::Host;
+use tokio::net::TcpStream;
+
+use crate::connection::{self, Stream};
+use crate::dial::{self, Dialled};
+use crate::helper::State;
+use crate::relay::{self, Counted};
+use crate::report::{Refusal, Request};
+
+type Body = BoxBody<Bytes, hyper::Error>;
+
+/// An answer of the helper's own, instead of the host's.
+struct OwnAnswer {
+    status: StatusCode,
+    words: String,
+}
+
+/// Maximum number of header fields of a request.
+const HEADERS_MAX: usize = 200;
+
+/// Maximum size of the head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Header fields of one connection, not of a request (RFC 9110, 7.6.1).
+const HOP_BY_HOP: [&str; 8] = [
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "http2-settings",
+];
+
+/// The host that requests of a connection may name.
+pub(crate) enum Target {
+    /// The host that the connection was made to, and perhaps a connection to it.
+    Fixed(Request, Option<Dialled>),
+    /// Any that the rules allow: a proxy's client names it in each request.
+    Proxy {
+        /// The client's address.
+        client: SocketAddr,
+    },
+}
+
+/// One connection of a client.
+struct Session {
+    state: Rc<State>,
+    /// Host and port of every request, unless the client uses a proxy.
+    fixed: Option<(Host, u16)>,
+    door: ConnectionDoor,
+    client: Option<SocketAddr>,
+    upstream: RefCell<Option<Upstream>>,
+    ready: RefCell<Option<(Request, Dialled)>>,
+}
+
+/// A connection to a host, kept for the next request. Reported when it is dropped.
+struct Upstream {
+    state: Rc<State>,
+    request: Request,
+    port: u16,
+    rule: String,
+    address: std::net::IpAddr,
+    sender: Option<SendRequest<Incoming>>,
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.request.ended(&self.state.reporter, &self.rule, self.address);
+    }
+}
+
+/// Serves the requests of one connection.
+pub(crate) async fn serve(state: Rc<State>, stream: impl Stream, target: Target) {
+    let (fixed, door, client, ready) = match target {
+        Target::Fixed(request, dialled) => {
+            let fixed = Some((request.host.clone(), request.port.unwrap_or(80)));
+            let (door, client) = (request.door, request.client);
+            (fixed, door, client, dialled.map(|dialled| (request, dialled)))
+        }
+        Target::Proxy { client } => (None, ConnectionDoor::HttpProxy, Some(client), None),
+    };
+    let session = Rc::new(Session {
+        state,
+        fixed,
+        door,
+        client,
+        upstream: RefCell::default(),
+        ready: RefCell::new(ready),
+    });
+    let service = hyper::service::service_fn(|request| {
+        let session = Rc::clone(&session);
+        async move { Ok::<_, Infallible>(session.answer(request).await) }
+    });
+    // A malformed request ends the connection with 400; its reason is the client's affair.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+}
+
+impl Session {
+    async fn answer(self: Rc<Self>, request: HttpRequest<Incoming>) -> Response<Body> {
+        if request.method() == Method::CONNECT {
+            return self.connect(request).await.unwrap_or_else(OwnAnswer::into_response);
+        }
+        self.forward(request).await.unwrap_or_else(OwnAnswer::into_response)
+    }
+
+    /// Opens a tunnel for a proxy's client.
+    async fn connect(
+        self: Rc<Self>,
+        request: HttpRequest<Incoming>,
+    ) -> Result<Response<Body>, OwnAnswer> {
+        if self.fixed.is_some() {
+            return Err(text(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "ringfence: CONNECT is for the proxy",
+            ));
+        }
+        let asked =
+            request.uri().authority().and_then(|authority| host_and_port(authority.as_str(), None));
+        let Some((host, port)) = asked else {
+            return Err(text(StatusCode::BAD_REQUEST, "ringfence: CONNECT needs HOST:PORT"));
+        };
+        let record = self.request(host.clone(), port);
+        let dialled = dial::dial(&self.state, &host, port).await;
+        let dialled = dialled.map_err(|refusal| self.refuse(&record, &refusal, port))?;
+        let state = Rc::clone(&self.state);
+        tokio::task::spawn_local(async move {
+            if let Ok(upgraded) = hyper::upgrade::on(request).await {
+                connection::serve(state, TokioIo::new(upgraded), record, Some(dialled)).await;
+            }
+        });
+        Ok(Response::new(empty()))
+    }
+
+    async fn forward(
+        &self,
+        mut request: HttpRequest<Incoming>,
+    ) -> Result<Response<Body>, OwnAnswer> {
+        let (host, port) = self.target(&request)?;
+        let upgrade = upgrade_of(request.headers());
+        let mut sender = self.sender(&host, port).await?;
+        let client_upgrade = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
+        rewrite(&mut request, &host, port, upgrade.as_ref())?;
+        let sent = sender.send_request(request).await;
+        let mut response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                self.upstream.borrow_mut().take();
+                let words = format!("ringfence: no answer from {host}:{port}: {error}");
+                return Err(text(StatusCode::BAD_GATEWAY, words));
+            }
+        };
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let Some(client_upgrade) = client_upgrade else {
+                return Err(text(
+                    StatusCode::BAD_GATEWAY,
+                    "ringfence: an upgrade that was not asked for",
+                ));
+            };
+            let server_upgrade = hyper::upgrade::on(&mut response);
+            // Kept until the tunnel ends, so that its bytes are counted.
+            let upstream = self.upstream.borrow_mut().take();
+            tokio::task::spawn_local(async move {
+                if let (Ok(client), Ok(server)) = (client_upgrade.await, server_upgrade.await) {
+                    relay::both_ways(TokioIo::new(client), TokioIo::new(server)).await;
+                }
+                drop(upstream);
+            });
+        } else {
+            strip(response.headers_mut());
+            if let Some(upstream) = self.upstream.borrow_mut().as_mut() {
+                upstream.sender = Some(sender);
+            }
+        }
+        Ok(response.map(http_body_util::BodyExt::boxed))
+    }
+
+    /// The host that a request is for.
+    fn target(&self, request: &HttpRequest<Incoming>) -> Result<(Host, u16), OwnAnswer> {
+        let bad = |words: &str| text(StatusCode::BAD_REQUEST, words);
+        let mut hosts = request.headers().get_all(HOST).iter();
+        let named = match (hosts.next(), hosts.next()) {
+            (Some(host), None) => {
+                let host = host.to_str().ok().and_then(|host| host_and_port(host, Some(80)));
+                Some(host.ok_or_else(|| bad("ringfence: the Host header is not a host"))?)
+            }
+            (None, _) => None,
+            (Some(_), Some(_)) => return Err(bad("ringfence: two Host headers")),
+        };
+        let uri = request.uri();
+        let absolute = match (uri.scheme(), uri.authority()) {
+            (None, None) => None,
+            (Some(scheme), Some(authority)) if *scheme == Scheme::HTTP => {
+                let host = host_and_port(authority.as_str(), Some(80));
+                Some(host.ok_or_else(|| bad("ringfence: the URL does not name a host"))?)
+            }
+            _ => {
+                return Err(bad("ringfence: only http:// URLs are forwarded; use CONNECT for TLS"));
+            }
+        };
+        let asked = match (&self.fixed, absolute, named) {
+            // RFC 9112, 3.2.2: a proxy goes by the URL, and the two must agree here.
+            (None, Some(url), Some(header)) if url != header => {
+                return Err(bad("ringfence: the URL and the Host header name different hosts"));
+            }
+            (None, Some(url), _) => return Ok(url),
+            (None, None, _) => {
+                return Err(bad("ringfence: this is a proxy; send a whole URL or CONNECT"));
+            }
+            (Some(fixed), url, header) => {
+                let named = [url, header].into_iter().flatten();
+                match named.clone().find(|named| named != fixed) {
+                    None if named.count() == 0 => {
+                        return Err(bad("ringfence: the request has no Host header"));
+                    }
+                    other => other,
+                }
+            }
+        };
+        let Some(fixed) = &self.fixed else { return Err(bad("ringfence: no host")) };
+        match asked {
+            None => Ok(fixed.clone()),
+            Some((other, _)) => {
+                let reason =
+                    format!("the request names {other}, and the connection is to {}", fixed.0);
+                let record = self.request(fixed.0.clone(), fixed.1);
+                Err(self.refuse(&record, &Refusal::denied(reason), fixed.1))
+            }
+        }
+    }
+
+    /// A connection to send the next request on: the last one, if it leads there and still lives, or a new one.
+    async fn sender(&self, host: &Host, port: u16) -> Result<SendRequest<Incoming>, OwnAnswer> {
+        let kept = {
+            let mut upstream = self.upstream.borrow_mut();
+            let same = |up: &&mut Upstream| up.request.host == *host && up.port == port;
+            upstream.as_mut().filter(same).and_then(|up| up.sender.take())
+        };
+        if let Some(mut sender) = kept
+            && sender.ready().await.is_ok()
+        {
+            self.count();
+            return Ok(sender);
+        }
+        self.upstream.borrow_mut().take();
+        let ready = self.ready.borrow_mut().take();
+        let (record, dialled) = if let Some(ready) = ready {
+            ready
+        } else {
+            let record = self.request(host.clone(), port);
+            match dial::dial(&self.state, host, port).await {
+                Ok(dialled) => (record, dialled),
+                Err(refusal) => return Err(self.refuse(&record, &refusal, port)),
+            }
+        };
+        let Dialled { stream, address, rule } = dialled;
+        let stream: Counted<TcpStream> = Counted::new(stream, Arc::clone(&record.traffic));
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (sender, driver) = handshake.map_err(|error| {
+            text(StatusCode::BAD_GATEWAY, format!("ringfence: {host}:{port}: {error}"))
+        })?;
+        tokio::task::spawn_local(async move {
+            // Ends with the connection; an error reaches the request that waits for an answer.
+            let _ = driver.with_upgrades().await;
+        });
+        let state = Rc::clone(&self.state);
+        let upstream = Upstream { state, request: record, port, rule, address, sender: None };
+        *self.upstream.borrow_mut() = Some(upstream);
+        self.count();
+        Ok(sender)
+    }
+
+    fn count(&self) {
+        if let Some(upstream) = self.upstream.borrow().as_ref() {
+            upstream.request.traffic.requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn request(&self, host: Host, port: u16) -> Request {
+        Request::new(host, Some(port), self.door, self.client)
+    }
+
+    /// Reports a refusal and words it for the program.
+    fn refuse(&self, record: &Request, refusal: &Refusal, port: u16) -> OwnAnswer {
+        record.refused(&self.state.reporter, refusal);
+        let status = match refusal.verdict {
+            ringfence_spec::ConnectionVerdict::Denied => StatusCode::FORBIDDEN,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        text(status, refusal.words(&record.host, port))
+    }
+}
+
+/// Writes a request as a client of the host would: origin form, one Host header, nothing of this connection.
+fn rewrite(
+    request: &mut HttpRequest<Incoming>,
+    host: &Host,
+    port: u16,
+    upgrade: Option<&HeaderValue>,
+) -> Result<(), OwnAnswer> {
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    *request.version_mut() = Version::HTTP_11;
+    let authority = match (host, port) {
+        (Host::Ip(std::net::IpAddr::V6(v6)), 80) => format!("[{v6}]"),
+        (Host::Ip(std::net::IpAddr::V6(v6)), port) => format!("[{v6}]:{port}"),
+        (host, 80) => host.to_string(),
+        (host, port) => format!("{host}:{port}"),
+    };
+    let value = HeaderValue::try_from(authority)
+        .map_err(|_| text(StatusCode::BAD_REQUEST, "ringfence: not a host"))?;
+    let headers = request.headers_mut();
+    strip(headers);
+    headers.insert(HOST, value);
+    if let Some(upgrade) = upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, upgrade.clone());
+    }
+    Ok(())
+}
+
+/// Removes the header fields of one connection. The framing of bodies is hyper's.
+fn strip(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named {
+        headers.remove(name);
+    }
+    headers.remove(CONNECTION);
+    headers.remove(UPGRADE);
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+/// The protocol that a request asks to change to. HTTP/2 in plain text is not offered.
+fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
+    let value = headers.get(UPGRADE)?;
+    let is_http2 = value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("h2c"));
+    (!is_http2).then(|| value.clone())
+}
+
+/// Reads HOST or HOST:PORT. No user name, no empty port.
+fn host_and_port(text: &str, default: Option<u16>) -> Option<(Host, u16)> {
+    let authority: Authority = text.parse().ok()?;
+    if authority.as_str().contains('@') {
+        return None;
+    }
+    // `Authority` drops a port that is out of range.
+    let port = match authority.as_str().strip_prefix(authority.host())?.strip_prefix(':') {
+        Some(port) if port.bytes().all(|b| b.is_ascii_digit()) => port.parse().ok()?,
+        Some(_) => return None,
+        None => default?,
+    };
+    Some((authority.host().parse().ok()?, port)).filter(|(_, port)| *port != 0)
+}
+
+fn text(status: StatusCode, words: impl Into<String>) -> OwnAnswer {
+    OwnAnswer { status, words: words.into() }
+}
+
+impl OwnAnswer {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(full(format!("{}\n", self.words)));
+        *response.status_mut() = self.status;
+        let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(hyper::header::CONTENT_TYPE, plain);
+        response
+    }
+}
+
+fn full(text: String) -> Body {
+    Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed()
+}
+
+fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_header_is_a_host_and_perhaps_a_port() {
+        for (text, expected) in [
+            ("a.test", Some("a.test 80")),
+            ("A.TEST.", Some("a.test 80")),
+            ("a.test:8080", Some("a.test 8080")),
+            ("[2001:db8::1]:81", Some("2001:db8::1 81")),
+            ("127.0.0.1", Some("127.0.0.1 80")),
+            ("a.test:", None),
+            ("a.test:0", None),
+            ("a.test:99999", None),
+            ("a.test:+80", None),
+            ("a.test:80:80", None),
+            ("u@a.test", None),
+            ("a.test@b.test", None),
+            ("", None),
+            ("a.test/x", None),
+            ("127.1", None),
+            ("0x7f000001", None),
+            ("a.test,b.test", None),
+        ] {
+            let found = host_and_port(text, Some(80)).map(|(host, port)| format!("{host} {port}"));
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        assert!(host_and_port("a.test", None).is_none());
+    }
+}

@@ -1,0 +1,34 @@
+//! The network helper of one run: decides and makes its connections. Executed as a process of its own, which does all
+//! parsing of network bytes and is itself confined. Never decides by who the client is: every way in asks the same rules.
+//!
+//! | module | purpose |
+//! |---|---|
+//! | `captured` | connections that a program made to any address |
+//! | `connection` | one connection whose host is known: judge its protocol, dial, relay |
+//! | `dial` | asks the rules, resolves, checks every address, dials a checked one |
+//! | `dns` | answers lookups of the run, forwards none |
+//! | `fence` | the helper's own confinement |
+//! | `hello` | server name of a TLS handshake |
+//! | `helper` | the process: listeners, lookups, shutdown |
+//! | `http` | plain HTTP, each request judged |
+//! | `proxy` | the explicit proxy: HTTP and SOCKS |
+//! | `relay` | copies and counts bytes |
+//! | `report` | reports to the supervisor |
+//! | `resolver` | resolves allowed names on the host |
+//! | `socks` | SOCKS5 messages |
+
+mod captured;
+mod connection;
+mod dial;
+mod dns;
+mod fence;
+mod hello;
+mod helper;
+mod http;
+mod proxy;
+mod relay;
+mod report;
+mod resolver;
+mod socks;
+
+pub use helper::become_helper_if_asked;

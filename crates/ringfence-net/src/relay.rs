@@ -1,0 +1,163 @@
+//! Copies bytes between a run's connection and the one made for it, and counts them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+
+use crate::connection::Stream;
+use crate::report::Traffic;
+
+/// Buffer of each direction: as much as one read of a fast loopback connection returns.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// First buffer of each direction; most connections carry little.
+const FIRST_BUFFER_BYTES: usize = 8 << 10;
+
+/// A stream whose first bytes were read already.
+pub(crate) struct Rewound<S> {
+    first: Vec<u8>,
+    stream: S,
+}
+
+impl<S> Rewound<S> {
+    /// Returns these bytes before those of the stream.
+    pub(crate) fn new(first: Vec<u8>, stream: S) -> Self {
+        Self { first, stream }
+    }
+}
+
+impl<S: Stream> Stream for Rewound<S> {
+    fn reset_on_close(&self) {
+        self.stream.reset_on_close();
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let n = self.first.len().min(buffer.remaining());
+        buffer.put_slice(&self.first[..n]);
+        self.first.drain(..n);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// The connection to the host, which counts the bytes of the run.
+pub(crate) struct Counted<S> {
+    stream: S,
+    traffic: Arc<Traffic>,
+}
+
+impl<S> Counted<S> {
+    pub(crate) fn new(stream: S, traffic: Arc<Traffic>) -> Self {
+        Self { stream, traffic }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let n = buffer.filled().len() - before;
+        self.traffic.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(n)) = polled {
+            self.traffic.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+/// Copies both ways until both have ended. The end of one way is passed on and does not end the other.
+pub(crate) async fn both_ways<C, S>(client: C, server: S)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut client_read, mut client_write) = tokio::io::split(client);
+    let (mut server_read, mut server_write) = tokio::io::split(server);
+    let up = one_way(&mut client_read, &mut server_write);
+    let down = one_way(&mut server_read, &mut client_write);
+    // An error on one way means that a peer is gone: the other way ends with it.
+    let _ = tokio::try_join!(up, down);
+}
+
+/// Copies until the end of input, then passes the end on.
+pub(crate) async fn one_way<R, W>(from: &mut R, to: &mut W) -> std::io::Result<()>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let mut buffer = vec![0u8; FIRST_BUFFER_BYTES];
+    loop {
+        let n = from.read(&mut buffer).await?;
+        if n == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..n]).await?;
+        if n == buffer.len() && n < BUFFER_BYTES {
+            buffer.resize(BUFFER_BYTES, 0);
+        }
+    }
+}

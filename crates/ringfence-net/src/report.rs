@@ -1,0 +1,232 @@
+//! Reports to the supervisor, one packet each. Never waits: a run that makes connections faster than they are read gets
+//! the last of them counted instead of listed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ringfence_spec::network::{Denied, Host};
+use ringfence_spec::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+/// Reports that wait for the supervisor.
+const WAITING_MAX: usize = 4096;
+
+/// Pause between two attempts to send reports that wait.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The longest text of a report, so that it fits in one packet.
+const TEXT_CHARS_MAX: usize = 500;
+
+/// Sends reports to the supervisor.
+#[derive(Clone)]
+pub(crate) struct Reporter(Rc<Inner>);
+
+struct Inner {
+    /// A socket of packets, which tokio has no type for; only its readiness is used.
+    socket: UnixStream,
+    waiting: RefCell<VecDeque<Vec<u8>>>,
+    n_unlisted: Cell<u64>,
+}
+
+impl Reporter {
+    /// Reports over this socket.
+    pub(crate) fn new(socket: OwnedFd) -> std::io::Result<Self> {
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
+        let socket = UnixStream::from_std(socket)?;
+        let inner = Inner { socket, waiting: RefCell::default(), n_unlisted: Cell::new(0) };
+        Ok(Self(Rc::new(inner)))
+    }
+
+    /// Sends a report, or keeps it until the supervisor has read earlier ones.
+    pub(crate) fn send(&self, event: &NetworkEvent) {
+        let Ok(bytes) = postcard::to_allocvec(event) else { return };
+        let mut waiting = self.0.waiting.borrow_mut();
+        if waiting.is_empty() && self.try_send(&bytes) {
+            return;
+        }
+        if waiting.len() < WAITING_MAX {
+            waiting.push_back(bytes);
+        } else {
+            self.0.n_unlisted.set(self.0.n_unlisted.get() + 1);
+        }
+    }
+
+    /// Sends kept reports as the supervisor reads. Never ends.
+    pub(crate) async fn flush_forever(self) {
+        loop {
+            tokio::time::sleep(FLUSH_INTERVAL).await;
+            self.flush();
+        }
+    }
+
+    /// Sends what is kept. Returns false if the supervisor must read first.
+    pub(crate) fn flush(&self) -> bool {
+        let mut waiting = self.0.waiting.borrow_mut();
+        while let Some(bytes) = waiting.front() {
+            if !self.try_send(bytes) {
+                return false;
+            }
+            waiting.pop_front();
+        }
+        let n_unlisted = self.0.n_unlisted.take();
+        if n_unlisted > 0
+            && let Ok(bytes) = postcard::to_allocvec(&NetworkEvent::Unlisted(n_unlisted))
+            && !self.try_send(&bytes)
+        {
+            self.0.n_unlisted.set(n_unlisted);
+            return false;
+        }
+        true
+    }
+
+    fn try_send(&self, bytes: &[u8]) -> bool {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // A supervisor that is gone reads nothing any more: then the report counts as sent.
+        !matches!(rustix::net::send(&self.0.socket, bytes, flags), Err(Errno::AGAIN))
+    }
+
+    /// Waits until the supervisor has closed its end or ended the run.
+    pub(crate) async fn closed(&self) {
+        while self.0.socket.readable().await.is_ok() {
+            let mut byte = [0u8; 1];
+            let received = self.0.socket.try_io(Interest::READABLE, || {
+                Ok(rustix::net::recv(&self.0.socket, &mut byte, RecvFlags::DONTWAIT)?)
+            });
+            match received {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                // It sends nothing after its orders: a packet is a mistake, and ends the helper like a closed socket.
+                _ => return,
+            }
+        }
+    }
+}
+
+/// One connection as it is asked for, with everything known about it until its end.
+pub(crate) struct Request {
+    pub(crate) host: Host,
+    pub(crate) port: Option<u16>,
+    pub(crate) door: ConnectionDoor,
+    pub(crate) client: Option<SocketAddr>,
+    pub(crate) traffic: Arc<Traffic>,
+    began: Instant,
+}
+
+/// Bytes and requests of a connection so far. Shared with streams that hyper may move between threads; here is one.
+#[derive(Default)]
+pub(crate) struct Traffic {
+    pub(crate) sent_bytes: AtomicU64,
+    pub(crate) received_bytes: AtomicU64,
+    pub(crate) requests: AtomicU64,
+}
+
+/// Reason that a connection was not made, or not continued.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) verdict: ConnectionVerdict,
+    pub(crate) reason: Option<String>,
+    pub(crate) rule: Option<String>,
+    pub(crate) grant: Option<String>,
+}
+
+impl Refusal {
+    /// No rule allows it, or a rule denies it.
+    pub(crate) fn by_rules(denied: Denied) -> Self {
+        let reason = denied.by.as_ref().map(|rule| format!("the rule `{rule}` refuses it"));
+        Self { verdict: ConnectionVerdict::Denied, reason, rule: denied.by, grant: denied.grant }
+    }
+
+    /// A rule allows the host, and this is not what it allows.
+    pub(crate) fn denied(reason: impl Into<String>) -> Self {
+        Self {
+            verdict: ConnectionVerdict::Denied,
+            reason: Some(reason.into()),
+            rule: None,
+            grant: None,
+        }
+    }
+
+    /// A rule allows it, and it cannot be made.
+    pub(crate) fn failed(reason: impl Into<String>) -> Self {
+        Self { verdict: ConnectionVerdict::Failed, ..Self::denied(reason) }
+    }
+
+    /// One line for the program that asked.
+    pub(crate) fn words(&self, host: &Host, port: u16) -> String {
+        match (&self.grant, &self.reason) {
+            (Some(grant), Some(reason)) => format!(
+                "ringfence: no connection to {host}:{port}: {reason}; the rule `{grant}` would allow it"
+            ),
+            (Some(grant), None) => format!(
+                "ringfence: no rule allows {host}:{port}; the rule `{grant}` would (--net allow:{grant})"
+            ),
+            (None, Some(reason)) => format!("ringfence: no connection to {host}:{port}: {reason}"),
+            (None, None) => format!("ringfence: no rule allows {host}:{port}"),
+        }
+    }
+}
+
+impl Request {
+    pub(crate) fn new(
+        host: Host,
+        port: Option<u16>,
+        door: ConnectionDoor,
+        client: Option<SocketAddr>,
+    ) -> Self {
+        Self { host, port, door, client, traffic: Arc::default(), began: Instant::now() }
+    }
+
+    /// Reports a connection that has ended.
+    pub(crate) fn ended(&self, reporter: &Reporter, rule: &str, address: std::net::IpAddr) {
+        let mut connection = self.connection(ConnectionVerdict::Allowed);
+        connection.rule = Some(cut(rule));
+        connection.address = Some(address);
+        self.report(reporter, connection);
+    }
+
+    /// Reports a connection that was refused or could not be made.
+    pub(crate) fn refused(&self, reporter: &Reporter, refusal: &Refusal) {
+        let mut connection = self.connection(refusal.verdict);
+        connection.rule = refusal.rule.as_deref().map(cut);
+        connection.reason = refusal.reason.as_deref().map(cut);
+        connection.grant = refusal.grant.as_deref().map(cut);
+        self.report(reporter, connection);
+    }
+
+    fn report(&self, reporter: &Reporter, connection: Connection) {
+        let connection = Box::new(connection);
+        reporter.send(&NetworkEvent::Connection { client: self.client, connection });
+    }
+
+    fn connection(&self, verdict: ConnectionVerdict) -> Connection {
+        Connection {
+            host: cut(&self.host.to_string()),
+            port: self.port,
+            address: None,
+            rule: None,
+            verdict,
+            reason: None,
+            grant: None,
+            door: self.door,
+            sent_bytes: self.traffic.sent_bytes.load(Ordering::Relaxed),
+            received_bytes: self.traffic.received_bytes.load(Ordering::Relaxed),
+            requests: self.traffic.requests.load(Ordering::Relaxed),
+            duration_ms: self.began.elapsed().as_secs_f64() * 1000.0,
+            program: None,
+            count: 1,
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}

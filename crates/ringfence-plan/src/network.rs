@@ -1,0 +1,99 @@
+//! The network of a run: the listeners that its namespace holds, and the rules by which the network helper decides.
+//! Every address is local to the namespace, so a listener on the wildcard address receives connections to all of them.
+
+use core::net::{Ipv4Addr, SocketAddr};
+use std::collections::BTreeSet;
+
+use ringfence_spec::network::NetworkRules;
+use ringfence_spec::{Network, Policy};
+use serde::{Deserialize, Serialize};
+
+/// Name servers listen here.
+pub const DNS_PORT: u16 = 53;
+
+/// The explicit proxy inside a run, HTTP and SOCKS: squid's port, which few development servers use.
+pub const PROXY_PORT: u16 = 3128;
+
+/// The name server in a run's resolv.conf. An address of the benchmark range, which no host has: where the capture is not
+/// available, a lookup is a refused connect like any other.
+pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// Name under which a program is executed as a network helper.
+pub const HELPER_NAME: &str = "ringfence-network";
+
+/// Purpose of a listener in a run's network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ListenerKind {
+    /// Name lookups by UDP.
+    DnsUdp,
+    /// Name lookups by TCP.
+    DnsTcp,
+    /// Connections to a granted port of any address.
+    Captured,
+    /// The explicit proxy, on loopback only.
+    Proxy,
+}
+
+/// One listener in a run's network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkListener {
+    /// Its purpose.
+    pub kind: ListenerKind,
+    /// Its port.
+    pub port: u16,
+    /// True for IPv6, false for IPv4.
+    pub ipv6: bool,
+}
+
+/// The network of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkPlan {
+    /// The rules; none allows nothing.
+    pub rules: NetworkRules,
+    /// The listeners, bound before the program starts.
+    pub listeners: Vec<NetworkListener>,
+    /// The name server that the helper asks instead of the host's own.
+    pub resolver: Option<SocketAddr>,
+}
+
+impl NetworkPlan {
+    /// The network of a command run under this policy.
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let (rules, resolver) = match &policy.network {
+            Network::None => (NetworkRules::default(), None),
+            Network::Allow(rules) => (rules.clone(), policy.resolver),
+        };
+        let mut listeners = Vec::new();
+        let mut hold = |kind, port| {
+            listeners.extend([false, true].map(|ipv6| NetworkListener { kind, port, ipv6 }));
+        };
+        // Always: so that a refused lookup can say which name was asked for.
+        hold(ListenerKind::DnsUdp, DNS_PORT);
+        hold(ListenerKind::DnsTcp, DNS_PORT);
+        if !rules.is_empty() {
+            hold(ListenerKind::Proxy, PROXY_PORT);
+        }
+        let ports: BTreeSet<u16> = rules.tcp_ports();
+        for port in ports.into_iter().filter(|port| ![DNS_PORT, PROXY_PORT].contains(port)) {
+            hold(ListenerKind::Captured, port);
+        }
+        Self { rules, listeners, resolver }
+    }
+
+    /// Returns true if a connection to this port of another host reaches the helper.
+    pub fn holds_tcp(&self, port: u16) -> bool {
+        self.listeners.iter().any(|l| l.port == port && l.kind != ListenerKind::DnsUdp)
+    }
+}
+
+/// The first message to the network helper of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HelperOrders {
+    /// The run's network.
+    pub plan: NetworkPlan,
+    /// The listeners whose descriptors come with the message, in that order.
+    pub listeners: Vec<NetworkListener>,
+    /// uid and gid to become, for a root caller.
+    pub user: Option<(u32, u32)>,
+}

@@ -1,0 +1,98 @@
+//! Connections of a run, and the messages between its supervisor and the process that makes them.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::{Deserialize, Serialize};
+
+/// Decision on a connection, and its success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionVerdict {
+    /// A rule allowed it and it was made.
+    Allowed,
+    /// No rule allowed it, or its content did not match the rule.
+    Denied,
+    /// A rule allowed it, and it could not be made.
+    Failed,
+}
+
+impl ConnectionVerdict {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The way by which a connection was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConnectionDoor {
+    /// A plain connect(2), captured in the run's network namespace.
+    Captured,
+    /// The HTTP proxy.
+    HttpProxy,
+    /// The SOCKS proxy.
+    Socks,
+    /// A name lookup, before any connection.
+    Lookup,
+}
+
+/// One connection that a run made or asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connection {
+    /// The name asked for; an address, if the program asked for that.
+    pub host: String,
+    /// The port; null for a name lookup.
+    pub port: Option<u16>,
+    /// The address that was dialled on the host.
+    pub address: Option<IpAddr>,
+    /// The rule that allowed or denied it; null if no rule names the host.
+    pub rule: Option<String>,
+    /// The decision.
+    pub verdict: ConnectionVerdict,
+    /// The reason, if it was denied or failed.
+    pub reason: Option<String>,
+    /// The smallest rule that would allow it, if it was denied for want of one.
+    pub grant: Option<String>,
+    /// The way it was asked for.
+    pub door: ConnectionDoor,
+    /// Bytes from the run.
+    pub sent_bytes: u64,
+    /// Bytes to the run.
+    pub received_bytes: u64,
+    /// Requests judged on it, where its content is HTTP that Ringfence reads.
+    pub requests: u64,
+    /// Time between its start and its end.
+    pub duration_ms: f64,
+    /// The program that asked, if it was observed.
+    pub program: Option<String>,
+    /// Number of times the same refusal was seen.
+    pub count: u64,
+}
+
+/// A message from the network helper to the supervisor of its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum NetworkEvent {
+    /// A name has this address inside the run from now on.
+    Named {
+        /// The name.
+        host: String,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// A connection ended, or was refused.
+    Connection {
+        /// The client's own address, by which the supervisor knows its program.
+        client: Option<SocketAddr>,
+        /// The connection.
+        connection: Box<Connection>,
+    },
+    /// Connections that are counted and not listed.
+    Unlisted(u64),
+    /// Something that the outcome must name as a gap.
+    Gap(String),
+}

@@ -1,0 +1,121 @@
+//! The network of runs, against servers on the loopback of a network namespace that this test makes: name server, HTTP,
+//! TLS, a protocol in which the server speaks first. Nothing outside is contacted. Without arguments all rows; with words
+//! those whose name contains one. Started by root it runs everything twice, the second time as an ordinary user.
+
+#![allow(clippy::disallowed_methods)]
+
+mod rows;
+mod servers;
+
+#[allow(dead_code, reason = "the tests of `it` use more of it")]
+#[path = "../it/support.rs"]
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, ExitCode};
+
+use ringfence_sys::{Ended, Forked, Namespaces};
+use rustix::process::{getegid, geteuid};
+
+use servers::Servers;
+
+/// First argument of the process in the namespace.
+const INSIDE: &str = "--inside";
+
+fn main() -> ExitCode {
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|arg| arg == INSIDE) {
+        return inside(&args.split_off(1));
+    }
+    if args.iter().any(|arg| arg == "--list") {
+        for (name, _) in rows::ROWS {
+            println!("{name}: test");
+        }
+        return ExitCode::SUCCESS;
+    }
+    if !support::have("namespaces") {
+        return ExitCode::SUCCESS;
+    }
+    args.retain(|arg| !arg.starts_with('-'));
+    match in_namespace(&args) {
+        Ok(true) => {}
+        Ok(false) => return ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("cannot make a network namespace: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    if args.is_empty() {
+        support::again_as_an_ordinary_user();
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs the rows in a network namespace with a loopback and every port free. Returns true if all passed.
+fn in_namespace(words: &[String]) -> Result<bool, String> {
+    let text = |e: std::io::Error| e.to_string();
+    let (mut go_read, mut go_write) = std::io::pipe().map_err(text)?;
+    let is_root = geteuid().is_root();
+    let kinds =
+        if is_root { Namespaces::NETWORK } else { Namespaces::USER.and(Namespaces::NETWORK) };
+    // The thread that bounded the last command is about to end.
+    for _ in 0..200 {
+        if ringfence_sys::is_single_threaded() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    match ringfence_sys::fork_into(kinds, None).map_err(|e| e.to_string())? {
+        Forked::Child => {
+            drop(go_write);
+            let result = go_read.read_exact(&mut [0]).map_err(text).and_then(|()| {
+                ringfence_sys::loopback_up().map_err(|e| e.to_string())?;
+                let ports = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
+                std::fs::write(ports, "0").map_err(|e| format!("{ports}: {e}"))?;
+                let exe = std::env::current_exe().map_err(text)?;
+                let status = Command::new(exe).arg(INSIDE).args(words).status().map_err(text)?;
+                Ok(status.success())
+            });
+            if let Err(error) = &result {
+                eprintln!("{error}");
+            }
+            ringfence_sys::exit_now(i32::from(result != Ok(true)))
+        }
+        Forked::Parent { pid, .. } => {
+            drop(go_read);
+            if !is_root {
+                let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+                for (file, map) in [
+                    ("setgroups", "deny".to_owned()),
+                    ("uid_map", format!("{uid} {uid} 1")),
+                    ("gid_map", format!("{gid} {gid} 1")),
+                ] {
+                    std::fs::write(format!("/proc/{pid}/{file}"), map).map_err(text)?;
+                }
+            }
+            go_write.write_all(&[0]).map_err(text)?;
+            let reaped = ringfence_sys::reap_pid(pid, true).map_err(|e| e.to_string())?;
+            Ok(reaped.is_some_and(|reaped| reaped.ended == Ended::Exited(0)))
+        }
+    }
+}
+
+fn inside(words: &[String]) -> ExitCode {
+    let rows = rows::ROWS.iter().filter(|(name, _)| {
+        words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
+    });
+    let servers = Servers::start();
+    let mut n_failed = 0;
+    let mut n = 0;
+    for (name, row) in rows {
+        servers.reset();
+        // A panic has told what is wrong.
+        let ok = catch_unwind(AssertUnwindSafe(|| row(&servers))).is_ok();
+        println!("row {name} ... {}", if ok { "ok" } else { "FAILED" });
+        n += 1;
+        n_failed += usize::from(!ok);
+    }
+    println!("\n{n} rows, {n_failed} failed");
+    if n_failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
