@@ -370,6 +370,7 @@ impl EngineState {
                 FinishedCall {
                     status: ran.outcome.status,
                     n_violations: u32::try_from(ran.outcome.denials.len()).unwrap_or(u32::MAX),
+                    n_misplaced_secrets: misplaced_secrets(&ran.outcome),
                     ..seen
                 },
             );
@@ -671,6 +672,7 @@ impl EngineState {
             Launch::Service { .. } | Launch::Repl(_) => Io::Capture,
         };
         let mut runner = CommandRunner::new(&policy, &self.host, run_id, call.argv.clone(), io)
+            .with_credentials(&self.host)?
             .with_hook(self.plan_hook.as_ref());
         if let Some(session) = &session {
             runner = runner.in_session(session.host_workspace()?);
@@ -751,7 +753,8 @@ impl EngineState {
             None => None,
         };
         let (argv, io) = (call.argv.clone(), Io::Passthrough);
-        let runner = CommandRunner::new(&policy, &self.host, fresh_id()?, argv, io);
+        let runner = CommandRunner::new(&policy, &self.host, fresh_id()?, argv, io)
+            .with_credentials(&self.host)?;
         match workspace {
             Some(workspace) => runner.in_session(workspace).explain(),
             None => runner.explain(),
@@ -886,6 +889,15 @@ fn retried(
         wait *= 2;
     }
     work()
+}
+
+/// Number of connections that carried a secret's placeholder to another host.
+fn misplaced_secrets(outcome: &Outcome) -> u32 {
+    let carried = |c: &&ringfence_spec::Connection| {
+        c.rule.as_deref().is_some_and(|rule| rule.starts_with(ringfence_spec::SECRET_RULE))
+    };
+    let n: u64 = outcome.connections.iter().filter(carried).map(|c| c.count).sum();
+    u32::try_from(n).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

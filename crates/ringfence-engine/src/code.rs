@@ -332,7 +332,7 @@ impl OneShotRunner {
         let (state, name) = (&self.context.state, run_id.short());
         let finished = std::thread::scope(|scope| {
             scope.spawn(|| channel.feed(job));
-            launched::run(launcher, &self.plan, state, &name, given, Some(inside))
+            launched::run(launcher, &self.plan, state, &name, given, Some(inside), None)
         });
         self.outcome(run_id, job, channel.collect(finished)?, before)
     }

@@ -1,6 +1,7 @@
 //! Runs one command from policy to outcome: survey, plan, launch, and mapping of its end to the contract's status.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use ringfence_spec::{
 };
 
 use crate::call::{Hook, PlanHook};
+use crate::credentials::{self, Prepared};
 use crate::host_context::HostContext;
 use crate::launched::{self, CommandInput};
 use crate::text::{self, encode, millis};
@@ -109,6 +111,7 @@ pub(crate) struct CommandRunner<'a> {
     run_id: RunId,
     io: Io,
     hook: Option<&'a PlanHook>,
+    prepared: Option<Prepared>,
 }
 
 impl<'a> CommandRunner<'a> {
@@ -140,7 +143,22 @@ impl<'a> CommandRunner<'a> {
             run_id,
             io,
             hook: None,
+            prepared: None,
         }
+    }
+
+    /// Reads the credentials of the policy, on the host.
+    pub(crate) fn with_credentials(mut self, place: &HostContext) -> Result<Self, Problem> {
+        let mut place = place.clone();
+        self.prepared = credentials::prepare(self.policy, &mut place)?;
+        if self.prepared.is_some() {
+            self.caller = place.caller();
+        }
+        Ok(self)
+    }
+
+    fn credentials(&self) -> Option<BorrowedFd<'_>> {
+        self.prepared.as_ref().map(|prepared| prepared.memory.as_fd())
     }
 
     /// Sets a hook that edits the plan before launch.
@@ -192,7 +210,7 @@ impl<'a> CommandRunner<'a> {
             CommandLaunch::Launcher { launcher, given } => {
                 let (state, name) = (&self.caller.state, self.run_id.short());
                 self.run_planned(self.survey()?, |plan| {
-                    launched::run(launcher, plan, state, &name, given, None)
+                    launched::run(launcher, plan, state, &name, given, None, self.credentials())
                 })
             }
         }
@@ -234,6 +252,7 @@ impl<'a> CommandRunner<'a> {
             mode: self.io.mode(self.policy.limits.output.bytes()),
             terminal: self.io == Io::Terminal,
             channel: None,
+            credentials: self.credentials(),
             cancel: None,
             permit,
         };
@@ -250,7 +269,11 @@ impl<'a> CommandRunner<'a> {
 
     fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
         let budget = survey_budget(self.policy.limits.timeout);
-        let request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
+        let mut request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
+        if let Some(Prepared { interception, .. }) = &self.prepared {
+            request.hidden.extend(interception.hidden.iter().cloned());
+            request.interception = Some(interception.clone());
+        }
         let mut plan = plan_command(self.policy, &request, facts)?;
         if let Some(Hook(edit)) = self.hook {
             edit(&mut plan)?;

@@ -157,6 +157,7 @@ pub(crate) fn seen(tool: &str, entry: &Entry, judged: &Inspection) -> FinishedCa
         code_sha256: entry.details.code_sha256.map(|digest| *digest.bytes()),
         bytes_read: 0,
         n_violations: 0,
+        n_misplaced_secrets: 0,
         traversal: judged.traversal,
     }
 }

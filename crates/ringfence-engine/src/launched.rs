@@ -32,6 +32,7 @@ pub(crate) fn run(
     name: &str,
     given: CommandInput<'_>,
     channel: Option<OwnedFd>,
+    credentials: Option<BorrowedFd<'_>>,
 ) -> Result<Finished, Fault> {
     let pipe = || {
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
@@ -50,6 +51,7 @@ pub(crate) fn run(
         name,
         stdio: [stdin_inside.as_fd(), stdout_inside.as_fd(), stderr_inside.as_fd()],
         channel: channel.as_ref().map(AsFd::as_fd),
+        credentials,
     })?;
     drop((stdin_inside, stdout_inside, stderr_inside, channel));
     let mut streams = Streams {

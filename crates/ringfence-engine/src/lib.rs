@@ -49,6 +49,7 @@ pub mod cancel;
 pub mod clock;
 mod code;
 mod command;
+mod credentials;
 mod engine;
 pub mod files;
 mod host_context;

@@ -17,6 +17,7 @@ fn call(at_ms: u64) -> FinishedCall {
         code_sha256: None,
         bytes_read: 0,
         n_violations: 0,
+        n_misplaced_secrets: 0,
         traversal: false,
     }
 }
@@ -136,6 +137,13 @@ const STORIES: &[Story] = &[
     ("many reads, slowly", 60, 60_000, |s, _| s.bytes_read = 25 << 20, &[]),
     ("one way out", 1, 0, |s, _| s.traversal = true, &[(0, "traversal")]),
     ("four violations", 1, 0, |s, _| s.n_violations = 4, &[(0, "many_violations")]),
+    (
+        "a secret's placeholder elsewhere",
+        1,
+        0,
+        |s, _| s.n_misplaced_secrets = 1,
+        &[(0, "misplaced_secret")],
+    ),
     ("three violations", 50, 0, |s, _| s.n_violations = 3, &[]),
     (
         "huge numbers",
@@ -234,7 +242,7 @@ fn a_clock_that_goes_back_makes_nothing_new() {
 #[test]
 fn zero_turns_a_rule_off_and_unknown_settings_are_refused() {
     let off: Settings = serde_json::from_str(
-        r#"{"n_blocked":0,"n_failed":0,"duration_factor":0,"n_duplicates":0,"bytes_read":0,"bytes_read_in_window":0,"n_traversals":0,"n_violations":0}"#,
+        r#"{"n_blocked":0,"n_failed":0,"duration_factor":0,"n_duplicates":0,"bytes_read":0,"bytes_read_in_window":0,"n_traversals":0,"n_violations":0,"n_misplaced_secrets":0}"#,
     )
     .unwrap();
     for (story, n, step_ms, change, _) in STORIES {

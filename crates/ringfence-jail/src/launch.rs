@@ -122,6 +122,8 @@ pub struct Task<'a> {
     pub terminal: bool,
     /// Becomes descriptor 3 of a program that talks to its caller.
     pub channel: Option<BorrowedFd<'a>>,
+    /// A memory file for the network helper. The run never has it.
+    pub credentials: Option<BorrowedFd<'a>>,
     /// A descriptor whose peer closes it to end the run.
     pub cancel: Option<BorrowedFd<'a>>,
     /// Must be granted before the program can start; requested while the child builds its fence.
@@ -253,7 +255,11 @@ fn go_on(
     let cleanup = Cleanup { leaf, scratch, hold };
     let cancel = task.cancel.map(|fd| fd.try_clone_to_owned().named(|| "dup(cancel)"));
     let cancel = cancel.transpose().map_err(cannot("cannot watch the caller"))?;
-    let running = born.into_running(task, plumbing, cleanup, cancel, git)?;
+    let credentials =
+        task.credentials.map(|fd| fd.try_clone_to_owned().named(|| "dup(credentials)"));
+    let credentials = credentials.transpose().map_err(cannot("cannot pass the credentials on"))?;
+    let mut running = born.into_running(task, plumbing, cleanup, cancel, git)?;
+    running.credentials = credentials;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse the calls it is needed for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -385,6 +391,7 @@ impl UnsupervisedChild {
             plumbing,
             cleanup,
             cancel,
+            credentials: None,
         })
     }
 }

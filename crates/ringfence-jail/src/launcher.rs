@@ -27,8 +27,12 @@ use crate::registry::Registry;
 use crate::stdio::StdioMode;
 use crate::supervise::Finished;
 
-/// Descriptors of a launch request: plan, line, stdin, stdout, stderr, channel.
-const FDS_MAX: usize = 6;
+/// Descriptors of a launch request: plan, line, stdin, stdout, stderr, channel, credentials.
+const FDS_MAX: usize = 7;
+
+/// Bits of the byte that tells which of the last two are there.
+const HAS_CHANNEL: u8 = 1;
+const HAS_CREDENTIALS: u8 = 2;
 
 /// Maximum size of a request's body: the run's name and the state directory.
 const BODY_BYTES_MAX: usize = 8192;
@@ -82,6 +86,8 @@ pub struct LaunchRequest<'a> {
     pub stdio: [BorrowedFd<'a>; 3],
     /// Becomes descriptor 3 of a program that talks to its caller.
     pub channel: Option<BorrowedFd<'a>>,
+    /// A memory file for the network helper.
+    pub credentials: Option<BorrowedFd<'a>>,
 }
 
 /// A launched run. Dropping it ends the run.
@@ -208,9 +214,13 @@ impl Launcher {
         let [stdin, stdout, stderr] = request.stdio;
         let mut fds = vec![plan.as_fd(), theirs.as_fd(), stdin, stdout, stderr];
         fds.extend(request.channel);
+        fds.extend(request.credentials);
+        let channel = if request.channel.is_some() { HAS_CHANNEL } else { 0 };
+        let credentials = if request.credentials.is_some() { HAS_CREDENTIALS } else { 0 };
+        let present = [0, channel | credentials];
         let state = request.state.as_os_str().as_bytes();
         let parts =
-            [IoSlice::new(request.name.as_bytes()), IoSlice::new(b"\0"), IoSlice::new(state)];
+            [IoSlice::new(request.name.as_bytes()), IoSlice::new(&present), IoSlice::new(state)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let gone = || CallError::new("the launcher is gone", Errno::PIPE);
         let socket = self.socket.as_ref().ok_or_else(gone).map_err(cannot)?;
@@ -309,6 +319,7 @@ struct Received {
     line: OwnedFd,
     stdio: [OwnedFd; 3],
     channel: Option<OwnedFd>,
+    credentials: Option<OwnedFd>,
 }
 
 impl Received {
@@ -321,14 +332,17 @@ impl Received {
         let body = &body[..received];
         let Some(at) = body.iter().position(|b| *b == 0) else { return Ok(None) };
         let mut fds = fds.into_iter();
-        let mut one = || fds.next().ok_or_else(|| CallError::new("recvmsg", Errno::PROTO));
+        let incomplete = || CallError::new("recvmsg", Errno::PROTO);
+        let present = *body.get(at + 1).ok_or_else(incomplete)?;
+        let mut one = || fds.next().ok_or_else(incomplete);
         Ok(Some(Self {
             name: String::from_utf8_lossy(&body[..at]).into_owned(),
-            state: OsStr::from_bytes(&body[at + 1..]).into(),
+            state: OsStr::from_bytes(&body[at + 2..]).into(),
             plan: one()?,
             line: one()?,
             stdio: [one()?, one()?, one()?],
-            channel: fds.next(),
+            channel: if present & HAS_CHANNEL != 0 { Some(one()?) } else { None },
+            credentials: if present & HAS_CREDENTIALS != 0 { Some(one()?) } else { None },
         }))
     }
 
@@ -376,6 +390,7 @@ impl Received {
             mode: StdioMode::Given,
             terminal: false,
             channel: self.channel.as_ref().map(AsFd::as_fd),
+            credentials: self.credentials.as_ref().map(AsFd::as_fd),
             cancel: Some(self.line.as_fd()),
             permit: Permit::GIVEN,
         };

@@ -35,7 +35,7 @@ const NAMES_MAX: usize = 4096;
 const CLIENTS_MAX: usize = 4096;
 
 /// Time that the helper has to report its last connections when the run is over.
-const LAST_REPORTS_MAX: Duration = Duration::from_secs(1);
+const LAST_REPORTS_MAX: Duration = Duration::from_secs(3);
 
 /// Makes every address local and binds the listeners. In the run's network namespace, with its capabilities. A listener
 /// is missing only if the kernel has no IPv6.
@@ -105,6 +105,7 @@ impl Clients {
 pub(crate) struct Capture {
     plan: NetworkPlan,
     user: Option<(u32, u32)>,
+    credentials: Option<OwnedFd>,
     /// Until the helper has them.
     listeners: Vec<(NetworkListener, OwnedFd)>,
     helper: Option<Helper>,
@@ -136,10 +137,12 @@ impl Capture {
         plan: NetworkPlan,
         listeners: Vec<(NetworkListener, OwnedFd)>,
         user: Option<(u32, u32)>,
+        credentials: Option<OwnedFd>,
     ) -> Self {
         Self {
             plan,
             user,
+            credentials,
             listeners,
             helper: None,
             names: HashMap::new(),
@@ -168,7 +171,8 @@ impl Capture {
     pub(crate) fn step(&mut self) {
         if self.helper.is_none() {
             let listeners = std::mem::take(&mut self.listeners);
-            match Helper::start(&self.plan, &listeners, self.user) {
+            let credentials = self.credentials.take();
+            match Helper::start(&self.plan, &listeners, self.user, credentials.as_ref()) {
                 Ok(helper) => self.helper = Some(helper),
                 // The listeners close: every connect is refused from here on.
                 Err(error) => self
@@ -350,10 +354,12 @@ impl Helper {
         plan: &NetworkPlan,
         listeners: &[(NetworkListener, OwnedFd)],
         user: Option<(u32, u32)>,
+        credentials: Option<&OwnedFd>,
     ) -> Result<Self, CallError> {
         let orders = HelperOrders {
             plan: plan.clone(),
             listeners: listeners.iter().map(|(listener, _)| *listener).collect(),
+            credentials: credentials.is_some(),
             user,
         };
         let bytes = postcard::to_allocvec(&orders)
@@ -377,7 +383,8 @@ impl Helper {
         let child =
             command.spawn().map_err(|e| CallError::new("execve(/proc/self/exe)", errno(&e)))?;
         let helper = Self { child, socket: Some(ours) };
-        let fds = std::iter::once(memory.as_fd()).chain(listeners.iter().map(|(_, fd)| fd.as_fd()));
+        let first = std::iter::once(memory.as_fd()).chain(credentials.map(AsFd::as_fd));
+        let fds = first.chain(listeners.iter().map(|(_, fd)| fd.as_fd()));
         let fds: Vec<BorrowedFd<'_>> = fds.collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         if let Some(socket) = &helper.socket {

@@ -132,6 +132,8 @@ pub(crate) struct Running<'a> {
     pub(crate) cleanup: Cleanup,
     /// The peer closes its end of this to cancel the run.
     pub(crate) cancel: Option<OwnedFd>,
+    /// For the network helper.
+    pub(crate) credentials: Option<OwnedFd>,
 }
 
 /// Reason that a run did not start.
@@ -416,7 +418,9 @@ impl Supervisor<'_> {
                     let present = present.filter_map(|(listener, fd)| Some((listener, fd?)));
                     let identity = self.run.plan.identity;
                     let user = identity.disk_owner.map(|_| (identity.host_uid, identity.host_gid));
-                    self.capture = Some(Capture::new(plan.clone(), present.collect(), user));
+                    let credentials = self.run.credentials.take();
+                    self.capture =
+                        Some(Capture::new(plan.clone(), present.collect(), user, credentials));
                 }
             }
             Ok(Some(Message::Failed(failure))) => self.failure = Some(failure),

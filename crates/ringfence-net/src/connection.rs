@@ -11,9 +11,9 @@ use tokio::net::TcpStream;
 use crate::dial::{self, Dialled};
 use crate::hello::{Hello, HelloReader};
 use crate::helper::State;
-use crate::http;
 use crate::relay::{self, Counted, Rewound};
 use crate::report::{Refusal, Request};
+use crate::{http, intercept};
 
 const HTTPS: u16 = 443;
 const HTTP: u16 = 80;
@@ -22,13 +22,13 @@ const HTTP: u16 = 80;
 const TLS_HANDSHAKE: u8 = 0x16;
 
 /// Time that a client may take for its first bytes, where they are needed before the host is dialled.
-const FIRST_BYTES_PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const FIRST_BYTES_PATIENCE: Duration = Duration::from_mins(1);
 
 /// Bytes that are read to learn the protocol.
 const FIRST_BYTES_MAX: usize = 8 << 10;
 
 /// Fatal alert `unrecognized_name` (RFC 6066, 3), which clients report in words.
-const ALERT: [u8; 7] = [0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x70];
+pub(crate) const ALERT: [u8; 7] = [0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x70];
 
 /// A connection of the run.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
@@ -58,6 +58,9 @@ pub(crate) async fn serve(
         request.refused(&state.reporter, &refusal);
         stream.reset_on_close();
         return;
+    }
+    if state.interception.is_some() && state.secrets.has(&request.host, port) {
+        return intercept::serve(state, stream, request).await;
     }
     match port {
         HTTPS => tls(&state, stream, request, Vec::new(), dialled).await,
@@ -164,7 +167,7 @@ async fn dial_for(
 }
 
 /// Reads a whole `ClientHello` into `bytes` and compares its name with the host. `None` if the client is gone.
-async fn read_hello(
+pub(crate) async fn read_hello(
     stream: &mut (impl AsyncRead + Unpin),
     bytes: &mut Vec<u8>,
     host: &Host,

@@ -16,7 +16,9 @@ use rustix::net::RecvFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
+use crate::credentials::{Credentials, Scopes};
 use crate::dns::{self, Decision, Names};
+use crate::intercept::Interception;
 use crate::report::{Refusal, Reporter, Request};
 use crate::resolver::Resolver;
 use crate::{captured, fence, proxy};
@@ -45,6 +47,8 @@ pub(crate) struct State {
     pub(crate) names: RefCell<Names>,
     pub(crate) resolver: Resolver,
     pub(crate) reporter: Reporter,
+    pub(crate) secrets: Scopes,
+    pub(crate) interception: Option<Interception>,
 }
 
 /// Becomes the network helper of the supervisor that executed this program under that name, and exits with it. Returns at
@@ -59,42 +63,60 @@ pub fn become_helper_if_asked() {
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
-    let (orders, listeners) = receive(&socket)?;
+    let (orders, credentials, listeners) = receive(&socket)?;
     // Before the first byte of the run is read.
     fence::confine(orders.user)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, serve(orders, listeners, socket))?;
+    local.block_on(&runtime, serve(orders, credentials, listeners, socket))?;
     Ok(())
 }
 
-/// Receives the orders and the listeners.
-fn receive(socket: &OwnedFd) -> Result<(HelperOrders, Vec<OwnedFd>), Box<dyn std::error::Error>> {
+type Received = (HelperOrders, Option<Credentials>, Vec<OwnedFd>);
+
+/// Receives the orders, the credentials and the listeners.
+fn receive(socket: &OwnedFd) -> Result<Received, Box<dyn std::error::Error>> {
     let mut body = [0u8; 16];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
     let (_, fds) =
         ringfence_sys::receive_packet(socket, &mut body, &mut space, RecvFlags::empty())?;
     let mut fds = fds.into_iter();
-    let memory = fds.next().ok_or("no orders")?;
-    let mut bytes = Vec::new();
-    std::fs::File::from(memory).take(ORDERS_BYTES_MAX).read_to_end(&mut bytes)?;
-    let orders: HelperOrders = postcard::from_bytes(&bytes)?;
+    let read = |memory: OwnedFd| {
+        let mut bytes = Vec::new();
+        let read = std::fs::File::from(memory).take(ORDERS_BYTES_MAX).read_to_end(&mut bytes);
+        read.map(|_| bytes)
+    };
+    let orders: HelperOrders = postcard::from_bytes(&read(fds.next().ok_or("no orders")?)?)?;
+    let credentials = if orders.credentials {
+        Some(postcard::from_bytes(&read(fds.next().ok_or("no credentials")?)?)?)
+    } else {
+        None
+    };
     let listeners: Vec<OwnedFd> = fds.collect();
     if listeners.len() != orders.listeners.len() {
         return Err("listeners are missing".into());
     }
-    Ok((orders, listeners))
+    Ok((orders, credentials, listeners))
 }
 
 async fn serve(
     orders: HelperOrders,
+    credentials: Option<Credentials>,
     listeners: Vec<OwnedFd>,
     socket: OwnedFd,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let reporter = Reporter::new(socket)?;
     let resolver = Resolver::new(orders.plan.resolver);
+    let (secrets, interception) = match credentials {
+        Some(Credentials { authority_key, roots_pem, all }) => {
+            (Scopes::new(all)?, Some(Interception::new(&authority_key, &roots_pem)?))
+        }
+        None => (Scopes::default(), None),
+    };
     let state = State {
+        secrets,
+        interception,
         plan: orders.plan,
         names: RefCell::new(Names::new()),
         resolver,

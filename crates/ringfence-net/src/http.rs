@@ -4,23 +4,29 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
-use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use hyper::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, UPGRADE,
+};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use ringfence_spec::ConnectionDoor;
 use ringfence_spec::network::Host;
+use ringfence_spec::{ConnectionDoor, SECRET_RULE};
 use tokio::net::TcpStream;
 
 use crate::connection::{self, Stream};
+use crate::credentials::{Misplaced, StreamReplace};
 use crate::dial::{self, Dialled};
 use crate::helper::State;
 use crate::relay::{self, Counted};
@@ -33,6 +39,9 @@ struct OwnAnswer {
     status: StatusCode,
     words: String,
 }
+
+const HTTP: u16 = 80;
+const HTTPS: u16 = 443;
 
 /// Maximum number of header fields of a request.
 const HEADERS_MAX: usize = 200;
@@ -56,6 +65,8 @@ const HOP_BY_HOP: [&str; 8] = [
 pub(crate) enum Target {
     /// The host that the connection was made to, and perhaps a connection to it.
     Fixed(Request, Option<Dialled>),
+    /// The host of a connection whose TLS ends here, and goes on from here.
+    Intercepted(Request),
     /// Any that the rules allow: a proxy's client names it in each request.
     Proxy {
         /// The client's address.
@@ -68,6 +79,8 @@ struct Session {
     state: Rc<State>,
     /// Host and port of every request, unless the client uses a proxy.
     fixed: Option<(Host, u16)>,
+    /// True if requests came over TLS and go on over TLS.
+    tls: bool,
     door: ConnectionDoor,
     client: Option<SocketAddr>,
     upstream: RefCell<Option<Upstream>>,
@@ -92,9 +105,14 @@ impl Drop for Upstream {
 
 /// Serves the requests of one connection.
 pub(crate) async fn serve(state: Rc<State>, stream: impl Stream, target: Target) {
+    let tls = matches!(target, Target::Intercepted(_));
     let (fixed, door, client, ready) = match target {
+        Target::Intercepted(request) => {
+            let fixed = Some((request.host.clone(), request.port.unwrap_or(HTTPS)));
+            (fixed, request.door, request.client, None)
+        }
         Target::Fixed(request, dialled) => {
-            let fixed = Some((request.host.clone(), request.port.unwrap_or(80)));
+            let fixed = Some((request.host.clone(), request.port.unwrap_or(HTTP)));
             let (door, client) = (request.door, request.client);
             (fixed, door, client, dialled.map(|dialled| (request, dialled)))
         }
@@ -103,6 +121,7 @@ pub(crate) async fn serve(state: Rc<State>, stream: impl Stream, target: Target)
     let session = Rc::new(Session {
         state,
         fixed,
+        tls,
         door,
         client,
         upstream: RefCell::default(),
@@ -166,7 +185,7 @@ impl Session {
         let upgrade = upgrade_of(request.headers());
         let mut sender = self.sender(&host, port).await?;
         let client_upgrade = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
-        rewrite(&mut request, &host, port, upgrade.as_ref())?;
+        self.rewrite(&mut request, &host, port, upgrade.as_ref())?;
         let sent = sender.send_request(request).await;
         let mut response = match sent {
             Ok(response) => response,
@@ -194,9 +213,16 @@ impl Session {
             });
         } else {
             strip(response.headers_mut());
+            if self.tls {
+                self.state.secrets.take_out(response.headers_mut());
+            }
             if let Some(upstream) = self.upstream.borrow_mut().as_mut() {
                 upstream.sender = Some(sender);
             }
+        }
+        if self.tls && is_readable(response.headers()) {
+            let streams = self.state.secrets.streams();
+            return Ok(response.map(|body| Scrubbed { body, streams, ended: false }.boxed()));
         }
         Ok(response.map(http_body_util::BodyExt::boxed))
     }
@@ -204,10 +230,11 @@ impl Session {
     /// The host that a request is for.
     fn target(&self, request: &HttpRequest<Incoming>) -> Result<(Host, u16), OwnAnswer> {
         let bad = |words: &str| text(StatusCode::BAD_REQUEST, words);
+        let default = if self.tls { HTTPS } else { HTTP };
         let mut hosts = request.headers().get_all(HOST).iter();
         let named = match (hosts.next(), hosts.next()) {
             (Some(host), None) => {
-                let host = host.to_str().ok().and_then(|host| host_and_port(host, Some(80)));
+                let host = host.to_str().ok().and_then(|host| host_and_port(host, Some(default)));
                 Some(host.ok_or_else(|| bad("ringfence: the Host header is not a host"))?)
             }
             (None, _) => None,
@@ -216,8 +243,8 @@ impl Session {
         let uri = request.uri();
         let absolute = match (uri.scheme(), uri.authority()) {
             (None, None) => None,
-            (Some(scheme), Some(authority)) if *scheme == Scheme::HTTP => {
-                let host = host_and_port(authority.as_str(), Some(80));
+            (Some(scheme), Some(authority)) if *scheme == self.scheme() => {
+                let host = host_and_port(authority.as_str(), Some(default));
                 Some(host.ok_or_else(|| bad("ringfence: the URL does not name a host"))?)
             }
             _ => {
@@ -281,19 +308,73 @@ impl Session {
         };
         let Dialled { stream, address, rule } = dialled;
         let stream: Counted<TcpStream> = Counted::new(stream, Arc::clone(&record.traffic));
-        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (sender, driver) = handshake.map_err(|error| {
+        let sender = match (&self.state.interception, host) {
+            (Some(interception), Host::Name(name)) if self.tls => {
+                match interception.connect(stream, name).await {
+                    Ok(stream) => handshake(stream).await,
+                    Err(error) => {
+                        let refusal = Refusal::failed(format!("TLS with the host: {error}"));
+                        return Err(self.refuse(&record, &refusal, port));
+                    }
+                }
+            }
+            _ if self.tls => return Err(text(StatusCode::BAD_GATEWAY, "ringfence: no TLS")),
+            _ => handshake(stream).await,
+        };
+        let sender = sender.map_err(|error| {
             text(StatusCode::BAD_GATEWAY, format!("ringfence: {host}:{port}: {error}"))
         })?;
-        tokio::task::spawn_local(async move {
-            // Ends with the connection; an error reaches the request that waits for an answer.
-            let _ = driver.with_upgrades().await;
-        });
         let state = Rc::clone(&self.state);
         let upstream = Upstream { state, request: record, port, rule, address, sender: None };
         *self.upstream.borrow_mut() = Some(upstream);
         self.count();
         Ok(sender)
+    }
+
+    fn scheme(&self) -> Scheme {
+        if self.tls { Scheme::HTTPS } else { Scheme::HTTP }
+    }
+
+    /// Writes a request as a client of the host would: origin form, one Host header, nothing of this connection, and the
+    /// credentials that are for it.
+    fn rewrite(
+        &self,
+        request: &mut HttpRequest<Incoming>,
+        host: &Host,
+        port: u16,
+        upgrade: Option<&HeaderValue>,
+    ) -> Result<(), OwnAnswer> {
+        let mut path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
+        *request.version_mut() = Version::HTTP_11;
+        let usual = if self.tls { HTTPS } else { HTTP };
+        let shown = match host {
+            Host::Ip(std::net::IpAddr::V6(v6)) => format!("[{v6}]"),
+            host => host.to_string(),
+        };
+        let authority = if port == usual { shown } else { format!("{shown}:{port}") };
+        let not_sendable = || text(StatusCode::BAD_REQUEST, "ringfence: not a request for a host");
+        let value = HeaderValue::try_from(authority).map_err(|_| not_sendable())?;
+        let headers = request.headers_mut();
+        strip(headers);
+        headers.insert(HOST, value);
+        if let Some(upgrade) = upgrade {
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(UPGRADE, upgrade.clone());
+        }
+        let put = self.state.secrets.put_in(host, port, self.tls, &mut path, headers);
+        if let Err(Misplaced { name, scope }) = put {
+            let reason = format!("the placeholder of `{name}` is for {scope} only");
+            let rule = Some(format!("{SECRET_RULE}{name}"));
+            let refusal = Refusal { rule, ..Refusal::denied(reason) };
+            return Err(self.refuse(&self.request(host.clone(), port), &refusal, port));
+        }
+        if self.tls {
+            // An answer that repeats the credential must be readable.
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let path = PathAndQuery::try_from(path).map_err(|_| not_sendable())?;
+        *request.uri_mut() = Uri::from(path);
+        Ok(())
     }
 
     fn count(&self) {
@@ -317,32 +398,71 @@ impl Session {
     }
 }
 
-/// Writes a request as a client of the host would: origin form, one Host header, nothing of this connection.
-fn rewrite(
-    request: &mut HttpRequest<Incoming>,
-    host: &Host,
-    port: u16,
-    upgrade: Option<&HeaderValue>,
-) -> Result<(), OwnAnswer> {
-    let path = request.uri().path_and_query().cloned();
-    *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
-    *request.version_mut() = Version::HTTP_11;
-    let authority = match (host, port) {
-        (Host::Ip(std::net::IpAddr::V6(v6)), 80) => format!("[{v6}]"),
-        (Host::Ip(std::net::IpAddr::V6(v6)), port) => format!("[{v6}]:{port}"),
-        (host, 80) => host.to_string(),
-        (host, port) => format!("{host}:{port}"),
-    };
-    let value = HeaderValue::try_from(authority)
-        .map_err(|_| text(StatusCode::BAD_REQUEST, "ringfence: not a host"))?;
-    let headers = request.headers_mut();
-    strip(headers);
-    headers.insert(HOST, value);
-    if let Some(upgrade) = upgrade {
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, upgrade.clone());
+/// Begins HTTP/1 on a connection to a host.
+async fn handshake<S>(stream: S) -> hyper::Result<SendRequest<Incoming>>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    tokio::task::spawn_local(async move {
+        // Ends with the connection; an error reaches the request that waits for an answer.
+        let _ = driver.with_upgrades().await;
+    });
+    Ok(sender)
+}
+
+/// Returns true for a body in which a text can be found.
+fn is_readable(headers: &HeaderMap) -> bool {
+    let encoded = headers.get(CONTENT_ENCODING).is_some_and(|value| value != "identity");
+    let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("text/");
+    let media = media.to_ascii_lowercase();
+    let kinds = ["text/", "json", "xml", "javascript", "form-urlencoded", "event-stream"];
+    !encoded && kinds.iter().any(|kind| media.contains(kind))
+}
+
+/// A body in which credentials are replaced by their placeholders, part by part as they arrive.
+struct Scrubbed {
+    body: Incoming,
+    streams: Vec<StreamReplace>,
+    ended: bool,
+}
+
+impl hyper::body::Body for Scrubbed {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        while !self.ended {
+            let frame = match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(frame))) => frame.into_data(),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    let mut rest = Vec::new();
+                    for stream in &mut self.streams {
+                        rest = stream.push(&rest);
+                        rest.extend(stream.finish());
+                    }
+                    if rest.is_empty() {
+                        return Poll::Ready(None);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(rest.into()))));
+                }
+            };
+            // Trailers are dropped: no client of HTTP/1 waits for them.
+            let Ok(data) = frame else { continue };
+            let streams = self.streams.iter_mut();
+            let clean = streams.fold(data.to_vec(), |part, stream| stream.push(&part));
+            if !clean.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(clean.into()))));
+            }
+        }
+        Poll::Ready(None)
     }
-    Ok(())
 }
 
 /// Removes the header fields of one connection. The framing of bodies is hyper's.

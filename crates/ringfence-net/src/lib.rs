@@ -3,28 +3,34 @@
 //!
 //! | module | purpose |
 //! |---|---|
+//! | `authority` | a certificate authority for one run |
 //! | `captured` | connections that a program made to any address |
 //! | `connection` | one connection whose host is known: judge its protocol, dial, relay |
+//! | `credentials` | values that requests carry and the run never has |
 //! | `dial` | asks the rules, resolves, checks every address, dials a checked one |
 //! | `dns` | answers lookups of the run, forwards none |
 //! | `fence` | the helper's own confinement |
 //! | `hello` | server name of a TLS handshake |
 //! | `helper` | the process: listeners, lookups, shutdown |
 //! | `http` | plain HTTP, each request judged |
+//! | `intercept` | TLS ended here, to put credentials into requests |
 //! | `proxy` | the explicit proxy: HTTP and SOCKS |
 //! | `relay` | copies and counts bytes |
 //! | `report` | reports to the supervisor |
 //! | `resolver` | resolves allowed names on the host |
 //! | `socks` | SOCKS5 messages |
 
+pub mod authority;
 mod captured;
 mod connection;
+pub mod credentials;
 mod dial;
 mod dns;
 mod fence;
 mod hello;
 mod helper;
 mod http;
+mod intercept;
 mod proxy;
 mod relay;
 mod report;

@@ -87,6 +87,8 @@ impl<S> Counted<S> {
     }
 }
 
+impl<S: Stream> Stream for Counted<S> {}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,

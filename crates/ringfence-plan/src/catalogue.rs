@@ -327,6 +327,24 @@ pub const ENV_NEVER_INHERITED_PREFIX: &[&str] =
 pub(crate) const NO_RETRIES: [(&str, &str); 2] =
     [("npm_config_fetch_retries", "0"), ("PIP_RETRIES", "0")];
 
+/// Where a run finds the certificates to trust, if the network helper ends its TLS.
+pub(crate) const CERTIFICATES: &str = "/run/ringfence/certificates.pem";
+
+/// Variables by which tools are told where trusted certificates are. Most replace the system's; the file has both.
+pub(crate) const CERTIFICATE_VARIABLES: [&str; 11] = [
+    "AWS_CA_BUNDLE",
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "DENO_CERT",
+    "GIT_SSL_CAINFO",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_FILE",
+    "npm_config_cafile",
+];
+
 /// Has git compare a file's size and time with its index, and not its owner.
 pub const GIT_IGNORES_OWNERS: [(&str, &str); 3] = [
     ("GIT_CONFIG_COUNT", "1"),

@@ -8,6 +8,7 @@ use ringfence_spec::{
     SyscallFence, Tier,
 };
 
+use crate::catalogue;
 use crate::environment::environment;
 use crate::facts::{
     CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, NetworkCapture, OwnEffect,
@@ -283,6 +284,19 @@ fn namespaces(
     };
     let mut environment =
         environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
+    if let Some(interception) = &request.interception {
+        view.certificates(interception);
+        environment.extend(
+            interception.placeholders.iter().map(|(name, shown)| (name.into(), shown.into())),
+        );
+        for name in catalogue::CERTIFICATE_VARIABLES {
+            environment.entry(name.into()).or_insert_with(|| catalogue::CERTIFICATES.into());
+        }
+        gaps.push(
+            "Java's own certificate store and clients with built-in roots do not trust the run's authority"
+                .to_owned(),
+        );
+    }
     find_repositories_above(request, &mut environment);
     environment.extend(request.session.iter().flat_map(HostWorkspace::environment));
     let seccomp = filter(facts, resources, UnixSockets::Supervised, Inet::Allowed, Ipc::Own);

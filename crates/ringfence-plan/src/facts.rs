@@ -443,6 +443,21 @@ pub struct Request {
     pub capture: bool,
     /// A session's directory, to work in instead of `cwd`.
     pub session: Option<HostWorkspace>,
+    /// Credentials that the network helper puts into requests.
+    pub interception: Option<Interception>,
+}
+
+/// The run's side of credentials that it uses without having them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Interception {
+    /// The system's certificates and that of the run's own authority.
+    pub certificates: String,
+    /// Files of the system's certificates, each after every link: the run sees the text above instead.
+    pub bundles: Vec<PathBuf>,
+    /// Variables and their placeholders.
+    pub placeholders: Vec<(String, String)>,
+    /// Files that hold a credential.
+    pub hidden: Vec<Found>,
 }
 
 /// A session's directory, which outlives its runs and is seen under another name.

@@ -40,9 +40,9 @@ pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_c
 pub use command::{is_too_broad, plan_command};
 pub use facts::{
     CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
-    GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, KnownLinks, NetworkCapture,
-    OwnEffect, OwnRule, PlaceholderShape, Protected, ProtectedState, PythonFacts, Request,
-    RootEntry, SystemText, SystemTextKind, UserNamespaces, WritableDir, WritableRoot,
+    GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, Interception, KnownLinks,
+    NetworkCapture, OwnEffect, OwnRule, PlaceholderShape, Protected, ProtectedState, PythonFacts,
+    Request, RootEntry, SystemText, SystemTextKind, UserNamespaces, WritableDir, WritableRoot,
 };
 pub use network::{
     DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER, NetworkListener, NetworkPlan,

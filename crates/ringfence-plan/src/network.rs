@@ -94,6 +94,8 @@ pub struct HelperOrders {
     pub plan: NetworkPlan,
     /// The listeners whose descriptors come with the message, in that order.
     pub listeners: Vec<NetworkListener>,
+    /// True if the descriptor of the credentials comes before those of the listeners.
+    pub credentials: bool,
     /// uid and gid to become, for a root caller.
     pub user: Option<(u32, u32)>,
 }

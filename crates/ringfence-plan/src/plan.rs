@@ -72,6 +72,14 @@ impl Plan {
         policy.environment.values_mut().for_each(OsString::clear);
         policy.identity.host_uid = 0;
         policy.identity.host_gid = 0;
+        // Certificates of an authority that is new for each run.
+        for step in &mut policy.setup {
+            if let Step::Mount(Mount::Text { text, .. }) = step
+                && text.contains("-----BEGIN CERTIFICATE-----")
+            {
+                text.clear();
+            }
+        }
         // They describe a repository's content, and not the run's permissions.
         policy.git_indexes.clear();
         // A fresh name for each run, in three places.

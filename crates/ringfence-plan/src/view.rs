@@ -8,8 +8,8 @@ use ringfence_spec::{CommandPreset, Policy, ProcView};
 
 use crate::catalogue;
 use crate::facts::{
-    Found, HostFacts, OwnEffect, Protected, ProtectedState, Request, RootEntry, SystemText,
-    SystemTextKind, WritableRoot,
+    Found, HostFacts, Interception, OwnEffect, Protected, ProtectedState, Request, RootEntry,
+    SystemText, SystemTextKind, WritableRoot,
 };
 use crate::plan::{Access, BindSource, Identity, MaskKind, Mount, Placeholder};
 
@@ -265,6 +265,16 @@ impl View {
             }
         };
         self.put(Mount::Text { at, text });
+    }
+
+    /// Shows the certificates of an interception in place of the system's.
+    pub(crate) fn certificates(&mut self, interception: &Interception) {
+        let own = Path::new(catalogue::CERTIFICATES);
+        let places = interception.bundles.iter().map(PathBuf::as_path).filter(|at| self.shows(at));
+        let places: Vec<PathBuf> = places.chain([own]).map(Path::to_owned).collect();
+        for at in places {
+            self.put(Mount::Text { at, text: interception.certificates.clone() });
+        }
     }
 
     fn proc(&mut self, facts: &HostFacts) {

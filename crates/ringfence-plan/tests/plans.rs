@@ -92,6 +92,7 @@ fn workspace(path: &str) -> WritableRoot {
 fn request() -> Request {
     Request {
         session: None,
+        interception: None,
         argv: vec!["make".into()],
         cwd: dir("/home/u/p"),
         writable: vec![workspace("/home/u/p")],

@@ -87,6 +87,7 @@ pub fn run_alone(
         mode,
         terminal: false,
         channel: Some(inside.as_fd()),
+        credentials: None,
         cancel: None,
         permit,
     };

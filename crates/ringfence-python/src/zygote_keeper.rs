@@ -125,6 +125,7 @@ impl ZygoteKeeper {
             name: &name,
             stdio: [null.as_fd(), null.as_fd(), stderr.as_fd()],
             channel: Some(guests.as_fd()),
+            credentials: None,
         })?;
         current.zygote = Some((launched, talk));
         Ok(ours)

@@ -225,6 +225,7 @@ names! {
     ScopeMissing, "scope_missing", "The token lacks the scope that the route needs.";
     Screen, "screen", "Screening refused the program.";
     Seccomp, "seccomp", "The system call filter could not be built.";
+    Secret, "secret", "A credential of `--secret` cannot be read or used.";
     SecretPath, "secret_path", "The path holds secrets and cannot be granted.";
     ServiceUnwell, "service_unwell", "Internal failures opened the service's circuit breaker.";
     SessionCopy, "session_copy", "The session's files could not be copied.";

@@ -4,6 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+/// Prefix of a connection's rule if it was refused because it carried a secret's placeholder.
+pub const SECRET_RULE: &str = "secret:";
+
 /// Decision on a connection, and its success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

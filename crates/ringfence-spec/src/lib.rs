@@ -18,6 +18,7 @@
 //! | `problem` | errors: kind, exit code, cause, hint |
 //! | `quantity` | sizes, time spans and counts with units |
 //! | `risk` | potential harm of a call |
+//! | `secret` | credentials that a run uses without having them |
 
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -37,9 +38,10 @@ mod policy;
 mod problem;
 mod quantity;
 mod risk;
+mod secret;
 
 pub use code::{Code, DenialRule};
-pub use connection::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
+pub use connection::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent, SECRET_RULE};
 pub use enforcement::{
     AuditState, Enforcement, FilesystemFence, NetworkFence, OutputState, ProcessFence,
     ResourceFence, SyscallFence, Tier,
@@ -60,3 +62,4 @@ pub use policy::{
 pub use problem::{Problem, ProblemKind};
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;
+pub use secret::{SecretGrant, SecretSource};

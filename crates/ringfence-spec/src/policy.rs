@@ -313,6 +313,10 @@ pub struct Policy {
     pub network: Network,
     /// The name server to ask on the host, instead of its own.
     pub resolver: Option<std::net::SocketAddr>,
+    /// Credentials that the network helper puts into requests.
+    pub secrets: Vec<crate::SecretGrant>,
+    /// A file of certificates that the network helper trusts besides the host's own.
+    pub net_ca: Option<PathBuf>,
     /// The weakest tier that is acceptable.
     pub require: Option<Tier>,
     /// Behaviour if a layer is missing.
@@ -336,6 +340,8 @@ impl Policy {
             env: Vec::new(),
             network: Network::None,
             resolver: None,
+            secrets: Vec::new(),
+            net_ca: None,
             require: None,
             fallback: Fallback::default(),
             proc: ProcView::Own,

@@ -680,6 +680,9 @@ pub(crate) struct PolicyFlags {
     /// `none`, or `allow:RULE,…`: HOST[:PORT], *.HOST, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST
     #[arg(long, value_name = "NET")]
     pub(crate) net: Option<String>,
+    /// A credential that requests to HOST carry and the run never has: NAME=env:VAR|file:PATH|cmd:…@HOST[/PATH]
+    #[arg(long, value_name = "SECRET")]
+    pub(crate) secret: Vec<String>,
     /// The Python to use; for Python runs
     #[arg(long, value_name = "PATH")]
     pub(crate) python: Option<String>,

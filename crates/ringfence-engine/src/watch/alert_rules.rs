@@ -16,7 +16,7 @@ pub(crate) struct AlertRule {
 }
 
 /// Every rule.
-pub(crate) static ALL: [AlertRule; 8] = [
+pub(crate) static ALL: [AlertRule; 9] = [
     AlertRule { name: "repeated_blocks", risk: Risk::High, look: repeated_blocks },
     AlertRule { name: "repeated_failures", risk: Risk::Medium, look: repeated_failures },
     AlertRule { name: "outlier_duration", risk: Risk::Low, look: outlier_duration },
@@ -25,6 +25,7 @@ pub(crate) static ALL: [AlertRule; 8] = [
     AlertRule { name: "many_reads", risk: Risk::Medium, look: many_reads },
     AlertRule { name: "traversal", risk: Risk::High, look: traversal },
     AlertRule { name: "many_violations", risk: Risk::High, look: many_violations },
+    AlertRule { name: "misplaced_secret", risk: Risk::High, look: misplaced_secret },
 ];
 
 fn repeated_blocks(
@@ -127,6 +128,13 @@ fn many_reads(
     let sum = past.fold(seen.bytes_read, u64::saturating_add);
     (sum >= settings.bytes_read_in_window)
         .then(|| format!("{sum} bytes read within {} s", settings.window_ms / 1000))
+}
+
+/// One is enough: no honest program sends a credential to a host that it is not for.
+fn misplaced_secret(seen: &FinishedCall, _: u64, _: &Ring, settings: &Settings) -> Option<String> {
+    let (n, most) = (seen.n_misplaced_secrets, settings.n_misplaced_secrets);
+    (most > 0 && n >= most)
+        .then(|| format!("`{}` sent the placeholder of a secret elsewhere {n} times", seen.tool))
 }
 
 fn traversal(seen: &FinishedCall, now_ms: u64, ring: &Ring, settings: &Settings) -> Option<String> {

@@ -36,6 +36,8 @@ pub struct FinishedCall {
     pub bytes_read: u64,
     /// Number of violations.
     pub n_violations: u32,
+    /// Number of connections that carried a secret's placeholder to another host.
+    pub n_misplaced_secrets: u32,
     /// True if a path in the call tried to leave its root.
     pub traversal: bool,
 }

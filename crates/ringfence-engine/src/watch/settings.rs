@@ -30,6 +30,8 @@ pub struct Settings {
     pub n_traversals: usize,
     /// Violations allowed in one run; one more raises an alert.
     pub n_violations: u32,
+    /// Connections of one run that carried a secret's placeholder to another host.
+    pub n_misplaced_secrets: u32,
     /// Calls kept for each client.
     pub n_remembered_max: usize,
     /// Clients kept.
@@ -51,6 +53,7 @@ impl Default for Settings {
             bytes_read_in_window: 500 << 20,
             n_traversals: 1,
             n_violations: 3,
+            n_misplaced_secrets: 1,
             // 88 bytes each: 22 kB for a client, 22 MB for all.
             n_remembered_max: 256,
             n_clients_max: 1024,

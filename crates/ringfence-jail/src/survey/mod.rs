@@ -13,4 +13,5 @@ pub use host::{Caller, found, host_facts};
 pub(crate) use host::{caller_ids, core_dumps, small_file};
 pub(crate) use paths::TOP_DIRECTORIES_MAX;
 pub use paths::{Asked, Resolved, readable, request, resolve, without_planted_links};
+pub use ringfence_sys::untrusted::read_trusted;
 pub(crate) use tree::Tree;

@@ -127,6 +127,7 @@ pub fn request(
     }
     Ok(Request {
         session: asked.session,
+        interception: None,
         argv: asked.argv,
         cwd,
         writable,

@@ -146,6 +146,8 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
             }
         },
         Key::NetResolver => text(effective.policy.resolver.map(|v| v.to_string())),
+        Key::NetCa => json!(effective.policy.net_ca),
+        Key::Secret => json!(effective.policy.secrets),
         Key::Require => text(require.map(|v| v.to_string())),
         Key::Fallback => json!(fallback),
         Key::Proc => json!(proc),

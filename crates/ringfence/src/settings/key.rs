@@ -25,6 +25,8 @@ pub(crate) enum Key {
     Net,
     NetDeny,
     NetResolver,
+    NetCa,
+    Secret,
     Python,
     AllowImport,
     Require,
@@ -38,7 +40,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
@@ -59,6 +61,8 @@ impl Key {
         Self::Net,
         Self::NetDeny,
         Self::NetResolver,
+        Self::NetCa,
+        Self::Secret,
         Self::Python,
         Self::AllowImport,
         Self::Require,
@@ -93,6 +97,8 @@ impl Key {
             Self::Net => "net",
             Self::NetDeny => "net_deny",
             Self::NetResolver => "net_resolver",
+            Self::NetCa => "net_ca",
+            Self::Secret => "secret",
             Self::Python => "python",
             Self::AllowImport => "allow_import",
             Self::Require => "require",

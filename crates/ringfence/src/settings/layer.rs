@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use ringfence_spec::{
     ByteSize, Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem,
-    ProcView, Span, Tier, WorkerSpeedups,
+    ProcView, SecretGrant, Span, Tier, WorkerSpeedups,
 };
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
@@ -89,6 +89,7 @@ pub(super) enum Value {
     Env(Vec<EnvGrant>),
     Network(Network),
     Address(std::net::SocketAddr),
+    Secrets(Vec<SecretGrant>),
     /// Network rules, each a denial.
     Denials(Vec<String>),
     Tier(Tier),
@@ -177,6 +178,7 @@ impl Layer {
             (Key::Hide, &flags.hide),
             (Key::Socket, &flags.socket),
             (Key::Env, &flags.env),
+            (Key::Secret, &flags.secret),
             (Key::AllowImport, &flags.allow_import),
         ];
         let single = single
@@ -369,6 +371,9 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Pids | Key::Fds => one(texts, Value::Count),
         Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
+        Key::Secret => {
+            texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Secrets)
+        }
         Key::NetDeny => {
             texts.iter().map(|t| denial(t)).collect::<Result<_, _>>().map(Value::Denials)
         }
@@ -379,7 +384,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Proc => one(texts, Value::Proc),
         Key::Audit | Key::Redact => one(texts, Value::Switch),
         Key::WorkerSpeedups => one(texts, Value::Speedups),
-        Key::Cwd | Key::DataDir => match texts {
+        Key::Cwd | Key::DataDir | Key::NetCa => match texts {
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),
         },

@@ -463,6 +463,8 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             env: pick!(chosen, Env, Env).unwrap_or_default(),
             network: sources.network()?,
             resolver: pick!(chosen, NetResolver, Address),
+            secrets: pick!(chosen, Secret, Secrets).unwrap_or_default(),
+            net_ca: pick!(chosen, NetCa, Path),
             require,
             fallback,
             proc: pick!(chosen, Proc, Proc).unwrap_or(ProcView::Own),

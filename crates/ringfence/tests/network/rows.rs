@@ -64,6 +64,10 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("connections are rows of the ledger", ledger_rows),
     ("a dead helper means refusal within a second", dead_helper),
     ("a program in the background loses its connections with the run", ends_with_the_run),
+    ("a secret reaches its host and is nowhere inside", secret_reaches_its_host),
+    ("a placeholder elsewhere is refused", placeholder_elsewhere),
+    ("a secret's sources and their errors", secret_sources),
+    ("clients trust the run's authority", clients_trust_the_authority),
     ("bad rules are errors that name the rule", bad_rules),
     ("a resolver that is down is an error in time", resolver_down),
 ];
@@ -581,12 +585,188 @@ fn ends_with_the_run(servers: &Servers) {
     let (_, json) = world.python(&flags, &format!("{PRELUDE}\n{program}"));
     assert_eq!(json["status"], "timeout");
     assert_eq!(json["stdout"].as_str().unwrap().trim(), "300");
-    assert_eq!(json["connections"].as_array().unwrap().len(), 300);
+    assert_eq!(json["connections"].as_array().unwrap().len(), 300, "{}", json["enforcement"]);
+    // Of this test's own network namespace: other programs of the host may have helpers too.
+    let own = std::fs::read_link("/proc/self/ns/net").unwrap();
     let left = ringfence_sys::list_kernel_directory("/proc").unwrap().into_iter().filter(|name| {
-        let path = format!("/proc/{}/cmdline", name.to_string_lossy());
-        std::fs::read(path).is_ok_and(|line| line.starts_with(b"ringfence-network"))
+        let at = std::path::Path::new("/proc").join(name);
+        std::fs::read_link(at.join("ns/net")).is_ok_and(|namespace| namespace == own)
+            && std::fs::read(at.join("cmdline"))
+                .is_ok_and(|line| line.starts_with(b"ringfence-network"))
     });
     assert_eq!(left.count(), 0, "a helper is left");
+}
+
+/// A value that is found nowhere but where it belongs.
+const CANARY: &str = "sk-ant-api03-C4n4ryVALUE-9f8e7d6c5b";
+
+/// Every path below a directory, as text.
+fn contains(dir: &std::path::Path, needle: &str) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(contains(&path, needle));
+        } else if std::fs::read(&path)
+            .is_ok_and(|bytes| bytes.windows(needle.len()).any(|w| w == needle.as_bytes()))
+        {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn secret_reaches_its_host(servers: &Servers) {
+    let world = servers.world().var("CANARY", CANARY);
+    let script = format!(
+        r#"curl -sSi -H "Authorization: Bearer $TOKEN" https://allowed.test/v1/x
+echo "T=$TOKEN C=$CANARY"; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n'
+{PROBE}"#,
+        PROBE = "grep -rls -e C4n4r[y] /etc /run /tmp /dev/shm . 2>/dev/null; true"
+    );
+    let flags = ["--net", ALLOWED, "--secret", "TOKEN=env:CANARY@allowed.test/v1"];
+    let (code, json) = world.sh_json(&flags, &script);
+    let ran = Outcome(code, json);
+    let requests = servers.requests();
+    assert!(requests[0].contains(&format!("Bearer {CANARY}")), "{requests:?}\n{}", ran.1);
+    let text = ran.1.to_string();
+    assert!(!text.contains("C4n4ry"), "{text}");
+    // The placeholder has the shape of the value, and stands for it in the answer.
+    let shown = ran.stdout().lines().find_map(|line| line.strip_prefix("T=")).unwrap();
+    let shown = shown.split(' ').next().unwrap();
+    assert!(shown.starts_with("sk-ant-api03-") && shown.len() == CANARY.len(), "{shown}");
+    ran.says(&format!("Bearer {shown}\n"));
+    assert!(
+        ran.stdout().to_lowercase().contains(&format!("x-seen: bearer {shown}").to_lowercase())
+    );
+    assert!(contains(world.root(), "C4n4ry").is_empty());
+    assert_eq!(ran.connections("allowed")[0]["requests"], 1u64);
+    // The plan shows the source and not the value, and hashes alike.
+    let explained =
+        world.ringfence(&[&["explain"], &flags[..], &["--json", "--", "true"]].concat());
+    assert!(!explained.stdout.contains("C4n4ry") && explained.code == 0, "{}", explained.stderr);
+    let (_, again) = world.sh_json(&flags, "true");
+    assert_eq!(again["enforcement"]["policy_sha256"], ran.1["enforcement"]["policy_sha256"]);
+    if rustix::process::geteuid().is_root() {
+        in_no_memory(&world, &flags);
+    }
+}
+
+/// Searches the memory of every process of a run while it holds a connection that carried the secret.
+fn in_no_memory(world: &World, flags: &[&str]) {
+    let script = r#"curl -sS -o /dev/null -H "Authorization: Bearer $TOKEN" https://allowed.test/v1/x; echo up; read x"#;
+    let live = world.live(&[&["run"], flags, &["--", "sh", "-c", script]].concat());
+    let supervisor = live.pid().as_raw_nonzero().get();
+    let mut n = 0;
+    for name in ringfence_sys::list_kernel_directory("/proc").unwrap() {
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let field =
+            |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        // In a pid namespace below this one, and a descendant of the supervisor.
+        let inside = field("NSpid:").is_some_and(|pids| pids.split_whitespace().count() > 1);
+        if !inside || !descends(pid, supervisor) {
+            continue;
+        }
+        n += 1;
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+        for line in maps.lines().filter(|line| line.contains(" rw")) {
+            let (first, last) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            let (first, last) =
+                (u64::from_str_radix(first, 16).unwrap(), u64::from_str_radix(last, 16).unwrap());
+            let mut bytes = vec![0; usize::try_from(last - first).unwrap()];
+            let read = std::os::unix::fs::FileExt::read_at(&memory, &mut bytes, first).unwrap_or(0);
+            assert!(!bytes[..read].windows(8).any(|w| w == b"C4n4ryVA"), "pid {pid}: {line}");
+        }
+    }
+    assert!(n >= 2, "{n} processes inside");
+    drop(live.end());
+}
+
+fn descends(pid: i32, from: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent =
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+    match parent {
+        Some(parent) if parent == from => true,
+        Some(parent) if parent > 1 => descends(parent, from),
+        _ => false,
+    }
+}
+
+fn placeholder_elsewhere(servers: &Servers) {
+    let world = servers.world().var("CANARY", CANARY);
+    let rules = "allow:allowed.test@127.0.0.2/32,plain.test@127.0.0.2/32";
+    let flags = ["--net", rules, "--secret", "TOKEN=env:CANARY@allowed.test/v1"];
+    let script = r#"curl -sS -H "Authorization: Bearer $TOKEN" https://allowed.test/v2/x
+curl -sS -H "Authorization: Bearer $TOKEN" http://allowed.test/v1/x
+curl -sS "http://plain.test/?t=$TOKEN"
+curl -sS -u "user:$TOKEN" http://plain.test/
+curl -sS https://allowed.test/v2/without"#;
+    let (code, json) = world.sh_json(&flags, script);
+    let ran = Outcome(code, json);
+    ran.says("the placeholder of `TOKEN` is for allowed.test/v1 only").says("GET /v2/without");
+    assert_eq!(servers.requests().len(), 1, "{:#?}", servers.requests());
+    ran.denied(&["connect(plain.test:80)", "placeholder of `TOKEN`"]);
+    let alerts = world.ringfence(&["audit", "export", "--format", "jsonl"]);
+    assert!(alerts.stdout.contains("misplaced_secret"), "{} {}", alerts.stdout, alerts.stderr);
+}
+
+fn secret_sources(servers: &Servers) {
+    let world = servers.world();
+    let file = world.write("work/token.txt", &format!("{CANARY}\n"));
+    let file = format!("TOKEN=file:{}@allowed.test", file.display());
+    let command = format!("TOKEN=cmd:echo {CANARY}@allowed.test");
+    for secret in [&file, &command] {
+        let script = r#"curl -sS -u "x:$TOKEN" https://allowed.test/; cat token.txt 2>&1"#;
+        let (_, json) = world.sh_json(&["--net", ALLOWED, "--secret", secret], script);
+        let text = json.to_string();
+        // A file that is not the source is the workspace's own.
+        assert!(secret == &command || !text.contains("C4n4ry"), "{text}");
+    }
+    assert_eq!(servers.requests().len(), 2);
+    for (net, secret, words) in [
+        (ALLOWED, "TOKEN=env:MISSING@allowed.test", "no variable `MISSING`"),
+        (ALLOWED, "TOKEN=file:/nowhere@allowed.test", "/nowhere"),
+        (ALLOWED, "TOKEN=cmd:exit 3@allowed.test", "exit status: 3"),
+        (ALLOWED, "TOKEN=cmd:echo short@allowed.test", "fewer than 8"),
+        (ALLOWED, "TOKEN=cmd:echo two words here@allowed.test", "no header can carry"),
+        (ALLOWED, "TOKEN=env:PATH", "@HOST"),
+        ("none", "TOKEN=env:PATH@allowed.test", "--net allow:allowed.test"),
+        (ALLOWED, "TOKEN=env:PATH@other.test", "--net allow:other.test"),
+    ] {
+        let ran = world.ringfence(&["run", "--net", net, "--secret", secret, "--", "true"]);
+        assert_eq!(ran.code, 2, "{secret}: {}", ran.stderr);
+        assert!(ran.stderr.contains(words), "{secret}: {}", ran.stderr);
+    }
+}
+
+fn clients_trust_the_authority(servers: &Servers) {
+    let world = servers.world().var("CANARY", CANARY);
+    let secret = "TOKEN=env:CANARY@allowed.test";
+    for client in [
+        "curl -sS https://allowed.test/",
+        "git ls-remote https://allowed.test/x",
+        "/usr/bin/python3 -c 'import urllib.request as u; print(u.urlopen(\"https://allowed.test/\").read())'",
+        "wget -qO- https://allowed.test/",
+        "node -e 'fetch(\"https://allowed.test/\").then(r => r.text()).then(console.log)'",
+    ] {
+        let tool = client.split(' ').next().unwrap();
+        if sh(&world, "none", &format!("command -v {tool}")).0 != 0 {
+            ringfence_testing::missing("tools", &format!("`{tool}` is not installed"));
+            continue;
+        }
+        servers.reset();
+        let (_, json) = world.sh_json(&["--net", ALLOWED, "--secret", secret], client);
+        assert_eq!(
+            servers.requests().len(),
+            1,
+            "{client}: {} {}",
+            json["stderr"],
+            json["connections"]
+        );
+    }
 }
 
 fn bad_rules(servers: &Servers) {

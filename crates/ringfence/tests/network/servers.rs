@@ -120,7 +120,8 @@ impl Servers {
     pub(crate) fn world(&self) -> World {
         let world = World::new().var("RINGFENCE_NET_RESOLVER", RESOLVER);
         world.write("work/ca.pem", &self.ca_pem);
-        world
+        let ca = world.write("ca.pem", &self.ca_pem);
+        world.var("RINGFENCE_NET_CA", ca.to_str().unwrap())
     }
 }
 
@@ -163,9 +164,10 @@ fn serve_http(mut stream: impl Read + Write, state: &State) {
             return;
         }
         state.requests.lock().unwrap().push(format!("{line} | {host} | {text:?}"));
-        let body = format!("{line} for {host}: {}\n", String::from_utf8_lossy(&body));
+        let token = field("authorization").unwrap_or_default();
+        let body = format!("{line} for {host}: {}{token}\n", String::from_utf8_lossy(&body));
         let answer = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{body}",
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Seen: {token}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         if stream.write_all(answer.as_bytes()).is_err() || stream.flush().is_err() {

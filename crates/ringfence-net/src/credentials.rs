@@ -1,0 +1,352 @@
+//! Credentials that requests carry and the run never has. The run has placeholders; a request to the right host and path
+//! gets the value instead, and an answer that repeats the value gets the placeholder back.
+
+use std::io::{Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
+use memchr::memmem;
+use ringfence_spec::SecretGrant;
+use ringfence_spec::network::Host;
+use ringfence_sys::{CallError, Named as _};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// Values shorter than this cannot be told from other text.
+pub const VALUE_BYTES_MIN: usize = 8;
+
+/// Beginnings that clients check before they use a token. They name the issuer and no more.
+const KNOWN_PREFIXES: [&str; 19] = [
+    "sk-ant-api03-",
+    "sk-ant-oat01-",
+    "sk-ant-",
+    "sk-proj-",
+    "sk-or-v1-",
+    "sk-",
+    "github_pat_",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "glpat-",
+    "npm_",
+    "pypi-",
+    "hf_",
+    "xoxb-",
+    "xoxp-",
+    "AIza",
+    "AKIA",
+];
+
+/// What the helper needs to put credentials into requests. Passed by descriptor, and never part of a plan.
+#[derive(Serialize, Deserialize)]
+pub struct Credentials {
+    /// Key of the run's certificate authority.
+    pub authority_key: Vec<u8>,
+    /// Certificates that are trusted besides the host's own, as PEM.
+    pub roots_pem: Vec<u8>,
+    /// The credentials.
+    pub all: Vec<Credential>,
+}
+
+/// One credential.
+#[derive(Serialize, Deserialize)]
+pub struct Credential {
+    /// Name, source and scope, as written.
+    pub grant: String,
+    /// Stands for the value inside the run; of the same length.
+    pub placeholder: String,
+    /// The value.
+    pub value: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Writes them to a memory file for the helper.
+    pub fn into_memory(self) -> Result<OwnedFd, CallError> {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let memory =
+            rustix::fs::memfd_create("ringfence-credentials", flags).named(|| "memfd_create")?;
+        let mut bytes = postcard::to_allocvec(&self)
+            .map_err(|_| CallError::new("serialize(credentials)", Errno::INVAL))?;
+        let mut memory = std::fs::File::from(memory);
+        let written = memory.write_all(&bytes).and_then(|()| memory.rewind());
+        // A process forked from this one later has a copy of its memory.
+        bytes.fill(0);
+        self.forget();
+        written.map_err(|e| {
+            CallError::new("write(credentials)", Errno::from_io_error(&e).unwrap_or(Errno::IO))
+        })?;
+        Ok(memory.into())
+    }
+
+    fn forget(self) {
+        for credential in self.all {
+            forget(credential.value);
+        }
+    }
+}
+
+/// Overwrites a value before its memory is freed.
+pub fn forget(value: String) {
+    let mut bytes = value.into_bytes();
+    bytes.fill(0);
+    std::hint::black_box(&bytes);
+}
+
+/// Makes a placeholder of the same length and the same kinds of characters. Random, so that it is told apart from any
+/// other text; of the value it keeps only a known prefix.
+pub fn placeholder(value: &str) -> Result<String, Errno> {
+    let known = KNOWN_PREFIXES.iter().find(|prefix| value.starts_with(**prefix));
+    let mut shown = known.map_or_else(String::new, |prefix| (*prefix).to_owned());
+    for c in value.chars().skip(shown.chars().count()) {
+        let class: &[u8] = match c {
+            '0'..='9' => b"0123456789",
+            'A'..='Z' => b"ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            'a'..='z' => b"abcdefghijklmnopqrstuvwxyz",
+            _ => {
+                shown.push(c);
+                continue;
+            }
+        };
+        let mut byte = [0u8; 1];
+        rustix::rand::getrandom(&mut byte, rustix::rand::GetRandomFlags::empty())?;
+        shown.push(char::from(class[usize::from(byte[0]) % class.len()]));
+    }
+    Ok(shown)
+}
+
+/// A credential with its scope parsed.
+pub(crate) struct Scoped {
+    pub(crate) grant: SecretGrant,
+    placeholder: String,
+    value: String,
+}
+
+/// The credentials of a run.
+#[derive(Default)]
+pub(crate) struct Scopes(Vec<Scoped>);
+
+/// Reason that a request is refused.
+pub(crate) struct Misplaced {
+    /// Name of the secret.
+    pub(crate) name: String,
+    /// Its scope.
+    pub(crate) scope: String,
+}
+
+impl Scopes {
+    pub(crate) fn new(all: Vec<Credential>) -> Result<Self, String> {
+        let scoped = all.into_iter().map(|credential| {
+            let Credential { grant, placeholder, value } = credential;
+            Ok(Scoped { grant: grant.parse()?, placeholder, value })
+        });
+        scoped.collect::<Result<_, String>>().map(Self)
+    }
+
+    /// Returns true if requests to this host are read to put a credential in.
+    pub(crate) fn has(&self, host: &Host, port: u16) -> bool {
+        self.0.iter().any(|s| s.grant.port == port && s.grant.target() == *host)
+    }
+
+    /// Replaces placeholders by values in a request's head; refuses a placeholder whose scope is elsewhere.
+    pub(crate) fn put_in(
+        &self,
+        host: &Host,
+        port: u16,
+        tls: bool,
+        path_and_query: &mut String,
+        headers: &mut HeaderMap,
+    ) -> Result<(), Misplaced> {
+        for scoped in &self.0 {
+            let path = path_and_query.split('?').next().unwrap_or_default().to_owned();
+            let grant = &scoped.grant;
+            let in_scope =
+                tls && grant.port == port && grant.target() == *host && grant.covers(&path);
+            let misplaced = || Misplaced {
+                name: grant.name.clone(),
+                scope: format!("{}{}", grant.host, grant.path),
+            };
+            if path_and_query.contains(&scoped.placeholder) {
+                if !in_scope || path.contains(&scoped.placeholder) {
+                    return Err(misplaced());
+                }
+                *path_and_query = path_and_query.replace(&scoped.placeholder, &scoped.value);
+            }
+            for (name, value) in headers.iter_mut() {
+                let is_basic = *name == AUTHORIZATION || *name == PROXY_AUTHORIZATION;
+                let Some(replaced) = scoped.replaced(value.as_bytes(), is_basic) else { continue };
+                if !in_scope {
+                    return Err(misplaced());
+                }
+                *value = HeaderValue::from_bytes(&replaced).map_err(|_| misplaced())?;
+                value.set_sensitive(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces values by placeholders in the head of an answer.
+    pub(crate) fn take_out(&self, headers: &mut HeaderMap) {
+        for scoped in &self.0 {
+            for value in headers.values_mut() {
+                let clean = replace(value.as_bytes(), &scoped.value, &scoped.placeholder);
+                if let Some(clean) = clean.and_then(|clean| HeaderValue::from_bytes(&clean).ok()) {
+                    *value = clean;
+                }
+            }
+        }
+    }
+
+    /// Replacements for the body of an answer.
+    pub(crate) fn streams(&self) -> Vec<StreamReplace> {
+        self.0.iter().map(|s| StreamReplace::new(&s.value, &s.placeholder)).collect()
+    }
+}
+
+impl Scoped {
+    /// The header value with the credential in it; `None` if it has no placeholder.
+    fn replaced(&self, value: &[u8], is_authorization: bool) -> Option<Vec<u8>> {
+        if let Some(replaced) = replace(value, &self.placeholder, &self.value) {
+            return Some(replaced);
+        }
+        // User name and password of HTTP's basic scheme, as git and pip send them.
+        let encoded = value.strip_prefix(b"Basic ").filter(|_| is_authorization)?;
+        let decoded = BASE64.decode(encoded).ok()?;
+        let replaced = replace(&decoded, &self.placeholder, &self.value)?;
+        Some([b"Basic ", BASE64.encode(replaced).as_bytes()].concat())
+    }
+}
+
+/// Replaces every occurrence; `None` if there is none.
+fn replace(text: &[u8], from: &str, to: &str) -> Option<Vec<u8>> {
+    memmem::find(text, from.as_bytes())?;
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = memmem::find(rest, from.as_bytes()) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(to.as_bytes());
+        rest = &rest[at + from.len()..];
+    }
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
+/// Replaces a text in a stream, also where it lies across two parts. Both texts have the same length.
+pub(crate) struct StreamReplace {
+    from: Vec<u8>,
+    to: String,
+    /// The end of the last part, if it may be the beginning of `from`.
+    kept: Vec<u8>,
+}
+
+impl StreamReplace {
+    fn new(from: &str, to: &str) -> Self {
+        Self { from: from.as_bytes().to_vec(), to: to.to_owned(), kept: Vec::new() }
+    }
+
+    /// Takes a part and returns what can be passed on.
+    pub(crate) fn push(&mut self, part: &[u8]) -> Vec<u8> {
+        let mut text = std::mem::take(&mut self.kept);
+        text.extend_from_slice(part);
+        let from = String::from_utf8_lossy(&self.from).into_owned();
+        if let Some(replaced) = replace(&text, &from, &self.to) {
+            text = replaced;
+        }
+        let longest = self.from.len().saturating_sub(1).min(text.len());
+        let kept = (1..=longest).rev().find(|n| self.from.starts_with(&text[text.len() - n..]));
+        self.kept = text.split_off(text.len() - kept.unwrap_or(0));
+        text
+    }
+
+    /// Returns what was kept: no more comes.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scopes() -> Scopes {
+        Scopes::new(vec![Credential {
+            grant: "TOKEN=env:X@api.test/v1".into(),
+            placeholder: "sk-PLACEHOLDER".into(),
+            value: "sk-theREALVALU".into(),
+        }])
+        .unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    fn sent(host: &str, tls: bool, path: &str, header: &str) -> Result<(String, String), String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, header.parse().unwrap());
+        let mut path = path.to_owned();
+        let host: Host = host.parse().unwrap();
+        match scopes().put_in(&host, 443, tls, &mut path, &mut headers) {
+            Ok(()) => Ok((path, headers[AUTHORIZATION].to_str().unwrap().to_owned())),
+            Err(misplaced) => Err(misplaced.name),
+        }
+    }
+
+    #[test]
+    fn a_placeholder_becomes_the_value_in_its_scope_and_nowhere_else() {
+        let bearer = "Bearer sk-PLACEHOLDER";
+        assert_eq!(sent("api.test", true, "/v1/x", bearer).unwrap().1, "Bearer sk-theREALVALU");
+        let query = sent("api.test", true, "/v1/x?key=sk-PLACEHOLDER", "x").unwrap();
+        assert_eq!(query.0, "/v1/x?key=sk-theREALVALU");
+        let basic = format!("Basic {}", BASE64.encode("git:sk-PLACEHOLDER"));
+        let real = format!("Basic {}", BASE64.encode("git:sk-theREALVALU"));
+        assert_eq!(sent("api.test", true, "/v1", &basic).unwrap().1, real);
+        for (host, tls, path) in [
+            ("api.test", true, "/v2/x"),
+            ("api.test", false, "/v1/x"),
+            ("other.test", true, "/v1/x"),
+            ("api.test", true, "/v1/../x"),
+            ("api.test", true, "/v1/sk-PLACEHOLDER"),
+        ] {
+            assert_eq!(sent(host, tls, path, bearer), Err("TOKEN".into()), "{host} {tls} {path}");
+        }
+        assert_eq!(sent("other.test", false, "/", "Bearer own").unwrap().1, "Bearer own");
+    }
+
+    #[test]
+    fn a_placeholder_has_the_shape_of_its_value() {
+        let value = "sk-ant-api03-Ab9_xyz-ABC123";
+        let shown = placeholder(value).unwrap();
+        assert_eq!(shown.len(), value.len());
+        assert!(shown.starts_with("sk-ant-api03-") && shown != value);
+        assert_eq!(&shown[16..17], "_");
+        assert!(placeholder("Zz9Zz9Zz9Zz9").unwrap().chars().next().unwrap().is_ascii_uppercase());
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_is_replaced_wherever_a_stream_is_cut(
+            before in "[a-e]{0,12}", after in "[a-e]{0,12}", cuts in prop::collection::vec(1usize..6, 1..20)
+        ) {
+            let text = format!("{before}abcab{after}abcab");
+            let expected = text.replace("abcab", "XXXXX");
+            let mut stream = StreamReplace::new("abcab", "XXXXX");
+            let mut out = Vec::new();
+            let mut rest = text.as_bytes();
+            for cut in cuts.iter().cycle() {
+                if rest.is_empty() { break; }
+                let (part, more) = rest.split_at((*cut).min(rest.len()));
+                out.extend(stream.push(part));
+                rest = more;
+            }
+            out.extend(stream.finish());
+            prop_assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}
