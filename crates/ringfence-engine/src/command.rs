@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use ringfence_jail::{
     StdioMode, StopReason, Task,
 };
 use ringfence_plan::{
-    FileKind, HostFacts, HostWorkspace, MaskKind, Mount, NetworkCapture, Plan, UserNamespaces,
-    plan_command,
+    FileKind, HostFacts, HostWorkspace, MappedDir, MaskKind, Mount, NetworkCapture, Plan,
+    UserNamespaces, plan_command,
 };
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
@@ -270,6 +271,7 @@ impl<'a> CommandRunner<'a> {
     fn plan(&self, facts: &HostFacts) -> Result<Plan, Problem> {
         let budget = survey_budget(self.policy.limits.timeout);
         let mut request = request(self.policy, self.asked.clone(), &self.registry, &budget)?;
+        request.mapped = self.own_directories()?;
         if let Some(Prepared { interception, .. }) = &self.prepared {
             request.hidden.extend(interception.hidden.iter().cloned());
             request.interception = Some(interception.clone());
@@ -279,6 +281,28 @@ impl<'a> CommandRunner<'a> {
             edit(&mut plan)?;
         }
         Ok(plan)
+    }
+
+    /// Makes the directories that runs under this policy's name keep, and finds them.
+    fn own_directories(&self) -> Result<Vec<MappedDir>, Problem> {
+        let Some((name, directories)) = &self.policy.own_directories else { return Ok(Vec::new()) };
+        let root = self.caller.state.join("agents").join(name);
+        let make = |at: &String| {
+            let path = root.join(at.trim_start_matches('.').replace('/', "-"));
+            let cannot = |why: &dyn std::fmt::Display| {
+                let message = format!("cannot make `{}`", path.display());
+                Problem::cannot_build(Code::DataDir, message).cause(why)
+            };
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&path)
+                .map_err(|e| cannot(&e))?;
+            let found = found(&path).filter(|found| found.kind == FileKind::Directory);
+            let found = found.ok_or_else(|| cannot(&"it is not a directory"))?;
+            Ok(MappedDir { found, at: at.into() })
+        };
+        directories.iter().map(make).collect()
     }
 
     /// Warns before the program starts if the tier is weaker than namespaces: a fallback is never silent.

@@ -28,6 +28,15 @@ const EVENT_BYTES_MAX: usize = 8192;
 /// Connections listed in the outcome; further ones are only counted.
 const CONNECTIONS_MAX: usize = 1000;
 
+/// Refused lookups listed, and as many refused connections.
+const REFUSED_MAX: usize = 256;
+
+/// Reports read before other events of the run are looked at.
+const EVENTS_AT_ONCE_MAX: usize = 1024;
+
+/// Gaps that the helper may name.
+const GAPS_MAX: usize = 16;
+
 /// Names whose address inside the run is remembered: as many as the helper gives out.
 const NAMES_MAX: usize = 4096;
 
@@ -111,6 +120,8 @@ pub(crate) struct Capture {
     helper: Option<Helper>,
     /// Names by their address inside the run.
     names: HashMap<IpAddr, String>,
+    /// True when the run is over, and the helper is expected to end.
+    is_finishing: bool,
     pub(crate) clients: Clients,
     reports: NetworkReport,
 }
@@ -121,6 +132,9 @@ pub(crate) struct NetworkReport {
     pub(crate) connections: Vec<Connection>,
     pub(crate) denials: Vec<Denial>,
     pub(crate) gaps: Vec<String>,
+    n_lookups: usize,
+    n_denied: usize,
+    n_made: usize,
     n_unlisted: u64,
 }
 
@@ -146,6 +160,7 @@ impl Capture {
             listeners,
             helper: None,
             names: HashMap::new(),
+            is_finishing: false,
             clients: Clients::default(),
             reports: NetworkReport::default(),
         }
@@ -187,7 +202,8 @@ impl Capture {
 
     /// Reads every report that has arrived.
     pub(crate) fn collect(&mut self) {
-        while let Some(helper) = &mut self.helper {
+        for _ in 0..EVENTS_AT_ONCE_MAX {
+            let Some(helper) = &mut self.helper else { return };
             let Some(socket) = &helper.socket else { return };
             let mut body = [0u8; EVENT_BYTES_MAX];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -196,15 +212,23 @@ impl Capture {
             match received {
                 Ok((0, _)) => {
                     helper.socket = None;
+                    self.reports.lost(self.is_finishing);
                     return;
                 }
-                Ok((length, _)) => match postcard::from_bytes(&body[..length]) {
-                    Ok(event) => self.hear(event),
-                    // Not a message of ours: whatever speaks there is not trusted further.
-                    Err(_) => self.helper = None,
-                },
+                Ok((length, _)) => {
+                    if let Ok(event) = postcard::from_bytes(&body[..length]) {
+                        self.hear(event);
+                    } else {
+                        // Not a message of ours: what speaks there is not trusted further.
+                        self.helper = None;
+                        self.reports.lost(false);
+                    }
+                }
                 Err(error) if error.errno == Errno::AGAIN => return,
-                Err(_) => helper.socket = None,
+                Err(_) => {
+                    helper.socket = None;
+                    self.reports.lost(self.is_finishing);
+                }
             }
         }
     }
@@ -222,7 +246,7 @@ impl Capture {
                 self.reports.add(*connection, client.map(|client| client.pid), self.is_closed());
             }
             NetworkEvent::Unlisted(more) => self.reports.n_unlisted += more,
-            NetworkEvent::Gap(gap) => self.reports.gaps.push(gap),
+            NetworkEvent::Gap(gap) => self.reports.gap(gap.chars().take(500).collect()),
         }
     }
 
@@ -259,6 +283,7 @@ impl Capture {
     /// Ends the helper and returns everything that it reported.
     pub(crate) fn finish(mut self) -> NetworkReport {
         self.listeners.clear();
+        self.is_finishing = true;
         if let Some(Helper { socket: Some(socket), .. }) = &self.helper {
             // It ends when it has reported its connections, which ended with the run's sockets.
             let _ = rustix::net::shutdown(socket, Shutdown::Write);
@@ -267,7 +292,8 @@ impl Capture {
         while let Some(Helper { socket: Some(socket), .. }) = &self.helper {
             let mut fds = [PollFd::new(socket, PollFlags::IN)];
             let patience = ringfence_sys::time_until(until);
-            if rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
+            let is_late = Instant::now() >= until;
+            if is_late || rustix::event::poll(&mut fds, Some(&patience)) == Ok(0) {
                 self.reports.gaps.push("the last connections are not listed".to_owned());
                 break;
             }
@@ -284,6 +310,20 @@ impl Capture {
 }
 
 impl NetworkReport {
+    fn gap(&mut self, gap: String) {
+        if self.gaps.len() < GAPS_MAX {
+            self.gaps.push(gap);
+        }
+    }
+
+    /// Notes that the helper ended; before the end of the run that is a gap.
+    fn lost(&mut self, expected: bool) {
+        if !expected {
+            let gap = "the network helper ended before the run: connections that were open are not listed";
+            self.gap(gap.to_owned());
+        }
+    }
+
     fn add(&mut self, connection: Connection, pid: Option<u32>, closed: bool) {
         if connection.verdict == ConnectionVerdict::Denied {
             let same = self.connections.iter_mut().find(|known| {
@@ -303,10 +343,19 @@ impl NetworkReport {
                 return;
             }
         }
-        if self.connections.len() >= CONNECTIONS_MAX {
+        // Each kind by itself: refused lookups cannot push connections out of the list.
+        let (n, most) = match (connection.verdict, connection.door) {
+            (ConnectionVerdict::Denied, ConnectionDoor::Lookup) => {
+                (&mut self.n_lookups, REFUSED_MAX)
+            }
+            (ConnectionVerdict::Denied, _) => (&mut self.n_denied, REFUSED_MAX),
+            _ => (&mut self.n_made, CONNECTIONS_MAX),
+        };
+        if *n >= most {
             self.n_unlisted += 1;
             return;
         }
+        *n += 1;
         if connection.verdict == ConnectionVerdict::Denied {
             self.denials.push(denial(&connection, pid, closed));
         }

@@ -15,11 +15,13 @@ use crate::report::{Refusal, Request};
 /// Serves one captured connection to `port`.
 pub(crate) async fn serve(state: Rc<State>, stream: TcpStream, client: SocketAddr, port: u16) {
     let Ok(asked) = stream.local_addr() else { return };
-    let request = |host| Request::new(host, Some(port), ConnectionDoor::Captured, Some(client));
+    let reporter = state.reporter.clone();
+    let request =
+        |host| Request::new(&reporter, host, Some(port), ConnectionDoor::Captured, Some(client));
     match host(&state, asked.ip().to_canonical(), port) {
         Ok(host) => connection::serve(state, stream, request(host), None).await,
         Err(refusal) => {
-            request(Host::Ip(asked.ip().to_canonical())).refused(&state.reporter, &refusal);
+            request(Host::Ip(asked.ip().to_canonical())).refused(&refusal);
             stream.reset_on_close();
         }
     }

@@ -55,7 +55,7 @@ pub(crate) async fn serve(
     if dialled.is_none()
         && let Err(refusal) = dial::allowed(&state, &request.host, port)
     {
-        request.refused(&state.reporter, &refusal);
+        request.refused(&refusal);
         stream.reset_on_close();
         return;
     }
@@ -85,7 +85,7 @@ async fn tls(
     match judged.await {
         Ok(Ok(())) => {}
         Ok(Err(Some(refusal))) => {
-            request.refused(&state.reporter, &refusal);
+            request.refused(&refusal);
             let _ = stream.write_all(&ALERT).await;
             return;
         }
@@ -93,9 +93,78 @@ async fn tls(
         Ok(Err(None)) | Err(_) => return,
     }
     let Some(dialled) = dial_for(state, &stream, &request, dialled).await else { return };
-    let server = Counted::new(dialled.stream, Arc::clone(&request.traffic));
-    relay::both_ways(Rewound::new(hello, stream), server).await;
-    request.ended(&state.reporter, &dialled.rule, dialled.address);
+    let mut server = Counted::new(dialled.stream, Arc::clone(&request.traffic));
+    if server.write_all(&hello).await.is_err() {
+        return;
+    }
+    match after_hello(&mut stream, &mut server, &request.host).await {
+        Ok(()) => relay::both_ways(stream, server).await,
+        Err(Some(refusal)) => {
+            request.refused(&refusal);
+            let _ = stream.write_all(&ALERT).await;
+        }
+        // A peer is gone.
+        Err(None) => {}
+    }
+}
+
+/// `HelloRetryRequest` is a `ServerHello` with this random (RFC 8446, 4.1.3).
+const RETRY_RANDOM: [u8; 32] = [
+    0xCF, 0x21, 0xAD, 0x74, 0xE5, 0x9A, 0x61, 0x11, 0xBE, 0x1D, 0x8C, 0x02, 0x1E, 0x65, 0xB8, 0x91,
+    0xC2, 0xA2, 0x11, 0x16, 0x7A, 0xBB, 0x8C, 0x5E, 0x07, 0x9E, 0x09, 0xE2, 0xC8, 0xA8, 0x33, 0x9C,
+];
+
+/// Record header, handshake header and version come before the random.
+const RANDOM_OFFSET: usize = 5 + 4 + 2;
+
+/// A record that clients of TLS 1.3 send for old middleboxes: `change_cipher_spec`, one byte.
+const CHANGE_CIPHER_SPEC: [u8; 6] = [0x14, 0x03, 0x03, 0x00, 0x01, 0x01];
+
+/// Passes on the server's first record. If it asks for another hello, that one must name the host too.
+async fn after_hello(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    server: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    host: &Host,
+) -> Result<(), Option<Refusal>> {
+    let mut first = Vec::new();
+    let mut buffer = vec![0u8; FIRST_BYTES_MAX];
+    while first.len() < RANDOM_OFFSET + RETRY_RANDOM.len() {
+        match server.read(&mut buffer).await {
+            Ok(n) if n > 0 => first.extend_from_slice(&buffer[..n]),
+            // An alert is shorter, and ends the connection.
+            _ => break,
+        }
+    }
+    stream.write_all(&first).await.map_err(|_| None)?;
+    let random = first.get(RANDOM_OFFSET..RANDOM_OFFSET + RETRY_RANDOM.len());
+    if first.first() != Some(&TLS_HANDSHAKE) || random != Some(&RETRY_RANDOM) {
+        return Ok(());
+    }
+    let mut second = Vec::new();
+    let before = read_past(stream, &mut second, &CHANGE_CIPHER_SPEC).await?;
+    read_hello(stream, &mut second, host).await?;
+    server.write_all(before).await.map_err(|_| None)?;
+    server.write_all(&second).await.map_err(|_| None)
+}
+
+/// Reads `record` if the next bytes are that, and the bytes after it into `rest`. Returns what was taken off.
+async fn read_past<'a>(
+    stream: &mut (impl AsyncRead + Unpin),
+    rest: &mut Vec<u8>,
+    record: &'a [u8],
+) -> Result<&'a [u8], Option<Refusal>> {
+    let mut buffer = vec![0u8; FIRST_BYTES_MAX];
+    while rest.len() <= record.len() {
+        match stream.read(&mut buffer).await {
+            Ok(n) if n > 0 => rest.extend_from_slice(&buffer[..n]),
+            _ => return Err(None),
+        }
+    }
+    if rest.starts_with(record) {
+        rest.drain(..record.len());
+        return Ok(record);
+    }
+    Ok(&[])
 }
 
 /// Plain HTTP, each request judged by itself; TLS on this port is judged like any other TLS.
@@ -115,35 +184,47 @@ async fn plain(
     http::serve(state, Rewound::new(first, stream), http::Target::Fixed(request, dialled)).await;
 }
 
-/// Any other protocol, also one in which the server speaks first. Only a TLS handshake is looked at.
-async fn opaque(state: &State, stream: impl Stream, request: Request, dialled: Option<Dialled>) {
-    let Some(dialled) = dial_for(state, &stream, &request, dialled).await else { return };
-    let server = Counted::new(dialled.stream, Arc::clone(&request.traffic));
-    let (mut client_read, mut client_write) = tokio::io::split(stream);
-    let (mut server_read, mut server_write) = tokio::io::split(server);
-    let up = async {
-        let mut first = vec![0u8; FIRST_BYTES_MAX];
-        let n = client_read.read(&mut first).await.map_err(|_| None)?;
-        first.truncate(n);
-        if n == 0 {
-            return server_write.shutdown().await.map_err(|_| None);
-        }
-        if first[0] == TLS_HANDSHAKE {
-            read_hello(&mut client_read, &mut first, &request.host).await?;
-        }
-        server_write.write_all(&first).await.map_err(|_| None)?;
-        relay::one_way(&mut client_read, &mut server_write).await.map_err(|_| None)
+/// Any other protocol, also one in which the server speaks first. A client that begins with a TLS handshake is judged like
+/// any other TLS.
+async fn opaque(
+    state: &State,
+    mut stream: impl Stream,
+    request: Request,
+    dialled: Option<Dialled>,
+) {
+    let Some(mut dialled) = dial_for(state, &stream, &request, dialled).await else { return };
+    let mut from_client = vec![0u8; FIRST_BYTES_MAX];
+    let mut from_server = vec![0u8; FIRST_BYTES_MAX];
+    let first = tokio::select! {
+        // In doubt the client's bytes: only they are judged.
+        biased;
+        read = stream.read(&mut from_client) => First::Client(read.unwrap_or(0)),
+        read = dialled.stream.read(&mut from_server) => First::Server(read.unwrap_or(0)),
     };
-    let down = async {
-        relay::one_way(&mut server_read, &mut client_write).await.map_err(|_| None::<Refusal>)
-    };
-    match tokio::try_join!(up, down) {
-        Err(Some(refusal)) => {
-            request.refused(&state.reporter, &refusal);
-            client_read.unsplit(client_write).reset_on_close();
+    match first {
+        First::Client(n) => {
+            from_client.truncate(n);
+            if from_client.first() == Some(&TLS_HANDSHAKE) {
+                return tls(state, stream, request, from_client, Some(dialled)).await;
+            }
+            let server = Counted::new(dialled.stream, Arc::clone(&request.traffic));
+            relay::both_ways(Rewound::new(from_client, stream), server).await;
         }
-        Ok(_) | Err(None) => request.ended(&state.reporter, &dialled.rule, dialled.address),
+        First::Server(n) => {
+            from_server.truncate(n);
+            let server = Counted::new(
+                Rewound::new(from_server, dialled.stream),
+                Arc::clone(&request.traffic),
+            );
+            relay::both_ways(stream, server).await;
+        }
     }
+}
+
+/// The side that spoke first, and how many bytes.
+enum First {
+    Client(usize),
+    Server(usize),
 }
 
 /// Dials, or reports why not and resets.
@@ -156,10 +237,10 @@ async fn dial_for(
     if dialled.is_some() {
         return dialled;
     }
-    match dial::dial(state, &request.host, request.port?).await {
+    match dial::dial(state, request).await {
         Ok(dialled) => Some(dialled),
         Err(refusal) => {
-            request.refused(&state.reporter, &refusal);
+            request.refused(&refusal);
             stream.reset_on_close();
             None
         }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use tokio::net::TcpStream;
 
 use crate::helper::State;
-use crate::report::Refusal;
+use crate::report::{Refusal, Request};
 
 /// Time to wait for one address.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -16,8 +16,25 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// A connection on the host.
 pub(crate) struct Dialled {
     pub(crate) stream: TcpStream,
-    pub(crate) address: IpAddr,
-    pub(crate) rule: String,
+}
+
+/// Open connections up to which the kernel chooses the size of their buffers; it gives each up to some megabytes.
+const WIDE_MAX: usize = 64;
+
+/// Buffer of each direction beyond that.
+const NARROW_BYTES: usize = 64 << 10;
+
+/// Time after which bytes that the host does not acknowledge end a connection, also one whose run is over.
+const UNACKNOWLEDGED_MAX_MS: u32 = 60_000;
+
+fn prepare(stream: &TcpStream, n_open: usize) {
+    // Small writes of the run's own protocols are not held back.
+    let _ = stream.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX_MS);
+    if n_open > WIDE_MAX {
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(stream, NARROW_BYTES);
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(stream, NARROW_BYTES);
+    }
 }
 
 /// Returns the text of the rule that allows a connection.
@@ -28,8 +45,9 @@ pub(crate) fn allowed(state: &State, host: &Host, port: u16) -> Result<String, R
     }
 }
 
-/// Connects to a host, if the rules allow it.
-pub(crate) async fn dial(state: &State, host: &Host, port: u16) -> Result<Dialled, Refusal> {
+/// Connects to the host of a request, if the rules allow it.
+pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Refusal> {
+    let (host, port) = (&request.host, request.port.unwrap_or(0));
     let grant = match state.plan.rules.decide(host, port) {
         Verdict::Allowed(grant) => grant,
         Verdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
@@ -47,8 +65,9 @@ pub(crate) async fn dial(state: &State, host: &Host, port: u16) -> Result<Dialle
         {
             Ok(Ok(stream)) => {
                 // Small writes of the run's own protocols are not held back.
-                let _ = stream.set_nodelay(true);
-                return Ok(Dialled { stream, address, rule: grant.rule.to_owned() });
+                prepare(&stream, state.reporter.n_open());
+                request.made(grant.rule, address);
+                return Ok(Dialled { stream });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),
             Err(_) => reason = format!("{address}: no answer in {} s", CONNECT_MAX.as_secs()),

@@ -74,6 +74,8 @@ impl Names {
 pub(crate) struct Answer {
     pub(crate) bytes: Vec<u8>,
     pub(crate) decision: Decision,
+    /// True if a name got its address just now.
+    pub(crate) is_new: bool,
 }
 
 /// Decision on a lookup.
@@ -97,11 +99,15 @@ pub(crate) fn answer(query: &[u8], rules: &NetworkRules, names: &mut Names) -> O
     if query.len() < 12 || query[2] & 0x80 != 0 {
         return None;
     }
-    let Ok(packet) = Packet::parse(query) else {
+    let n_names = names.by_name.len();
+    // One question and no records but an option: anything else takes time to read, and no resolver sends it.
+    let counts = [4, 6, 8, 10].map(|at| u16::from_be_bytes([query[at], query[at + 1]]));
+    let is_plain = matches!(counts, [1, 0, 0, 0 | 1]);
+    let Some(packet) = is_plain.then(|| Packet::parse(query).ok()).flatten() else {
         let mut reply = Packet::new_reply(u16::from_be_bytes([query[0], query[1]]));
         *reply.rcode_mut() = RCODE::FormatError;
         let bytes = reply.build_bytes_vec().ok()?;
-        return Some(Answer { bytes, decision: Decision::Nothing });
+        return Some(Answer { bytes, decision: Decision::Nothing, is_new: false });
     };
     let (id, opcode, recursion) =
         (packet.id(), packet.opcode(), packet.has_flags(PacketFlag::RECURSION_DESIRED));
@@ -138,7 +144,7 @@ pub(crate) fn answer(query: &[u8], rules: &NetworkRules, names: &mut Names) -> O
         reply.set_flags(PacketFlag::TRUNCATION);
         bytes = reply.build_bytes_vec_compressed().ok()?;
     }
-    Some(Answer { bytes, decision })
+    Some(Answer { bytes, decision, is_new: names.by_name.len() > n_names })
 }
 
 struct Judged {

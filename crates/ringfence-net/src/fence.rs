@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 /// Memory that the helper may use: the buffers of some thousand connections.
-const DATA_BYTES_MAX: u64 = 2 << 30;
+const DATA_BYTES_MAX: u64 = 1 << 30;
 
 /// Directories it reads: settings of the resolver and trusted certificates. Directories, because such files are replaced
 /// by renaming.
@@ -39,6 +39,11 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_vfork,
     libc::SYS_kill,
     libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_socketpair,
+    libc::SYS_listen,
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -156,6 +161,10 @@ fn filter() -> Result<Vec<Instruction>, CallError> {
         step(IF_AT_LEAST, 0, 1, X32),
         step(RETURN, 0, 0, KILL),
     ];
+    let socket = u32::try_from(libc::SYS_socket).map_err(|_| too_long())?;
+    // Over the comparisons below and both returns.
+    let to_sockets = u8::try_from(REFUSED.len() + 2).map_err(|_| too_long())?;
+    filter.push(step(IF_EQUAL, to_sockets, 0, socket));
     for (i, number) in REFUSED.iter().enumerate() {
         let number = u32::try_from(*number).map_err(|_| too_long())?;
         // Over the remaining comparisons and the allowing return.
@@ -164,5 +173,14 @@ fn filter() -> Result<Vec<Instruction>, CallError> {
     }
     filter.push(step(RETURN, 0, 0, ALLOW));
     filter.push(step(RETURN, 0, 0, REFUSE));
+    // socket(2): internet addresses and routes, and no unix socket of another program. The family is args[0], at 16.
+    filter.push(step(LOAD, 0, 0, 16));
+    let families = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    for (i, family) in families.iter().enumerate() {
+        let to_allow = u8::try_from(families.len() - i).map_err(|_| too_long())?;
+        filter.push(step(IF_EQUAL, to_allow, 0, family.cast_unsigned()));
+    }
+    filter.push(step(RETURN, 0, 0, REFUSE));
+    filter.push(step(RETURN, 0, 0, ALLOW));
     Ok(filter)
 }

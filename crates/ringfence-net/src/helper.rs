@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
@@ -15,6 +16,7 @@ use ringfence_spec::{ConnectionDoor, NetworkEvent};
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
 
 use crate::credentials::{Credentials, Scopes};
 use crate::dns::{self, Decision, Names};
@@ -35,6 +37,15 @@ const LAST_CONNECTIONS_MAX: Duration = Duration::from_millis(500);
 /// Pause of a listener when this process has no descriptors left.
 const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
 
+/// The longest query that is read. One question with a name and an option has some 300 bytes.
+const QUERY_BYTES_MAX: usize = 1024;
+
+/// Connections of a run at once; others wait in the backlog of their listener.
+const CONNECTIONS_MAX: usize = 4096;
+
+/// Descriptors kept for lookups, reports and dialling.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
 /// Lookups by TCP on one connection.
 const TCP_LOOKUPS_MAX: usize = 100;
 
@@ -49,6 +60,7 @@ pub(crate) struct State {
     pub(crate) reporter: Reporter,
     pub(crate) secrets: Scopes,
     pub(crate) interception: Option<Interception>,
+    slots: Arc<Semaphore>,
 }
 
 /// Becomes the network helper of the supervisor that executed this program under that name, and exits with it. Returns at
@@ -62,12 +74,15 @@ pub fn become_helper_if_asked() {
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
+    // Descriptors of the caller's are not for this process.
+    ringfence_sys::close_range_from(3)?;
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let (orders, credentials, listeners) = receive(&socket)?;
-    // Before the first byte of the run is read.
-    fence::confine(orders.user)?;
+    // Makes sockets that the fence refuses.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    // Before the first byte of the run is read.
+    fence::confine(orders.user)?;
     let local = tokio::task::LocalSet::new();
     local.block_on(&runtime, serve(orders, credentials, listeners, socket))?;
     Ok(())
@@ -114,7 +129,13 @@ async fn serve(
         }
         None => (Scopes::default(), None),
     };
+    // Two descriptors for each connection.
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = most.map_or(CONNECTIONS_MAX, |most| {
+        usize::try_from(most.saturating_sub(DESCRIPTORS_RESERVED) / 2).unwrap_or(CONNECTIONS_MAX)
+    });
     let state = State {
+        slots: Arc::new(Semaphore::new(most.clamp(1, CONNECTIONS_MAX))),
         secrets,
         interception,
         plan: orders.plan,
@@ -142,6 +163,7 @@ async fn serve(
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     tasks.abort();
+    reporter.end_all();
     while !reporter.flush() && tokio::time::Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -154,11 +176,13 @@ async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
         kind => {
             let Ok(socket) = TcpListener::from_std(fd.into()) else { return };
             loop {
+                let Ok(slot) = Arc::clone(&state.slots).acquire_owned().await else { return };
                 match socket.accept().await {
                     Ok((stream, client)) => {
                         let _ = stream.set_nodelay(true);
                         let state = Rc::clone(&state);
                         tokio::task::spawn_local(async move {
+                            let _slot = slot;
                             match kind {
                                 ListenerKind::DnsUdp => {}
                                 ListenerKind::DnsTcp => {
@@ -181,13 +205,16 @@ async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
 
 async fn lookups_by_udp(state: &State, fd: OwnedFd) {
     let Ok(socket) = UdpSocket::from_std(fd.into()) else { return };
-    let mut query = vec![0u8; 4096];
+    let mut query = vec![0u8; QUERY_BYTES_MAX + 1];
     while socket.readable().await.is_ok() {
         let received = socket.try_io(Interest::READABLE, || {
             Ok(ringfence_sys::receive_datagram(&socket, &mut query)?)
         });
         // An error is that of an earlier reply, such as a closed port.
         let Ok(datagram) = received else { continue };
+        if datagram.length > QUERY_BYTES_MAX {
+            continue;
+        }
         if let Some(reply) = answer(state, &query[..datagram.length], Some(datagram.from)) {
             // A full send buffer or a closed client: it asks again.
             let _ = ringfence_sys::answer_datagram(&socket, &reply, &datagram);
@@ -199,6 +226,9 @@ async fn lookups_by_tcp(state: &State, mut stream: TcpStream, client: SocketAddr
     for _ in 0..TCP_LOOKUPS_MAX {
         let question = async {
             let length = usize::from(stream.read_u16().await?);
+            if length > QUERY_BYTES_MAX {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            }
             let mut query = vec![0u8; length];
             stream.read_exact(&mut query).await?;
             Ok::<_, std::io::Error>(query)
@@ -218,11 +248,11 @@ async fn lookups_by_tcp(state: &State, mut stream: TcpStream, client: SocketAddr
 fn answer(state: &State, query: &[u8], client: Option<SocketAddr>) -> Option<Vec<u8>> {
     let answer = dns::answer(query, &state.plan.rules, &mut state.names.borrow_mut())?;
     let refuse = |name: HostName, refusal: &Refusal| {
-        let lookup = Request::new(Host::Name(name), None, ConnectionDoor::Lookup, client);
-        lookup.refused(&state.reporter, refusal);
+        let door = ConnectionDoor::Lookup;
+        Request::new(&state.reporter, Host::Name(name), None, door, client).refused(refusal);
     };
     match answer.decision {
-        Decision::Address(name, address) => {
+        Decision::Address(name, address) if answer.is_new => {
             // Before the reply: the supervisor names the host of a connect that it refuses.
             let address = IpAddr::from(address);
             state.reporter.send(&NetworkEvent::Named { host: name.to_string(), address });
@@ -234,7 +264,7 @@ fn answer(state: &State, query: &[u8], client: Option<SocketAddr>) -> Option<Vec
             }
         }
         Decision::Full(name) => refuse(name, &Refusal::denied("too many names were looked up")),
-        Decision::NotAName(_) | Decision::Nothing => {}
+        Decision::Address(..) | Decision::NotAName(_) | Decision::Nothing => {}
     }
     Some(answer.bytes)
 }

@@ -12,11 +12,11 @@ use std::task::{Context, Poll};
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Empty, Full};
-use hyper::body::{Bytes, Frame, Incoming};
+use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    HeaderValue, UPGRADE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap,
+    HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
@@ -87,20 +87,11 @@ struct Session {
     ready: RefCell<Option<(Request, Dialled)>>,
 }
 
-/// A connection to a host, kept for the next request. Reported when it is dropped.
+/// A connection to a host, kept for the next request. Reported when its request is dropped.
 struct Upstream {
-    state: Rc<State>,
     request: Request,
     port: u16,
-    rule: String,
-    address: std::net::IpAddr,
     sender: Option<SendRequest<Incoming>>,
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.request.ended(&self.state.reporter, &self.rule, self.address);
-    }
 }
 
 /// Serves the requests of one connection.
@@ -166,8 +157,8 @@ impl Session {
             return Err(text(StatusCode::BAD_REQUEST, "ringfence: CONNECT needs HOST:PORT"));
         };
         let record = self.request(host.clone(), port);
-        let dialled = dial::dial(&self.state, &host, port).await;
-        let dialled = dialled.map_err(|refusal| self.refuse(&record, &refusal, port))?;
+        let dialled = dial::dial(&self.state, &record).await;
+        let dialled = dialled.map_err(|refusal| refuse(&record, &refusal, port))?;
         let state = Rc::clone(&self.state);
         tokio::task::spawn_local(async move {
             if let Ok(upgraded) = hyper::upgrade::on(request).await {
@@ -182,6 +173,10 @@ impl Session {
         mut request: HttpRequest<Incoming>,
     ) -> Result<Response<Body>, OwnAnswer> {
         let (host, port) = self.target(&request)?;
+        if port == HTTPS && !self.tls {
+            let refusal = Refusal::denied("port 443 carries TLS, and the request does not");
+            return Err(refuse(&self.request(host, port), &refusal, port));
+        }
         let upgrade = upgrade_of(request.headers());
         let mut sender = self.sender(&host, port).await?;
         let client_upgrade = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
@@ -277,7 +272,7 @@ impl Session {
                 let reason =
                     format!("the request names {other}, and the connection is to {}", fixed.0);
                 let record = self.request(fixed.0.clone(), fixed.1);
-                Err(self.refuse(&record, &Refusal::denied(reason), fixed.1))
+                Err(refuse(&record, &Refusal::denied(reason), fixed.1))
             }
         }
     }
@@ -301,12 +296,12 @@ impl Session {
             ready
         } else {
             let record = self.request(host.clone(), port);
-            match dial::dial(&self.state, host, port).await {
+            match dial::dial(&self.state, &record).await {
                 Ok(dialled) => (record, dialled),
-                Err(refusal) => return Err(self.refuse(&record, &refusal, port)),
+                Err(refusal) => return Err(refuse(&record, &refusal, port)),
             }
         };
-        let Dialled { stream, address, rule } = dialled;
+        let Dialled { stream } = dialled;
         let stream: Counted<TcpStream> = Counted::new(stream, Arc::clone(&record.traffic));
         let sender = match (&self.state.interception, host) {
             (Some(interception), Host::Name(name)) if self.tls => {
@@ -314,7 +309,7 @@ impl Session {
                     Ok(stream) => handshake(stream).await,
                     Err(error) => {
                         let refusal = Refusal::failed(format!("TLS with the host: {error}"));
-                        return Err(self.refuse(&record, &refusal, port));
+                        return Err(refuse(&record, &refusal, port));
                     }
                 }
             }
@@ -324,8 +319,7 @@ impl Session {
         let sender = sender.map_err(|error| {
             text(StatusCode::BAD_GATEWAY, format!("ringfence: {host}:{port}: {error}"))
         })?;
-        let state = Rc::clone(&self.state);
-        let upstream = Upstream { state, request: record, port, rule, address, sender: None };
+        let upstream = Upstream { request: record, port, sender: None };
         *self.upstream.borrow_mut() = Some(upstream);
         self.count();
         Ok(sender)
@@ -354,9 +348,14 @@ impl Session {
         let authority = if port == usual { shown } else { format!("{shown}:{port}") };
         let not_sendable = || text(StatusCode::BAD_REQUEST, "ringfence: not a request for a host");
         let value = HeaderValue::try_from(authority).map_err(|_| not_sendable())?;
+        // hyper sends no body with GET and the like unless a header says that there is one.
+        let has_body = !request.body().is_end_stream();
         let headers = request.headers_mut();
         strip(headers);
         headers.insert(HOST, value);
+        if has_body && !headers.contains_key(CONTENT_LENGTH) {
+            headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
         if let Some(upgrade) = upgrade {
             headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
             headers.insert(UPGRADE, upgrade.clone());
@@ -366,7 +365,7 @@ impl Session {
             let reason = format!("the placeholder of `{name}` is for {scope} only");
             let rule = Some(format!("{SECRET_RULE}{name}"));
             let refusal = Refusal { rule, ..Refusal::denied(reason) };
-            return Err(self.refuse(&self.request(host.clone(), port), &refusal, port));
+            return Err(refuse(&self.request(host.clone(), port), &refusal, port));
         }
         if self.tls {
             // An answer that repeats the credential must be readable.
@@ -384,18 +383,18 @@ impl Session {
     }
 
     fn request(&self, host: Host, port: u16) -> Request {
-        Request::new(host, Some(port), self.door, self.client)
+        Request::new(&self.state.reporter, host, Some(port), self.door, self.client)
     }
+}
 
-    /// Reports a refusal and words it for the program.
-    fn refuse(&self, record: &Request, refusal: &Refusal, port: u16) -> OwnAnswer {
-        record.refused(&self.state.reporter, refusal);
-        let status = match refusal.verdict {
-            ringfence_spec::ConnectionVerdict::Denied => StatusCode::FORBIDDEN,
-            _ => StatusCode::BAD_GATEWAY,
-        };
-        text(status, refusal.words(&record.host, port))
-    }
+/// Reports a refusal and words it for the program.
+fn refuse(record: &Request, refusal: &Refusal, port: u16) -> OwnAnswer {
+    record.refused(refusal);
+    let status = match refusal.verdict {
+        ringfence_spec::ConnectionVerdict::Denied => StatusCode::FORBIDDEN,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    text(status, refusal.words(&record.host, port))
 }
 
 /// Begins HTTP/1 on a connection to a host.
@@ -403,7 +402,10 @@ async fn handshake<S>(stream: S) -> hyper::Result<SendRequest<Incoming>>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
-    let (sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let (sender, driver) = hyper::client::conn::http1::Builder::new()
+        .max_buf_size(HEAD_BYTES_MAX)
+        .handshake(TokioIo::new(stream))
+        .await?;
     tokio::task::spawn_local(async move {
         // Ends with the connection; an error reaches the request that waits for an answer.
         let _ = driver.with_upgrades().await;
@@ -484,11 +486,10 @@ fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// The protocol that a request asks to change to. HTTP/2 in plain text is not offered.
+/// The protocol that a request asks to change to. Only WebSocket: others carry requests, which are judged.
 fn upgrade_of(headers: &HeaderMap) -> Option<HeaderValue> {
     let value = headers.get(UPGRADE)?;
-    let is_http2 = value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("h2c"));
-    (!is_http2).then(|| value.clone())
+    value.as_bytes().eq_ignore_ascii_case(b"websocket").then(|| value.clone())
 }
 
 /// Reads HOST or HOST:PORT. No user name, no empty port.

@@ -64,7 +64,7 @@ pub(crate) async fn serve(state: Rc<State>, mut stream: impl Stream, request: Re
     match tokio::time::timeout(FIRST_BYTES_PATIENCE, judged).await {
         Ok(Ok(())) => {}
         Ok(Err(Some(refusal))) => {
-            request.refused(&state.reporter, &refusal);
+            request.refused(&refusal);
             let _ = stream.write_all(&ALERT).await;
             return;
         }
@@ -74,7 +74,7 @@ pub(crate) async fn serve(state: Rc<State>, mut stream: impl Stream, request: Re
         Ok(config) => config,
         Err(error) => {
             let reason = format!("no certificate could be made: {error}");
-            return request.refused(&state.reporter, &Refusal::failed(reason));
+            return request.refused(&Refusal::failed(reason));
         }
     };
     let accepted = TlsAcceptor::from(config).accept(Rewound::new(hello, stream));
@@ -87,7 +87,7 @@ pub(crate) async fn serve(state: Rc<State>, mut stream: impl Stream, request: Re
             let reason = format!(
                 "the client does not accept the run's certificate authority ({error}); it must use the system's certificates, or SSL_CERT_FILE"
             );
-            request.refused(&state.reporter, &Refusal::failed(reason));
+            request.refused(&Refusal::failed(reason));
         }
         Err(_) => {}
     }

@@ -65,8 +65,9 @@ async fn socks(state: Rc<State>, mut stream: TcpStream, client: SocketAddr) {
     let Ok(Some((host, port))) = tokio::time::timeout(HANDSHAKE_PATIENCE, negotiated).await else {
         return;
     };
-    let request = Request::new(host, Some(port), ConnectionDoor::Socks, Some(client));
-    match dial::dial(&state, &request.host, port).await {
+    let request =
+        Request::new(&state.reporter, host, Some(port), ConnectionDoor::Socks, Some(client));
+    match dial::dial(&state, &request).await {
         Ok(dialled) => {
             if stream.write_all(&SocksReply::Succeeded.to_bytes()).await.is_err() {
                 stream.reset_on_close();
@@ -76,7 +77,7 @@ async fn socks(state: Rc<State>, mut stream: TcpStream, client: SocketAddr) {
             connection::serve(state, stream, request, Some(dialled)).await;
         }
         Err(refusal) => {
-            request.refused(&state.reporter, &refusal);
+            request.refused(&refusal);
             let reply = match refusal.verdict {
                 ConnectionVerdict::Denied => SocksReply::NotAllowed,
                 _ => SocksReply::HostUnreachable,

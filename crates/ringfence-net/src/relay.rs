@@ -1,9 +1,11 @@
 //! Copies bytes between a run's connection and the one made for it, and counts them.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
@@ -15,6 +17,11 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// First buffer of each direction; most connections carry little.
 const FIRST_BUFFER_BYTES: usize = 8 << 10;
+
+/// Interval at which a connection whose client has ended its way is looked at, and the number of intervals without a byte
+/// after which it is closed: five minutes.
+const QUIET_INTERVAL: Duration = Duration::from_secs(30);
+const QUIET_MAX: u32 = 10;
 
 /// A stream whose first bytes were read already.
 pub(crate) struct Rewound<S> {
@@ -139,14 +146,37 @@ where
 {
     let (mut client_read, mut client_write) = tokio::io::split(client);
     let (mut server_read, mut server_write) = tokio::io::split(server);
-    let up = one_way(&mut client_read, &mut server_write);
-    let down = one_way(&mut server_read, &mut client_write);
+    let (client_ended, moved) = (Cell::new(false), Cell::new(0));
+    let up = async {
+        let copied = one_way(&mut client_read, &mut server_write, &moved).await;
+        client_ended.set(true);
+        copied
+    };
+    let down = one_way(&mut server_read, &mut client_write, &moved);
     // An error on one way means that a peer is gone: the other way ends with it.
-    let _ = tokio::try_join!(up, down);
+    let both = async { tokio::try_join!(up, down) };
+    tokio::pin!(both);
+    let (mut last, mut quiet) = (u64::MAX, 0);
+    loop {
+        match tokio::time::timeout(QUIET_INTERVAL, &mut both).await {
+            Ok(_) => return,
+            // A client that closed its socket looks like one that only ended its own way, until a byte is sent to it. A
+            // server that sends none, and does not close, would keep the connection for ever.
+            Err(_) if client_ended.get() => {
+                let now = moved.get();
+                quiet = if now == last { quiet + 1 } else { 0 };
+                last = now;
+                if quiet >= QUIET_MAX {
+                    return;
+                }
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// Copies until the end of input, then passes the end on.
-pub(crate) async fn one_way<R, W>(from: &mut R, to: &mut W) -> std::io::Result<()>
+async fn one_way<R, W>(from: &mut R, to: &mut W, moved: &Cell<u64>) -> std::io::Result<()>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -158,6 +188,7 @@ where
             return to.shutdown().await;
         }
         to.write_all(&buffer[..n]).await?;
+        moved.set(moved.get() + n as u64);
         if n == buffer.len() && n < BUFFER_BYTES {
             buffer.resize(BUFFER_BYTES, 0);
         }

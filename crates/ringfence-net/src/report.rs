@@ -2,8 +2,8 @@
 //! the last of them counted instead of listed.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,6 +35,9 @@ struct Inner {
     socket: UnixStream,
     waiting: RefCell<VecDeque<Vec<u8>>>,
     n_unlisted: Cell<u64>,
+    /// Requests without a report yet.
+    open: RefCell<HashMap<u64, Rc<OpenRequest>>>,
+    next_id: Cell<u64>,
 }
 
 impl Reporter {
@@ -43,7 +46,13 @@ impl Reporter {
         let socket = std::os::unix::net::UnixStream::from(socket);
         socket.set_nonblocking(true)?;
         let socket = UnixStream::from_std(socket)?;
-        let inner = Inner { socket, waiting: RefCell::default(), n_unlisted: Cell::new(0) };
+        let inner = Inner {
+            socket,
+            waiting: RefCell::default(),
+            n_unlisted: Cell::new(0),
+            open: RefCell::default(),
+            next_id: Cell::new(0),
+        };
         Ok(Self(Rc::new(inner)))
     }
 
@@ -56,9 +65,22 @@ impl Reporter {
         }
         if waiting.len() < WAITING_MAX {
             waiting.push_back(bytes);
-        } else {
+        } else if matches!(event, NetworkEvent::Connection { .. }) {
             self.0.n_unlisted.set(self.0.n_unlisted.get() + 1);
         }
+    }
+
+    /// Reports every connection that is still open: the run is over.
+    pub(crate) fn end_all(&self) {
+        let open: Vec<_> = self.0.open.borrow().values().cloned().collect();
+        for request in open {
+            request.end(self);
+        }
+    }
+
+    /// Number of connections that are open.
+    pub(crate) fn n_open(&self) -> usize {
+        self.0.open.borrow().len()
     }
 
     /// Sends kept reports as the supervisor reads. Never ends.
@@ -111,14 +133,30 @@ impl Reporter {
     }
 }
 
-/// One connection as it is asked for, with everything known about it until its end.
+/// One connection as it is asked for, with everything known about it until its end. Reported once: by its end, by its
+/// refusal, or, if it was made, when it is dropped or the run is over.
 pub(crate) struct Request {
+    reporter: Reporter,
+    id: u64,
+    open: Rc<OpenRequest>,
     pub(crate) host: Host,
     pub(crate) port: Option<u16>,
     pub(crate) door: ConnectionDoor,
     pub(crate) client: Option<SocketAddr>,
     pub(crate) traffic: Arc<Traffic>,
+}
+
+/// The reportable part of a request.
+struct OpenRequest {
+    host: Host,
+    port: Option<u16>,
+    door: ConnectionDoor,
+    client: Option<SocketAddr>,
+    traffic: Arc<Traffic>,
     began: Instant,
+    /// Rule and address, once it was made.
+    made: RefCell<Option<(String, IpAddr)>>,
+    reported: Cell<bool>,
 }
 
 /// Bytes and requests of a connection so far. Shared with streams that hyper may move between threads; here is one.
@@ -177,34 +215,71 @@ impl Refusal {
 
 impl Request {
     pub(crate) fn new(
+        reporter: &Reporter,
         host: Host,
         port: Option<u16>,
         door: ConnectionDoor,
         client: Option<SocketAddr>,
     ) -> Self {
-        Self { host, port, door, client, traffic: Arc::default(), began: Instant::now() }
+        let traffic: Arc<Traffic> = Arc::default();
+        let open = Rc::new(OpenRequest {
+            host: host.clone(),
+            port,
+            door,
+            client,
+            traffic: Arc::clone(&traffic),
+            began: Instant::now(),
+            made: RefCell::default(),
+            reported: Cell::new(false),
+        });
+        let id = reporter.0.next_id.get();
+        reporter.0.next_id.set(id + 1);
+        reporter.0.open.borrow_mut().insert(id, Rc::clone(&open));
+        Self { reporter: reporter.clone(), id, open, host, port, door, client, traffic }
     }
 
-    /// Reports a connection that has ended.
-    pub(crate) fn ended(&self, reporter: &Reporter, rule: &str, address: std::net::IpAddr) {
-        let mut connection = self.connection(ConnectionVerdict::Allowed);
-        connection.rule = Some(cut(rule));
-        connection.address = Some(address);
-        self.report(reporter, connection);
+    /// Notes that it was made. From here on it is reported whatever happens.
+    pub(crate) fn made(&self, rule: &str, address: IpAddr) {
+        *self.open.made.borrow_mut() = Some((rule.to_owned(), address));
     }
 
     /// Reports a connection that was refused or could not be made.
-    pub(crate) fn refused(&self, reporter: &Reporter, refusal: &Refusal) {
-        let mut connection = self.connection(refusal.verdict);
+    pub(crate) fn refused(&self, refusal: &Refusal) {
+        let mut connection = self.open.connection(refusal.verdict);
+        if let Some((_, address)) = &*self.open.made.borrow() {
+            connection.address = Some(*address);
+        }
         connection.rule = refusal.rule.as_deref().map(cut);
         connection.reason = refusal.reason.as_deref().map(cut);
         connection.grant = refusal.grant.as_deref().map(cut);
-        self.report(reporter, connection);
+        self.open.report(&self.reporter, connection);
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.reporter.0.open.borrow_mut().remove(&self.id);
+        self.open.end(&self.reporter);
+    }
+}
+
+impl OpenRequest {
+    /// Reports a connection that was made.
+    fn end(&self, reporter: &Reporter) {
+        let made = self.made.borrow().clone();
+        if let Some((rule, address)) = made {
+            let mut connection = self.connection(ConnectionVerdict::Allowed);
+            connection.rule = Some(cut(&rule));
+            connection.address = Some(address);
+            self.report(reporter, connection);
+        }
     }
 
     fn report(&self, reporter: &Reporter, connection: Connection) {
-        let connection = Box::new(connection);
-        reporter.send(&NetworkEvent::Connection { client: self.client, connection });
+        if !self.reported.replace(true) {
+            let connection = Box::new(connection);
+            reporter.send(&NetworkEvent::Connection { client: self.client, connection });
+        }
     }
 
     fn connection(&self, verdict: ConnectionVerdict) -> Connection {

@@ -29,6 +29,9 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Maximum age of a cached answer, whatever its TTL.
 const CACHE_MAX: Duration = Duration::from_mins(1);
 
+/// Minimum age, however short the TTL: a run that connects in a loop does not flood the name server.
+const CACHE_MIN: Duration = Duration::from_millis(200);
+
 /// Names in the cache.
 const CACHED_NAMES_MAX: usize = 1024;
 
@@ -91,7 +94,7 @@ impl Resolver {
         if cache.len() >= CACHED_NAMES_MAX {
             cache.clear();
         }
-        cache.insert(name.clone(), (now + ttl.min(CACHE_MAX), addresses.clone()));
+        cache.insert(name.clone(), (now + ttl.clamp(CACHE_MIN, CACHE_MAX), addresses.clone()));
         Ok(addresses)
     }
 }

@@ -11,14 +11,14 @@ use ringfence_spec::{
 use crate::catalogue;
 use crate::environment::environment;
 use crate::facts::{
-    CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, NetworkCapture, OwnEffect,
-    ProtectedState, Request, RootEntry, UserNamespaces, WritableDir,
+    CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, MappedDir, NetworkCapture,
+    OwnEffect, ProtectedState, Request, RootEntry, UserNamespaces, WritableDir,
 };
 use crate::network::NetworkPlan;
 use crate::orders::Orders;
 use crate::plan::{
-    CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, Mount, Namespace, Plan,
-    Resource, Rlimit, RuleAccess, Step,
+    Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, Mount,
+    Namespace, Plan, Resource, Rlimit, RuleAccess, Step,
 };
 use crate::seccomp::{
     self, Filter, FilterSpec, Inet, Ipc, Observe, Profile, SharedMemory, UnixSockets,
@@ -245,6 +245,12 @@ fn namespaces(
     let mut view = View::for_command(policy, request, facts, &identity);
     if let Some(session) = &request.session {
         view.put(session.mount(&identity));
+    }
+    for MappedDir { found, at } in &request.mapped {
+        let idmapped = identity.disk_owner.is_some();
+        let source = BindSource::Host { path: found.path.clone(), id: found.id, idmapped };
+        let at = home_of(facts, false).join(at);
+        view.put(Mount::Bind { source, at, access: Access::ReadWrite });
     }
     let limits = &policy.limits;
     let resources = resources(facts, limits, &mut gaps);
@@ -834,7 +840,8 @@ fn holds_secret(facts: &HostFacts, path: &Path) -> bool {
 }
 
 fn disk_roots(request: &Request) -> Vec<WritableDir> {
-    let own = request.writable.iter().map(|w| &w.root);
+    let mapped = request.mapped.iter().map(|dir| &dir.found);
+    let own = request.writable.iter().map(|w| &w.root).chain(mapped);
     let own = own.map(|root| WritableDir { path: root.path.clone(), id: root.id });
     own.chain(request.session.iter().map(HostWorkspace::writable_dir)).collect()
 }

@@ -445,6 +445,17 @@ pub struct Request {
     pub session: Option<HostWorkspace>,
     /// Credentials that the network helper puts into requests.
     pub interception: Option<Interception>,
+    /// Directories of Ringfence's own that the run sees below its home and may write.
+    pub mapped: Vec<MappedDir>,
+}
+
+/// A directory that a run sees under another name.
+#[derive(Clone, Debug, Serialize)]
+pub struct MappedDir {
+    /// The directory.
+    pub found: Found,
+    /// Its name below the home.
+    pub at: PathBuf,
 }
 
 /// The run's side of credentials that it uses without having them.

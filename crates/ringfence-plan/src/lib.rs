@@ -41,8 +41,9 @@ pub use command::{is_too_broad, plan_command};
 pub use facts::{
     CallerIds, CgroupFacts, CoreDumps, CoreHandler, FileId, FileKind, FileStamp, Found, GitFacts,
     GitIndex, HomeEntry, HostFacts, HostWorkspace, IndexBefore, Interception, KnownLinks,
-    NetworkCapture, OwnEffect, OwnRule, PlaceholderShape, Protected, ProtectedState, PythonFacts,
-    Request, RootEntry, SystemText, SystemTextKind, UserNamespaces, WritableDir, WritableRoot,
+    MappedDir, NetworkCapture, OwnEffect, OwnRule, PlaceholderShape, Protected, ProtectedState,
+    PythonFacts, Request, RootEntry, SystemText, SystemTextKind, UserNamespaces, WritableDir,
+    WritableRoot,
 };
 pub use network::{
     DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER, NetworkListener, NetworkPlan,

@@ -93,6 +93,7 @@ fn request() -> Request {
     Request {
         session: None,
         interception: None,
+        mapped: Vec::new(),
         argv: vec!["make".into()],
         cwd: dir("/home/u/p"),
         writable: vec![workspace("/home/u/p")],

@@ -20,11 +20,13 @@ pub enum CommandPreset {
     Readonly,
     /// The system's programs and libraries and an empty writable directory; nothing of the caller's.
     Minimal,
+    /// As `workspace`, for an agent that works for hours: no deadline, more processes.
+    Agent,
 }
 
 impl CommandPreset {
     /// Every preset, in the order `ringfence policy presets` lists them.
-    pub const ALL: [Self; 3] = [Self::Workspace, Self::Readonly, Self::Minimal];
+    pub const ALL: [Self; 4] = [Self::Workspace, Self::Readonly, Self::Minimal, Self::Agent];
 
     /// The name users write.
     pub const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl CommandPreset {
             Self::Workspace => "workspace",
             Self::Readonly => "readonly",
             Self::Minimal => "minimal",
+            Self::Agent => "agent",
         }
     }
 
@@ -45,6 +48,7 @@ impl CommandPreset {
             Self::Minimal => {
                 "system programs and libraries only, an empty writable /workspace, nothing of yours"
             }
+            Self::Agent => "as workspace, without a deadline and with more processes",
         }
     }
 }
@@ -54,7 +58,9 @@ impl FromStr for CommandPreset {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
-            format!("`{text}` is not a command preset; choose workspace, readonly or minimal")
+            format!(
+                "`{text}` is not a command preset; choose workspace, readonly, minimal or agent"
+            )
         })
     }
 }
@@ -313,6 +319,8 @@ pub struct Policy {
     pub network: Network,
     /// The name server to ask on the host, instead of its own.
     pub resolver: Option<std::net::SocketAddr>,
+    /// Directories below the home that runs under this name keep.
+    pub own_directories: Option<(String, Vec<String>)>,
     /// Credentials that the network helper puts into requests.
     pub secrets: Vec<crate::SecretGrant>,
     /// A file of certificates that the network helper trusts besides the host's own.
@@ -340,6 +348,7 @@ impl Policy {
             env: Vec::new(),
             network: Network::None,
             resolver: None,
+            own_directories: None,
             secrets: Vec::new(),
             net_ca: None,
             require: None,

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Batch(BatchArgs),
     /// Interactive Python behind the fence; a cell that goes wrong is undone
     Repl(ReplArgs),
+    /// Run a coding agent behind the fence: claude, codex, gemini, opencode, aider
+    Agent(AgentArgs),
     /// Judge Python code by its syntax tree; nothing runs
     Check(CheckArgs),
     /// Print the plan that would run, without running it
@@ -81,6 +83,17 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     pub(crate) argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentArgs {
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// The agent; without it, print the known ones
+    pub(crate) name: Option<String>,
+    /// Arguments of the agent
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
+    pub(crate) args: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -632,7 +645,7 @@ pub(crate) struct BenchArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyFlags {
-    /// For commands workspace, readonly or minimal; for Python standard, strict, data or open
+    /// For commands workspace, readonly, minimal or agent; for Python standard, strict, data or open
     #[arg(long, value_name = "P")]
     pub(crate) preset: Option<String>,
     /// A policy file
@@ -680,6 +693,9 @@ pub(crate) struct PolicyFlags {
     /// `none`, or `allow:RULE,…`: HOST[:PORT], *.HOST, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST
     #[arg(long, value_name = "NET")]
     pub(crate) net: Option<String>,
+    /// Directories below the home that the run keeps under this name; by `agent`
+    #[arg(skip)]
+    pub(crate) own_directories: Option<(String, Vec<String>)>,
     /// A credential that requests to HOST carry and the run never has: NAME=env:VAR|file:PATH|cmd:…@HOST[/PATH]
     #[arg(long, value_name = "SECRET")]
     pub(crate) secret: Vec<String>,

@@ -4,6 +4,7 @@
 // Tests create and inspect their own files.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod agents;
 mod cli;
 mod commands;
 mod present;

@@ -75,7 +75,7 @@ pub fn request(
     }
     let mut writable_roots = Vec::new();
     let mut writable_files = Vec::new();
-    if policy.preset == CommandPreset::Workspace {
+    if matches!(policy.preset, CommandPreset::Workspace | CommandPreset::Agent) {
         writable_roots.push(cwd.clone());
     }
     for path in &policy.rw {
@@ -128,6 +128,7 @@ pub fn request(
     Ok(Request {
         session: asked.session,
         interception: None,
+        mapped: Vec::new(),
         argv: asked.argv,
         cwd,
         writable,

@@ -21,6 +21,9 @@ pub use rule::NetworkRule;
 
 use rule::{Pattern, Ports};
 
+/// Ports that a run can hold: a listener for each family fits in one message of descriptors.
+const PORTS_MAX: usize = 100;
+
 /// A list of allow and deny rules. Denials win whatever the order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkRules {
@@ -155,6 +158,8 @@ impl NetworkRules {
                 (Pattern::HostLoopback, _) => dial = Dial::HostLoopback,
                 // A denied name must not be reachable by its address.
                 (Pattern::Any, Host::Ip(_)) if self.denies_a_name() => continue,
+                // Any public address, and none of the host's own.
+                (Pattern::Any, Host::Ip(_)) => {}
                 (_, Host::Ip(ip)) => dial = Dial::Exact(*ip),
                 (_, Host::Name(_)) => within.extend(rule.within),
             }
@@ -189,6 +194,10 @@ impl NetworkRules {
     fn check(&self) -> Result<(), String> {
         if self.is_empty() {
             return Err(format!("`{self}` allows no host; add one, or write none"));
+        }
+        let n_ports = self.tcp_ports().len();
+        if n_ports > PORTS_MAX {
+            return Err(format!("{n_ports} ports are too many; {PORTS_MAX} can be allowed"));
         }
         for allow in self.allowed() {
             let same: Vec<_> = self

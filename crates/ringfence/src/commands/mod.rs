@@ -1,5 +1,6 @@
 //! One module per subcommand.
 
+mod agent;
 mod audit;
 mod batch;
 mod bench;
@@ -39,6 +40,7 @@ pub(crate) fn prefork(first_argument: Option<&OsStr>) -> Option<Prefork> {
 /// Runs a subcommand and returns the process's exit code.
 pub(crate) fn dispatch(command: Command, prefork: Option<Prefork>) -> ExitCode {
     match command {
+        Command::Agent(args) => agent::agent(&args),
         Command::Run(args) => run::run(args, prefork.unwrap_or_else(Prefork::for_command)),
         Command::Check(args) => check::check(args),
         Command::Exec(args) => exec::exec(&args, prefork.unwrap_or_else(Prefork::for_code)),

@@ -14,6 +14,11 @@ use crate::settings::{Surroundings, effective};
 
 /// Runs the command. The exit code is the program's own unless the fence ended it.
 pub(crate) fn run(args: RunArgs, prefork: Prefork) -> ExitCode {
+    run_as(args, prefork, "run")
+}
+
+/// Runs a command under the name of another tool in the ledger.
+pub(crate) fn run_as(args: RunArgs, prefork: Prefork, tool: &'static str) -> ExitCode {
     let json = args.json;
     if args.die_with_parent {
         // SIGTERM, so that the run is ended and cleaned up.
@@ -27,7 +32,7 @@ pub(crate) fn run(args: RunArgs, prefork: Prefork) -> ExitCode {
     };
     let alerts = Alerts::default();
     let flags = args.policy.clone();
-    let ran = attempt(args, Foreground { prefork, io }, &alerts);
+    let ran = attempt(args, Foreground { prefork, io }, &alerts, tool);
     let code = local::show(ran, json, |ran| {
         present::gaps(&ran.gaps_after);
         present::talk(&ran.outcome);
@@ -36,7 +41,12 @@ pub(crate) fn run(args: RunArgs, prefork: Prefork) -> ExitCode {
     code
 }
 
-fn attempt(args: RunArgs, foreground: Foreground, alerts: &Alerts) -> Result<RunResult, Problem> {
+fn attempt(
+    args: RunArgs,
+    foreground: Foreground,
+    alerts: &Alerts,
+    tool: &'static str,
+) -> Result<RunResult, Problem> {
     let around = Surroundings::real(foreground.io == Io::Terminal)?;
     let mut effective = effective(&args.policy, &around)?;
     local::make_ready(&mut effective.place)?;
@@ -50,5 +60,5 @@ fn attempt(args: RunArgs, foreground: Foreground, alerts: &Alerts) -> Result<Run
         session: args.session,
         ..CommandCall::default()
     });
-    Ok(engine.run_in_foreground(LOCAL, "run", &call, foreground, &present::say))
+    Ok(engine.run_in_foreground(LOCAL, tool, &call, foreground, &present::say))
 }

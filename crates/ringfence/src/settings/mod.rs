@@ -242,6 +242,7 @@ pub(crate) fn code_rules(flags: &PolicyFlags, around: &Surroundings) -> Result<C
 
 /// All sources of settings, parsed.
 struct Sources {
+    own_directories: Option<(String, Vec<String>)>,
     chosen: Chosen,
     ceilings: Option<Layer>,
     workspace: Option<Layer>,
@@ -283,7 +284,14 @@ impl Sources {
             _ => around.cwd.clone(),
         };
         let workspace = Layer::from_workspace(&cwd.join(WORKSPACE_FILE), &cwd)?;
-        Ok(Self { chosen, ceilings, workspace, cwd, config })
+        Ok(Self {
+            own_directories: flags.own_directories.clone(),
+            chosen,
+            ceilings,
+            workspace,
+            cwd,
+            config,
+        })
     }
 
     /// Redaction of results: the chosen value, else that of the ceilings.
@@ -423,7 +431,7 @@ impl Chosen {
 }
 
 fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem> {
-    let Sources { chosen, ceilings, workspace, cwd, config } = sources;
+    let Sources { chosen, ceilings, workspace, cwd, config, .. } = sources;
     let mut origins = sources.origins();
     let preset = pick!(chosen, CommandPreset, Preset).unwrap_or_default();
     let limits = sources.limits(preset_limits(preset, around), &mut origins)?;
@@ -463,6 +471,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             env: pick!(chosen, Env, Env).unwrap_or_default(),
             network: sources.network()?,
             resolver: pick!(chosen, NetResolver, Address),
+            own_directories: sources.own_directories.clone(),
             secrets: pick!(chosen, Secret, Secrets).unwrap_or_default(),
             net_ca: pick!(chosen, NetCa, Path),
             require,
@@ -484,9 +493,15 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
 }
 
 /// R4.1: ten minutes for a command, no timeout at a terminal.
-fn preset_limits(_preset: CommandPreset, around: &Surroundings) -> Limits {
+/// Processes and threads of an agent: a language server, a build and a browser at once.
+const AGENT_PIDS: Count = Count::of(4096);
+
+fn preset_limits(preset: CommandPreset, around: &Surroundings) -> Limits {
     let mut limits = Limits::for_commands(around.memory_total_bytes);
-    if around.terminal {
+    if preset == CommandPreset::Agent {
+        limits.pids = Some(AGENT_PIDS);
+    }
+    if around.terminal || preset == CommandPreset::Agent {
         limits.timeout = None;
     }
     limits

@@ -71,6 +71,8 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
             drop(go_write);
             let result = go_read.read_exact(&mut [0]).map_err(text).and_then(|()| {
                 ringfence_sys::loopback_up().map_err(|e| e.to_string())?;
+                // Every address is this host's own, as a public one of a server is.
+                ringfence_sys::route_everything_to_loopback().map_err(|e| e.to_string())?;
                 let ports = "/proc/sys/net/ipv4/ip_unprivileged_port_start";
                 std::fs::write(ports, "0").map_err(|e| format!("{ports}: {e}"))?;
                 let exe = std::env::current_exe().map_err(text)?;

@@ -2,7 +2,7 @@
 
 use ringfence_testing::Json;
 
-use crate::servers::{COUNTING, GREETING, LOCAL, STREAM, STREAM_BYTES, Servers};
+use crate::servers::{COUNTING, GREETING, LOCAL, SINK, STREAM, STREAM_BYTES, Servers};
 use crate::support::World;
 
 type Row = fn(&Servers);
@@ -59,6 +59,11 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("server-first protocols and half-closed connections", server_first_and_half_close),
     ("64 MiB arrive whole and are counted", bytes_are_counted),
     ("500 connects at once", many_connects),
+    ("a connection that the server keeps open is listed", kept_open),
+    ("refused lookups do not push connections out of the list", lookups_do_not_hide_connections),
+    ("any public host is none of the host's own addresses", own_public_address),
+    ("descriptors of the caller do not reach the helper", no_descriptors_for_the_helper),
+    ("an agent has its key's placeholder, its own directory and its project", agent),
     ("UDP goes nowhere", udp_goes_nowhere),
     ("IPv6 is captured too", ipv6_is_captured),
     ("connections are rows of the ledger", ledger_rows),
@@ -239,7 +244,7 @@ fn rebinding(servers: &Servers) {
     let ran = python(
         &servers.world(),
         "allow:allowed.test:7022@127.0.0.2/32",
-        "for _ in range(2): print(tried(lambda: tcp('allowed.test', 7022).recv(4)))",
+        "for _ in range(2): print(tried(lambda: tcp('allowed.test', 7022).recv(4))); time.sleep(0.5)",
     );
     ran.says("SSH-").denied(&["connect(allowed.test:7022)"]);
     assert_eq!(ran.connections("allowed").len(), 1);
@@ -471,7 +476,8 @@ s = tcp('allowed.test', {COUNTING}); s.sendall(b'x' * 300000); s.shutdown(socket
         format!("allow:allowed.test:{GREETING}@127.0.0.2/32,allowed.test:{COUNTING}@127.0.0.2/32");
     let ran = python(&servers.world(), &rules, &program);
     ran.says("SSH-2.0-test").says("b'echo'").says("300000 bytes");
-    let counting = ran.connections("allowed")[1];
+    let allowed = ran.connections("allowed");
+    let counting = allowed.iter().find(|c| c["port"] == COUNTING).unwrap();
     assert_eq!(counting["sent_bytes"], 300_000u64);
 }
 
@@ -511,6 +517,113 @@ print(len(ok), len(bad), bad[:3])"
     assert_eq!(allowed, 500);
 }
 
+fn kept_open(servers: &Servers) {
+    let rules = format!("allow:allowed.test:{SINK}@127.0.0.2/32");
+    let program = format!("s = tcp('allowed.test', {SINK}); s.sendall(b'x' * 1000000); s.close()");
+    let ran = python(&servers.world(), &rules, &program);
+    assert_eq!(ran.connections("allowed").len(), 1, "{}", ran.1);
+    assert_eq!(ran.connections("allowed")[0]["sent_bytes"], 1_000_000u64);
+}
+
+fn lookups_do_not_hide_connections(servers: &Servers) {
+    let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
+    let program = format!(
+        "for i in range(400): tried(lambda: socket.getaddrinfo('n%d.evil.test' % i, 80))
+print(tcp('allowed.test', {GREETING}).recv(4))"
+    );
+    let ran = python(&servers.world(), &rules, &program);
+    ran.says("SSH-");
+    assert_eq!(ran.connections("allowed").len(), 1);
+    assert_eq!(ran.connections("denied").len(), 256);
+    let gaps = ran.1["enforcement"]["gaps"].to_string();
+    assert!(gaps.contains("further connections are not listed"), "{gaps}");
+}
+
+fn own_public_address(servers: &Servers) {
+    servers.name("own.test", &[&["93.184.216.34"]]);
+    let script = "curl -sS -m 5 http://93.184.216.34/; curl -sS -m 5 --proxy http://127.0.0.1:3128 http://93.184.216.35/
+curl -sS -m 5 --socks5-hostname 127.0.0.1:3128 http://93.184.216.36/; curl -sS -m 5 http://own.test/";
+    let ran = sh(&servers.world(), "allow:*", script);
+    for host in ["93.184.216.34:80", "93.184.216.35:80", "93.184.216.36:80", "own.test:80"] {
+        let denied = ran.1["denials"].as_array().unwrap().iter().any(|denial| {
+            denial["subject"] == format!("connect({host})").as_str()
+                && denial["argument"]
+                    .as_str()
+                    .is_some_and(|why| why.contains("the host's own address"))
+        });
+        assert!(denied, "{host}: {}", ran.1["connections"]);
+    }
+    assert!(servers.requests().is_empty());
+}
+
+fn no_descriptors_for_the_helper(servers: &Servers) {
+    let world = servers.world();
+    let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
+    let program = format!(
+        "{PRELUDE}\ns = tcp('allowed.test', {GREETING}); s.recv(64); print('up', flush=True); sys.stdin.readline()"
+    );
+    // Inherited by every process that this one starts.
+    let secret = std::fs::File::open(world.write("secret", "x")).unwrap();
+    rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
+    let live = world.live(&["run", "--net", &rules, "--", "/usr/bin/python3", "-c", &program]);
+    drop(secret);
+    let helper = helper_of(&live);
+    let fds = std::fs::read_dir(format!("/proc/{helper}/fd"));
+    // Of a helper that is not dumpable only root sees them.
+    for fd in fds.into_iter().flatten().flatten() {
+        let target = std::fs::read_link(fd.path()).unwrap_or_default();
+        assert!(!target.ends_with("secret"), "{}", target.display());
+    }
+    drop(live.end());
+}
+
+fn agent(servers: &Servers) {
+    let key = "sk-ant-api03-C4n4ryAGENT-1234567890";
+    servers.name("api.anthropic.com", &[&["127.0.0.2"]]);
+    let world = servers.world().var("ANTHROPIC_API_KEY", key);
+    // A stand-in for the program, where its installer puts it.
+    let script = r#"#!/bin/sh
+echo "dir=$CLAUDE_CONFIG_DIR key=$ANTHROPIC_API_KEY args=$*"
+cat "$CLAUDE_CONFIG_DIR/settings.json" 2>/dev/null; ls -A "$HOME"
+echo state >> "$CLAUDE_CONFIG_DIR/state"; wc -l < "$CLAUDE_CONFIG_DIR/state"
+echo made > made.txt
+curl -sS -H "x-api-key: $ANTHROPIC_API_KEY" -H "Authorization: Bearer $ANTHROPIC_API_KEY" https://api.anthropic.com/v1/messages
+curl -sS -m 5 https://other.test/ || true
+"#;
+    let program = world.write("home/.local/bin/claude", script);
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    std::fs::set_permissions(program, mode).unwrap();
+    world.write("home/.claude/settings.json", r#"{"hooks": "the host's own"}"#);
+    world.write("home/.aws/credentials", "secret");
+    let path = format!("{}/.local/bin:/usr/bin:/bin", world.home().display());
+    let world = world.var("PATH", &path);
+    let rules = "allow:api.anthropic.com@127.0.0.2/32";
+    for n in 1..=2 {
+        let ran = world.ringfence(&["agent", "--net", rules, "claude", "-p", "hello", "--verbose"]);
+        assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
+        assert!(ran.stdout.contains("args=-p hello --verbose"), "{}", ran.stdout);
+        assert!(ran.stdout.contains(&format!("\n{n}\n")), "{}", ran.stdout);
+        assert!(
+            !ran.stdout.contains("the host's own") && !ran.stdout.contains(".aws"),
+            "{}",
+            ran.stdout
+        );
+        assert!(
+            !ran.stdout.contains("C4n4ry") && ran.stdout.contains("sk-ant-api03-"),
+            "{}",
+            ran.stdout
+        );
+    }
+    assert!(servers.requests().iter().all(|r| r.contains(key)) && servers.requests().len() == 2);
+    assert!(world.work().join("made.txt").exists());
+    assert!(!world.home().join(".claude/state").exists());
+    let listed = world.ringfence(&["audit", "ls", "--tool", "agent", "--json"]);
+    assert!(listed.stdout.contains("\"agent\""), "{}", listed.stdout);
+    let unknown = world.ringfence(&["agent", "cluade"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("claude"), "{}", unknown.stderr);
+}
+
 fn udp_goes_nowhere(servers: &Servers) {
     let program = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.3)
 s.sendto(b'x', ('192.0.2.1', 443)); print(tried(lambda: s.recv(1)))
@@ -544,6 +657,21 @@ fn ledger_rows(servers: &Servers) {
     assert_eq!(verified.code, 0, "{}", verified.stderr);
 }
 
+/// The network helper of a run that goes on.
+fn helper_of(live: &crate::support::Live) -> i32 {
+    let processes = ringfence_sys::list_kernel_directory("/proc").unwrap().into_iter();
+    let helper = processes.filter_map(|name| name.to_str()?.parse::<i32>().ok()).find(|pid| {
+        let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        cmdline.starts_with(b"ringfence-network")
+            && parent == Some(live.pid().as_raw_nonzero().get())
+    });
+    helper.expect("a helper")
+}
+
 fn dead_helper(servers: &Servers) {
     let world = servers.world();
     let program = format!(
@@ -558,17 +686,7 @@ print(tried(lambda: tcp('198.18.0.9', {GREETING}).recv(1)), time.time() - began 
     let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
     let args = ["run", "--net", &rules, "--", "/usr/bin/python3", "-c", &program];
     let live = world.live(&args);
-    let helper =
-        ringfence_sys::list_kernel_directory("/proc").unwrap().into_iter().find_map(|name| {
-            let pid: i32 = name.to_str()?.parse().ok()?;
-            let cmdline = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let parent: i32 = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
-            (cmdline.starts_with(b"ringfence-network")
-                && parent == live.pid().as_raw_nonzero().get())
-            .then_some(pid)
-        });
-    let helper = rustix::process::Pid::from_raw(helper.expect("a helper")).unwrap();
+    let helper = rustix::process::Pid::from_raw(helper_of(&live)).unwrap();
     rustix::process::kill_process(helper, rustix::process::Signal::KILL).unwrap();
     let (code, rest) = live.end();
     assert_eq!(code, Some(0), "{rest}");

@@ -26,6 +26,9 @@ pub(crate) const COUNTING: u16 = 7023;
 pub(crate) const STREAM: u16 = 7024;
 pub(crate) const STREAM_BYTES: usize = 64 << 20;
 
+/// A port whose server reads and never closes.
+pub(crate) const SINK: u16 = 7025;
+
 /// A port of the host's own loopback.
 pub(crate) const LOCAL: u16 = 8123;
 
@@ -76,6 +79,11 @@ impl Servers {
         listen(SocketAddr::from((WEB, COUNTING)), |mut stream| {
             let n = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_or(0);
             let _ = writeln!(stream, "{n} bytes");
+        });
+        listen(SocketAddr::from((WEB, SINK)), |mut stream| {
+            let _ = stream.set_read_timeout(None);
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            std::thread::sleep(Duration::from_mins(10));
         });
         listen(SocketAddr::from((WEB, STREAM)), |mut stream| {
             let block = vec![b'x'; 1 << 20];
@@ -234,7 +242,7 @@ fn certificates() -> (String, Arc<rustls::ServerConfig>) {
     params.distinguished_name.push(rcgen::DnType::CommonName, "test authority");
     let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let names = ["allowed.test", "*.allowed.test", "other.test", "127.0.0.2"];
+    let names = ["allowed.test", "*.allowed.test", "other.test", "127.0.0.2", "api.anthropic.com"];
     let params = CertificateParams::new(names.map(str::to_owned)).unwrap();
     let certificate = params.signed_by(&key, &issuer).unwrap();
     let config = rustls::ServerConfig::builder()
