@@ -1,11 +1,19 @@
 //! What a run can reach, what it cannot, and what it is told.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use ringfence_testing::Json;
 
 use crate::servers::{COUNTING, GREETING, LOCAL, STREAM, STREAM_BYTES, Servers};
 use crate::support::World;
 
 type Row = fn(&Servers);
+
+/// The name server that rows name by `net_resolver`.
+pub(crate) const RESOLVER: &str = "127.0.0.1:5300";
+
+/// Where the web servers listen: `HOST@127.0.0.2/32` grants it.
+pub(crate) const WEB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// The rule that most rows use: the name may resolve to the servers' address.
 const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
@@ -68,6 +76,26 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("a resolver that is down is an error in time", resolver_down),
 ];
 
+/// Forgets everything of the row before.
+pub(crate) fn reset(servers: &Servers) {
+    servers.clear();
+    for name in ["allowed.test", "www.allowed.test", "other.test", "plain.test"] {
+        servers.name(name, &[[WEB.into()]]);
+    }
+}
+
+/// A world whose runs resolve names here and find the authority's certificate in their workspace.
+fn world_of(servers: &Servers) -> World {
+    let world = World::new().var("RINGFENCE_NET_RESOLVER", RESOLVER);
+    world.write("work/ca.pem", &servers.ca_pem);
+    world
+}
+
+/// An address.
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
 struct Outcome(i32, Json);
 
 impl Outcome {
@@ -116,7 +144,7 @@ fn python(world: &World, net: &str, program: &str) -> Outcome {
 }
 
 fn no_network_names_the_host(servers: &Servers) {
-    let ran = sh(&servers.world(), "none", "getent hosts allowed.test || echo none");
+    let ran = sh(&world_of(servers), "none", "getent hosts allowed.test || echo none");
     ran.says("none").denied(&[
         "lookup(allowed.test)",
         "this run has no network",
@@ -130,7 +158,7 @@ fn no_network_names_the_host(servers: &Servers) {
 
 fn no_network_refuses_an_address(servers: &Servers) {
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "none",
         "print(tried(lambda: tcp('192.0.2.7', 443)), tried(lambda: tcp('192.0.2.7', 8443)))",
     );
@@ -140,7 +168,7 @@ fn no_network_refuses_an_address(servers: &Servers) {
 }
 
 fn no_network_fails_fast(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     for (program, host) in [
         ("curl -sS https://registry.test/x", "registry.test"),
         ("git clone -q https://git.test/x", "git.test"),
@@ -166,7 +194,7 @@ fn no_network_fails_fast(servers: &Servers) {
 }
 
 fn curl_reaches_an_allowed_host(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let ran = sh(
         &world,
         ALLOWED,
@@ -189,14 +217,14 @@ fn curl_reaches_an_allowed_host(servers: &Servers) {
 }
 
 fn another_host_is_refused(servers: &Servers) {
-    let ran = sh(&servers.world(), ALLOWED, "curl -sS https://other.test/ || echo failed");
+    let ran = sh(&world_of(servers), ALLOWED, "curl -sS https://other.test/ || echo failed");
     ran.says("failed").denied(&["lookup(other.test)", "`--net allow:other.test` does"]);
 }
 
 fn no_query_leaves(servers: &Servers) {
     let script =
         "for n in a b c; do getent hosts $n.secret.other.test; done; getent hosts allowed.test";
-    let ran = sh(&servers.world(), ALLOWED, script);
+    let ran = sh(&world_of(servers), ALLOWED, script);
     assert_eq!(ran.0, 0, "{}", ran.1);
     // A lookup alone is answered inside, even for an allowed name.
     assert!(servers.queries().is_empty(), "{:?}", servers.queries());
@@ -204,17 +232,18 @@ fn no_query_leaves(servers: &Servers) {
 }
 
 fn another_port_is_refused(servers: &Servers) {
-    let ran = python(&servers.world(), ALLOWED, "print(tried(lambda: tcp('allowed.test', 8443)))");
+    let ran =
+        python(&world_of(servers), ALLOWED, "print(tried(lambda: tcp('allowed.test', 8443)))");
     ran.says("refused").denied(&["connect(allowed.test:8443)", "--net allow:allowed.test:8443`"]);
 }
 
 fn private_needs_a_range(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let ran = python(&world, "allow:allowed.test", "print(tried(lambda: tls('allowed.test')))");
     ran.denied(&["connect(allowed.test:443)", "--net allow:allowed.test@127.0.0.2/32`"]);
     assert!(ran.stdout().contains("reset") || ran.stdout().contains("EOF"), "{}", ran.stdout());
     for private in ["10.1.2.3", "169.254.169.254", "192.168.0.1", "100.64.0.1", "0.0.0.0"] {
-        servers.name("allowed.test", &[&[private]]);
+        servers.name("allowed.test", &[[ip(private)]]);
         let ran = python(&world, "allow:allowed.test", "print(tried(lambda: tls('allowed.test')))");
         ran.denied(&["connect(allowed.test:443)"]);
         assert!(ran.connections("allowed").is_empty(), "{private}");
@@ -223,7 +252,7 @@ fn private_needs_a_range(servers: &Servers) {
     for hidden in
         ["::ffff:10.1.2.3", "64:ff9b::a01:203", "2002:a01:203::1", "::1", "fd00::1", "fe80::1"]
     {
-        servers.name("allowed.test", &[&[hidden]]);
+        servers.name("allowed.test", &[[ip(hidden)]]);
         let ran = python(&world, "allow:allowed.test", "print(tried(lambda: tls('allowed.test')))");
         ran.denied(&["connect(allowed.test:443)"]);
     }
@@ -231,9 +260,9 @@ fn private_needs_a_range(servers: &Servers) {
 
 fn rebinding(servers: &Servers) {
     // Allowed at first, the host's own loopback the second time.
-    servers.name("allowed.test", &[&["127.0.0.2"], &["127.0.0.1"]]);
+    servers.name("allowed.test", &[[ip("127.0.0.2")], [ip("127.0.0.1")]]);
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "allow:allowed.test:7022@127.0.0.2/32",
         "for _ in range(2): print(tried(lambda: tcp('allowed.test', 7022).recv(4)))",
     );
@@ -243,9 +272,9 @@ fn rebinding(servers: &Servers) {
 }
 
 fn mixed_answers(servers: &Servers) {
-    servers.name("allowed.test", &[&["10.9.8.7", "127.0.0.2"]]);
+    servers.name("allowed.test", &[[ip("10.9.8.7"), ip("127.0.0.2")]]);
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "allow:allowed.test:7022@127.0.0.2/32",
         "print(tried(lambda: tcp('allowed.test', 7022).recv(4)))",
     );
@@ -258,7 +287,7 @@ fn sni_must_match(servers: &Servers) {
 print(tried(lambda: tls('allowed.test', sni='')))
 s = tcp('allowed.test', 443); print('plain', repr(tried(lambda: talk(s, 'GET / HTTP/1.1\\nHost: other.test\\n\\n'))))
 print(tried(lambda: talk(tls('allowed.test', sni='ALLOWED.test'), 'GET /upper HTTP/1.1\\nHost: allowed.test\\n\\n')))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.denied(&["connect(allowed.test:443)", "names other.test"]);
     ran.denied(&["connect(allowed.test:443)", "no SNI"]);
     ran.denied(&["connect(allowed.test:443)", "carries TLS"]);
@@ -269,7 +298,7 @@ print(tried(lambda: talk(tls('allowed.test', sni='ALLOWED.test'), 'GET /upper HT
 fn sni_must_match_on_any_port(servers: &Servers) {
     let program = "print(tried(lambda: tls('allowed.test', 8443, sni='other.test')))
 print(tried(lambda: talk(tls('allowed.test', 8443), 'GET /ok HTTP/1.1\\nHost: x\\n\\n')))";
-    let ran = python(&servers.world(), "allow:allowed.test:8443@127.0.0.2/32", program);
+    let ran = python(&world_of(servers), "allow:allowed.test:8443@127.0.0.2/32", program);
     ran.denied(&["connect(allowed.test:8443)", "names other.test"]);
     ran.says("GET /ok");
     assert_eq!(servers.requests().len(), 1);
@@ -277,7 +306,7 @@ print(tried(lambda: talk(tls('allowed.test', 8443), 'GET /ok HTTP/1.1\\nHost: x\
 
 fn raw_address(servers: &Servers) {
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         ALLOWED,
         "print(tried(lambda: tls('127.0.0.2', sni='allowed.test')), tried(lambda: tls('192.0.2.9', sni='allowed.test')))",
     );
@@ -288,7 +317,7 @@ fn raw_address(servers: &Servers) {
 fn address_by_rule(servers: &Servers) {
     // The address is the run's own loopback; another one stands for a server elsewhere.
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "allow:192.0.2.9:7022",
         "print(tried(lambda: tcp('192.0.2.9', 7022).recv(4)))",
     );
@@ -306,7 +335,7 @@ s.sendall(b'GET /three HTTP/1.1\\r\\nHost: ALLOWED.TEST:80\\r\\n\\r\\nGET /four 
 time.sleep(0.5); print(s.recv(65536).decode())
 print(talk(tcp('allowed.test', 80), 'GET http://other.test/five HTTP/1.1\\nHost: allowed.test\\n\\n'))
 print(talk(tcp('allowed.test', 80), 'GET /six HTTP/1.0\\n\\n'))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("GET /one").says("GET /three").says("403 Forbidden").says("no Host header");
     ran.denied(&["connect(allowed.test:80)", "names other.test"]);
     let requests = servers.requests();
@@ -329,7 +358,7 @@ fn malformed_http(servers: &Servers) {
     s.settimeout(3)
     print(repr(tried(lambda: s.recv(65536).decode()[:40])))
 s = tcp('allowed.test', 80); print(talk(s, 'PRI * HTTP/2.0\n\nSM\n\n')[:40])";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     let requests = servers.requests();
     for request in &requests {
         // hyper prefers the encoding over a length, and drops the length: one unambiguous request arrives.
@@ -343,7 +372,7 @@ s = tcp('allowed.test', 80); print(talk(s, 'PRI * HTTP/2.0\n\nSM\n\n')[:40])";
 }
 
 fn http_proxy(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let script = "P='--proxy http://127.0.0.1:3128'
 curl -sS $P http://allowed.test/plain
 curl -sS $P --proxytunnel --cacert ca.pem https://allowed.test/secure
@@ -378,7 +407,7 @@ print(4, tried(lambda: tunnel('allowed.test:22', 'allowed.test')))
 print(5, tried(lambda: tunnel('allowed.test.:443', 'allowed.test')))
 s = tcp('127.0.0.1', 3128); talk(s, 'CONNECT allowed.test:80 HTTP/1.1\\nHost: allowed.test\\n\\n')
 print(6, talk(s, 'GET /t HTTP/1.1\\nHost: other.test\\n\\n'))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("1 TLSv1.3").says("3 403").says("4 403").says("5 TLSv1.3").says("6 HTTP/1.1 403");
     ran.denied(&["connect(allowed.test:443)", "names other.test"]);
     assert!(servers.requests().is_empty(), "{:?}", servers.requests());
@@ -394,7 +423,7 @@ s, code = socks(b'allowed.test', 7022); print('first', code, s.recv(4))
 for name, port in [(b'other.test', 443), (b'allowed.test\x00.other.test', 7022), (b'other.test\x00.allowed.test', 7022), (b'127.0.0.1', 8123), (b'allowed.test', 22)]:
     print(name, port, tried(lambda: socks(name, port)[1]))
 print(tried(lambda: socks(b'ALLOWED.TEST.', 7022)[0].recv(4)))";
-    let ran = python(&servers.world(), "allow:allowed.test:7022@127.0.0.2/32", program);
+    let ran = python(&world_of(servers), "allow:allowed.test:7022@127.0.0.2/32", program);
     ran.says("first 0 b'SSH-'")
         .says("b'other.test' 443 2")
         .says("b'allowed.test' 22 2")
@@ -410,19 +439,19 @@ fn deny_wins(servers: &Servers) {
         "allow:deny:www.allowed.test,**.allowed.test@127.0.0.2/32",
     ] {
         let script = "curl -sS --cacert ca.pem https://allowed.test/; curl -sS --cacert ca.pem https://www.allowed.test/";
-        let ran = sh(&servers.world(), rules, script);
+        let ran = sh(&world_of(servers), rules, script);
         ran.says("for allowed.test").denied(&["lookup(www.allowed.test)", "deny:www.allowed.test"]);
     }
 }
 
 fn wildcards(servers: &Servers) {
     let script = "curl -sS --cacert ca.pem https://allowed.test/; curl -sS --cacert ca.pem https://www.allowed.test/";
-    let ran = sh(&servers.world(), "allow:*.allowed.test@127.0.0.2/32", script);
+    let ran = sh(&world_of(servers), "allow:*.allowed.test@127.0.0.2/32", script);
     ran.says("for www.allowed.test").denied(&["lookup(allowed.test)"]);
 }
 
 fn host_loopback(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let script =
         format!("curl -sS http://localhost:{LOCAL}/a; curl -sS http://127.0.0.1:{LOCAL}/b");
     let ran = sh(&world, &format!("allow:localhost:{LOCAL}"), &script);
@@ -436,7 +465,7 @@ fn own_loopback_is_not_captured(servers: &Servers) {
     let program = "for host in ['127.0.0.1', '::1', '127.9.9.9', '0.0.0.0', '::ffff:127.0.0.1']:
     s = tried(lambda: tcp(host, 443))
     print(host, s if isinstance(s, str) else tried(lambda: s.recv(1)))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     assert!(ran.connections("allowed").is_empty(), "{}", ran.1);
     assert_eq!(ran.stdout().matches("reset").count(), 5, "{}", ran.stdout());
 }
@@ -446,7 +475,7 @@ fn own_servers(servers: &Servers) {
     l = socket.create_server((host, port)); threading.Thread(target=lambda: l.accept()[0].sendall(b'own'), daemon=True).start()
     return tcp('127.0.0.1', port).recv(3)
 for port in [8080, 5432, 53, 80, 443]: print(port, tried(lambda: serve(port)))";
-    let ran = python(&servers.world(), "none", program);
+    let ran = python(&world_of(servers), "none", program);
     ran.says("8080 b'own'").says("5432 b'own'");
     let low = ran
         .stdout()
@@ -454,7 +483,7 @@ for port in [8080, 5432, 53, 80, 443]: print(port, tried(lambda: serve(port)))";
         .filter(|line| line.contains("Permission") || line.contains("in use"))
         .count();
     assert_eq!(low, 3, "{}", ran.stdout());
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("8080 b'own'");
 }
 
@@ -465,7 +494,7 @@ s = tcp('allowed.test', {COUNTING}); s.sendall(b'x' * 300000); s.shutdown(socket
     );
     let rules =
         format!("allow:allowed.test:{GREETING}@127.0.0.2/32,allowed.test:{COUNTING}@127.0.0.2/32");
-    let ran = python(&servers.world(), &rules, &program);
+    let ran = python(&world_of(servers), &rules, &program);
     ran.says("SSH-2.0-test").says("b'echo'").says("300000 bytes");
     let counting = ran.connections("allowed")[1];
     assert_eq!(counting["sent_bytes"], 300_000u64);
@@ -481,7 +510,7 @@ while True:
 print(n)"
     );
     let ran =
-        python(&servers.world(), &format!("allow:allowed.test:{STREAM}@127.0.0.2/32"), &program);
+        python(&world_of(servers), &format!("allow:allowed.test:{STREAM}@127.0.0.2/32"), &program);
     assert_eq!(ran.stdout().trim(), STREAM_BYTES.to_string());
     assert_eq!(ran.connections("allowed")[0]["received_bytes"], STREAM_BYTES);
 }
@@ -496,7 +525,7 @@ ts = [threading.Thread(target=one) for _ in range(500)]
 [t.start() for t in ts]; [t.join() for t in ts]
 print(len(ok), len(bad), bad[:3])"
     );
-    let world = servers.world();
+    let world = world_of(servers);
     let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
     let (_, json) = world.python(
         &["--net", &rules, "--pids", "1000", "--fds", "2000"],
@@ -511,14 +540,14 @@ fn udp_goes_nowhere(servers: &Servers) {
     let program = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.3)
 s.sendto(b'x', ('192.0.2.1', 443)); print(tried(lambda: s.recv(1)))
 s.sendto(b'x', ('127.0.0.1', 5300)); print(tried(lambda: s.recv(1)))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     assert!(servers.queries().is_empty());
     assert!(!ran.stdout().contains("b'"), "{}", ran.stdout());
 }
 
 fn ipv6_is_captured(servers: &Servers) {
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         ALLOWED,
         "print(tried(lambda: tcp('2001:db8::7', 443).recv(1)), tried(lambda: tcp('2001:db8::7', 8443)))",
     );
@@ -527,7 +556,7 @@ fn ipv6_is_captured(servers: &Servers) {
 }
 
 fn ledger_rows(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let ran = sh(&world, ALLOWED, "curl -sS http://allowed.test/; curl -sS http://other.test/");
     let run_id = ran.1["run_id"].as_str().unwrap();
     let listed = world.ringfence(&["audit", "ls", "--tool", "network", "--json"]);
@@ -541,7 +570,7 @@ fn ledger_rows(servers: &Servers) {
 }
 
 fn dead_helper(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let program = format!(
         "{PRELUDE}
 s = tcp('allowed.test', {GREETING}); s.recv(64); print('up', flush=True)
@@ -575,7 +604,7 @@ fn ends_with_the_run(servers: &Servers) {
     let program = format!(
         "ss = [tcp('allowed.test', {GREETING}) for _ in range(300)]; print(len(ss), flush=True); time.sleep(60)"
     );
-    let world = servers.world();
+    let world = world_of(servers);
     let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
     let flags = ["--net", &rules, "--timeout", "10s", "--fds", "2000"];
     let (_, json) = world.python(&flags, &format!("{PRELUDE}\n{program}"));
@@ -590,7 +619,7 @@ fn ends_with_the_run(servers: &Servers) {
 }
 
 fn bad_rules(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     for (rules, words) in [
         ("allow:", "names no host"),
         ("allow:exa mple.com", "exa mple.com"),
@@ -608,7 +637,7 @@ fn bad_rules(servers: &Servers) {
 }
 
 fn resolver_down(servers: &Servers) {
-    let world = servers.world().var("RINGFENCE_NET_RESOLVER", "127.0.0.1:5399");
+    let world = world_of(servers).var("RINGFENCE_NET_RESOLVER", "127.0.0.1:5399");
     let ran = sh(
         &world,
         ALLOWED,
