@@ -151,9 +151,8 @@ pub(crate) fn serve_network(names: &[NamedHost]) -> Result<(), String> {
 }
 
 fn attend_network(names: &[NamedHost], mut tell: &std::io::PipeWriter) {
-    // One wildcard socket for both families, where the kernel has both.
-    let has_ipv6 = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).is_ok();
-    let web = if has_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    // One wildcard socket for both families.
+    let web = Ipv6Addr::UNSPECIFIED.into();
     let resolver = (Ipv4Addr::UNSPECIFIED, 53).into();
     let servers = Servers::start(Places { resolver, web, log: Some(SERVERS_LOG.into()) });
     for NamedHost { name, answers } in names {
