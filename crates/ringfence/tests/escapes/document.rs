@@ -186,6 +186,8 @@ pub(crate) struct Expectation {
     pub(crate) denial: Option<String>,
     /// The subject of that denial.
     pub(crate) subject: Option<String>,
+    /// Words of the reason of that denial.
+    pub(crate) because: Option<String>,
     /// `VERDICT/HOST:PORT` among the outcome's connections; a lookup has no port.
     pub(crate) connection: Option<String>,
 }
@@ -198,6 +200,7 @@ impl std::fmt::Display for Expectation {
             self.code.as_ref().map(|c| format!("code={c}")),
             self.denial.as_ref().map(|d| format!("denial={d}")),
             self.subject.as_ref().map(|s| format!("subject={s}")),
+            self.because.as_ref().map(|b| format!("because={b}")),
             self.connection.as_ref().map(|c| format!("connection={c}")),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
@@ -447,6 +450,7 @@ fn expectation(text: &str) -> Result<Expectation, String> {
             Some(("code", value)) => once(&mut expect.code, value.to_owned(), "code")?,
             Some(("denial", value)) => once(&mut expect.denial, value.to_owned(), "denial")?,
             Some(("subject", value)) => once(&mut expect.subject, value.to_owned(), "subject")?,
+            Some(("because", value)) => once(&mut expect.because, value.to_owned(), "because")?,
             Some(("connection", value)) => {
                 once(&mut expect.connection, value.to_owned(), "connection")?;
             }
@@ -459,8 +463,8 @@ fn expectation(text: &str) -> Result<Expectation, String> {
     if expect.line.is_none() && expect.status.is_none() {
         return Err(format!("`{text}` expects neither a line nor a status"));
     }
-    if expect.subject.is_some() && expect.denial.is_none() {
-        return Err(format!("`{text}` expects the subject of no denial"));
+    if (expect.subject.is_some() || expect.because.is_some()) && expect.denial.is_none() {
+        return Err(format!("`{text}` expects the subject or reason of no denial"));
     }
     Ok(expect)
 }

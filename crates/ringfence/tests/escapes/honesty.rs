@@ -45,7 +45,7 @@ const UNREADABLE: &[(&str, &str, &str)] = &[
     ("STOPPED EPERM denial=namespaces", "denial=namespaces", "neither a line nor a status"),
     ("| without syscalls | ESCAPED |\n", "", "`without LAYER`"),
     ("without syscalls", "without hope", "layer `hope`"),
-    ("denial=namespaces", "subject=unshare", "the subject of no denial"),
+    ("denial=namespaces", "subject=unshare", "the subject or reason of no denial"),
     ("- Layer: syscalls\n", "- Layer: syscalls\n- Names: a.test\n", "then its addresses"),
     (
         "- Layer: syscalls\n",
@@ -85,6 +85,7 @@ const UNTRUE: &[(&str, &str, &str, &str)] = &[
         "denial=namespaces subject=lookup(a.test)",
         "on",
     ),
+    ("a_denial_for_another_reason", "denial=namespaces", "denial=namespaces because=private", "on"),
     (
         "a_connection_that_was_not",
         "denial=namespaces",

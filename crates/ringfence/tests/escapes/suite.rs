@@ -525,11 +525,16 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
     }
     if let Some(rule) = &expect.denial {
         let denials = outcome["denials"].as_array().into_iter().flatten();
-        let denials: Vec<(&str, &str)> = denials
-            .filter_map(|denial| Some((denial["rule"].as_str()?, denial["subject"].as_str()?)))
+        let denials: Vec<(&str, &str, &str)> = denials
+            .filter_map(|denial| {
+                let reason = denial.get("argument").and_then(Json::as_str).unwrap_or_default();
+                Some((denial["rule"].as_str()?, denial["subject"].as_str()?, reason))
+            })
             .collect();
-        let fits = |(known, subject): &(&str, &str)| {
-            known == rule && expect.subject.as_ref().is_none_or(|want| want == subject)
+        let fits = |(known, subject, reason): &(&str, &str, &str)| {
+            known == rule
+                && expect.subject.as_ref().is_none_or(|want| want == subject)
+                && expect.because.as_ref().is_none_or(|want| reason.contains(want.as_str()))
         };
         if !denials.iter().any(fits) {
             return Err(format!("the denials are {denials:?}"));
