@@ -27,6 +27,7 @@ static IS_DONE: AtomicBool = AtomicBool::new(false);
 /// ```
 pub fn init() {
     ringfence_net::become_helper_if_asked();
+    ringfence_jail::allow_network_helper();
     ringfence_jail::become_launcher_if_asked();
     IS_DONE.store(true, Ordering::Release);
 }

@@ -63,6 +63,7 @@ mod watchdog;
 pub use gitwatch::SetAside;
 pub use launch::{Fault, Permit, PreforkedChild, RunIdentity, Task, run};
 pub use launcher::{LaunchRequest, Launched, Launcher, become_launcher_if_asked};
+pub use network::allow_network_helper;
 pub use output_buffer::{OutputBuffer, OutputSnapshot, Tail};
 pub use registry::{Registry, remove_tree};
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, time_until};

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,14 @@ use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
+
+/// True if this program becomes the network helper when it is executed under that name.
+static IS_ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Tells that this program's `main` becomes the network helper if it is executed as such.
+pub fn allow_network_helper() {
+    IS_ALLOWED.store(true, Ordering::Release);
+}
 
 /// The longest report of the helper.
 const EVENT_BYTES_MAX: usize = 8192;
@@ -405,6 +414,10 @@ impl Helper {
         user: Option<(u32, u32)>,
         credentials: Option<&OwnedFd>,
     ) -> Result<Self, CallError> {
+        if !IS_ALLOWED.load(Ordering::Acquire) {
+            let call = "execve(/proc/self/exe): `main` of this program does not begin with `ringfence_engine::init()`";
+            return Err(CallError::new(call, Errno::NOEXEC));
+        }
         let orders = HelperOrders {
             plan: plan.clone(),
             listeners: listeners.iter().map(|(listener, _)| *listener).collect(),

@@ -10,7 +10,13 @@ use tokio::net::TcpStream;
 use crate::helper::State;
 use crate::report::{Refusal, Request};
 
-/// Time to wait for one address.
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 4;
+
+/// Time after which the next address is tried.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(2);
+
+/// Time to wait for the last address.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// A connection on the host.
@@ -59,8 +65,10 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
     };
     let checked = check(&grant, &addresses)?;
     let mut reason = String::from("the name has no address");
-    for address in checked {
-        match tokio::time::timeout(CONNECT_MAX, TcpStream::connect(SocketAddr::new(address, port)))
+    let n = checked.len().min(ADDRESSES_MAX);
+    for (i, address) in checked.into_iter().take(n).enumerate() {
+        let patience = if i + 1 < n { NEXT_ADDRESS_AFTER } else { CONNECT_MAX };
+        match tokio::time::timeout(patience, TcpStream::connect(SocketAddr::new(address, port)))
             .await
         {
             Ok(Ok(stream)) => {
@@ -70,7 +78,7 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
                 return Ok(Dialled { stream });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),
-            Err(_) => reason = format!("{address}: no answer in {} s", CONNECT_MAX.as_secs()),
+            Err(_) => reason = format!("{address}: no answer in {} s", patience.as_secs()),
         }
     }
     Err(Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) })

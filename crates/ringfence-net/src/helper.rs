@@ -144,7 +144,7 @@ async fn serve(
         reporter: reporter.clone(),
     };
     let reserved: Host = RESERVED.parse()?;
-    let any = state.plan.rules.rules().any(|rule| rule.starts_with('*'));
+    let any = state.plan.rules.rules().any(|rule| rule == "*" || rule.starts_with("*:"));
     if !any && matches!(state.plan.rules.decide(&reserved, 443), Verdict::Allowed(_)) {
         return Err("the rules are not enforced".into());
     }

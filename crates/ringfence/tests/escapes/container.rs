@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{DumpableBehavior, Gid, Signal, Uid};
 use serde::{Deserialize, Serialize};
 
+use crate::document::Named as NamedHost;
 use crate::program::{HOME, WORKSPACE};
 use crate::{tree, victims};
 
@@ -51,6 +52,8 @@ pub(crate) struct Job {
     pub(crate) setup: Option<String>,
     /// A shell line after.
     pub(crate) check: Option<String>,
+    /// Names of the name server; with them every address is a victim's.
+    pub(crate) names: Option<Vec<NamedHost>>,
     /// The program.
     pub(crate) argv: Vec<String>,
     /// What it reads.
@@ -231,6 +234,10 @@ fn prepare(job: &Job) -> Result<(), CallError> {
     ringfence_sys::unshare(rest)?;
     rustix::system::sethostname(b"victim").named(|| "sethostname")?;
     ringfence_sys::loopback_up()?;
+    if job.names.is_some() {
+        // Servers on the wildcard address then stand for every host of the internet.
+        ringfence_sys::route_everything_to_loopback()?;
+    }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     tree::build(&job.stage, job.owner)?;
     victims::place(&job.canary)
@@ -239,6 +246,9 @@ fn prepare(job: &Job) -> Result<(), CallError> {
 fn run(job: &Job, out: PipeWriter, err: PipeWriter) -> Result<Note, String> {
     victims::stand_by(&job.canary)?;
     victims::serve(&job.canary)?;
+    if let Some(names) = &job.names {
+        victims::serve_network(names)?;
+    }
     if let Some(line) = &job.setup {
         let done = command(&["/bin/sh".into(), "-ec".into(), line.clone()], job)
             .output()

@@ -1,7 +1,10 @@
 //! Reads an attack document: prose, bullets, two programs and a table, as `escapes/README.md` says.
 //! Strict: what it does not understand is an error, because a row that is skipped by mistake proves nothing.
 
+use std::net::IpAddr;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use crate::layers::Layer;
 
@@ -23,9 +26,18 @@ pub(crate) struct Document {
     pub(crate) setup: Option<String>,
     /// A shell line run after the program, outside the fence, whose last line is then the result.
     pub(crate) check: Option<String>,
+    /// Names of the name server; with them the container has servers at every address.
+    pub(crate) names: Option<Vec<Named>>,
     pub(crate) attack: Program,
     pub(crate) twin: Program,
     pub(crate) rows: Vec<Row>,
+}
+
+/// A name, and its addresses at the first query, at the second, and so on; the last ones stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) answers: Vec<Vec<IpAddr>>,
 }
 
 /// What of Ringfence runs a document's programs.
@@ -172,6 +184,12 @@ pub(crate) struct Expectation {
     pub(crate) code: Option<String>,
     /// A rule among the outcome's denials.
     pub(crate) denial: Option<String>,
+    /// The subject of that denial.
+    pub(crate) subject: Option<String>,
+    /// Words of the reason of that denial.
+    pub(crate) because: Option<String>,
+    /// `VERDICT/HOST:PORT` among the outcome's connections; a lookup has no port.
+    pub(crate) connection: Option<String>,
 }
 
 impl std::fmt::Display for Expectation {
@@ -181,6 +199,9 @@ impl std::fmt::Display for Expectation {
             self.status.as_ref().map(|s| format!("status={s}")),
             self.code.as_ref().map(|c| format!("code={c}")),
             self.denial.as_ref().map(|d| format!("denial={d}")),
+            self.subject.as_ref().map(|s| format!("subject={s}")),
+            self.because.as_ref().map(|b| format!("because={b}")),
+            self.connection.as_ref().map(|c| format!("connection={c}")),
         ];
         f.write_str(&parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
@@ -208,7 +229,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
         _ => return Err("the first line must be `# Title`".into()),
     }
     let (mut class, mut layer, mut setup, mut check) = (None, None, None, None);
-    let mut face = None;
+    let (mut face, mut names) = (None, None);
     let (mut needs, mut flags) = (Vec::new(), Vec::new());
     let (mut attack, mut twin) = (None, None);
     let mut table = Vec::new();
@@ -239,6 +260,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
                 "Flags" => flags = value.split_whitespace().map(str::to_owned).collect(),
                 "Setup" => once(&mut setup, value.to_owned(), key)?,
                 "Check" => once(&mut check, value.to_owned(), key)?,
+                "Names" => once(&mut names, self::names(value)?, key)?,
                 // A bullet in the prose.
                 _ if class.is_none() => prose = true,
                 _ => return Err(format!("`{key}` is not known")),
@@ -268,7 +290,18 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Document, String> {
     if face == Face::Exec && [&attack, &twin].iter().any(|p| p.language != Language::Python) {
         return Err("`Face: exec` runs Python alone".into());
     }
-    Ok(Document { name: name.to_owned(), face, needs, flags, setup, check, attack, twin, rows })
+    Ok(Document {
+        name: name.to_owned(),
+        face,
+        needs,
+        flags,
+        setup,
+        check,
+        names,
+        attack,
+        twin,
+        rows,
+    })
 }
 
 fn once<T>(slot: &mut Option<T>, value: T, what: &str) -> Result<(), String> {
@@ -288,6 +321,23 @@ fn face(word: &str) -> Result<Face, String> {
         "exec" => Ok(Face::Exec),
         _ => Err(format!("`Face: {word}`: run or exec")),
     }
+}
+
+/// `a.test 10.0.0.2, b.test 10.0.0.2 then 127.0.0.1`: names, their addresses, and those of later queries.
+fn names(text: &str) -> Result<Vec<Named>, String> {
+    let named = |entry: &str| {
+        let (name, answers) = entry
+            .trim()
+            .split_once(' ')
+            .ok_or_else(|| format!("`Names: {entry}`: a name, then its addresses"))?;
+        let address = |word: &str| {
+            word.parse::<IpAddr>().map_err(|_| format!("`Names: {name}`: `{word}` is no address"))
+        };
+        let answer = |words: &str| words.split_whitespace().map(address).collect();
+        let answers = answers.split(" then ").map(answer).collect::<Result<_, _>>()?;
+        Ok(Named { name: name.to_owned(), answers })
+    };
+    text.split(',').map(named).collect()
 }
 
 fn need(word: &str) -> Result<Need, String> {
@@ -399,6 +449,11 @@ fn expectation(text: &str) -> Result<Expectation, String> {
             Some(("status", value)) => once(&mut expect.status, value.to_owned(), "status")?,
             Some(("code", value)) => once(&mut expect.code, value.to_owned(), "code")?,
             Some(("denial", value)) => once(&mut expect.denial, value.to_owned(), "denial")?,
+            Some(("subject", value)) => once(&mut expect.subject, value.to_owned(), "subject")?,
+            Some(("because", value)) => once(&mut expect.because, value.to_owned(), "because")?,
+            Some(("connection", value)) => {
+                once(&mut expect.connection, value.to_owned(), "connection")?;
+            }
             _ => words.push(word),
         }
     }
@@ -407,6 +462,9 @@ fn expectation(text: &str) -> Result<Expectation, String> {
     }
     if expect.line.is_none() && expect.status.is_none() {
         return Err(format!("`{text}` expects neither a line nor a status"));
+    }
+    if (expect.subject.is_some() || expect.because.is_some()) && expect.denial.is_none() {
+        return Err(format!("`{text}` expects the subject or reason of no denial"));
     }
     Ok(expect)
 }

@@ -45,6 +45,13 @@ const UNREADABLE: &[(&str, &str, &str)] = &[
     ("STOPPED EPERM denial=namespaces", "denial=namespaces", "neither a line nor a status"),
     ("| without syscalls | ESCAPED |\n", "", "`without LAYER`"),
     ("without syscalls", "without hope", "layer `hope`"),
+    ("denial=namespaces", "subject=unshare", "the subject or reason of no denial"),
+    ("- Layer: syscalls\n", "- Layer: syscalls\n- Names: a.test\n", "then its addresses"),
+    (
+        "- Layer: syscalls\n",
+        "- Layer: syscalls\n- Names: a.test b.test\n",
+        "`b.test` is no address",
+    ),
     ("without syscalls", "without syscalls from landlock 6", "missing for the other kernels"),
     (
         "| without syscalls |",
@@ -72,6 +79,19 @@ const UNTRUE: &[(&str, &str, &str, &str)] = &[
     ("an_attack_nobody_stops", "syscall(\"unshare\", 0x10000000)", "os.stat(\"/\")", "on"),
     ("another_errno", "STOPPED EPERM", "STOPPED EACCES", "on"),
     ("a_denial_that_was_not_reported", "denial=namespaces", "denial=mount", "on"),
+    (
+        "a_denial_of_something_else",
+        "denial=namespaces",
+        "denial=namespaces subject=lookup(a.test)",
+        "on",
+    ),
+    ("a_denial_for_another_reason", "denial=namespaces", "denial=namespaces because=private", "on"),
+    (
+        "a_connection_that_was_not",
+        "denial=namespaces",
+        "denial=namespaces connection=denied/a.test:443",
+        "on",
+    ),
     ("a_status_that_was_not", "STOPPED EPERM denial=namespaces", "status=killed", "on"),
     (
         "a_layer_that_is_not_the_one",

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::document::{Build, Document, Face, RowKind};
-use crate::program::{self, PYTHON};
+use crate::program::{self, Names, PYTHON};
 use crate::tree::STAGE;
 
 /// How an interpreter comes by its program. A command is always started alone.
@@ -41,7 +41,7 @@ pub(crate) fn of(
         RowKind::Twin => &document.twin,
         _ => &document.attack,
     };
-    let bare = program::argv(program, canary);
+    let bare = program::argv(program, Names::of(document), canary);
     let mut argv = match kind {
         RowKind::Off => return Invocation { argv: bare, stdin: String::new() },
         RowKind::On(_) | RowKind::Twin => vec![format!("{STAGE}/ringfence")],
@@ -51,7 +51,7 @@ pub(crate) fn of(
             vec![escapes, "--without".to_owned(), layers.join("+"), "ringfence".to_owned()]
         }
     };
-    let text = program::text(program, canary);
+    let text = program::text(program, Names::of(document), canary);
     let open = ["--preset", "open", "--python", PYTHON];
     let mut stdin = String::new();
     match (document.face, start) {

@@ -3,17 +3,21 @@
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser as _;
 use ringfence_engine::{
     Builder, Call, CodeCall, CommandCall, Engine, Foreground, Io, LOCAL, Prefork, Recorder,
 };
-use ringfence_plan::{Access, BindSource, FileId, Mount, Namespace, Plan, Step};
+use ringfence_plan::{
+    Access, BindSource, FileId, ListenerKind, Mount, Namespace, NetworkListener, Plan, Step,
+};
+use ringfence_spec::network::NetworkRules;
 use ringfence_spec::{Code, Outcome, Problem};
 
 use crate::cli::{Cli, Command, ExecArgs, RunArgs};
+use crate::program::PORT;
 use crate::settings::{Surroundings, effective, effective_code};
 
 /// What can be taken out. `escapes/README.md` says what each of them means.
@@ -24,11 +28,21 @@ pub(crate) enum Layer {
     Filesystem,
     Masks,
     Network,
+    Capture,
+    Rules,
     Resources,
     Process,
     Privileges,
     Environment,
 }
+
+/// Ports that documents with names attack.
+const VICTIMS_PORTS: [u16; 5] = [80, 443, 8080, 8443, PORT];
+/// Addresses that such documents ask for without a name.
+const VICTIMS_ADDRESSES: [&str; 4] = ["10.0.0.9", "20.30.40.50", "198.18.7.7", "[2001:db8::9]"];
+/// Where their names lead.
+const VICTIMS_RANGES: [&str; 6] =
+    ["10.0.0.0/8", "20.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "2001:db8::/32", "2002:a00::/24"];
 
 const NAMES: &[(Layer, &str)] = &[
     (Layer::Syscalls, "syscalls"),
@@ -36,6 +50,8 @@ const NAMES: &[(Layer, &str)] = &[
     (Layer::Filesystem, "filesystem"),
     (Layer::Masks, "masks"),
     (Layer::Network, "network"),
+    (Layer::Capture, "capture"),
+    (Layer::Rules, "rules"),
     (Layer::Resources, "resources"),
     (Layer::Process, "process"),
     (Layer::Privileges, "privileges"),
@@ -56,6 +72,7 @@ impl Layer {
         match self {
             Self::Masks | Self::Landlock => layer == "filesystem",
             Self::Privileges | Self::Environment => layer == "process",
+            Self::Capture | Self::Rules => layer == "network",
             _ => layer == self.name(),
         }
     }
@@ -90,10 +107,37 @@ impl Layer {
                 !matches!(step, Step::Mount(Mount::Mask { .. } | Mount::Text { .. }))
             }),
             Self::Network => {
-                plan.setup.retain(|step| *step != Step::LoopbackUp);
+                Self::Capture.take_out(plan)?;
+                let resolver =
+                    ["/etc/hosts", "/etc/nsswitch.conf", "/etc/resolv.conf"].map(Path::new);
+                plan.setup.retain(|step| match step {
+                    Step::LoopbackUp => false,
+                    Step::Mount(Mount::Text { at, .. }) => !resolver.contains(&at.as_path()),
+                    _ => true,
+                });
                 for step in &mut plan.setup {
                     if let Step::Unshare { namespaces } = step {
                         namespaces.retain(|n| *n != Namespace::Network);
+                    }
+                }
+            }
+            Self::Capture => {
+                plan.network = None;
+                plan.setup.retain(|step| !matches!(step, Step::CaptureNetwork { .. }));
+            }
+            Self::Rules => {
+                let Some(network) = &mut plan.network else { return Ok(()) };
+                network.rules = everything().map_err(std::io::Error::other)?;
+                let held = |port| network.listeners.iter().any(|l| l.port == port);
+                let new = network.rules.tcp_ports().into_iter().filter(|port| !held(*port));
+                let kind = ListenerKind::Captured;
+                let listener =
+                    |port| [false, true].map(|ipv6| NetworkListener { kind, port, ipv6 });
+                let new: Vec<_> = new.flat_map(listener).collect();
+                network.listeners.extend(new);
+                for step in &mut plan.setup {
+                    if let Step::CaptureNetwork { listeners } = step {
+                        listeners.clone_from(&network.listeners);
                     }
                 }
             }
@@ -143,6 +187,17 @@ impl Layer {
         }
         Ok(())
     }
+}
+
+/// Rules that allow every host and port of the victims.
+fn everything() -> Result<NetworkRules, String> {
+    let mut rules = Vec::new();
+    for port in VICTIMS_PORTS {
+        rules.push(format!("localhost:{port}"));
+        rules.extend(VICTIMS_ADDRESSES.map(|address| format!("{address}:{port}")));
+        rules.extend(VICTIMS_RANGES.map(|range| format!("**.test:{port}@{range}")));
+    }
+    NetworkRules::parse(&rules.join(","))
 }
 
 /// Runs the plan of `ringfence ARGS` without `layers` (joined by `+`) and prints the outcome as JSON.

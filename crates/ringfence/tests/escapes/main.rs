@@ -11,10 +11,15 @@ mod document;
 mod honesty;
 mod invocation;
 mod layers;
+mod naive_proxy;
 mod program;
 mod suite;
 mod tree;
 mod victims;
+
+#[allow(dead_code, reason = "the tests of the network use more of it")]
+#[path = "../network/servers.rs"]
+mod servers;
 
 // The modules of the binary that turn flags into a policy: the same ones, so that a
 // row `without LAYER` differs from `ringfence run` or `ringfence exec` by that layer alone.
@@ -29,6 +34,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // The network helper of a thinned-out plan is this program too.
+    ringfence_engine::init();
     let mut args = std::env::args_os().skip(1);
     match args.next() {
         Some(mode) if mode == "--container" => container::main(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ringfence_plan::seccomp::{self, Arch};
 
-use crate::document::{Language, Program};
+use crate::document::{Document, Language, Program};
 
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
 pub(crate) const HOME: &str = "/home/victim";
@@ -20,19 +20,32 @@ pub(crate) const VICTIM: u32 = 2;
 /// Past the last number of any table.
 const NUMBERS_END: i32 = 1024;
 
+/// Whether the container has a name server and what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    None,
+    Served,
+}
+
+impl Names {
+    pub(crate) fn of(document: &Document) -> Self {
+        if document.names.is_some() { Self::Served } else { Self::None }
+    }
+}
+
 /// Program and arguments: the prelude and the document's text as one argument.
-pub(crate) fn argv(program: &Program, canary: &str) -> Vec<String> {
+pub(crate) fn argv(program: &Program, names: Names, canary: &str) -> Vec<String> {
     let command = match program.language {
         Language::Python => PYTHON,
         Language::Shell => "/bin/sh",
     };
-    vec![command.to_owned(), "-c".to_owned(), text(program, canary)]
+    vec![command.to_owned(), "-c".to_owned(), text(program, names, canary)]
 }
 
 /// The prelude and the document's text.
-pub(crate) fn text(program: &Program, canary: &str) -> String {
+pub(crate) fn text(program: &Program, names: Names, canary: &str) -> String {
     let prelude = match program.language {
-        Language::Python => python_prelude(canary),
+        Language::Python => python_prelude(names, canary),
         Language::Shell => shell_prelude(canary),
     };
     prelude + &program.text
@@ -58,7 +71,7 @@ fn shell_prelude(canary: &str) -> String {
     })
 }
 
-fn python_prelude(canary: &str) -> String {
+fn python_prelude(names: Names, canary: &str) -> String {
     let mut text = String::new();
     for (name, value) in words(canary) {
         let number = matches!(name, "PORT" | "VICTIM");
@@ -74,5 +87,9 @@ fn python_prelude(canary: &str) -> String {
         }
     }
     text.push_str("}\n");
-    text + include_str!("prelude.py")
+    text.push_str(include_str!("prelude.py"));
+    if names == Names::Served {
+        text.push_str(include_str!("network_prelude.py"));
+    }
+    text
 }

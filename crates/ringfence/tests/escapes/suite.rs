@@ -13,14 +13,15 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::container::{Job, Owner, Report};
 use crate::document::{
-    self, Build, Document, Expectation, Family, Kernel, Language, Need, Program, Row, RowKind,
+    self, Build, Document, Expectation, Family, Kernel, Language, Named, Need, Program, Row,
+    RowKind,
 };
 use crate::invocation::{self, Invocation, Start};
 use crate::layers::Layer;
 use crate::{honesty, program};
 
 /// So many attacks there are; a document that gets lost is noticed.
-const DOCUMENTS_MIN: usize = 269;
+const DOCUMENTS_MIN: usize = 337;
 
 /// Documents run at a time: rows are short, and the machines this runs on have two processors.
 const N_WORKERS: usize = 2;
@@ -262,7 +263,7 @@ impl Suite {
                 let tried = owners.into_iter().try_for_each(|owner| {
                     let nothing =
                         Invocation { argv: vec!["/bin/true".to_owned()], stdin: String::new() };
-                    suite.contain(caller, owner, nothing, None, None, "none").map(|_| ())
+                    suite.contain(caller, owner, nothing, None, "none").map(|_| ())
                 });
                 suite.no_container[slot] = tried.err();
             }
@@ -275,10 +276,10 @@ impl Suite {
 
     fn holds_whiteouts(&self) -> Result<bool, String> {
         let program = Program { language: Language::Python, text: MAKE_WHITEOUT.to_owned() };
-        let argv = program::argv(&program, "none");
+        let argv = program::argv(&program, program::Names::None, "none");
         let invocation = Invocation { argv, stdin: String::new() };
         let owner = self.thin(Caller::Own);
-        let report = self.contain(Caller::Own, owner, invocation, None, None, "none")?;
+        let report = self.contain(Caller::Own, owner, invocation, None, "none")?;
         match report.stdout.trim() {
             "STOPPED EACCES" => Ok(true),
             "ESCAPED" => Ok(false),
@@ -380,9 +381,12 @@ impl Suite {
             RowKind::Off | RowKind::Without(_) => self.thin(caller),
             RowKind::On(_) | RowKind::Twin => self.whole(caller),
         };
-        let check = document.check.as_ref().filter(|_| row.kind != RowKind::Twin);
-        let setup = document.setup.as_ref();
-        let report = self.contain(caller, owner, invocation, setup, check, &canary);
+        let around = Around {
+            setup: document.setup.clone(),
+            check: document.check.clone().filter(|_| row.kind != RowKind::Twin),
+            names: document.names.clone(),
+        };
+        let report = self.contain(caller, owner, invocation, Some(around), &canary);
         let how = match start {
             Start::Alone => "",
             Start::Warm => " in a warm worker",
@@ -425,16 +429,17 @@ impl Suite {
         caller: Caller,
         owner: Owner,
         Invocation { argv, stdin }: Invocation,
-        setup: Option<&String>,
-        check: Option<&String>,
+        around: Option<Around>,
         canary: &str,
     ) -> Result<Report, String> {
+        let Around { setup, check, names } = around.unwrap_or_default();
         let job = Job {
             stage: self.stage.path().to_owned(),
             owner,
             canary: canary.to_owned(),
-            setup: setup.cloned(),
-            check: check.cloned(),
+            setup,
+            check,
+            names,
             argv,
             stdin,
         };
@@ -457,6 +462,14 @@ impl Suite {
         }
         serde_json::from_slice(&done.stdout).map_err(|e| format!("container: {e}"))
     }
+}
+
+/// What a row has besides its program.
+#[derive(Default)]
+struct Around {
+    setup: Option<String>,
+    check: Option<String>,
+    names: Option<Vec<Named>>,
 }
 
 /// Compares; `Some` says why the attack cannot be tried on this kernel.
@@ -512,12 +525,36 @@ fn judge(kind: &RowKind, expect: &Expectation, report: &Report) -> Result<Option
     }
     if let Some(rule) = &expect.denial {
         let denials = outcome["denials"].as_array().into_iter().flatten();
-        let rules: Vec<&str> = denials.filter_map(|denial| denial["rule"].as_str()).collect();
-        if !rules.contains(&rule.as_str()) {
-            return Err(format!("the denials are {rules:?}"));
+        let denials: Vec<(&str, &str, &str)> = denials
+            .filter_map(|denial| {
+                let reason = denial.get("argument").and_then(Json::as_str).unwrap_or_default();
+                Some((denial["rule"].as_str()?, denial["subject"].as_str()?, reason))
+            })
+            .collect();
+        let fits = |(known, subject, reason): &(&str, &str, &str)| {
+            known == rule
+                && expect.subject.as_ref().is_none_or(|want| want == subject)
+                && expect.because.as_ref().is_none_or(|want| reason.contains(want.as_str()))
+        };
+        if !denials.iter().any(fits) {
+            return Err(format!("the denials are {denials:?}"));
+        }
+    }
+    if let Some(connection) = &expect.connection {
+        let connections = outcome.get("connections").and_then(Json::as_array);
+        let known: Vec<String> = connections.into_iter().flatten().map(connection_text).collect();
+        if !known.contains(connection) {
+            return Err(format!("the connections are {known:?}"));
         }
     }
     Ok(None)
+}
+
+/// A connection of an outcome as documents write it.
+fn connection_text(connection: &Json) -> String {
+    let text = |key: &str| connection[key].as_str().unwrap_or_default().to_owned();
+    let port = connection["port"].as_u64().map_or(String::new(), |port| format!(":{port}"));
+    format!("{}/{}{port}", text("verdict"), text("host"))
 }
 
 /// `RINGFENCE_TEST_SLOWNESS`, for emulated machines.

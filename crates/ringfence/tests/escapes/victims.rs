@@ -1,19 +1,23 @@
 //! What attacks are after: a home with secrets, a project with a repository, system files, a bystander process,
 //! and a server on sockets. All of it invented, all of it marked with the row's own canary.
 
-use std::io::Write as _;
-use std::net::{Ipv6Addr, TcpListener, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use ringfence_sys::{CallError, Forked, Named};
 use rustix::event::{PollFd, PollFlags};
 
+use crate::document::Named as NamedHost;
+use crate::naive_proxy;
 use crate::program::{PORT, SOCKET, VICTIM};
+use crate::servers::{Places, Servers};
 
 /// Where a container engine listens. Whoever reaches it owns the machine.
 const ENGINE: &str = "/run/docker.sock";
@@ -21,6 +25,9 @@ const ENGINE: &str = "/run/docker.sock";
 const DATAGRAM: &str = "/etc/victim/agent.dgram";
 /// The abstract socket's name.
 const ABSTRACT: &[u8] = b"victim";
+
+/// What the name server and the web servers heard, for `Check` lines.
+const SERVERS_LOG: &str = "/var/log/servers";
 
 /// Files only their owner reads; `CANARY` stands for the canary.
 const SECRETS: &[(&str, &str)] = &[
@@ -122,6 +129,39 @@ pub(crate) fn serve(canary: &str) -> Result<(), String> {
     match ringfence_sys::fork().map_err(|e| e.to_string())? {
         Forked::Child => attend(&listeners, canary),
         Forked::Parent { .. } => Ok(()),
+    }
+}
+
+/// Leaves a process behind that is every host of the internet: name server on port 53, web servers and a filtering proxy
+/// with mistakes. Returns when all of them listen.
+pub(crate) fn serve_network(names: &[NamedHost]) -> Result<(), String> {
+    let (mut ready, tell) = std::io::pipe().map_err(|e| format!("pipe: {e}"))?;
+    match ringfence_sys::fork().map_err(|e| e.to_string())? {
+        Forked::Child => {
+            drop(ready);
+            // A panic has said why, and the parent reads no byte.
+            let _ = std::panic::catch_unwind(|| attend_network(names, &tell));
+            ringfence_sys::exit_now(1)
+        }
+        Forked::Parent { .. } => {
+            drop(tell);
+            ready.read_exact(&mut [0]).map_err(|_| "the servers did not start".to_owned())
+        }
+    }
+}
+
+fn attend_network(names: &[NamedHost], mut tell: &std::io::PipeWriter) {
+    // One wildcard socket for both families.
+    let web = Ipv6Addr::UNSPECIFIED.into();
+    let resolver = (Ipv4Addr::UNSPECIFIED, 53).into();
+    let servers = Servers::start(Places { resolver, web, log: Some(SERVERS_LOG.into()) });
+    for NamedHost { name, answers } in names {
+        servers.name(name, answers);
+    }
+    if naive_proxy::start(Arc::new(servers)).is_ok() && tell.write_all(&[0]).is_ok() {
+        loop {
+            std::thread::park();
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod rows;
+#[allow(dead_code, reason = "the attack documents use more of it")]
 mod servers;
 
 #[allow(dead_code, reason = "the tests of `it` use more of it")]
@@ -18,7 +19,8 @@ use std::process::{Command, ExitCode};
 use ringfence_sys::{Ended, Forked, Namespaces};
 use rustix::process::{getegid, geteuid};
 
-use servers::Servers;
+use rows::{RESOLVER, WEB};
+use servers::{Places, Servers};
 
 /// First argument of the process in the namespace.
 const INSIDE: &str = "--inside";
@@ -107,11 +109,12 @@ fn inside(words: &[String]) -> ExitCode {
     let rows = rows::ROWS.iter().filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
-    let servers = Servers::start();
+    let resolver = RESOLVER.parse().unwrap();
+    let servers = Servers::start(Places { resolver, web: WEB.into(), log: None });
     let mut n_failed = 0;
     let mut n = 0;
     for (name, row) in rows {
-        servers.reset();
+        rows::reset(&servers);
         // A panic has told what is wrong.
         let ok = catch_unwind(AssertUnwindSafe(|| row(&servers))).is_ok();
         println!("row {name} ... {}", if ok { "ok" } else { "FAILED" });

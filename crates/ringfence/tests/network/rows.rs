@@ -1,11 +1,19 @@
 //! What a run can reach, what it cannot, and what it is told.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use ringfence_testing::Json;
 
 use crate::servers::{COUNTING, GREETING, LOCAL, SINK, STREAM, STREAM_BYTES, Servers};
 use crate::support::World;
 
 type Row = fn(&Servers);
+
+/// The name server that rows name by `net_resolver`.
+pub(crate) const RESOLVER: &str = "127.0.0.1:5300";
+
+/// Where the web servers listen: `HOST@127.0.0.2/32` grants it.
+pub(crate) const WEB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// The rule that most rows use: the name may resolve to the servers' address.
 const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
@@ -77,6 +85,27 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("a resolver that is down is an error in time", resolver_down),
 ];
 
+/// Forgets everything of the row before.
+pub(crate) fn reset(servers: &Servers) {
+    servers.clear();
+    for name in ["allowed.test", "www.allowed.test", "other.test", "plain.test"] {
+        servers.name(name, &[[WEB.into()]]);
+    }
+}
+
+/// A world whose runs resolve names here and find the authority's certificate in their workspace.
+fn world_of(servers: &Servers) -> World {
+    let world = World::new().var("RINGFENCE_NET_RESOLVER", RESOLVER);
+    world.write("work/ca.pem", &servers.ca_pem);
+    let ca = world.write("ca.pem", &servers.ca_pem);
+    world.var("RINGFENCE_NET_CA", ca.to_str().unwrap())
+}
+
+/// An address.
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
 struct Outcome(i32, Json);
 
 impl Outcome {
@@ -125,7 +154,7 @@ fn python(world: &World, net: &str, program: &str) -> Outcome {
 }
 
 fn no_network_names_the_host(servers: &Servers) {
-    let ran = sh(&servers.world(), "none", "getent hosts allowed.test || echo none");
+    let ran = sh(&world_of(servers), "none", "getent hosts allowed.test || echo none");
     ran.says("none").denied(&[
         "lookup(allowed.test)",
         "this run has no network",
@@ -139,7 +168,7 @@ fn no_network_names_the_host(servers: &Servers) {
 
 fn no_network_refuses_an_address(servers: &Servers) {
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "none",
         "print(tried(lambda: tcp('192.0.2.7', 443)), tried(lambda: tcp('192.0.2.7', 8443)))",
     );
@@ -149,7 +178,7 @@ fn no_network_refuses_an_address(servers: &Servers) {
 }
 
 fn no_network_fails_fast(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     for (program, host) in [
         ("curl -sS https://registry.test/x", "registry.test"),
         ("git clone -q https://git.test/x", "git.test"),
@@ -175,7 +204,7 @@ fn no_network_fails_fast(servers: &Servers) {
 }
 
 fn curl_reaches_an_allowed_host(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let ran = sh(
         &world,
         ALLOWED,
@@ -198,14 +227,14 @@ fn curl_reaches_an_allowed_host(servers: &Servers) {
 }
 
 fn another_host_is_refused(servers: &Servers) {
-    let ran = sh(&servers.world(), ALLOWED, "curl -sS https://other.test/ || echo failed");
+    let ran = sh(&world_of(servers), ALLOWED, "curl -sS https://other.test/ || echo failed");
     ran.says("failed").denied(&["lookup(other.test)", "`--net allow:other.test` does"]);
 }
 
 fn no_query_leaves(servers: &Servers) {
     let script =
         "for n in a b c; do getent hosts $n.secret.other.test; done; getent hosts allowed.test";
-    let ran = sh(&servers.world(), ALLOWED, script);
+    let ran = sh(&world_of(servers), ALLOWED, script);
     assert_eq!(ran.0, 0, "{}", ran.1);
     // A lookup alone is answered inside, even for an allowed name.
     assert!(servers.queries().is_empty(), "{:?}", servers.queries());
@@ -213,17 +242,18 @@ fn no_query_leaves(servers: &Servers) {
 }
 
 fn another_port_is_refused(servers: &Servers) {
-    let ran = python(&servers.world(), ALLOWED, "print(tried(lambda: tcp('allowed.test', 8443)))");
+    let ran =
+        python(&world_of(servers), ALLOWED, "print(tried(lambda: tcp('allowed.test', 8443)))");
     ran.says("refused").denied(&["connect(allowed.test:8443)", "--net allow:allowed.test:8443`"]);
 }
 
 fn private_needs_a_range(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let ran = python(&world, "allow:allowed.test", "print(tried(lambda: tls('allowed.test')))");
     ran.denied(&["connect(allowed.test:443)", "--net allow:allowed.test@127.0.0.2/32`"]);
     assert!(ran.stdout().contains("reset") || ran.stdout().contains("EOF"), "{}", ran.stdout());
     for private in ["10.1.2.3", "169.254.169.254", "192.168.0.1", "100.64.0.1", "0.0.0.0"] {
-        servers.name("allowed.test", &[&[private]]);
+        servers.name("allowed.test", &[[ip(private)]]);
         let ran = python(&world, "allow:allowed.test", "print(tried(lambda: tls('allowed.test')))");
         ran.denied(&["connect(allowed.test:443)"]);
         assert!(ran.connections("allowed").is_empty(), "{private}");
@@ -232,7 +262,7 @@ fn private_needs_a_range(servers: &Servers) {
     for hidden in
         ["::ffff:10.1.2.3", "64:ff9b::a01:203", "2002:a01:203::1", "::1", "fd00::1", "fe80::1"]
     {
-        servers.name("allowed.test", &[&[hidden]]);
+        servers.name("allowed.test", &[[ip(hidden)]]);
         let ran = python(&world, "allow:allowed.test", "print(tried(lambda: tls('allowed.test')))");
         ran.denied(&["connect(allowed.test:443)"]);
     }
@@ -240,9 +270,9 @@ fn private_needs_a_range(servers: &Servers) {
 
 fn rebinding(servers: &Servers) {
     // Allowed at first, the host's own loopback the second time.
-    servers.name("allowed.test", &[&["127.0.0.2"], &["127.0.0.1"]]);
+    servers.name("allowed.test", &[[ip("127.0.0.2")], [ip("127.0.0.1")]]);
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "allow:allowed.test:7022@127.0.0.2/32",
         "for _ in range(2): print(tried(lambda: tcp('allowed.test', 7022).recv(4))); time.sleep(0.5)",
     );
@@ -252,9 +282,9 @@ fn rebinding(servers: &Servers) {
 }
 
 fn mixed_answers(servers: &Servers) {
-    servers.name("allowed.test", &[&["10.9.8.7", "127.0.0.2"]]);
+    servers.name("allowed.test", &[[ip("10.9.8.7"), ip("127.0.0.2")]]);
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "allow:allowed.test:7022@127.0.0.2/32",
         "print(tried(lambda: tcp('allowed.test', 7022).recv(4)))",
     );
@@ -267,7 +297,7 @@ fn sni_must_match(servers: &Servers) {
 print(tried(lambda: tls('allowed.test', sni='')))
 s = tcp('allowed.test', 443); print('plain', repr(tried(lambda: talk(s, 'GET / HTTP/1.1\\nHost: other.test\\n\\n'))))
 print(tried(lambda: talk(tls('allowed.test', sni='ALLOWED.test'), 'GET /upper HTTP/1.1\\nHost: allowed.test\\n\\n')))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.denied(&["connect(allowed.test:443)", "names other.test"]);
     ran.denied(&["connect(allowed.test:443)", "no SNI"]);
     ran.denied(&["connect(allowed.test:443)", "carries TLS"]);
@@ -278,7 +308,7 @@ print(tried(lambda: talk(tls('allowed.test', sni='ALLOWED.test'), 'GET /upper HT
 fn sni_must_match_on_any_port(servers: &Servers) {
     let program = "print(tried(lambda: tls('allowed.test', 8443, sni='other.test')))
 print(tried(lambda: talk(tls('allowed.test', 8443), 'GET /ok HTTP/1.1\\nHost: x\\n\\n')))";
-    let ran = python(&servers.world(), "allow:allowed.test:8443@127.0.0.2/32", program);
+    let ran = python(&world_of(servers), "allow:allowed.test:8443@127.0.0.2/32", program);
     ran.denied(&["connect(allowed.test:8443)", "names other.test"]);
     ran.says("GET /ok");
     assert_eq!(servers.requests().len(), 1);
@@ -286,7 +316,7 @@ print(tried(lambda: talk(tls('allowed.test', 8443), 'GET /ok HTTP/1.1\\nHost: x\
 
 fn raw_address(servers: &Servers) {
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         ALLOWED,
         "print(tried(lambda: tls('127.0.0.2', sni='allowed.test')), tried(lambda: tls('192.0.2.9', sni='allowed.test')))",
     );
@@ -297,7 +327,7 @@ fn raw_address(servers: &Servers) {
 fn address_by_rule(servers: &Servers) {
     // The address is the run's own loopback; another one stands for a server elsewhere.
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         "allow:192.0.2.9:7022",
         "print(tried(lambda: tcp('192.0.2.9', 7022).recv(4)))",
     );
@@ -315,7 +345,7 @@ s.sendall(b'GET /three HTTP/1.1\\r\\nHost: ALLOWED.TEST:80\\r\\n\\r\\nGET /four 
 time.sleep(0.5); print(s.recv(65536).decode())
 print(talk(tcp('allowed.test', 80), 'GET http://other.test/five HTTP/1.1\\nHost: allowed.test\\n\\n'))
 print(talk(tcp('allowed.test', 80), 'GET /six HTTP/1.0\\n\\n'))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("GET /one").says("GET /three").says("403 Forbidden").says("no Host header");
     ran.denied(&["connect(allowed.test:80)", "names other.test"]);
     let requests = servers.requests();
@@ -338,7 +368,7 @@ fn malformed_http(servers: &Servers) {
     s.settimeout(3)
     print(repr(tried(lambda: s.recv(65536).decode()[:40])))
 s = tcp('allowed.test', 80); print(talk(s, 'PRI * HTTP/2.0\n\nSM\n\n')[:40])";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     let requests = servers.requests();
     for request in &requests {
         // hyper prefers the encoding over a length, and drops the length: one unambiguous request arrives.
@@ -352,7 +382,7 @@ s = tcp('allowed.test', 80); print(talk(s, 'PRI * HTTP/2.0\n\nSM\n\n')[:40])";
 }
 
 fn http_proxy(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let script = "P='--proxy http://127.0.0.1:3128'
 curl -sS $P http://allowed.test/plain
 curl -sS $P --proxytunnel --cacert ca.pem https://allowed.test/secure
@@ -387,7 +417,7 @@ print(4, tried(lambda: tunnel('allowed.test:22', 'allowed.test')))
 print(5, tried(lambda: tunnel('allowed.test.:443', 'allowed.test')))
 s = tcp('127.0.0.1', 3128); talk(s, 'CONNECT allowed.test:80 HTTP/1.1\\nHost: allowed.test\\n\\n')
 print(6, talk(s, 'GET /t HTTP/1.1\\nHost: other.test\\n\\n'))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("1 TLSv1.3").says("3 403").says("4 403").says("5 TLSv1.3").says("6 HTTP/1.1 403");
     ran.denied(&["connect(allowed.test:443)", "names other.test"]);
     assert!(servers.requests().is_empty(), "{:?}", servers.requests());
@@ -403,7 +433,7 @@ s, code = socks(b'allowed.test', 7022); print('first', code, s.recv(4))
 for name, port in [(b'other.test', 443), (b'allowed.test\x00.other.test', 7022), (b'other.test\x00.allowed.test', 7022), (b'127.0.0.1', 8123), (b'allowed.test', 22)]:
     print(name, port, tried(lambda: socks(name, port)[1]))
 print(tried(lambda: socks(b'ALLOWED.TEST.', 7022)[0].recv(4)))";
-    let ran = python(&servers.world(), "allow:allowed.test:7022@127.0.0.2/32", program);
+    let ran = python(&world_of(servers), "allow:allowed.test:7022@127.0.0.2/32", program);
     ran.says("first 0 b'SSH-'")
         .says("b'other.test' 443 2")
         .says("b'allowed.test' 22 2")
@@ -419,19 +449,19 @@ fn deny_wins(servers: &Servers) {
         "allow:deny:www.allowed.test,**.allowed.test@127.0.0.2/32",
     ] {
         let script = "curl -sS --cacert ca.pem https://allowed.test/; curl -sS --cacert ca.pem https://www.allowed.test/";
-        let ran = sh(&servers.world(), rules, script);
+        let ran = sh(&world_of(servers), rules, script);
         ran.says("for allowed.test").denied(&["lookup(www.allowed.test)", "deny:www.allowed.test"]);
     }
 }
 
 fn wildcards(servers: &Servers) {
     let script = "curl -sS --cacert ca.pem https://allowed.test/; curl -sS --cacert ca.pem https://www.allowed.test/";
-    let ran = sh(&servers.world(), "allow:*.allowed.test@127.0.0.2/32", script);
+    let ran = sh(&world_of(servers), "allow:*.allowed.test@127.0.0.2/32", script);
     ran.says("for www.allowed.test").denied(&["lookup(allowed.test)"]);
 }
 
 fn host_loopback(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let script =
         format!("curl -sS http://localhost:{LOCAL}/a; curl -sS http://127.0.0.1:{LOCAL}/b");
     let ran = sh(&world, &format!("allow:localhost:{LOCAL}"), &script);
@@ -445,7 +475,7 @@ fn own_loopback_is_not_captured(servers: &Servers) {
     let program = "for host in ['127.0.0.1', '::1', '127.9.9.9', '0.0.0.0', '::ffff:127.0.0.1']:
     s = tried(lambda: tcp(host, 443))
     print(host, s if isinstance(s, str) else tried(lambda: s.recv(1)))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     assert!(ran.connections("allowed").is_empty(), "{}", ran.1);
     assert_eq!(ran.stdout().matches("reset").count(), 5, "{}", ran.stdout());
 }
@@ -455,7 +485,7 @@ fn own_servers(servers: &Servers) {
     l = socket.create_server((host, port)); threading.Thread(target=lambda: l.accept()[0].sendall(b'own'), daemon=True).start()
     return tcp('127.0.0.1', port).recv(3)
 for port in [8080, 5432, 53, 80, 443]: print(port, tried(lambda: serve(port)))";
-    let ran = python(&servers.world(), "none", program);
+    let ran = python(&world_of(servers), "none", program);
     ran.says("8080 b'own'").says("5432 b'own'");
     let low = ran
         .stdout()
@@ -463,7 +493,7 @@ for port in [8080, 5432, 53, 80, 443]: print(port, tried(lambda: serve(port)))";
         .filter(|line| line.contains("Permission") || line.contains("in use"))
         .count();
     assert_eq!(low, 3, "{}", ran.stdout());
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     ran.says("8080 b'own'");
 }
 
@@ -474,7 +504,7 @@ s = tcp('allowed.test', {COUNTING}); s.sendall(b'x' * 300000); s.shutdown(socket
     );
     let rules =
         format!("allow:allowed.test:{GREETING}@127.0.0.2/32,allowed.test:{COUNTING}@127.0.0.2/32");
-    let ran = python(&servers.world(), &rules, &program);
+    let ran = python(&world_of(servers), &rules, &program);
     ran.says("SSH-2.0-test").says("b'echo'").says("300000 bytes");
     let allowed = ran.connections("allowed");
     let counting = allowed.iter().find(|c| c["port"] == COUNTING).unwrap();
@@ -491,7 +521,7 @@ while True:
 print(n)"
     );
     let ran =
-        python(&servers.world(), &format!("allow:allowed.test:{STREAM}@127.0.0.2/32"), &program);
+        python(&world_of(servers), &format!("allow:allowed.test:{STREAM}@127.0.0.2/32"), &program);
     assert_eq!(ran.stdout().trim(), STREAM_BYTES.to_string());
     assert_eq!(ran.connections("allowed")[0]["received_bytes"], STREAM_BYTES);
 }
@@ -506,7 +536,7 @@ ts = [threading.Thread(target=one) for _ in range(500)]
 [t.start() for t in ts]; [t.join() for t in ts]
 print(len(ok), len(bad), bad[:3])"
     );
-    let world = servers.world();
+    let world = world_of(servers);
     let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
     let (_, json) = world.python(
         &["--net", &rules, "--pids", "1000", "--fds", "2000"],
@@ -520,7 +550,7 @@ print(len(ok), len(bad), bad[:3])"
 fn kept_open(servers: &Servers) {
     let rules = format!("allow:allowed.test:{SINK}@127.0.0.2/32");
     let program = format!("s = tcp('allowed.test', {SINK}); s.sendall(b'x' * 1000000); s.close()");
-    let ran = python(&servers.world(), &rules, &program);
+    let ran = python(&world_of(servers), &rules, &program);
     assert_eq!(ran.connections("allowed").len(), 1, "{}", ran.1);
     assert_eq!(ran.connections("allowed")[0]["sent_bytes"], 1_000_000u64);
 }
@@ -531,7 +561,7 @@ fn lookups_do_not_hide_connections(servers: &Servers) {
         "for i in range(400): tried(lambda: socket.getaddrinfo('n%d.evil.test' % i, 80))
 print(tcp('allowed.test', {GREETING}).recv(4))"
     );
-    let ran = python(&servers.world(), &rules, &program);
+    let ran = python(&world_of(servers), &rules, &program);
     ran.says("SSH-");
     assert_eq!(ran.connections("allowed").len(), 1);
     assert_eq!(ran.connections("denied").len(), 256);
@@ -540,10 +570,10 @@ print(tcp('allowed.test', {GREETING}).recv(4))"
 }
 
 fn own_public_address(servers: &Servers) {
-    servers.name("own.test", &[&["93.184.216.34"]]);
+    servers.name("own.test", &[[ip("93.184.216.34")]]);
     let script = "curl -sS -m 5 http://93.184.216.34/; curl -sS -m 5 --proxy http://127.0.0.1:3128 http://93.184.216.35/
 curl -sS -m 5 --socks5-hostname 127.0.0.1:3128 http://93.184.216.36/; curl -sS -m 5 http://own.test/";
-    let ran = sh(&servers.world(), "allow:*", script);
+    let ran = sh(&world_of(servers), "allow:*", script);
     for host in ["93.184.216.34:80", "93.184.216.35:80", "93.184.216.36:80", "own.test:80"] {
         let denied = ran.1["denials"].as_array().unwrap().iter().any(|denial| {
             denial["subject"] == format!("connect({host})").as_str()
@@ -557,7 +587,7 @@ curl -sS -m 5 --socks5-hostname 127.0.0.1:3128 http://93.184.216.36/; curl -sS -
 }
 
 fn no_descriptors_for_the_helper(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
     let program = format!(
         "{PRELUDE}\ns = tcp('allowed.test', {GREETING}); s.recv(64); print('up', flush=True); sys.stdin.readline()"
@@ -579,8 +609,8 @@ fn no_descriptors_for_the_helper(servers: &Servers) {
 
 fn agent(servers: &Servers) {
     let key = "sk-ant-api03-C4n4ryAGENT-1234567890";
-    servers.name("api.anthropic.com", &[&["127.0.0.2"]]);
-    let world = servers.world().var("ANTHROPIC_API_KEY", key);
+    servers.name("api.anthropic.com", &[[ip("127.0.0.2")]]);
+    let world = world_of(servers).var("ANTHROPIC_API_KEY", key);
     // A stand-in for the program, where its installer puts it.
     let script = r#"#!/bin/sh
 echo "dir=$CLAUDE_CONFIG_DIR key=$ANTHROPIC_API_KEY args=$*"
@@ -628,14 +658,14 @@ fn udp_goes_nowhere(servers: &Servers) {
     let program = "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(0.3)
 s.sendto(b'x', ('192.0.2.1', 443)); print(tried(lambda: s.recv(1)))
 s.sendto(b'x', ('127.0.0.1', 5300)); print(tried(lambda: s.recv(1)))";
-    let ran = python(&servers.world(), ALLOWED, program);
+    let ran = python(&world_of(servers), ALLOWED, program);
     assert!(servers.queries().is_empty());
     assert!(!ran.stdout().contains("b'"), "{}", ran.stdout());
 }
 
 fn ipv6_is_captured(servers: &Servers) {
     let ran = python(
-        &servers.world(),
+        &world_of(servers),
         ALLOWED,
         "print(tried(lambda: tcp('2001:db8::7', 443).recv(1)), tried(lambda: tcp('2001:db8::7', 8443)))",
     );
@@ -644,7 +674,7 @@ fn ipv6_is_captured(servers: &Servers) {
 }
 
 fn ledger_rows(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let ran = sh(&world, ALLOWED, "curl -sS http://allowed.test/; curl -sS http://other.test/");
     let run_id = ran.1["run_id"].as_str().unwrap();
     let listed = world.ringfence(&["audit", "ls", "--tool", "network", "--json"]);
@@ -673,7 +703,7 @@ fn helper_of(live: &crate::support::Live) -> i32 {
 }
 
 fn dead_helper(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let program = format!(
         "{PRELUDE}
 s = tcp('allowed.test', {GREETING}); s.recv(64); print('up', flush=True)
@@ -697,7 +727,7 @@ fn ends_with_the_run(servers: &Servers) {
     let program = format!(
         "ss = [tcp('allowed.test', {GREETING}) for _ in range(300)]; print(len(ss), flush=True); time.sleep(60)"
     );
-    let world = servers.world();
+    let world = world_of(servers);
     let rules = format!("allow:allowed.test:{GREETING}@127.0.0.2/32");
     let flags = ["--net", &rules, "--timeout", "10s", "--fds", "2000"];
     let (_, json) = world.python(&flags, &format!("{PRELUDE}\n{program}"));
@@ -735,7 +765,7 @@ fn contains(dir: &std::path::Path, needle: &str) -> Vec<std::path::PathBuf> {
 }
 
 fn secret_reaches_its_host(servers: &Servers) {
-    let world = servers.world().var("CANARY", CANARY);
+    let world = world_of(servers).var("CANARY", CANARY);
     let script = format!(
         r#"curl -sSi -H "Authorization: Bearer $TOKEN" https://allowed.test/v1/x
 echo "T=$TOKEN C=$CANARY"; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n'
@@ -814,7 +844,7 @@ fn descends(pid: i32, from: i32) -> bool {
 }
 
 fn placeholder_elsewhere(servers: &Servers) {
-    let world = servers.world().var("CANARY", CANARY);
+    let world = world_of(servers).var("CANARY", CANARY);
     let rules = "allow:allowed.test@127.0.0.2/32,plain.test@127.0.0.2/32";
     let flags = ["--net", rules, "--secret", "TOKEN=env:CANARY@allowed.test/v1"];
     let script = r#"curl -sS -H "Authorization: Bearer $TOKEN" https://allowed.test/v2/x
@@ -832,7 +862,7 @@ curl -sS https://allowed.test/v2/without"#;
 }
 
 fn secret_sources(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     let file = world.write("work/token.txt", &format!("{CANARY}\n"));
     let file = format!("TOKEN=file:{}@allowed.test", file.display());
     let command = format!("TOKEN=cmd:echo {CANARY}@allowed.test");
@@ -861,7 +891,7 @@ fn secret_sources(servers: &Servers) {
 }
 
 fn clients_trust_the_authority(servers: &Servers) {
-    let world = servers.world().var("CANARY", CANARY);
+    let world = world_of(servers).var("CANARY", CANARY);
     let secret = "TOKEN=env:CANARY@allowed.test";
     for client in [
         "curl -sS https://allowed.test/",
@@ -875,7 +905,7 @@ fn clients_trust_the_authority(servers: &Servers) {
             ringfence_testing::missing("tools", &format!("`{tool}` is not installed"));
             continue;
         }
-        servers.reset();
+        reset(servers);
         let (_, json) = world.sh_json(&["--net", ALLOWED, "--secret", secret], client);
         assert_eq!(
             servers.requests().len(),
@@ -888,7 +918,7 @@ fn clients_trust_the_authority(servers: &Servers) {
 }
 
 fn bad_rules(servers: &Servers) {
-    let world = servers.world();
+    let world = world_of(servers);
     for (rules, words) in [
         ("allow:", "names no host"),
         ("allow:exa mple.com", "exa mple.com"),
@@ -906,7 +936,7 @@ fn bad_rules(servers: &Servers) {
 }
 
 fn resolver_down(servers: &Servers) {
-    let world = servers.world().var("RINGFENCE_NET_RESOLVER", "127.0.0.1:5399");
+    let world = world_of(servers).var("RINGFENCE_NET_RESOLVER", "127.0.0.1:5399");
     let ran = sh(
         &world,
         ALLOWED,
