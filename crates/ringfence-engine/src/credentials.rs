@@ -12,7 +12,7 @@ use ringfence_jail::survey::{found, read_trusted};
 use ringfence_net::authority;
 use ringfence_net::credentials::{Credential, Credentials, VALUE_BYTES_MIN, forget, placeholder};
 use ringfence_plan::{FileKind, Interception};
-use ringfence_spec::network::Verdict;
+use ringfence_spec::network::{Host, RequestRule, Verdict};
 use ringfence_spec::{Code, Network, Policy, Problem, SecretGrant, SecretSource};
 
 use rustix::event::{PollFd, PollFlags};
@@ -52,16 +52,20 @@ pub(crate) fn prepare(
     policy: &Policy,
     place: &mut HostContext,
 ) -> Result<Option<Prepared>, Problem> {
-    if policy.secrets.is_empty() {
+    if policy.secrets.is_empty() && policy.net_requests.is_empty() {
         return Ok(None);
     }
     for grant in &policy.secrets {
         check(policy, grant)?;
     }
+    for rule in &policy.net_requests {
+        check_request_rule(policy, rule)?;
+    }
     let cannot = |what: &str, why: &dyn std::fmt::Display| {
         Problem::cannot_build(Code::Secret, what.to_owned()).cause(why)
     };
     let hosts = policy.secrets.iter().map(|grant| &grant.host);
+    let hosts = hosts.chain(policy.net_requests.iter().map(|rule| &rule.host));
     let timeout = policy.limits.timeout.map(ringfence_spec::Span::duration);
     let authority = authority::make(hosts, timeout)
         .map_err(|e| cannot("cannot make a certificate authority", &e))?;
@@ -132,6 +136,25 @@ fn check(policy: &Policy, grant: &SecretGrant) -> Result<(), Problem> {
         format!("the secret `{}` is for {}, which no rule allows", grant.name, grant.host),
     )
     .hint(format!("allow the host too: `--net allow:{rule}`")))
+}
+
+/// Refuses a rule about requests to a host that no rule allows: it has no effect.
+fn check_request_rule(policy: &Policy, rule: &RequestRule) -> Result<(), Problem> {
+    let host = Host::Name(rule.host.clone());
+    let ports = rule.port.map_or_else(|| vec![443, 80], |port| vec![port]);
+    let is_allowed = match &policy.network {
+        Network::None => false,
+        Network::Allow(rules) => {
+            ports.iter().any(|port| matches!(rules.decide(&host, *port), Verdict::Allowed(_)))
+        }
+    };
+    if is_allowed {
+        return Ok(());
+    }
+    let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
+    let message = format!("the rule `{rule}` is about requests to {host}, which no rule allows");
+    Err(Problem::usage(Code::BadValue, message)
+        .hint(format!("allow the host too: `--net allow:{host}{port}`")))
 }
 
 fn read(grant: &SecretGrant, place: &HostContext) -> Result<String, Problem> {

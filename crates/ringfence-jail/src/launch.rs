@@ -226,6 +226,10 @@ fn go_on(
     let namespaces = plan.tier == Tier::Namespaces;
     let control =
         born.control()?.try_clone().named(|| "dup").map_err(cannot("cannot talk to the child"))?;
+    let published = match &plan.network {
+        Some(network) => crate::network::publish(network)?,
+        None => Vec::new(),
+    };
     // Only now: if this process is not dumpable, only root may write the child's id maps.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let hold = task
@@ -260,6 +264,7 @@ fn go_on(
     let credentials = credentials.transpose().map_err(cannot("cannot pass the credentials on"))?;
     let mut running = born.into_running(task, plumbing, cleanup, cancel, git)?;
     running.credentials = credentials;
+    running.published = published;
     supervise::supervise(running).map_err(|error| match error {
         // Some hosts allow the namespace and then refuse the calls it is needed for (AppArmor on Ubuntu 24.04).
         NotStarted::Step(failure) if namespaces && is_about_namespaces(&failure) => {
@@ -392,6 +397,7 @@ impl UnsupervisedChild {
             cleanup,
             cancel,
             credentials: None,
+            published: Vec::new(),
         })
     }
 }

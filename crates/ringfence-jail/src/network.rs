@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, Seek as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
-    Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
-    NetworkEvent, escape_name,
+    Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
+    NetworkEvent, Problem, PublishedPort, escape_name,
 };
 use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{PollFd, PollFlags};
@@ -66,6 +66,9 @@ pub(crate) fn capture(listeners: &[NetworkListener]) -> Result<Vec<Option<OwnedF
             ListenerKind::DnsTcp | ListenerKind::Captured | ListenerKind::Proxy => {
                 ringfence_sys::listen_on_every_address(family, listener.port)
             }
+            ListenerKind::Inward => ringfence_sys::stream_socket(family),
+            // Bound on the host.
+            ListenerKind::Published => return Ok(None),
         };
         match bound {
             Err(error)
@@ -78,6 +81,39 @@ pub(crate) fn capture(listeners: &[NetworkListener]) -> Result<Vec<Option<OwnedF
         }
     };
     listeners.iter().map(bind).collect()
+}
+
+/// Binds the published ports on the host's loopback address.
+pub(crate) fn publish(plan: &NetworkPlan) -> Result<Vec<(NetworkListener, OwnedFd)>, Problem> {
+    let bind = |port: &PublishedPort| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.host.get()));
+        let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(OwnedFd::from(listener))
+        });
+        let listener =
+            NetworkListener { kind: ListenerKind::Published, port: port.inside.get(), ipv6: false };
+        bound.map(|fd| (listener, fd)).map_err(|error| {
+            let (host, inside) = (port.host, port.inside);
+            let problem = Problem::cannot_build(
+                Code::PortNotFree,
+                format!("cannot publish port {inside} as {address}"),
+            )
+            .cause(&error);
+            match error.kind() {
+                std::io::ErrorKind::AddrInUse => problem.hint(format!(
+                    "another program has port {host}; publish it as another: `--publish {}:{inside}`",
+                    host.get().checked_add(10_000).unwrap_or(18_080)
+                )),
+                std::io::ErrorKind::PermissionDenied => problem.hint(format!(
+                    "ports below 1024 are for root; publish it as another: `--publish {}:{inside}`",
+                    host.get().saturating_add(8000)
+                )),
+                _ => problem,
+            }
+        })
+    };
+    plan.published.iter().map(bind).collect()
 }
 
 /// Programs by the local port of a socket that the supervisor connected for them.
@@ -188,7 +224,8 @@ impl Capture {
     /// The descriptors to wait on: the listeners until one is readable, then the helper's reports.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
-        self.listeners.iter().map(|(_, fd)| fd.as_fd()).chain(socket.map(AsFd::as_fd))
+        let listening = self.listeners.iter().filter(|(l, _)| l.kind != ListenerKind::Inward);
+        listening.map(|(_, fd)| fd.as_fd()).chain(socket.map(AsFd::as_fd))
     }
 
     /// Starts the helper, or collects what it reports.
@@ -334,9 +371,9 @@ impl NetworkReport {
     }
 
     fn add(&mut self, connection: Connection, pid: Option<u32>, closed: bool) {
-        if connection.verdict == ConnectionVerdict::Denied {
+        if connection.verdict != ConnectionVerdict::Allowed {
             let same = self.connections.iter_mut().find(|known| {
-                known.verdict == ConnectionVerdict::Denied
+                known.verdict == connection.verdict
                     && known.host == connection.host
                     && known.port == connection.port
                     && known.reason == connection.reason

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::Plan;
+use ringfence_plan::{NetworkListener, Plan};
 use ringfence_spec::{Code, Connection, Denial, Problem, Span, Tier};
 use ringfence_sys::{Budget, CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -134,6 +134,8 @@ pub(crate) struct Running<'a> {
     pub(crate) cancel: Option<OwnedFd>,
     /// For the network helper.
     pub(crate) credentials: Option<OwnedFd>,
+    /// Listeners on the host that lead to ports of the run.
+    pub(crate) published: Vec<(NetworkListener, OwnedFd)>,
 }
 
 /// Reason that a run did not start.
@@ -416,6 +418,7 @@ impl Supervisor<'_> {
                 if let Some(plan) = &self.run.plan.network {
                     let present = plan.listeners.iter().copied().zip(listeners);
                     let present = present.filter_map(|(listener, fd)| Some((listener, fd?)));
+                    let present = present.chain(std::mem::take(&mut self.run.published));
                     let identity = self.run.plan.identity;
                     let user = identity.disk_owner.map(|_| (identity.host_uid, identity.host_gid));
                     let credentials = self.run.credentials.take();

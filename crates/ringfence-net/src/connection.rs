@@ -59,7 +59,21 @@ pub(crate) async fn serve(
         stream.reset_on_close();
         return;
     }
-    if state.interception.is_some() && state.secrets.has(&request.host, port) {
+    let is_judged = state.judges_requests(&request.host);
+    if is_judged
+        && port != HTTP
+        && !state.plan.requests.iter().any(|r| r.is_about(&request.host, port))
+    {
+        let reason = format!(
+            "requests to {} are judged one by one, and no rule about requests names port {port}",
+            request.host
+        );
+        request.refused(&Refusal::denied(reason));
+        stream.reset_on_close();
+        return;
+    }
+    let has_secret = state.secrets.has(&request.host, port);
+    if state.interception.is_some() && (has_secret || is_judged && port != HTTP) {
         return intercept::serve(state, stream, request).await;
     }
     match port {

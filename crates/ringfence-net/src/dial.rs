@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use ringfence_spec::network::{Dial, Grant, Host, Verdict};
+use ringfence_spec::network::{Dial, Grant, Host, LimitKind, Verdict};
 use rustix::io::Errno;
 use tokio::net::TcpStream;
 
@@ -58,6 +58,7 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
         Verdict::Allowed(grant) => grant,
         Verdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
     };
+    state.limits.take(LimitKind::Connections, host)?;
     let addresses = match (host, &grant.dial) {
         (_, Dial::HostLoopback) => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         (Host::Ip(ip), _) => vec![*ip],
@@ -75,6 +76,7 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
                 // Small writes of the run's own protocols are not held back.
                 prepare(&stream, state.reporter.n_open());
                 request.made(grant.rule, address);
+                request.traffic.limit(state.limits.bytes(host));
                 return Ok(Dialled { stream });
             }
             Ok(Err(error)) => reason = format!("{address}: {error}"),

@@ -21,9 +21,11 @@ use tokio::sync::Semaphore;
 use crate::credentials::{Credentials, Scopes};
 use crate::dns::{self, Decision, Names};
 use crate::intercept::Interception;
+use crate::limits::Limits;
+use crate::published::InwardSockets;
 use crate::report::{Refusal, Reporter, Request};
 use crate::resolver::Resolver;
-use crate::{captured, fence, proxy};
+use crate::{captured, fence, proxy, published};
 
 /// Maximum size of the orders.
 const ORDERS_BYTES_MAX: u64 = 4 << 20;
@@ -60,7 +62,16 @@ pub(crate) struct State {
     pub(crate) reporter: Reporter,
     pub(crate) secrets: Scopes,
     pub(crate) interception: Option<Interception>,
+    pub(crate) inward: InwardSockets,
+    pub(crate) limits: Limits,
     slots: Arc<Semaphore>,
+}
+
+impl State {
+    /// Returns true if a host may receive only requests that match a rule.
+    pub(crate) fn judges_requests(&self, host: &Host) -> bool {
+        self.plan.requests.iter().any(|rule| matches!(host, Host::Name(name) if *name == rule.host))
+    }
 }
 
 /// Becomes the network helper of the supervisor that executed this program under that name, and exits with it. Returns at
@@ -134,7 +145,18 @@ async fn serve(
     let most = most.map_or(CONNECTIONS_MAX, |most| {
         usize::try_from(most.saturating_sub(DESCRIPTORS_RESERVED) / 2).unwrap_or(CONNECTIONS_MAX)
     });
+    let mut inward = [Vec::new(), Vec::new()];
+    let mut listening = Vec::new();
+    for (listener, fd) in orders.listeners.into_iter().zip(listeners) {
+        match listener.kind {
+            ListenerKind::Inward => inward[usize::from(listener.ipv6)].push(fd),
+            _ => listening.push((listener, fd)),
+        }
+    }
+    let [ipv4, ipv6] = inward;
     let state = State {
+        inward: InwardSockets::new(ipv4, ipv6),
+        limits: Limits::new(&orders.plan.limits),
         slots: Arc::new(Semaphore::new(most.clamp(1, CONNECTIONS_MAX))),
         secrets,
         interception,
@@ -151,7 +173,7 @@ async fn serve(
     let state = Rc::new(state);
     let tasks = tokio::task::spawn_local(reporter.clone().flush_forever());
     let mut serving = tokio::task::JoinSet::new();
-    for (listener, fd) in orders.listeners.into_iter().zip(listeners) {
+    for (listener, fd) in listening {
         let state = Rc::clone(&state);
         serving.spawn_local(listen(state, listener, fd));
     }
@@ -184,7 +206,7 @@ async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
                         tokio::task::spawn_local(async move {
                             let _slot = slot;
                             match kind {
-                                ListenerKind::DnsUdp => {}
+                                ListenerKind::DnsUdp | ListenerKind::Inward => {}
                                 ListenerKind::DnsTcp => {
                                     lookups_by_tcp(&state, stream, client).await;
                                 }
@@ -192,6 +214,9 @@ async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {
                                     captured::serve(state, stream, client, listener.port).await;
                                 }
                                 ListenerKind::Proxy => proxy::serve(state, stream, client).await,
+                                ListenerKind::Published => {
+                                    published::serve(&state, stream, client, listener.port).await;
+                                }
                             }
                         });
                     }

@@ -21,7 +21,7 @@ use hyper::header::{
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
 use hyper::{Method, Request as HttpRequest, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use ringfence_spec::network::Host;
+use ringfence_spec::network::{Host, LimitKind};
 use ringfence_spec::{ConnectionDoor, SECRET_RULE};
 use tokio::net::TcpStream;
 
@@ -39,6 +39,9 @@ struct OwnAnswer {
     status: StatusCode,
     words: String,
 }
+
+/// Characters of a refused request's path that are shown.
+const PATH_CHARS_SHOWN: usize = 100;
 
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
@@ -177,6 +180,8 @@ impl Session {
             let refusal = Refusal::denied("port 443 carries TLS, and the request does not");
             return Err(refuse(&self.request(host, port), &refusal, port));
         }
+        self.judge(&request, &host, port)?;
+        let has_secret = self.tls && self.state.secrets.has(&host, port);
         let upgrade = upgrade_of(request.headers());
         let mut sender = self.sender(&host, port).await?;
         let client_upgrade = upgrade.as_ref().map(|_| hyper::upgrade::on(&mut request));
@@ -208,18 +213,42 @@ impl Session {
             });
         } else {
             strip(response.headers_mut());
-            if self.tls {
+            if has_secret {
                 self.state.secrets.take_out(response.headers_mut());
             }
             if let Some(upstream) = self.upstream.borrow_mut().as_mut() {
                 upstream.sender = Some(sender);
             }
         }
-        if self.tls && is_readable(response.headers()) {
+        if has_secret && is_readable(response.headers()) {
             let streams = self.state.secrets.streams();
             return Ok(response.map(|body| Scrubbed { body, streams, ended: false }.boxed()));
         }
         Ok(response.map(http_body_util::BodyExt::boxed))
+    }
+
+    /// Refuses a request that no rule about requests to its host matches, or that is one too many.
+    fn judge(
+        &self,
+        request: &HttpRequest<Incoming>,
+        host: &Host,
+        port: u16,
+    ) -> Result<(), OwnAnswer> {
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        let mut rules = self.state.plan.requests.iter().filter(|rule| rule.is_about(host, port));
+        let refusal = if self.state.judges_requests(host) && !rules.any(|r| r.matches(method, path))
+        {
+            // A part of the path is enough to recognise it.
+            let path: String = path.chars().take(PATH_CHARS_SHOWN).collect();
+            let reason = format!("no rule about requests to {host} allows `{method} {path}`");
+            Refusal { rule: Some("net_request".to_owned()), ..Refusal::denied(reason) }
+        } else {
+            match self.state.limits.take(LimitKind::Requests, host) {
+                Ok(()) => return Ok(()),
+                Err(refusal) => refusal,
+            }
+        };
+        Err(refuse(&self.request(host.clone(), port), &refusal, port))
     }
 
     /// The host that a request is for.
@@ -367,7 +396,7 @@ impl Session {
             let refusal = Refusal { rule, ..Refusal::denied(reason) };
             return Err(refuse(&self.request(host.clone(), port), &refusal, port));
         }
-        if self.tls {
+        if self.tls && self.state.secrets.has(host, port) {
             // An answer that repeats the credential must be readable.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -105,8 +104,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
         let n = buffer.filled().len() - before;
-        self.traffic.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
-        polled
+        match self.traffic.received(n) {
+            Ok(()) => polled,
+            Err(error) => Poll::Ready(Err(error)),
+        }
     }
 }
 
@@ -117,10 +118,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(n)) = polled {
-            self.traffic.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        match polled {
+            Poll::Ready(Ok(n)) => Poll::Ready(self.traffic.sent(n).map(|()| n)),
+            polled => polled,
         }
-        polled
     }
 
     fn poll_flush(

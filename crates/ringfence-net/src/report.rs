@@ -6,10 +6,11 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use crate::limits::Budget;
 use ringfence_spec::network::{Denied, Host};
 use ringfence_spec::{Connection, ConnectionDoor, ConnectionVerdict, NetworkEvent};
 use rustix::io::Errno;
@@ -165,6 +166,41 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: AtomicU64,
     pub(crate) received_bytes: AtomicU64,
     pub(crate) requests: AtomicU64,
+    /// Limits that its bytes count against.
+    budgets: OnceLock<Vec<Arc<Budget>>>,
+    /// The limit that ended it.
+    passed: OnceLock<Arc<Budget>>,
+}
+
+impl Traffic {
+    /// Counts bytes against these limits too.
+    pub(crate) fn limit(&self, budgets: Vec<Arc<Budget>>) {
+        let _ = self.budgets.set(budgets);
+    }
+
+    /// Counts bytes from the run.
+    pub(crate) fn sent(&self, n: usize) -> std::io::Result<()> {
+        self.sent_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        self.spend(n)
+    }
+
+    /// Counts bytes to the run.
+    pub(crate) fn received(&self, n: usize) -> std::io::Result<()> {
+        self.received_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        self.spend(n)
+    }
+
+    fn spend(&self, n: usize) -> std::io::Result<()> {
+        let budgets = self.budgets.get().map_or(&[][..], Vec::as_slice);
+        let mut passed = Ok(());
+        for budget in budgets {
+            if !budget.spend(n as u64) {
+                let _ = self.passed.set(Arc::clone(budget));
+                passed = Err(std::io::ErrorKind::QuotaExceeded.into());
+            }
+        }
+        passed
+    }
 }
 
 /// Reason that a connection was not made, or not continued.
@@ -268,8 +304,13 @@ impl OpenRequest {
     fn end(&self, reporter: &Reporter) {
         let made = self.made.borrow().clone();
         if let Some((rule, address)) = made {
-            let mut connection = self.connection(ConnectionVerdict::Allowed);
-            connection.rule = Some(cut(&rule));
+            let mut connection = if let Some(budget) = self.traffic.passed.get() {
+                let Refusal { rule, reason, .. } = budget.refusal();
+                Connection { rule, reason, ..self.connection(ConnectionVerdict::Denied) }
+            } else {
+                let allowed = self.connection(ConnectionVerdict::Allowed);
+                Connection { rule: Some(cut(&rule)), ..allowed }
+            };
             connection.address = Some(address);
             self.report(reporter, connection);
         }

@@ -389,7 +389,10 @@ fn network(
     gaps: &mut Vec<String>,
 ) -> Result<Option<NetworkPlan>, Problem> {
     match (&facts.network_capture, &policy.network) {
-        (NetworkCapture::Usable, _) => Ok(Some(NetworkPlan::new(policy))),
+        (NetworkCapture::Usable, _) => NetworkPlan::new(policy).map(Some),
+        (NetworkCapture::Refused(why), _) if !policy.publish.is_empty() => {
+            Err(cannot_publish().cause(why))
+        }
         (NetworkCapture::Refused(why), Network::None) => {
             gaps.push(format!("refused name lookups are not named: {why}"));
             Ok(None)
@@ -403,6 +406,14 @@ fn network(
     }
 }
 
+fn cannot_publish() -> Problem {
+    Problem::cannot_build(
+        Code::NetworkAllowlistUnsupported,
+        "cannot publish a port of a run on this host",
+    )
+    .hint("`ringfence doctor` says what is missing; leave out `--publish`")
+}
+
 /// The weaker tiers: rules over the host's own tree, no root of its own, no namespaces.
 fn landlock(
     policy: &Policy,
@@ -410,6 +421,9 @@ fn landlock(
     facts: &HostFacts,
     choice: Choice,
 ) -> Result<Plan, Problem> {
+    if !policy.publish.is_empty() {
+        return Err(cannot_publish().cause("a run without namespaces has no ports of its own"));
+    }
     if policy.network != Network::None {
         return Err(Problem::cannot_build(
             Code::NetworkAllowlistUnsupported,

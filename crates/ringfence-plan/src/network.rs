@@ -4,8 +4,8 @@
 use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeSet;
 
-use ringfence_spec::network::NetworkRules;
-use ringfence_spec::{Network, Policy};
+use ringfence_spec::network::{NetworkLimit, NetworkRules, RequestRule};
+use ringfence_spec::{Code, Network, Policy, Problem, PublishedPort};
 use serde::{Deserialize, Serialize};
 
 /// Name servers listen here.
@@ -17,6 +17,12 @@ pub const PROXY_PORT: u16 = 3128;
 /// The name server in a run's resolv.conf. An address of the benchmark range, which no host has: where the capture is not
 /// available, a lookup is a refused connect like any other.
 pub const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// Sockets, of each address family, for connections to published ports: as many such connections at once.
+const INWARD_SOCKETS: usize = 32;
+
+/// Published ports of one run.
+const PUBLISHED_MAX: usize = 16;
 
 /// Name under which a program is executed as a network helper.
 pub const HELPER_NAME: &str = "ringfence-network";
@@ -33,6 +39,10 @@ pub enum ListenerKind {
     Captured,
     /// The explicit proxy, on loopback only.
     Proxy,
+    /// A port on the host's loopback address that leads to this port of the run. Bound by the supervisor.
+    Published,
+    /// No listener, but a socket of the run's namespace that connects to a published port of the run.
+    Inward,
 }
 
 /// One listener in a run's network namespace.
@@ -55,11 +65,17 @@ pub struct NetworkPlan {
     pub listeners: Vec<NetworkListener>,
     /// The name server that the helper asks instead of the host's own.
     pub resolver: Option<SocketAddr>,
+    /// Requests that hosts may receive.
+    pub requests: Vec<RequestRule>,
+    /// Limits of the network.
+    pub limits: Vec<NetworkLimit>,
+    /// Ports that the host may connect to.
+    pub published: Vec<PublishedPort>,
 }
 
 impl NetworkPlan {
     /// The network of a command run under this policy.
-    pub(crate) fn new(policy: &Policy) -> Self {
+    pub(crate) fn new(policy: &Policy) -> Result<Self, Problem> {
         let (rules, resolver) = match &policy.network {
             Network::None => (NetworkRules::default(), None),
             Network::Allow(rules) => (rules.clone(), policy.resolver),
@@ -78,13 +94,50 @@ impl NetworkPlan {
         for port in ports.into_iter().filter(|port| ![DNS_PORT, PROXY_PORT].contains(port)) {
             hold(ListenerKind::Captured, port);
         }
-        Self { rules, listeners, resolver }
+        let published = published(policy, &listeners)?;
+        if !published.is_empty() {
+            for ipv6 in [false, true] {
+                let socket = NetworkListener { kind: ListenerKind::Inward, port: 0, ipv6 };
+                listeners.extend(std::iter::repeat_n(socket, INWARD_SOCKETS));
+            }
+        }
+        let (requests, limits) = (policy.net_requests.clone(), policy.net_limits.clone());
+        Ok(Self { rules, listeners, resolver, requests, limits, published })
     }
 
     /// Returns true if a connection to this port of another host reaches the helper.
     pub fn holds_tcp(&self, port: u16) -> bool {
         self.listeners.iter().any(|l| l.port == port && l.kind != ListenerKind::DnsUdp)
     }
+}
+
+/// The published ports, if a server of the run can have each of them.
+fn published(
+    policy: &Policy,
+    listeners: &[NetworkListener],
+) -> Result<Vec<PublishedPort>, Problem> {
+    let refused = |message: String| Problem::usage(Code::BadValue, message);
+    let held = |port: u16| listeners.iter().any(|l| l.port == port);
+    let mut published = policy.publish.clone();
+    published.sort_unstable();
+    published.dedup();
+    if published.len() > PUBLISHED_MAX {
+        return Err(refused(format!("a run can publish {PUBLISHED_MAX} ports at most")));
+    }
+    if let Some(port) = published.iter().find(|port| held(port.inside.get())) {
+        let port = port.inside;
+        return Err(refused(format!("port {port} of a run cannot be published"))
+            .cause("Ringfence listens on it inside the run: for name lookups (53), as its proxy (3128) or because a rule of `--net` grants it")
+            .hint("let the server listen on another port and publish that one"));
+    }
+    if let Some([first, second]) =
+        published.windows(2).find(|pair| pair[0].host == pair[1].host).and_then(|p| p.first_chunk())
+    {
+        return Err(refused(format!(
+            "`--publish {first}` and `--publish {second}` name one port of the host"
+        )));
+    }
+    Ok(published)
 }
 
 /// The first message to the network helper of a run.

@@ -159,7 +159,8 @@ fn line(step: &Step) -> String {
         Step::Hostname { name } => format!("hostname {name}"),
         Step::LoopbackUp => "bring the private loopback up".into(),
         Step::CaptureNetwork { listeners } => {
-            let mut ports: Vec<u16> = listeners.iter().map(|l| l.port).collect();
+            let listening = listeners.iter().filter(|l| l.kind != crate::ListenerKind::Inward);
+            let mut ports: Vec<u16> = listening.map(|l| l.port).collect();
             ports.dedup();
             format!("make every address local and listen on ports {ports:?}")
         }

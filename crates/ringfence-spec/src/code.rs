@@ -203,6 +203,7 @@ names! {
     Pipes, "pipes", "The pipes of the run could not be made.";
     PolicyNotFound, "policy_not_found", "The policy file does not exist.";
     Poll, "poll", "The run could not be watched.";
+    PortNotFree, "port_not_free", "A port to publish cannot be bound on the host.";
     ProcMount, "proc_mount", "The host refuses a new `/proc`.";
     Python, "python", "The Python interpreter could not be started.";
     PythonNotFound, "python_not_found", "No usable Python interpreter was found.";

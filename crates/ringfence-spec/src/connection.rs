@@ -42,6 +42,8 @@ pub enum ConnectionDoor {
     Socks,
     /// A name lookup, before any connection.
     Lookup,
+    /// A published port: a connection from the host to a server of the run.
+    Published,
 }
 
 /// One connection that a run made or asked for.

@@ -36,6 +36,7 @@ pub mod network;
 mod outcome;
 mod policy;
 mod problem;
+mod publish;
 mod quantity;
 mod risk;
 mod secret;
@@ -60,6 +61,7 @@ pub use policy::{
     CodePreset, CommandPreset, EnvGrant, Fallback, Network, Policy, ProcView, WorkerSpeedups,
 };
 pub use problem::{Problem, ProblemKind};
+pub use publish::PublishedPort;
 pub use quantity::{ByteSize, Count, QuantityError, Span};
 pub use risk::Risk;
 pub use secret::{SecretGrant, SecretSource};

@@ -323,6 +323,12 @@ pub struct Policy {
     pub own_directories: Option<(String, Vec<String>)>,
     /// Credentials that the network helper puts into requests.
     pub secrets: Vec<crate::SecretGrant>,
+    /// Ports of the run that the host may connect to.
+    pub publish: Vec<crate::PublishedPort>,
+    /// Requests that hosts may receive; a host without such a rule may receive any.
+    pub net_requests: Vec<crate::network::RequestRule>,
+    /// Limits of the network.
+    pub net_limits: Vec<crate::network::NetworkLimit>,
     /// A file of certificates that the network helper trusts besides the host's own.
     pub net_ca: Option<PathBuf>,
     /// The weakest tier that is acceptable.
@@ -350,6 +356,9 @@ impl Policy {
             resolver: None,
             own_directories: None,
             secrets: Vec::new(),
+            publish: Vec::new(),
+            net_requests: Vec::new(),
+            net_limits: Vec::new(),
             net_ca: None,
             require: None,
             fallback: Fallback::default(),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-use crate::network::{Host, HostName};
+use crate::network::{Host, HostName, covers_path};
 
 /// Port of a secret's host that names none.
 const HTTPS: u16 = 443;
@@ -43,18 +43,9 @@ impl SecretGrant {
         Host::Name(self.host.clone())
     }
 
-    /// Returns true if a request for this path may carry the credential. A prefix ends at a slash: `/v1` covers
-    /// `/v1/x`, not `/v10`. A path that climbs is in no scope.
+    /// Returns true if a request for this path may carry the credential.
     pub fn covers(&self, path: &str) -> bool {
-        let climbs = path.split('/').any(|part| {
-            let part = part.to_ascii_lowercase().replace("%2e", ".");
-            part == ".." || part == "."
-        });
-        if climbs || path.to_ascii_lowercase().contains("%2f") || path.contains('\\') {
-            return self.path == "/";
-        }
-        let prefix = self.path.trim_end_matches('/');
-        path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        covers_path(&self.path, path)
     }
 }
 

@@ -184,6 +184,16 @@ pub fn listen_on_every_address(family: IpFamily, port: u16) -> Result<OwnedFd, C
     Ok(socket)
 }
 
+/// Makes a TCP socket of the calling thread's network namespace, for connections that another process makes.
+pub fn stream_socket(family: IpFamily) -> Result<OwnedFd, CallError> {
+    let family = match family {
+        IpFamily::V4 => AddressFamily::INET,
+        IpFamily::V6 => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None).named(|| "socket")
+}
+
 /// Binds a UDP socket to a port of every address, which tells the address that each datagram was sent to.
 pub fn receive_on_every_address(family: IpFamily, port: u16) -> Result<OwnedFd, CallError> {
     let socket = wildcard_socket(family, SocketType::DGRAM, port)?;

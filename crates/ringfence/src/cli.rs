@@ -699,6 +699,15 @@ pub(crate) struct PolicyFlags {
     /// A credential that requests to HOST carry and the run never has: NAME=env:VAR|file:PATH|cmd:…@HOST[/PATH]
     #[arg(long, value_name = "SECRET")]
     pub(crate) secret: Vec<String>,
+    /// Requests that a host may receive: [METHOD,… ]HOST[/PATH]; TLS to that host ends in Ringfence
+    #[arg(long, value_name = "REQUEST")]
+    pub(crate) net_request: Vec<String>,
+    /// A limit of the network: bytes=SIZE, connections=N or requests=N, with @HOST for one host
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) net_limit: Vec<String>,
+    /// A port of the run that this host may connect to, on 127.0.0.1: PORT, or HOST_PORT:PORT
+    #[arg(long, value_name = "PORT")]
+    pub(crate) publish: Vec<String>,
     /// The Python to use; for Python runs
     #[arg(long, value_name = "PATH")]
     pub(crate) python: Option<String>,

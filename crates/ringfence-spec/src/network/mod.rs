@@ -11,12 +11,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod address;
 mod bundles;
 mod host;
+mod limit;
+mod request;
 mod rule;
 mod shared_hosting;
 
 pub use address::{Cidr, canonical, forbidden};
 pub use bundles::{Bundle, all as bundles, bundle};
 pub use host::{Host, HostName};
+pub use limit::{LimitKind, NetworkLimit};
+pub use request::{RequestRule, covers_path};
 pub use rule::NetworkRule;
 
 use rule::{Pattern, Ports};

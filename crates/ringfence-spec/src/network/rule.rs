@@ -228,7 +228,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), String> {
     }
 }
 
-fn pattern(host: &str) -> Result<Pattern, String> {
+pub(super) fn pattern(host: &str) -> Result<Pattern, String> {
     let wildcard: fn(HostName) -> Pattern;
     let base = if host == "*" {
         return Ok(Pattern::Any);

@@ -27,6 +27,9 @@ pub(crate) enum Key {
     NetResolver,
     NetCa,
     Secret,
+    NetRequest,
+    NetLimit,
+    Publish,
     Python,
     AllowImport,
     Require,
@@ -40,7 +43,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 34] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
@@ -63,6 +66,9 @@ impl Key {
         Self::NetResolver,
         Self::NetCa,
         Self::Secret,
+        Self::NetRequest,
+        Self::NetLimit,
+        Self::Publish,
         Self::Python,
         Self::AllowImport,
         Self::Require,
@@ -99,6 +105,9 @@ impl Key {
             Self::NetResolver => "net_resolver",
             Self::NetCa => "net_ca",
             Self::Secret => "secret",
+            Self::NetRequest => "net_request",
+            Self::NetLimit => "net_limit",
+            Self::Publish => "publish",
             Self::Python => "python",
             Self::AllowImport => "allow_import",
             Self::Require => "require",
@@ -134,6 +143,7 @@ impl Key {
                     | Self::Fallback
                     | Self::Hide
                     | Self::NetDeny
+                    | Self::NetLimit
                     | Self::Audit
                     | Self::Redact
                     | Self::CodePresetAtLeast
@@ -143,7 +153,7 @@ impl Key {
 
     /// Returns true for keys that a workspace's own file may set: only those that restrict the run.
     pub(crate) const fn is_for_workspaces(self) -> bool {
-        self.is_limit() || matches!(self, Self::Hide | Self::NetDeny | Self::Ro)
+        self.is_limit() || matches!(self, Self::Hide | Self::NetDeny | Self::NetLimit | Self::Ro)
     }
 
     /// Returns the known name nearest to a mistyped one.

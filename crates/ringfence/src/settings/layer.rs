@@ -6,9 +6,10 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
+use ringfence_spec::network::{NetworkLimit, RequestRule};
 use ringfence_spec::{
     ByteSize, Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem,
-    ProcView, SecretGrant, Span, Tier, WorkerSpeedups,
+    ProcView, PublishedPort, SecretGrant, Span, Tier, WorkerSpeedups,
 };
 use ringfence_sys::untrusted::{self, ReadError};
 use rustix::io::Errno;
@@ -90,6 +91,9 @@ pub(super) enum Value {
     Network(Network),
     Address(std::net::SocketAddr),
     Secrets(Vec<SecretGrant>),
+    Ports(Vec<PublishedPort>),
+    Requests(Vec<RequestRule>),
+    NetLimits(Vec<NetworkLimit>),
     /// Network rules, each a denial.
     Denials(Vec<String>),
     Tier(Tier),
@@ -145,6 +149,14 @@ impl Layer {
         }
     }
 
+    /// Returns the limits of the network in this source.
+    pub(super) fn net_limits(&self) -> &[NetworkLimit] {
+        match self.get(Key::NetLimit) {
+            Some(Value::NetLimits(limits)) => limits,
+            _ => &[],
+        }
+    }
+
     /// Parses flags. Paths are relative to the working directory.
     pub(super) fn from_flags(
         flags: &PolicyFlags,
@@ -179,6 +191,9 @@ impl Layer {
             (Key::Socket, &flags.socket),
             (Key::Env, &flags.env),
             (Key::Secret, &flags.secret),
+            (Key::NetRequest, &flags.net_request),
+            (Key::NetLimit, &flags.net_limit),
+            (Key::Publish, &flags.publish),
             (Key::AllowImport, &flags.allow_import),
         ];
         let single = single
@@ -220,7 +235,11 @@ impl Layer {
             })?;
             let separator = match key {
                 Key::Rw | Key::Ro | Key::Hide | Key::Socket => Some(':'),
-                Key::Env | Key::AllowImport | Key::NetDeny => Some(','),
+                Key::Env | Key::AllowImport | Key::NetDeny | Key::NetLimit | Key::Publish => {
+                    Some(',')
+                }
+                // A rule may hold commas, between its methods.
+                Key::NetRequest => Some(';'),
                 _ => None,
             };
             let values: Vec<String> = match separator {
@@ -246,7 +265,11 @@ impl Layer {
         }
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
-        Self::build(origin, pairs(table, &shown)?, &name, None).map(Some)
+        let mut pairs = pairs(table, &shown)?;
+        if origin == Origin::Ceiling {
+            denials_of_net(&mut pairs);
+        }
+        Self::build(origin, pairs, &name, None).map(Some)
     }
 
     /// Parses the workspace's own file, which may only restrict a run. Its paths stay relative to the workspace and
@@ -263,11 +286,12 @@ impl Layer {
         let table = parse_table(path, text)?;
         let shown = path.display().to_string();
         let name = |key: Key| format!("{}` in `{shown}", key.name());
-        let mut layer =
-            Self::build(Origin::Workspace, pairs(table, &shown)?, &name, Some(workspace))?;
+        let mut pairs = pairs(table, &shown)?;
+        denials_of_net(&mut pairs);
+        let mut layer = Self::build(Origin::Workspace, pairs, &name, Some(workspace))?;
         layer.only(
             Key::is_for_workspaces,
-            "is in the workspace, where only limits, `hide`, `net_deny` and `ro` may stand",
+            "is in the workspace, where only limits, `hide`, `ro`, `net_deny` and `net_limit` may stand",
         )?;
         for key in [Key::Ro, Key::Hide] {
             let paths = layer.paths(key);
@@ -334,6 +358,10 @@ fn refuse_foreign(flags: &PolicyFlags, subject: Subject) -> Result<(), Problem> 
                 ("rw", !flags.rw.is_empty()),
                 ("hide", !flags.hide.is_empty()),
                 ("socket", !flags.socket.is_empty()),
+                ("secret", !flags.secret.is_empty()),
+                ("net-request", !flags.net_request.is_empty()),
+                ("net-limit", !flags.net_limit.is_empty()),
+                ("publish", !flags.publish.is_empty()),
                 ("env", !flags.env.is_empty()),
                 ("cwd", flags.cwd.is_some()),
                 ("proc", flags.proc.is_some()),
@@ -374,6 +402,13 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Secret => {
             texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Secrets)
         }
+        Key::Publish => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Ports),
+        Key::NetRequest => {
+            texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Requests)
+        }
+        Key::NetLimit => {
+            texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::NetLimits)
+        }
         Key::NetDeny => {
             texts.iter().map(|t| denial(t)).collect::<Result<_, _>>().map(Value::Denials)
         }
@@ -407,6 +442,21 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
 
 fn is_code_preset(text: &str) -> bool {
     text.parse::<CodePreset>().is_ok()
+}
+
+/// Reads `net = "deny:HOST,…"` as `net_deny`, in a source that may only restrict a run.
+fn denials_of_net(pairs: &mut Vec<(Key, Vec<String>)>) {
+    let is_denial = |text: &String| text.split(',').all(|rule| rule.trim().starts_with("deny:"));
+    let only_denies = |(key, texts): &(Key, Vec<String>)| {
+        *key == Key::Net && !texts.is_empty() && texts.iter().all(is_denial)
+    };
+    let Some(at) = pairs.iter().position(only_denies) else { return };
+    let (_, texts) = pairs.remove(at);
+    let rules = texts.iter().flat_map(|text| text.split(',')).map(|rule| rule.trim().to_owned());
+    match pairs.iter_mut().find(|(key, _)| *key == Key::NetDeny) {
+        Some((_, known)) => known.extend(rules),
+        None => pairs.push((Key::NetDeny, rules.collect())),
+    }
 }
 
 /// A host, or a pattern of hosts, that no run may reach.

@@ -194,7 +194,10 @@ pub(crate) fn effective_code(
 ) -> Result<EffectiveCode, Problem> {
     let sources = Sources::gather(flags, around, Subject::Code)?;
     let Sources { chosen, .. } = &sources;
-    if let Some(Network::Allow(rules)) = pick!(chosen, Net, Network) {
+    // In a file or a variable these two are for commands.
+    if let Some(Network::Allow(rules)) = pick!(chosen, Net, Network)
+        && chosen.is_by_flag(Key::Net)
+    {
         return Err(Problem::cannot_build(
             Code::NetworkAllowlistUnsupported,
             format!("cannot open the network for `{rules}`"),
@@ -202,7 +205,8 @@ pub(crate) fn effective_code(
         .cause("Python runs have no network")
         .hint("leave out `--net`, or pass `--net none`"));
     }
-    if pick!(chosen, Fallback, Fallback) == Some(Fallback::Warn) {
+    if pick!(chosen, Fallback, Fallback) == Some(Fallback::Warn) && chosen.is_by_flag(Key::Fallback)
+    {
         return Err(Problem::usage(
             Code::NoFallback,
             "`--fallback warn` is for commands: Python runs in the full tier or not at all",
@@ -391,6 +395,16 @@ impl Sources {
     }
 }
 
+impl Sources {
+    /// The limits of the network of every source: each applies.
+    fn net_limits(&self) -> Vec<ringfence_spec::network::NetworkLimit> {
+        let mut limits = pick!(self.chosen, NetLimit, NetLimits).unwrap_or_default();
+        let others = self.ceilings.iter().chain(&self.workspace).flat_map(Layer::net_limits);
+        limits.extend(others.cloned());
+        limits
+    }
+}
+
 /// Merged layers: the first layer that sets a key wins; lists of hidden paths and of denied hosts add up.
 struct Chosen {
     values: BTreeMap<Key, (Value, Origin)>,
@@ -420,6 +434,11 @@ impl Chosen {
 
     fn get(&self, key: Key) -> Option<&Value> {
         self.values.get(&key).map(|(value, _)| value)
+    }
+
+    /// Returns true if a flag set this key.
+    fn is_by_flag(&self, key: Key) -> bool {
+        matches!(self.values.get(&key), Some((_, Origin::Flag)))
     }
 
     fn paths(&self, key: Key) -> Vec<PathBuf> {
@@ -473,6 +492,9 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             resolver: pick!(chosen, NetResolver, Address),
             own_directories: sources.own_directories.clone(),
             secrets: pick!(chosen, Secret, Secrets).unwrap_or_default(),
+            publish: pick!(chosen, Publish, Ports).unwrap_or_default(),
+            net_requests: pick!(chosen, NetRequest, Requests).unwrap_or_default(),
+            net_limits: sources.net_limits(),
             net_ca: pick!(chosen, NetCa, Path),
             require,
             fallback,

@@ -159,6 +159,7 @@ fn a_workspace_can_only_make_its_run_smaller() {
     for text in [
         "rw = [\"x\"]",
         "net = \"none\"",
+        "net = \"allow:pypi\"",
         "env = [\"A=1\"]",
         "fallback = \"warn\"",
         "command_preset = \"minimal\"",
@@ -181,6 +182,22 @@ fn a_workspace_can_only_make_its_run_smaller() {
             "workspace_policy",
             "{text}"
         );
+    }
+}
+
+#[test]
+fn a_workspace_can_deny_hosts_in_either_spelling() {
+    let flags = PolicyFlags { net: Some("allow:*".to_owned()), ..PolicyFlags::default() };
+    for text in [
+        "net = \"deny:a.example.org, deny:b.example.org\"",
+        "net = [\"deny:a.example.org\"]\nnet_deny = [\"b.example.org\"]",
+        "net_deny = [\"a.example.org\", \"b.example.org\"]",
+    ] {
+        let effective = world().workspace(text).effective(&flags).unwrap();
+        let Network::Allow(rules) = effective.policy.network else { panic!("{text}: no network") };
+        let rules = rules.to_string();
+        assert!(rules.contains("deny:a.example.org"), "{text}: {rules}");
+        assert!(rules.contains("deny:b.example.org"), "{text}: {rules}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod published;
 mod rows;
 #[allow(dead_code, reason = "the attack documents use more of it")]
 mod servers;

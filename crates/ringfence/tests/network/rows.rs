@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ringfence_testing::Json;
 
+use crate::published;
 use crate::servers::{COUNTING, GREETING, LOCAL, SINK, STREAM, STREAM_BYTES, Servers};
 use crate::support::World;
 
@@ -19,7 +20,7 @@ pub(crate) const WEB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
 
 /// A client for protocols that no tool speaks the way a row needs.
-const PRELUDE: &str = r#"
+pub(crate) const PRELUDE: &str = r#"
 import socket, ssl, sys, threading, time
 def tcp(host, port, timeout=10):
     s = socket.create_connection((host, port), timeout)
@@ -81,6 +82,11 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("a placeholder elsewhere is refused", placeholder_elsewhere),
     ("a secret's sources and their errors", secret_sources),
     ("clients trust the run's authority", clients_trust_the_authority),
+    ("requests are judged by method and path, also under TLS", requests_by_method_and_path),
+    ("a limit of bytes, connections or requests ends what passes it", limits),
+    ("a published port leads to a server of the run", published::published_port),
+    ("a published port is no way out of the run", published::publishing_opens_one_way),
+    ("a port that cannot be published is a clear error", published::publishing_fails_clearly),
     ("bad rules are errors that name the rule", bad_rules),
     ("a resolver that is down is an error in time", resolver_down),
 ];
@@ -94,7 +100,7 @@ pub(crate) fn reset(servers: &Servers) {
 }
 
 /// A world whose runs resolve names here and find the authority's certificate in their workspace.
-fn world_of(servers: &Servers) -> World {
+pub(crate) fn world_of(servers: &Servers) -> World {
     let world = World::new().var("RINGFENCE_NET_RESOLVER", RESOLVER);
     world.write("work/ca.pem", &servers.ca_pem);
     let ca = world.write("ca.pem", &servers.ca_pem);
@@ -106,7 +112,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-struct Outcome(i32, Json);
+pub(crate) struct Outcome(pub(crate) i32, pub(crate) Json);
 
 impl Outcome {
     fn stdout(&self) -> &str {
@@ -132,7 +138,7 @@ impl Outcome {
         );
     }
 
-    fn connections(&self, verdict: &str) -> Vec<&Json> {
+    pub(crate) fn connections(&self, verdict: &str) -> Vec<&Json> {
         let all = self.1["connections"].as_array().unwrap().iter();
         all.filter(|connection| connection["verdict"] == verdict).collect()
     }
@@ -944,4 +950,87 @@ fn resolver_down(servers: &Servers) {
     );
     assert_eq!(ran.connections("failed").len(), 2, "{}", ran.1["connections"]);
     ran.says("cannot resolve allowed.test");
+}
+
+fn requests_by_method_and_path(servers: &Servers) {
+    let world = world_of(servers);
+    let rules =
+        "allow:allowed.test@127.0.0.2/32,other.test@127.0.0.2/32,allowed.test:8443@127.0.0.2/32";
+    let script = "say() { curl -sS -o out -w '%{http_code} ' \"$@\" || echo failed; head -c 200 out; echo; }
+        say https://allowed.test/v1/ok; say http://allowed.test/v1/plain
+        say -X POST -d x https://allowed.test/v1/posted; say --path-as-is https://allowed.test/v1/../v2
+        say https://allowed.test/v2; say http://allowed.test/v10; say -I https://allowed.test/v1/head
+        say -x http://127.0.0.1:3128 https://allowed.test/v2/tunnel; say -X POST -d x https://allowed.test/hook
+        say --cacert ca.pem https://other.test/anything";
+    let flags = [
+        "--net",
+        rules,
+        "--net-request",
+        "GET,HEAD allowed.test/v1",
+        "--net-request",
+        "POST allowed.test/hook",
+    ];
+    let (code, json) = world.sh_json(&flags, script);
+    let ran = Outcome(code, json);
+    let codes: Vec<&str> = ran
+        .stdout()
+        .lines()
+        .filter_map(|l| l.get(..3).filter(|c| c.parse::<u16>().is_ok()))
+        .collect();
+    assert_eq!(
+        codes,
+        ["200", "200", "403", "403", "403", "403", "200", "403", "200", "200"],
+        "{}",
+        ran.1
+    );
+    ran.says("no rule about requests to allowed.test allows `POST /v1/posted`");
+    ran.denied(&["connect(allowed.test:443)", "`GET /v2`"]);
+    // The certificate of the host itself is checked, and TLS to a host without such a rule is end to end.
+    assert!(servers.requests().iter().all(|r| !r.contains("/v2") && !r.contains("/v10")));
+    // A port that no rule about requests names carries nothing.
+    let (code, json) =
+        world.sh_json(&flags, "curl -sS --cacert ca.pem https://allowed.test:8443/v1/x");
+    assert_ne!(code, 0, "{json}");
+    Outcome(code, json).denied(&["connect(allowed.test:8443)", "names port 8443"]);
+    let ran = world.ringfence(&[
+        "run",
+        "--net",
+        "allow:other.test",
+        "--net-request",
+        "GET x.test",
+        "--",
+        "true",
+    ]);
+    assert!(ran.code != 0 && ran.stderr.contains("--net allow:x.test"), "{}", ran.stderr);
+}
+
+fn limits(servers: &Servers) {
+    let world = world_of(servers);
+    let stream = format!("allow:allowed.test:{STREAM}@127.0.0.2/32,allowed.test@127.0.0.2/32");
+    let program = format!(
+        "{PRELUDE}\ns = tcp('allowed.test', {STREAM}); n = 0\nwhile True:\n  try:\n    got = s.recv(65536)\n  except OSError:\n    break\n  if not got: break\n  n += len(got)\nprint(n)"
+    );
+    let (_, json) = world.python(&["--net", &stream, "--net-limit", "bytes=1M"], &program);
+    let n: u64 = json["stdout"].as_str().unwrap().trim().parse().unwrap();
+    assert!((1 << 19..=(1 << 20) + (1 << 16)).contains(&n), "{n} bytes arrived of {STREAM_BYTES}");
+    Outcome(0, json).denied(&["connect(allowed.test:", "`bytes=1M`", "used up"]);
+    let three = "for i in 1 2 3; do curl -s -o /dev/null -w '%{http_code} ' http://allowed.test/$i || echo no; done";
+    let (_, json) = world.sh_json(&["--net", ALLOWED, "--net-limit", "connections=2"], three);
+    let ran = Outcome(0, json);
+    assert!(
+        ran.stdout().starts_with("200 200 ") && !ran.stdout().contains("200 200 200"),
+        "{}",
+        ran.1
+    );
+    ran.denied(&["`connections=2`"]);
+    let (_, json) = world.sh_json(
+        &["--net", ALLOWED, "--net-limit", "requests=1@*.test", "--net-limit", "requests=1@x.test"],
+        three,
+    );
+    let ran = Outcome(0, json);
+    assert!(ran.stdout().starts_with("200 403 403"), "{}", ran.1);
+    // A workspace can lower its run's limits.
+    world.write("work/ringfence.toml", "net_limit = [\"connections=1\"]");
+    let (_, json) = world.sh_json(&["--net", ALLOWED, "--net-limit", "connections=9"], three);
+    Outcome(0, json).denied(&["`connections=1`"]);
 }

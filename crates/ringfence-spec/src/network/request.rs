@@ -1,0 +1,191 @@
+//! Rules about single HTTP requests: `GET,HEAD api.example.com/repos/`. A host with such rules gets only requests that
+//! match one of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::host::{Host, HostName};
+
+const HTTPS: u16 = 443;
+const HTTP: u16 = 80;
+
+/// Requests that a host may receive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RequestRule {
+    /// Methods in upper case; none for all.
+    pub methods: Vec<String>,
+    /// The host.
+    pub host: HostName,
+    /// A port other than 443 and 80, on which TLS is spoken.
+    pub port: Option<u16>,
+    /// Beginning of the paths; `/` for all.
+    pub path: String,
+}
+
+impl RequestRule {
+    /// Returns true if the rule is about this host and port.
+    pub fn is_about(&self, host: &Host, port: u16) -> bool {
+        let ports = self.port.map_or([HTTPS, HTTP], |port| [port, port]);
+        ports.contains(&port) && matches!(host, Host::Name(name) if *name == self.host)
+    }
+
+    /// Returns true if a request for its host matches it.
+    pub fn matches(&self, method: &str, path: &str) -> bool {
+        (self.methods.is_empty() || self.methods.iter().any(|m| m == method))
+            && covers_path(&self.path, path)
+    }
+}
+
+/// Returns true if a path is below a prefix of whole segments: `/v1` covers `/v1/x`, not `/v10`. A path that climbs, or
+/// that servers read in different ways, is below `/` only.
+pub fn covers_path(prefix: &str, path: &str) -> bool {
+    let climbs = path.split('/').any(|part| {
+        let part = part.to_ascii_lowercase().replace("%2e", ".");
+        // Some servers cut a segment at a semicolon: `..;x` climbs there.
+        matches!(part.split(';').next(), Some("." | ".."))
+    });
+    let lower = path.to_ascii_lowercase();
+    let unclear = ["%2f", "%5c", "%00", "//", "\\"].iter().any(|text| lower.contains(text));
+    if climbs || unclear {
+        return prefix == "/";
+    }
+    let prefix = prefix.trim_end_matches('/');
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+impl FromStr for RequestRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = |why: &str| {
+            format!(
+                "{why}; write HOST/PATH or METHODS HOST/PATH, such as `GET,HEAD api.example.com/repos/`"
+            )
+        };
+        let (methods, rest) = match text.trim().split_once(' ') {
+            Some((methods, rest)) => (methods.split(',').collect(), rest.trim()),
+            None => (Vec::new(), text.trim()),
+        };
+        let is_method = |m: &&str| !m.is_empty() && m.bytes().all(|b| b.is_ascii_alphabetic());
+        if let Some(method) = methods.iter().find(|m| !is_method(m)) {
+            return Err(bad(&format!("`{method}` is not a method")));
+        }
+        if methods.iter().any(|m| m.eq_ignore_ascii_case("CONNECT")) {
+            return Err(bad("CONNECT is for proxies"));
+        }
+        let (host, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, "/"),
+        };
+        let (host, port) = match host.rsplit_once(':') {
+            Some((host, port)) => {
+                let number = port.parse().ok().filter(|port| *port != 0);
+                (host, Some(number.ok_or_else(|| bad(&format!("`{port}` is not a port")))?))
+            }
+            None => (host, None),
+        };
+        let host = match host.parse::<Host>()? {
+            Host::Name(name) if name.is_single_label() && methods.is_empty() => {
+                return Err(bad(&format!("`{name}` alone is no host")));
+            }
+            Host::Name(name) if !name.is_localhost() => name,
+            _ => return Err(bad("a rule about requests is for a host with a name")),
+        };
+        if path.contains(['?', '#']) || !covers_path("/x", &format!("/x{path}")) {
+            return Err(bad("a path has no `?`, no `#`, and no `.` or `..` for a segment"));
+        }
+        Ok(Self {
+            methods: methods.into_iter().map(str::to_ascii_uppercase).collect(),
+            host,
+            port: port.filter(|port| ![HTTPS, HTTP].contains(port)),
+            path: path.to_owned(),
+        })
+    }
+}
+
+/// As it is written.
+impl fmt::Display for RequestRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.methods.is_empty() {
+            write!(f, "{} ", self.methods.join(","))?;
+        }
+        write!(f, "{}", self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        if self.path == "/" { Ok(()) } else { f.write_str(&self.path) }
+    }
+}
+
+impl TryFrom<String> for RequestRule {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<RequestRule> for String {
+    fn from(rule: RequestRule) -> Self {
+        rule.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_has_methods_a_host_and_a_path() {
+        for text in [
+            "api.example.com",
+            "GET,HEAD api.example.com/repos/acme/",
+            "POST api.example.com:8443/v1",
+            "DELETE x.example.com",
+        ] {
+            assert_eq!(text.parse::<RequestRule>().unwrap().to_string(), text);
+        }
+        let spelled: RequestRule = "get,head  API.Example.com:443/x".parse().unwrap();
+        assert_eq!(spelled.to_string(), "GET,HEAD api.example.com/x");
+        for text in [
+            "",
+            "GET",
+            "GET, HEAD x.test",
+            "GET 127.0.0.1/",
+            "GET x.test/a/../b",
+            "GET x.test/a?b",
+            "GET x.test:0/",
+            "CONNECT x.test",
+            "G-T x.test",
+            "GET localhost/x",
+            "GET *.x.test/y",
+            "GET https://x.test/y",
+        ] {
+            assert!(text.parse::<RequestRule>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_request_matches_by_method_and_whole_segments() {
+        let rule: RequestRule = "GET,HEAD x.test/v1".parse().unwrap();
+        for (method, path, matches) in [
+            ("GET", "/v1", true),
+            ("HEAD", "/v1/a", true),
+            ("POST", "/v1/a", false),
+            ("get", "/v1/a", false),
+            ("GET", "/v10", false),
+            ("GET", "/", false),
+            ("GET", "/v1/../v2", false),
+            ("GET", "/v1/%2e%2E/v2", false),
+            ("GET", "/v1/..;/v2", false),
+            ("GET", "/v1/..%2fv2", false),
+            ("GET", "/v1//../v2", false),
+            ("GET", "/v1/a\\..\\b", false),
+        ] {
+            assert_eq!(rule.matches(method, path), matches, "{method} {path}");
+        }
+    }
+}
