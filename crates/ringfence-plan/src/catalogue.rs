@@ -323,6 +323,45 @@ pub const ENV_NEVER_INHERITED: &[&str] = &[
 pub const ENV_NEVER_INHERITED_PREFIX: &[&str] =
     &["LD_", "DYLD_", "GIT_CONFIG", "PYTHON", "RINGFENCE_"];
 
+/// Sockets whose server does more for its client than a run may do: part of the path, and what the server does.
+const POWERFUL_SOCKETS: &[(&str, &str)] = &[
+    ("docker.sock", "starts containers as root with any directory of this host"),
+    ("podman.sock", "starts containers with any directory of this user"),
+    ("containerd.sock", "starts containers as root with any directory of this host"),
+    ("containerd/containerd", "starts containers as root with any directory of this host"),
+    ("buildkitd.sock", "starts containers as root"),
+    ("crio.sock", "starts containers as root with any directory of this host"),
+    ("lxd/unix.socket", "starts containers as root with any directory of this host"),
+    ("incus/unix.socket", "starts containers as root with any directory of this host"),
+    ("libvirt", "starts virtual machines with any disk of this host"),
+    ("/run/systemd/", "starts services outside of the fence"),
+    ("system_bus_socket", "starts services outside of the fence"),
+    ("/bus$", "starts services outside of the fence"),
+    ("dbus-", "starts services outside of the fence"),
+    ("snapd", "installs and starts programs outside of the fence"),
+    ("nix/daemon-socket", "builds and installs programs outside of the fence"),
+    (".X11-unix/", "reads the keyboard and types into other windows"),
+    ("wayland-", "opens windows and reads the clipboard"),
+    ("S.gpg-agent", "signs and decrypts with every key of this user"),
+    ("gnupg/", "signs and decrypts with every key of this user"),
+    ("/agent.", "signs with every SSH key that the agent has"),
+    ("ssh-agent", "signs with every SSH key that the agent has"),
+    ("/keyring/", "reads this user's passwords and signs with SSH keys"),
+    ("1password", "reads this user's passwords and signs with SSH keys"),
+    ("tmux-", "types into this user's terminals"),
+    ("/screen/", "types into this user's terminals"),
+    ("vscode-", "starts commands in this user's editor"),
+    ("/emacs", "runs code in this user's editor"),
+];
+
+/// What the server behind a unix socket does that a run must not be able to do; `None` for other sockets.
+pub fn power_of_socket(path: &str) -> Option<&'static str> {
+    // `$` stands for the end of the path.
+    let path = format!("{}$", path.to_ascii_lowercase());
+    let mut known = POWERFUL_SOCKETS.iter();
+    known.find(|(part, _)| path.contains(&part.to_ascii_lowercase())).map(|(_, power)| *power)
+}
+
 /// Tells package managers not to try a connection again in a run without network.
 pub(crate) const NO_RETRIES: [(&str, &str); 2] =
     [("npm_config_fetch_retries", "0"), ("PIP_RETRIES", "0")];

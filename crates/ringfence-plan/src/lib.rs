@@ -36,6 +36,7 @@ pub mod seccomp;
 mod view;
 
 pub use calls::{Arg, Call};
+pub use catalogue::power_of_socket;
 pub use code::{Checkpoints, CodePlan, CodeRequest, WORKSPACE, WorkerPlan, plan_code};
 pub use command::{is_too_broad, plan_command};
 pub use facts::{

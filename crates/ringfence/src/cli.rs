@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Token(TokenArgs),
     /// Tell an agent's program about `ringfence mcp`: shows a diff, keeps a backup
     Init(InitArgs),
+    /// Put another MCP server of a client behind the fence
+    Wrap(WrapArgs),
     /// Send an agent's own commands through the fence; for its hooks
     #[command(hide = true)]
     Hook(HookArgs),
@@ -147,6 +149,28 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     pub(crate) plugin: Option<PathBuf>,
     /// Flags for `ringfence mcp`
+    #[arg(last = true, value_name = "FLAG")]
+    pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WrapArgs {
+    /// The server's name in the client's configuration; without it, print those that are found
+    #[arg(value_name = "SERVER")]
+    pub(crate) name: Option<String>,
+    /// The client, if several have a server of that name: claude-code, claude-desktop, codex, cursor, vscode, gemini or zed
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) client: Option<String>,
+    /// The client's configuration, where it is not in its usual place; needs `--client`
+    #[arg(long, value_name = "FILE", requires = "client")]
+    pub(crate) config: Option<PathBuf>,
+    /// Take it out again
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Flags for `ringfence run`, such as `--net allow:HOST`
     #[arg(last = true, value_name = "FLAG")]
     pub(crate) arguments: Vec<String>,
 }
@@ -681,7 +705,7 @@ pub(crate) struct PolicyFlags {
     /// A host path that is invisible whatever else is granted
     #[arg(long, value_name = "PATH")]
     pub(crate) hide: Vec<String>,
-    /// A host unix socket the run may connect to
+    /// A host unix socket the run may connect to; `!` after the path of one that would undo the fence, such as docker.sock
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Vec<String>,
     /// Where the command starts; the writable directory of the workspace preset
@@ -705,7 +729,7 @@ pub(crate) struct PolicyFlags {
     /// A limit of the network: bytes=SIZE, connections=N or requests=N, with @HOST for one host
     #[arg(long, value_name = "LIMIT")]
     pub(crate) net_limit: Vec<String>,
-    /// A port of the run that this host may connect to, on 127.0.0.1: PORT, or HOST_PORT:PORT
+    /// A port of the run that this host may connect to, on 127.0.0.1: `PORT`, or `HOST_PORT:PORT`
     #[arg(long, value_name = "PORT")]
     pub(crate) publish: Vec<String>,
     /// The Python to use; for Python runs

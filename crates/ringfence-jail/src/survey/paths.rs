@@ -321,10 +321,26 @@ fn not_a_grant(path: &Path, key: &str) -> Problem {
     .hint("a unix socket is granted with `--socket`")
 }
 
-fn socket(path: &Path, written: &[Found]) -> Result<Found, Problem> {
+/// Finds a socket to grant. One whose server does more than a run may needs `!` after its path.
+fn socket(asked: &Path, written: &[Found]) -> Result<Found, Problem> {
+    let insisted = asked.to_str().and_then(|text| text.strip_suffix('!')).map(Path::new);
+    let path = insisted.unwrap_or(asked);
     let found = find(path, "socket", written)?;
     if found.kind == FileKind::Socket {
-        return Ok(found);
+        let is_ssh_agent = std::env::var_os("SSH_AUTH_SOCK").is_some_and(|agent| *path == *agent);
+        // By either name: the path may be a link.
+        let power = [path, &found.path]
+            .into_iter()
+            .find_map(|path| ringfence_plan::power_of_socket(&path.to_string_lossy()))
+            .or_else(|| is_ssh_agent.then_some("signs with every SSH key that the agent has"));
+        let Some(power) = power.filter(|_| insisted.is_none()) else { return Ok(found) };
+        let shown = path.display();
+        return Err(Problem::refused(
+            Code::GrantTooBroad,
+            format!("`--socket {shown}` would undo the fence"),
+        )
+        .cause(format!("the server behind it {power}"))
+        .hint(format!("leave it out; to grant it all the same, insist: `--socket '{shown}!'`")));
     }
     Err(Problem::usage(
         Code::NotASocket,

@@ -56,6 +56,7 @@ pub(crate) fn dispatch(command: Command, prefork: Option<Prefork>) -> ExitCode {
         Command::Serve(args) => serve::serve(&args),
         Command::Token(args) => token::token(&args),
         Command::Init(args) => init::init(&args),
+        Command::Wrap(args) => init::wrap(&args),
         Command::Hook(args) => hook::hook(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Notify => notify::deliver(),

@@ -514,10 +514,10 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
     })
 }
 
-/// R4.1: ten minutes for a command, no timeout at a terminal.
 /// Processes and threads of an agent: a language server, a build and a browser at once.
 const AGENT_PIDS: Count = Count::of(4096);
 
+/// R4.1: ten minutes for a command, no timeout at a terminal.
 fn preset_limits(preset: CommandPreset, around: &Surroundings) -> Limits {
     let mut limits = Limits::for_commands(around.memory_total_bytes);
     if preset == CommandPreset::Agent {

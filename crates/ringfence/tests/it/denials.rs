@@ -211,6 +211,38 @@ fn a_granted_socket_is_shown_and_the_other_side_sees_the_runs_own_user() {
 }
 
 #[test]
+fn a_socket_that_would_undo_the_fence_must_be_insisted_on() {
+    if !have("notify") {
+        return;
+    }
+    let world = World::new();
+    let dir = world.root().join("elsewhere");
+    std::fs::create_dir(&dir).unwrap();
+    let docker = dir.join("docker.sock");
+    let _docker = std::os::unix::net::UnixListener::bind(&docker).unwrap();
+    let link = dir.join("harmless");
+    std::os::unix::fs::symlink(&docker, &link).unwrap();
+    let agent = dir.join("mine");
+    let _agent = std::os::unix::net::UnixListener::bind(&agent).unwrap();
+    let world = world.var("SSH_AUTH_SOCK", agent.to_str().unwrap());
+    let program = |path: &std::path::Path| {
+        format!("import socket; socket.socket(socket.AF_UNIX).connect({path:?}); print('in')")
+    };
+    for (path, power) in [(&docker, "containers"), (&link, "containers"), (&agent, "SSH key")] {
+        let text = path.to_str().unwrap();
+        let refused = world.ringfence(&["run", "--socket", text, "--", "true"]);
+        assert_ne!(refused.code, 0);
+        for word in [power, "would undo the fence", &format!("{text}!")] {
+            assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
+        }
+        // Inside it has its real path.
+        let real = if path == &link { &docker } else { path };
+        let (code, outcome) = world.python(&["--socket", &format!("{text}!")], &program(real));
+        assert_eq!(code, 0, "{outcome}");
+    }
+}
+
+#[test]
 fn a_socket_made_to_wait_at_the_wrong_moment_does_not_hold_the_deadline() {
     if !have("notify") {
         return;

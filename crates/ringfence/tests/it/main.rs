@@ -38,3 +38,4 @@ mod snippets;
 mod support;
 mod terminal;
 mod tools;
+mod wrap;

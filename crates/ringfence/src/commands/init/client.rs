@@ -32,6 +32,11 @@ const NAMES: [(&str, Client); 7] = [
     ("zed", Client::Zed),
 ];
 
+/// Every client.
+pub(super) fn all() -> impl Iterator<Item = Client> {
+    NAMES.iter().map(|(_, client)| *client)
+}
+
 impl FromStr for Client {
     type Err = Problem;
 
@@ -98,6 +103,19 @@ impl Client {
             Self::ClaudeDesktop | Self::Cursor | Self::Gemini => {
                 Edit::Json { under: "mcpServers", entry: Entry::Plain }
             }
+        }
+    }
+
+    /// Returns how to make the client read a changed configuration.
+    pub(super) fn start_again(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "start `claude` again",
+            Self::ClaudeDesktop => "quit Claude and start it again",
+            Self::Codex => "start `codex` again",
+            Self::Cursor => "restart the server in Cursor's MCP settings",
+            Self::VsCode => "restart the server with `MCP: List Servers` in the command palette",
+            Self::Gemini => "start `gemini` again",
+            Self::Zed => "restart the server in the agent panel's settings",
         }
     }
 

@@ -17,6 +17,15 @@ pub(super) struct Server {
     pub(super) arguments: Vec<String>,
 }
 
+/// A server in a configuration that is started as a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entrant {
+    pub(super) name: String,
+    pub(super) server: Server,
+    /// Names of the variables that the client sets for it.
+    pub(super) variables: Vec<String>,
+}
+
 /// Format of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -123,6 +132,71 @@ impl Edit {
         }
     }
 
+    /// Returns every server that the client starts as a command, with the variables it sets for it.
+    pub(super) fn servers(self, text: &str) -> Result<Vec<Entrant>, String> {
+        let text = lines::without_mark(text);
+        match self {
+            Self::Json { under, .. } => {
+                let root = parse_json(text, under)?;
+                let servers = root.object_value().and_then(|root| root.object_value(under));
+                let entries = servers.map(|servers| servers.properties()).unwrap_or_default();
+                Ok(entries.iter().filter_map(json_entrant).collect())
+            }
+            Self::Toml { table } => {
+                let document = parse_toml(text)?;
+                let servers = document.get(table).and_then(Item::as_table_like);
+                let entries = servers.into_iter().flat_map(|servers| servers.iter());
+                Ok(entries.filter_map(|(name, entry)| toml_entrant(name, entry)).collect())
+            }
+        }
+    }
+
+    /// Returns the text with another command for a server; everything else of its entry stays.
+    pub(super) fn restart(self, text: &str, name: &str, server: &Server) -> Result<String, String> {
+        let missing = || format!("there is no server `{name}`");
+        lines::kept(text, |text| match self {
+            Self::Json { under, .. } => {
+                let root = parse_json(text, under)?;
+                let servers = root.object_value().and_then(|root| root.object_value(under));
+                if let Some(servers) = &servers {
+                    once(servers, name)?;
+                }
+                let entry = servers.and_then(|servers| servers.object_value(name));
+                let entry = entry.ok_or_else(missing)?;
+                let string = |text: &String| CstInputValue::String(text.clone());
+                let arguments = server.arguments.iter().map(string).collect();
+                let fields = [
+                    ("command", string(&server.command)),
+                    ("args", CstInputValue::Array(arguments)),
+                ];
+                for (field, value) in fields {
+                    once(&entry, field)?;
+                    match entry.get(field) {
+                        Some(known) => known.set_value(value),
+                        None => drop(entry.append(field, value)),
+                    }
+                }
+                Ok(root.to_string())
+            }
+            Self::Toml { table } => {
+                let mut document = parse_toml(text)?;
+                let servers = document.get_mut(table).and_then(Item::as_table_like_mut);
+                let entry = servers.and_then(|servers| servers.get_mut(name));
+                let entry = entry.and_then(Item::as_table_like_mut).ok_or_else(missing)?;
+                let arguments: Array = server.arguments.iter().map(String::as_str).collect();
+                for (field, item) in
+                    [("command", value(&server.command)), ("args", value(arguments))]
+                {
+                    match entry.get_mut(field) {
+                        Some(known) => *known = item,
+                        None => drop(entry.insert(field, item)),
+                    }
+                }
+                Ok(document.to_string())
+            }
+        })
+    }
+
     /// Returns true if the text has an entry by that name, whatever its value.
     pub(super) fn has(self, text: &str) -> Result<bool, String> {
         let text = lines::without_mark(text);
@@ -177,6 +251,36 @@ impl Edit {
             }
         }
     }
+}
+
+fn json_entrant(property: &jsonc_parser::cst::CstObjectProp) -> Option<Entrant> {
+    let string = |node: CstNode| node.as_string_lit()?.decoded_value().ok();
+    let name = property.name()?.decoded_value().ok()?;
+    let entry = property.value()?.as_object()?;
+    let command = string(entry.get("command")?.value()?)?;
+    let arguments = match entry.array_value("args") {
+        Some(array) => array.elements().into_iter().map(string).collect::<Option<_>>()?,
+        None => Vec::new(),
+    };
+    let variables = entry.object_value("env").map(|env| env.properties()).unwrap_or_default();
+    let variables = variables.iter().filter_map(|v| v.name()?.decoded_value().ok()).collect();
+    Some(Entrant { name, server: Server { command, arguments }, variables })
+}
+
+fn toml_entrant(name: &str, entry: &Item) -> Option<Entrant> {
+    let command = entry.get("command")?.as_str()?.to_owned();
+    let arguments = match entry.get("args") {
+        Some(array) => {
+            let texts = array.as_array()?.iter().map(|text| text.as_str().map(str::to_owned));
+            texts.collect::<Option<_>>()?
+        }
+        None => Vec::new(),
+    };
+    let variables = entry.get("env").and_then(Item::as_table_like);
+    let variables = variables.into_iter().flat_map(|env| env.iter());
+    let variables = variables.map(|(name, _)| name.to_owned()).collect();
+    let server = Server { command, arguments };
+    Some(Entrant { name: name.to_owned(), server, variables })
 }
 
 /// Converts a parsed value to one that can be inserted elsewhere.

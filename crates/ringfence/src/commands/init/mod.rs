@@ -6,6 +6,7 @@ mod edit;
 mod file;
 mod lines;
 mod plugin;
+mod wrap;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ use crate::present;
 use client::Client;
 use edit::Server;
 use file::{Backup, ConfigFile};
+
+pub(crate) use wrap::wrap;
 
 /// Writes a client's configuration, or reverts it.
 pub(crate) fn init(args: &InitArgs) -> ExitCode {
