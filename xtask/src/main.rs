@@ -22,6 +22,7 @@
 //!
 //! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP; Inspector and mcpscore judge it
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
+//! cargo xtask network                    requests and bytes through a run's network, beside a copy loop, tinyproxy and squid
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
@@ -45,6 +46,7 @@ mod conformance;
 mod dist;
 mod fuzz;
 mod latency;
+mod network;
 mod program;
 mod pythons;
 mod random;
@@ -69,6 +71,8 @@ enum Task {
     Clients(clients::ClientsArgs),
     /// What calls over MCP take, beside `FastMCP`
     Latency(latency::LatencyArgs),
+    /// What the network of a run costs, beside a plain copy loop and other proxies
+    Network(network::NetworkArgs),
     /// Conformance: the protocol's own suite, every required scenario of each revision
     Conformance(conformance::ConformanceArgs),
     /// Other kernels: boots them in qemu and walks a table of steps
@@ -107,6 +111,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Clients(args) => clients::clients(&args),
         Task::Latency(args) => latency::latency(&args),
+        Task::Network(args) => network::network(&args),
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
         Task::Refusals(args) => refusals::refusals(&args),
