@@ -231,7 +231,9 @@ impl<'a> CommandRunner<'a> {
                 Err(Fault::NoNamespaces(refused)) if plan.tier == Tier::Namespaces => {
                     facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
                 }
-                Err(Fault::NoCapture(refused)) if plan.network.is_some() => {
+                Err(Fault::NoCapture(refused))
+                    if plan.network.as_ref().is_some_and(|n| n.captures) =>
+                {
                     facts.network_capture = NetworkCapture::Refused(refused.to_string());
                 }
                 Err(fault) => return Err(problem_of(fault)),

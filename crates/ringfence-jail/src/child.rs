@@ -121,8 +121,8 @@ impl Child {
                 rustix::system::sethostname(name.as_bytes()).named(|| "sethostname")
             }
             Step::LoopbackUp => ringfence_sys::loopback_up(),
-            Step::CaptureNetwork { listeners } => {
-                let listeners = crate::network::capture(listeners)?;
+            Step::CaptureNetwork { captures, listeners } => {
+                let listeners = crate::network::capture(*captures, listeners)?;
                 channel::send(&self.handover.report, &Message::Network(listeners))
             }
             Step::NewRoot => {

@@ -55,10 +55,15 @@ const CLIENTS_MAX: usize = 4096;
 /// Time that the helper has to report its last connections when the run is over.
 const LAST_REPORTS_MAX: Duration = Duration::from_secs(3);
 
-/// Makes every address local and binds the listeners. In the run's network namespace, with its capabilities. A listener
+/// Makes every address local, if it captures, and binds the listeners. In the run's network namespace, with its capabilities. A listener
 /// is missing only if the kernel has no IPv6.
-pub(crate) fn capture(listeners: &[NetworkListener]) -> Result<Vec<Option<OwnedFd>>, CallError> {
-    ringfence_sys::route_everything_to_loopback()?;
+pub(crate) fn capture(
+    captures: bool,
+    listeners: &[NetworkListener],
+) -> Result<Vec<Option<OwnedFd>>, CallError> {
+    if captures {
+        ringfence_sys::route_everything_to_loopback()?;
+    }
     let bind = |listener: &NetworkListener| {
         let family = if listener.ipv6 { IpFamily::V6 } else { IpFamily::V4 };
         let bound = match listener.kind {

@@ -42,7 +42,7 @@ pub fn network_capture() -> Result<(), CallError> {
             port: DNS_PORT,
             ipv6: false,
         });
-        crate::network::capture(&listeners).map(|_| ())
+        crate::network::capture(true, &listeners).map(|_| ())
     })
 }
 

@@ -3,8 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use ringfence_spec::network::{Dial, Grant, Host, LimitKind, Verdict};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use ringfence_spec::network::{Dial, Grant, Host, LimitKind, UpstreamProxy, Verdict};
 use rustix::io::Errno;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::helper::State;
@@ -18,6 +21,9 @@ const NEXT_ADDRESS_AFTER: Duration = Duration::from_secs(2);
 
 /// Time to wait for the last address.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The longest answer of an upstream proxy.
+const PROXY_HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// A connection on the host.
 pub(crate) struct Dialled {
@@ -59,6 +65,19 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
         Verdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
     };
     state.limits.take(LimitKind::Connections, host)?;
+    if let (Some(proxy), Dial::Public) = (&state.plan.upstream, &grant.dial) {
+        if let Host::Ip(ip) = host {
+            check(&grant, &[*ip])?;
+        }
+        let (stream, address) = through(state, proxy, host, port).await.map_err(|reason| {
+            let reason = format!("the upstream proxy {proxy}: {reason}");
+            Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) }
+        })?;
+        prepare(&stream, state.reporter.n_open());
+        request.made(grant.rule, address);
+        request.traffic.limit(state.limits.bytes(host));
+        return Ok(Dialled { stream });
+    }
     let addresses = match (host, &grant.dial) {
         (_, Dial::HostLoopback) => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         (Host::Ip(ip), _) => vec![*ip],
@@ -84,6 +103,57 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
         }
     }
     Err(Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) })
+}
+
+/// Asks the operator's proxy for a connection. It resolves the name, and its own rules decide about addresses.
+async fn through(
+    state: &State,
+    proxy: &UpstreamProxy,
+    host: &Host,
+    port: u16,
+) -> Result<(TcpStream, IpAddr), String> {
+    let addresses = match &proxy.host {
+        Host::Ip(ip) => vec![*ip],
+        Host::Name(name) if name.is_localhost() => vec![Ipv4Addr::LOCALHOST.into()],
+        Host::Name(name) => state.resolver.addresses(name).await?,
+    };
+    let address = *addresses.first().ok_or("its name has no address")?;
+    let asked = async {
+        let mut stream = TcpStream::connect(SocketAddr::new(address, proxy.port)).await?;
+        let target = match host {
+            Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]:{port}"),
+            host => format!("{host}:{port}"),
+        };
+        let login = proxy
+            .login
+            .as_ref()
+            .map(|login| format!("Proxy-Authorization: Basic {}\r\n", BASE64.encode(login)));
+        let login = login.unwrap_or_default();
+        let ask = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n");
+        stream.write_all(ask.as_bytes()).await?;
+        // One byte at a time: the next ones may be the host's own.
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if head.len() >= PROXY_HEAD_BYTES_MAX {
+                return Err(std::io::Error::other("its answer is too long"));
+            }
+            head.push(stream.read_u8().await?);
+        }
+        Ok((stream, head))
+    };
+    let (stream, head) = match tokio::time::timeout(CONNECT_MAX, asked).await {
+        Ok(Ok(answered)) => answered,
+        Ok(Err(error)) => return Err(error.to_string()),
+        Err(_) => return Err(format!("no answer in {} s", CONNECT_MAX.as_secs())),
+    };
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line: String = String::from_utf8_lossy(line).chars().take(100).collect();
+    let status = line.split(' ').nth(1).unwrap_or_default();
+    if line.starts_with("HTTP/1.") && status == "200" {
+        Ok((stream, address))
+    } else {
+        Err(format!("it answered `{line}`"))
+    }
 }
 
 /// Returns the addresses that may be dialled; refuses if there is none.

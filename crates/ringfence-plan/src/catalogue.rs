@@ -366,6 +366,10 @@ pub fn power_of_socket(path: &str) -> Option<&'static str> {
 pub(crate) const NO_RETRIES: [(&str, &str); 2] =
     [("npm_config_fetch_retries", "0"), ("PIP_RETRIES", "0")];
 
+/// Variables that name a proxy: tools read one spelling or the other.
+pub(crate) const PROXY_VARIABLES: [&str; 6] =
+    ["ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy", "https_proxy"];
+
 /// Where a run finds the certificates to trust, if the network helper ends its TLS.
 pub(crate) const CERTIFICATES: &str = "/run/ringfence/certificates.pem";
 

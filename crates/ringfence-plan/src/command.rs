@@ -320,7 +320,8 @@ fn namespaces(
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
     let network = network(policy, facts, &mut gaps)?;
     if let Some(network) = &network {
-        setup.push(Step::CaptureNetwork { listeners: network.listeners.clone() });
+        let (captures, listeners) = (network.captures, network.listeners.clone());
+        setup.push(Step::CaptureNetwork { captures, listeners });
     }
     setup.extend(rest.into_iter().map(Step::Mount));
     setup.push(Step::TakeSupplies);
@@ -397,12 +398,12 @@ fn network(
             gaps.push(format!("refused name lookups are not named: {why}"));
             Ok(None)
         }
-        (NetworkCapture::Refused(why), Network::Allow(_)) => Err(Problem::cannot_build(
-            Code::NetworkAllowlistUnsupported,
-            "cannot capture the run's connections on this host",
-        )
-        .cause(why)
-        .hint("`ringfence doctor` says what is missing; a run without network needs none of it")),
+        (NetworkCapture::Refused(why), Network::Allow(_)) => {
+            gaps.push(format!(
+                "connections are not captured, so only programs that use the proxy variables have the network: {why}"
+            ));
+            NetworkPlan::by_proxy(policy).map(Some)
+        }
     }
 }
 

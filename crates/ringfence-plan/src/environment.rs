@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ringfence_spec::{Code, EnvGrant, Network, Policy, Problem};
 
 use crate::catalogue;
-use crate::facts::HostFacts;
+use crate::facts::{HostFacts, NetworkCapture};
 
 /// PATH of a run that sees none of the caller's PATH.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -46,6 +46,11 @@ pub(crate) fn environment(
         // Each would try again for a minute.
         for (name, value) in catalogue::NO_RETRIES {
             env.insert(name.into(), value.into());
+        }
+    }
+    if policy.network != Network::None && facts.network_capture != NetworkCapture::Usable {
+        for name in catalogue::PROXY_VARIABLES {
+            env.insert(name.into(), format!("http://127.0.0.1:{}", crate::PROXY_PORT).into());
         }
     }
     for grant in &policy.env {

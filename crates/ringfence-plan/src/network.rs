@@ -4,7 +4,7 @@
 use core::net::{Ipv4Addr, SocketAddr};
 use std::collections::BTreeSet;
 
-use ringfence_spec::network::{NetworkLimit, NetworkRules, RequestRule};
+use ringfence_spec::network::{NetworkLimit, NetworkRules, RequestRule, UpstreamProxy};
 use ringfence_spec::{Code, Network, Policy, Problem, PublishedPort};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,10 @@ pub struct NetworkPlan {
     pub listeners: Vec<NetworkListener>,
     /// The name server that the helper asks instead of the host's own.
     pub resolver: Option<SocketAddr>,
+    /// The proxy through which the helper reaches public hosts.
+    pub upstream: Option<UpstreamProxy>,
+    /// True if addresses are captured; false if only programs that use the proxy have the network.
+    pub captures: bool,
     /// Requests that hosts may receive.
     pub requests: Vec<RequestRule>,
     /// Limits of the network.
@@ -102,7 +106,25 @@ impl NetworkPlan {
             }
         }
         let (requests, limits) = (policy.net_requests.clone(), policy.net_limits.clone());
-        Ok(Self { rules, listeners, resolver, requests, limits, published })
+        let upstream = policy.upstream.clone();
+        Ok(Self {
+            rules,
+            listeners,
+            resolver,
+            upstream,
+            captures: true,
+            requests,
+            limits,
+            published,
+        })
+    }
+
+    /// The network on a host where connections cannot be captured: the proxy alone.
+    pub(crate) fn by_proxy(policy: &Policy) -> Result<Self, Problem> {
+        let mut plan = Self::new(policy)?;
+        plan.listeners.retain(|listener| listener.kind == ListenerKind::Proxy);
+        plan.captures = false;
+        Ok(plan)
     }
 
     /// Returns true if a connection to this port of another host reaches the helper.

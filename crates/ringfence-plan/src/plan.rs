@@ -467,6 +467,8 @@ pub enum Step {
     LoopbackUp,
     /// Make every address local, and bind the listeners that the network helper takes over.
     CaptureNetwork {
+        /// False where the host refuses the route: then there are only the listeners.
+        captures: bool,
         /// The listeners.
         listeners: Vec<NetworkListener>,
     },

@@ -158,11 +158,15 @@ fn line(step: &Step) -> String {
         Step::PrivateMounts => "make every mount private".into(),
         Step::Hostname { name } => format!("hostname {name}"),
         Step::LoopbackUp => "bring the private loopback up".into(),
-        Step::CaptureNetwork { listeners } => {
+        Step::CaptureNetwork { captures, listeners } => {
             let listening = listeners.iter().filter(|l| l.kind != crate::ListenerKind::Inward);
             let mut ports: Vec<u16> = listening.map(|l| l.port).collect();
             ports.dedup();
-            format!("make every address local and listen on ports {ports:?}")
+            if *captures {
+                format!("make every address local and listen on ports {ports:?}")
+            } else {
+                format!("listen on ports {ports:?}")
+            }
         }
         Step::NewRoot => "new root in memory".into(),
         Step::SizeRoot { bytes_max, inodes_max } => {

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 use ringfence_plan::seccomp::Arch;
 use ringfence_plan::{
     Access, Arg, BindSource, CallerIds, CgroupFacts, Checkpoints, CodeRequest, CoreDumps, FileId,
-    FileKind, Found, GitFacts, HomeEntry, HostFacts, MaskKind, Mount, NetworkCapture, OwnEffect,
-    OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts, Request, Resource,
-    Rlimit, RootEntry, Step, SystemText, SystemTextKind, UserNamespaces, WritableRoot, plan_alone,
-    plan_code, plan_command, render,
+    FileKind, Found, GitFacts, HomeEntry, HostFacts, ListenerKind, MaskKind, Mount, NetworkCapture,
+    OwnEffect, OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts, Request,
+    Resource, Rlimit, RootEntry, Step, SystemText, SystemTextKind, UserNamespaces, WritableRoot,
+    plan_alone, plan_code, plan_command, render,
 };
 use ringfence_spec::{CodePreset, CommandPreset, Fallback, Limits, Policy, Problem, Tier};
 
@@ -235,6 +235,27 @@ fn a_missing_layer_is_a_named_gap() {
 }
 
 /// A limit of 0 does not keep a handler that is started by a pipe from starting, and 1 does.
+#[test]
+fn where_connections_cannot_be_captured_the_proxy_is_left_and_it_is_said() {
+    let plan = plan(|policy, _, facts| {
+        policy.network = "allow:pypi".parse().unwrap();
+        facts.network_capture = NetworkCapture::Refused("EPERM".into());
+    })
+    .unwrap();
+    let network = plan.network.as_ref().unwrap();
+    assert!(!network.captures);
+    let kinds: Vec<_> = network.listeners.iter().map(|l| (l.kind, l.port)).collect();
+    assert_eq!(kinds, [(ListenerKind::Proxy, 3128); 2]);
+    let proxy = plan.environment.get(std::ffi::OsStr::new("https_proxy")).unwrap();
+    assert_eq!(proxy, "http://127.0.0.1:3128");
+    assert!(
+        plan.enforcement.gaps.iter().any(|gap| gap.contains("proxy variables")),
+        "{:?}",
+        plan.enforcement.gaps
+    );
+    assert!(plan.setup.iter().any(|s| matches!(s, Step::CaptureNetwork { captures: false, .. })));
+}
+
 #[test]
 fn every_kind_of_run_has_a_core_limit_of_one() {
     let one = Rlimit { resource: Resource::Core, max: 1 };

@@ -319,6 +319,8 @@ pub struct Policy {
     pub network: Network,
     /// The name server to ask on the host, instead of its own.
     pub resolver: Option<std::net::SocketAddr>,
+    /// The operator's proxy, through which public hosts are reached.
+    pub upstream: Option<crate::network::UpstreamProxy>,
     /// Directories below the home that runs under this name keep.
     pub own_directories: Option<(String, Vec<String>)>,
     /// Credentials that the network helper puts into requests.
@@ -354,6 +356,7 @@ impl Policy {
             env: Vec::new(),
             network: Network::None,
             resolver: None,
+            upstream: None,
             own_directories: None,
             secrets: Vec::new(),
             publish: Vec::new(),

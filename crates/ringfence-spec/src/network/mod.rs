@@ -15,6 +15,7 @@ mod limit;
 mod request;
 mod rule;
 mod shared_hosting;
+mod upstream;
 
 pub use address::{Cidr, canonical, forbidden};
 pub use bundles::{Bundle, all as bundles, bundle};
@@ -22,6 +23,7 @@ pub use host::{Host, HostName};
 pub use limit::{LimitKind, NetworkLimit};
 pub use request::{RequestRule, covers_path};
 pub use rule::NetworkRule;
+pub use upstream::UpstreamProxy;
 
 use rule::{Pattern, Ports};
 

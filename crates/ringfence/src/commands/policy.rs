@@ -146,6 +146,7 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
             }
         },
         Key::NetResolver => text(effective.policy.resolver.map(|v| v.to_string())),
+        Key::NetProxy => text(effective.policy.upstream.as_ref().map(ToString::to_string)),
         Key::NetCa => json!(effective.policy.net_ca),
         Key::Secret => json!(effective.policy.secrets),
         Key::NetRequest => json!(effective.policy.net_requests),

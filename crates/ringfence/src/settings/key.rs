@@ -25,6 +25,7 @@ pub(crate) enum Key {
     Net,
     NetDeny,
     NetResolver,
+    NetProxy,
     NetCa,
     Secret,
     NetRequest,
@@ -43,7 +44,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 34] = [
+    pub(crate) const ALL: [Self; 35] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
@@ -64,6 +65,7 @@ impl Key {
         Self::Net,
         Self::NetDeny,
         Self::NetResolver,
+        Self::NetProxy,
         Self::NetCa,
         Self::Secret,
         Self::NetRequest,
@@ -103,6 +105,7 @@ impl Key {
             Self::Net => "net",
             Self::NetDeny => "net_deny",
             Self::NetResolver => "net_resolver",
+            Self::NetProxy => "net_proxy",
             Self::NetCa => "net_ca",
             Self::Secret => "secret",
             Self::NetRequest => "net_request",

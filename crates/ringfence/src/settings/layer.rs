@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-use ringfence_spec::network::{NetworkLimit, RequestRule};
+use ringfence_spec::network::{NetworkLimit, RequestRule, UpstreamProxy};
 use ringfence_spec::{
     ByteSize, Code, CodePreset, CommandPreset, Count, EnvGrant, Fallback, Network, Problem,
     ProcView, PublishedPort, SecretGrant, Span, Tier, WorkerSpeedups,
@@ -90,6 +90,7 @@ pub(super) enum Value {
     Env(Vec<EnvGrant>),
     Network(Network),
     Address(std::net::SocketAddr),
+    Proxy(UpstreamProxy),
     Secrets(Vec<SecretGrant>),
     Ports(Vec<PublishedPort>),
     Requests(Vec<RequestRule>),
@@ -412,6 +413,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::NetDeny => {
             texts.iter().map(|t| denial(t)).collect::<Result<_, _>>().map(Value::Denials)
         }
+        Key::NetProxy => one(texts, Value::Proxy),
         Key::NetResolver => one(texts, Value::Address)
             .map_err(|_| "write ADDRESS:PORT of a name server, such as 192.0.2.1:53".to_owned()),
         Key::Require => one(texts, Value::Tier),

@@ -490,6 +490,7 @@ fn decide(sources: &Sources, around: &Surroundings) -> Result<Effective, Problem
             env: pick!(chosen, Env, Env).unwrap_or_default(),
             network: sources.network()?,
             resolver: pick!(chosen, NetResolver, Address),
+            upstream: pick!(chosen, NetProxy, Proxy),
             own_directories: sources.own_directories.clone(),
             secrets: pick!(chosen, Secret, Secrets).unwrap_or_default(),
             publish: pick!(chosen, Publish, Ports).unwrap_or_default(),

@@ -136,7 +136,7 @@ impl Layer {
                 let new: Vec<_> = new.flat_map(listener).collect();
                 network.listeners.extend(new);
                 for step in &mut plan.setup {
-                    if let Step::CaptureNetwork { listeners } = step {
+                    if let Step::CaptureNetwork { listeners, .. } = step {
                         listeners.clone_from(&network.listeners);
                     }
                 }

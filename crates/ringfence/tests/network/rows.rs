@@ -84,6 +84,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("clients trust the run's authority", clients_trust_the_authority),
     ("requests are judged by method and path, also under TLS", requests_by_method_and_path),
     ("a limit of bytes, connections or requests ends what passes it", limits),
+    ("public hosts are reached through the operator's proxy", upstream_proxy),
     ("a published port leads to a server of the run", published::published_port),
     ("a published port is no way out of the run", published::publishing_opens_one_way),
     ("a port that cannot be published is a clear error", published::publishing_fails_clearly),
@@ -1033,4 +1034,90 @@ fn limits(servers: &Servers) {
     world.write("work/ringfence.toml", "net_limit = [\"connections=1\"]");
     let (_, json) = world.sh_json(&["--net", ALLOWED, "--net-limit", "connections=9"], three);
     Outcome(0, json).denied(&["`connections=1`"]);
+}
+
+/// Serves CONNECT on a port of its own: tells who asked for which host, and connects to the web servers or refuses.
+fn connect_proxy(status: &'static str) -> (u16, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let mut head = String::new();
+            let mut reader = BufReader::new(client.try_clone().unwrap());
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap_or(0) > 0 {}
+            let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let _ = tell.send(head);
+            let mut client = client;
+            if status != "200 OK" {
+                let _ = write!(client, "HTTP/1.1 {status}\r\n\r\n");
+                continue;
+            }
+            let port = target.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+            let mut server = std::net::TcpStream::connect((WEB, port)).unwrap();
+            write!(client, "HTTP/1.1 {status}\r\n\r\n").unwrap();
+            let (mut up, mut down) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut up, &mut server));
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut down, &mut client);
+                let _ = client.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+    (port, told)
+}
+
+fn upstream_proxy(servers: &Servers) {
+    // Only the proxy knows the name.
+    servers.clear();
+    let script = "curl -sS --cacert ca.pem https://allowed.test/secure && curl -sS http://allowed.test/plain";
+    let (port, told) = connect_proxy("200 OK");
+    let proxy = format!("http://user:pa55@127.0.0.1:{port}");
+    let world = world_of(servers).var("RINGFENCE_NET_PROXY", &proxy);
+    let ran = sh(&world, "allow:allowed.test", script);
+    assert_eq!(ran.0, 0, "{}", ran.1);
+    ran.says("GET /secure HTTP/1.1 for allowed.test").says("GET /plain HTTP/1.1 for allowed.test");
+    let asked: Vec<String> = told.try_iter().collect();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    for head in &asked {
+        assert!(
+            head.starts_with("CONNECT allowed.test:") && head.contains("Basic dXNlcjpwYTU1"),
+            "{head}"
+        );
+    }
+    assert!(servers.queries().is_empty(), "a name was looked up here");
+    // Rules decide before the proxy is asked.
+    let ran = sh(
+        &world,
+        "allow:allowed.test",
+        "curl -sS https://other.test/ || curl -sS http://192.0.2.1/",
+    );
+    ran.denied(&["lookup(other.test)"]);
+    ran.denied(&["connect(192.0.2.1:80)"]);
+    assert!(told.try_iter().next().is_none());
+    // A host in a private range is reached directly.
+    reset(servers);
+    let ran = sh(&world, ALLOWED, "curl -sS http://allowed.test/direct");
+    ran.says("GET /direct");
+    assert!(told.try_iter().next().is_none());
+    let shown = world.ringfence(&["policy", "show"]);
+    assert!(
+        shown.stdout.contains("127.0.0.1") && !shown.stdout.contains("pa55"),
+        "{}",
+        shown.stdout
+    );
+    for (proxy, words) in [
+        (
+            format!("http://127.0.0.1:{}", connect_proxy("407 Proxy Authentication Required").0),
+            "407",
+        ),
+        ("http://127.0.0.1:9".to_owned(), "refused"),
+    ] {
+        let world = world_of(servers).var("RINGFENCE_NET_PROXY", &proxy);
+        let ran = sh(&world, "allow:allowed.test", "curl -sS http://allowed.test/x");
+        let failed = ran.connections("failed");
+        let reason = failed.first().and_then(|c| c["reason"].as_str()).unwrap_or_default();
+        assert!(reason.contains("upstream proxy") && reason.contains(words), "{}", ran.1);
+    }
 }
