@@ -493,8 +493,11 @@ fn thread_group(tid: u32) -> Option<Pid> {
     Pid::from_raw(line.trim().parse().ok()?)
 }
 
-fn program_name(pid: u32) -> Option<String> {
-    let comm = ringfence_sys::read_kernel_file(format!("/proc/{pid}/comm")).ok()?;
+/// Name of the program that a thread belongs to.
+fn program_name(tid: u32) -> Option<String> {
+    // Its first thread's: runtimes name the others after their work, such as `tokio-rt-worker`.
+    let first = thread_group(tid)?.as_raw_nonzero();
+    let comm = ringfence_sys::read_kernel_file(format!("/proc/{first}/comm")).ok()?;
     // A program can set any bytes as its name; keep the printable ones.
     Some(comm.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(15).collect())
 }

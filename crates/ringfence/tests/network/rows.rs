@@ -7,7 +7,7 @@ use ringfence_testing::Json;
 use crate::servers::{COUNTING, GREETING, LOCAL, SINK, STREAM, STREAM_BYTES, Servers};
 use crate::support::World;
 
-type Row = fn(&Servers);
+pub(crate) type Row = fn(&Servers);
 
 /// The name server that rows name by `net_resolver`.
 pub(crate) const RESOLVER: &str = "127.0.0.1:5300";
@@ -16,7 +16,7 @@ pub(crate) const RESOLVER: &str = "127.0.0.1:5300";
 pub(crate) const WEB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// The rule that most rows use: the name may resolve to the servers' address.
-const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
+pub(crate) const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
 
 /// A client for protocols that no tool speaks the way a row needs.
 const PRELUDE: &str = r#"
@@ -45,6 +45,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("no network: curl, git and pip fail within three seconds", no_network_fails_fast),
     ("curl reaches an allowed host by TLS and by plain HTTP", curl_reaches_an_allowed_host),
     ("a host without a rule does not exist, and is named", another_host_is_refused),
+    ("a denial names the program and not its thread", program_of_a_thread),
     ("nothing is asked on the host for a name without a rule", no_query_leaves),
     ("a port without a rule is refused with its grant", another_port_is_refused),
     ("a name that resolves to a private address needs a range", private_needs_a_range),
@@ -94,7 +95,7 @@ pub(crate) fn reset(servers: &Servers) {
 }
 
 /// A world whose runs resolve names here and find the authority's certificate in their workspace.
-fn world_of(servers: &Servers) -> World {
+pub(crate) fn world_of(servers: &Servers) -> World {
     let world = World::new().var("RINGFENCE_NET_RESOLVER", RESOLVER);
     world.write("work/ca.pem", &servers.ca_pem);
     let ca = world.write("ca.pem", &servers.ca_pem);
@@ -106,15 +107,15 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-struct Outcome(i32, Json);
+pub(crate) struct Outcome(pub(crate) i32, pub(crate) Json);
 
 impl Outcome {
-    fn stdout(&self) -> &str {
+    pub(crate) fn stdout(&self) -> &str {
         self.1["stdout"].as_str().unwrap()
     }
 
     /// `rule subject hint` of each denial.
-    fn denials(&self) -> Vec<String> {
+    pub(crate) fn denials(&self) -> Vec<String> {
         let denials = self.1["denials"].as_array().unwrap().iter();
         let text = |denial: &Json, key: &str| denial[key].as_str().unwrap_or_default().to_owned();
         denials
@@ -122,7 +123,7 @@ impl Outcome {
             .collect()
     }
 
-    fn denied(&self, words: &[&str]) {
+    pub(crate) fn denied(&self, words: &[&str]) {
         let denials = self.denials();
         let fits = |denial: &&String| words.iter().all(|word| denial.contains(word));
         assert!(
@@ -132,18 +133,18 @@ impl Outcome {
         );
     }
 
-    fn connections(&self, verdict: &str) -> Vec<&Json> {
+    pub(crate) fn connections(&self, verdict: &str) -> Vec<&Json> {
         let all = self.1["connections"].as_array().unwrap().iter();
         all.filter(|connection| connection["verdict"] == verdict).collect()
     }
 
-    fn says(&self, words: &str) -> &Self {
+    pub(crate) fn says(&self, words: &str) -> &Self {
         assert!(self.stdout().contains(words), "{words:?} in {}\n{}", self.stdout(), self.1);
         self
     }
 }
 
-fn sh(world: &World, net: &str, script: &str) -> Outcome {
+pub(crate) fn sh(world: &World, net: &str, script: &str) -> Outcome {
     let (code, json) = world.sh_json(&["--net", net], script);
     Outcome(code, json)
 }
@@ -229,6 +230,21 @@ fn curl_reaches_an_allowed_host(servers: &Servers) {
 fn another_host_is_refused(servers: &Servers) {
     let ran = sh(&world_of(servers), ALLOWED, "curl -sS https://other.test/ || echo failed");
     ran.says("failed").denied(&["lookup(other.test)", "`--net allow:other.test` does"]);
+}
+
+fn program_of_a_thread(servers: &Servers) {
+    let program = "import ctypes
+def work():
+    # PR_SET_NAME
+    ctypes.CDLL(None).prctl(15, b'worker')
+    print(tried(lambda: tcp('other.test', 443)), tried(lambda: tcp('192.0.2.7', 8443)))
+t = threading.Thread(target=work); t.start(); t.join()";
+    for net in ["none", ALLOWED] {
+        let ran = python(&world_of(servers), net, program);
+        let denials = ran.1["denials"].as_array().unwrap();
+        assert_eq!(denials.len(), 2, "{}", ran.1);
+        assert!(denials.iter().all(|denial| denial["program"] == "python3"), "{}", ran.1);
+    }
 }
 
 fn no_query_leaves(servers: &Servers) {
@@ -746,7 +762,7 @@ fn ends_with_the_run(servers: &Servers) {
 }
 
 /// A value that is found nowhere but where it belongs.
-const CANARY: &str = "sk-ant-api03-C4n4ryVALUE-9f8e7d6c5b";
+pub(crate) const CANARY: &str = "sk-ant-api03-C4n4ryVALUE-9f8e7d6c5b";
 
 /// Every path below a directory, as text.
 fn contains(dir: &std::path::Path, needle: &str) -> Vec<std::path::PathBuf> {
