@@ -73,6 +73,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("any public host is none of the host's own addresses", own_public_address),
     ("descriptors of the caller do not reach the helper", no_descriptors_for_the_helper),
     ("an agent has its key's placeholder, its own directory and its project", agent),
+    ("codex is told to use the key in the environment", codex_uses_a_key),
     ("UDP goes nowhere", udp_goes_nowhere),
     ("IPv6 is captured too", ipv6_is_captured),
     ("connections are rows of the ledger", ledger_rows),
@@ -623,11 +624,38 @@ fn no_descriptors_for_the_helper(servers: &Servers) {
     drop(live.end());
 }
 
+/// Writes a stand-in for an agent's program, where its installer puts it.
+fn install(world: &World, name: &str, script: &str) {
+    let program = world.write(&format!("home/.local/bin/{name}"), script);
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    std::fs::set_permissions(program, mode).unwrap();
+}
+
+fn with_local_programs(world: World) -> World {
+    let path = format!("{}/.local/bin:/usr/bin:/bin", world.home().display());
+    world.var("PATH", &path)
+}
+
+fn codex_uses_a_key(servers: &Servers) {
+    let run = |world: World| {
+        install(&world, "codex", "#!/bin/sh\necho \"args=$*\"\n");
+        let ran = with_local_programs(world).ringfence(&["agent", "codex", "exec", "hello"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran
+    };
+    let ran = run(world_of(servers).var("OPENAI_API_KEY", ""));
+    assert_eq!(ran.stdout, "args=exec hello\n");
+    assert!(ran.stderr.contains("codex has to log in inside"), "{}", ran.stderr);
+    let ran = run(world_of(servers).var("OPENAI_API_KEY", "sk-proj-C4n4ryCODEX1234567890"));
+    assert!(ran.stdout.starts_with("args=-c model_provider=openai-key -c "), "{}", ran.stdout);
+    assert!(ran.stdout.contains(r#"env_key="OPENAI_API_KEY""#), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with(" exec hello\n"), "{}", ran.stdout);
+}
+
 fn agent(servers: &Servers) {
     let key = "sk-ant-api03-C4n4ryAGENT-1234567890";
     servers.name("api.anthropic.com", &[[ip("127.0.0.2")]]);
     let world = world_of(servers).var("ANTHROPIC_API_KEY", key);
-    // A stand-in for the program, where its installer puts it.
     let script = r#"#!/bin/sh
 echo "dir=$CLAUDE_CONFIG_DIR key=$ANTHROPIC_API_KEY args=$*"
 cat "$CLAUDE_CONFIG_DIR/settings.json" 2>/dev/null; ls -A "$HOME"
@@ -635,19 +663,19 @@ echo state >> "$CLAUDE_CONFIG_DIR/state"; wc -l < "$CLAUDE_CONFIG_DIR/state"
 echo made > made.txt
 curl -sS -H "x-api-key: $ANTHROPIC_API_KEY" -H "Authorization: Bearer $ANTHROPIC_API_KEY" https://api.anthropic.com/v1/messages
 curl -sS -m 5 https://other.test/ || true
+getent hosts platform.claude.com
 "#;
-    let program = world.write("home/.local/bin/claude", script);
-    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-    std::fs::set_permissions(program, mode).unwrap();
+    install(&world, "claude", script);
     world.write("home/.claude/settings.json", r#"{"hooks": "the host's own"}"#);
     world.write("home/.aws/credentials", "secret");
-    let path = format!("{}/.local/bin:/usr/bin:/bin", world.home().display());
-    let world = world.var("PATH", &path);
+    let world = with_local_programs(world);
     let rules = "allow:api.anthropic.com@127.0.0.2/32";
     for n in 1..=2 {
         let ran = world.ringfence(&["agent", "--net", rules, "claude", "-p", "hello", "--verbose"]);
         assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
         assert!(ran.stdout.contains("args=-p hello --verbose"), "{}", ran.stdout);
+        // Asked at the first start in a terminal.
+        assert!(ran.stdout.contains(" platform.claude.com\n"), "{}", ran.stdout);
         assert!(ran.stdout.contains(&format!("\n{n}\n")), "{}", ran.stdout);
         assert!(
             !ran.stdout.contains("the host's own") && !ran.stdout.contains(".aws"),
