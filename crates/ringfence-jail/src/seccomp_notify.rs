@@ -493,8 +493,22 @@ fn thread_group(tid: u32) -> Option<Pid> {
     Pid::from_raw(line.trim().parse().ok()?)
 }
 
-fn program_name(pid: u32) -> Option<String> {
-    let comm = ringfence_sys::read_kernel_file(format!("/proc/{pid}/comm")).ok()?;
+/// Name that Node 24 gives its first thread, whatever the program.
+const NODE_FIRST_THREAD: &str = "MainThread";
+
+/// Name of the program that a thread belongs to.
+fn program_name(tid: u32) -> Option<String> {
+    // Its first thread's: runtimes name the others after their work, such as `tokio-rt-worker`.
+    let first = thread_group(tid)?.as_raw_nonzero();
+    let mut name = ringfence_sys::read_kernel_file(format!("/proc/{first}/comm")).ok()?;
+    if name.trim_end() == NODE_FIRST_THREAD {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a link of the kernel's, read and not followed"
+        )]
+        let file = std::fs::read_link(format!("/proc/{first}/exe")).ok()?;
+        name = file.file_name()?.to_string_lossy().into_owned();
+    }
     // A program can set any bytes as its name; keep the printable ones.
-    Some(comm.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(15).collect())
+    Some(name.chars().filter(|c| !c.is_control() && !is_invisible(*c)).take(15).collect())
 }

@@ -42,11 +42,13 @@ pub(crate) fn environment(
             env.insert(name.into(), value.into());
         }
     }
-    if policy.network == Network::None {
-        // Each would try again for a minute.
-        for (name, value) in catalogue::NO_RETRIES {
-            env.insert(name.into(), value.into());
-        }
+    // What is refused once is refused again; npm would try for a minute.
+    let retries = match &policy.network {
+        Network::None => catalogue::NO_RETRIES,
+        Network::Allow(_) => catalogue::FEW_RETRIES,
+    };
+    for (name, value) in retries {
+        env.insert(name.into(), value.into());
     }
     if policy.network != Network::None && facts.network_capture != NetworkCapture::Usable {
         for name in catalogue::PROXY_VARIABLES {

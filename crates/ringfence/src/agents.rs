@@ -18,6 +18,8 @@ pub(crate) struct Agent {
     pub(crate) keys: &'static [(&'static str, &'static str)],
     /// Variables that it is given; `~` is the home.
     pub(crate) variables: &'static [(&'static str, &'static str)],
+    /// Arguments that make it use a key: the key's variable, and the arguments before the caller's.
+    pub(crate) key_arguments: Option<(&'static str, &'static [&'static str])>,
 }
 
 const ANTHROPIC: &str = "api.anthropic.com";
@@ -33,19 +35,22 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &[],
         keys: &[("ANTHROPIC_API_KEY", ANTHROPIC), ("OPENAI_API_KEY", OPENAI)],
         variables: &[("AIDER_ANALYTICS", "false"), ("AIDER_CHECK_UPDATE", "false")],
+        key_arguments: None,
     },
     Agent {
         name: "claude",
         program: "claude",
         directories: &[".claude"],
         programs: &[".local/bin", ".local/share/claude"],
-        rules: &["anthropic"],
+        // Claude Code 2.1 asks the second host at its first start in a terminal, and exits if there is no answer.
+        rules: &["anthropic", "platform.claude.com"],
         keys: &[("ANTHROPIC_API_KEY", ANTHROPIC), ("CLAUDE_CODE_OAUTH_TOKEN", ANTHROPIC)],
         variables: &[
             ("CLAUDE_CONFIG_DIR", "~/.claude"),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("DISABLE_AUTOUPDATER", "1"),
         ],
+        key_arguments: None,
     },
     Agent {
         name: "codex",
@@ -55,6 +60,17 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &["openai"],
         keys: &[("OPENAI_API_KEY", OPENAI), ("CODEX_API_KEY", OPENAI)],
         variables: &[("CODEX_HOME", "~/.codex")],
+        // Codex 0.169 asks for a login, whatever OPENAI_API_KEY is, unless a provider names the variable. The placeholder
+        // differs in each run, so a login with it would not last.
+        key_arguments: Some((
+            "OPENAI_API_KEY",
+            &[
+                "-c",
+                "model_provider=openai-key",
+                "-c",
+                r#"model_providers.openai-key={name="OpenAI",base_url="https://api.openai.com/v1",env_key="OPENAI_API_KEY",wire_api="responses"}"#,
+            ],
+        )),
     },
     Agent {
         name: "gemini",
@@ -64,6 +80,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &["google"],
         keys: &[("GEMINI_API_KEY", "generativelanguage.googleapis.com")],
         variables: &[("GEMINI_TELEMETRY_ENABLED", "false")],
+        key_arguments: None,
     },
     Agent {
         name: "opencode",
@@ -78,6 +95,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &["models.dev"],
         keys: &[("ANTHROPIC_API_KEY", ANTHROPIC), ("OPENAI_API_KEY", OPENAI)],
         variables: &[("OPENCODE_DISABLE_AUTOUPDATE", "true")],
+        key_arguments: None,
     },
 ];
 

@@ -71,6 +71,11 @@ fn prepare(name: &str, args: &AgentArgs) -> Result<RunArgs, Problem> {
         agent.directories.iter().map(|dir| (*dir).to_owned()).collect(),
     ));
     let mut argv = vec![agent.program.into()];
+    if let Some((key, arguments)) = agent.key_arguments
+        && keys.iter().any(|(name, _)| *name == key)
+    {
+        argv.extend(arguments.iter().map(Into::into));
+    }
     argv.extend(args.args.iter().cloned());
     Ok(RunArgs { policy, json: false, session: None, die_with_parent: false, argv })
 }

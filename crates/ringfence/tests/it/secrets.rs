@@ -262,7 +262,7 @@ fn the_environment_is_scrubbed_and_granted_by_name() {
     assert_eq!(
         outcome["stdout"],
         format!(
-            "{gits}HOME LANG LC_TIME LOGNAME PATH PIP_RETRIES PWD SHELL TERM TMPDIR USER npm_config_fetch_retries "
+            "CARGO_NET_RETRY {gits}HOME LANG LC_TIME LOGNAME PATH PIP_RETRIES PWD SHELL TERM TMPDIR USER UV_HTTP_RETRIES npm_config_fetch_retries "
         ),
         "{outcome}"
     );

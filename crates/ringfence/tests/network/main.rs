@@ -12,6 +12,7 @@ mod servers;
 #[allow(dead_code, reason = "the tests of `it` use more of it")]
 #[path = "../it/support.rs"]
 mod support;
+mod tools;
 
 use std::io::{Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         return inside(&args.split_off(1));
     }
     if args.iter().any(|arg| arg == "--list") {
-        for (name, _) in rows::ROWS {
+        for (name, _) in rows::ROWS.iter().chain(tools::ROWS) {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
@@ -107,7 +108,7 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
 }
 
 fn inside(words: &[String]) -> ExitCode {
-    let rows = rows::ROWS.iter().filter(|(name, _)| {
+    let rows = rows::ROWS.iter().chain(tools::ROWS).filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
     let resolver = RESOLVER.parse().unwrap();
@@ -116,9 +117,11 @@ fn inside(words: &[String]) -> ExitCode {
     let mut n = 0;
     for (name, row) in rows {
         rows::reset(&servers);
+        let began = std::time::Instant::now();
         // A panic has told what is wrong.
         let ok = catch_unwind(AssertUnwindSafe(|| row(&servers))).is_ok();
-        println!("row {name} ... {}", if ok { "ok" } else { "FAILED" });
+        let result = if ok { "ok" } else { "FAILED" };
+        println!("row {name} ... {result} ({:.1} s)", began.elapsed().as_secs_f64());
         n += 1;
         n_failed += usize::from(!ok);
     }

@@ -8,7 +8,7 @@ use crate::published;
 use crate::servers::{COUNTING, GREETING, LOCAL, SINK, STREAM, STREAM_BYTES, Servers};
 use crate::support::World;
 
-type Row = fn(&Servers);
+pub(crate) type Row = fn(&Servers);
 
 /// The name server that rows name by `net_resolver`.
 pub(crate) const RESOLVER: &str = "127.0.0.1:5300";
@@ -17,7 +17,7 @@ pub(crate) const RESOLVER: &str = "127.0.0.1:5300";
 pub(crate) const WEB: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// The rule that most rows use: the name may resolve to the servers' address.
-const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
+pub(crate) const ALLOWED: &str = "allow:allowed.test@127.0.0.2/32";
 
 /// A client for protocols that no tool speaks the way a row needs.
 pub(crate) const PRELUDE: &str = r#"
@@ -46,6 +46,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("no network: curl, git and pip fail within three seconds", no_network_fails_fast),
     ("curl reaches an allowed host by TLS and by plain HTTP", curl_reaches_an_allowed_host),
     ("a host without a rule does not exist, and is named", another_host_is_refused),
+    ("a denial names the program and not its thread", program_of_a_thread),
     ("nothing is asked on the host for a name without a rule", no_query_leaves),
     ("a port without a rule is refused with its grant", another_port_is_refused),
     ("a name that resolves to a private address needs a range", private_needs_a_range),
@@ -73,6 +74,7 @@ pub(crate) const ROWS: &[(&str, Row)] = &[
     ("any public host is none of the host's own addresses", own_public_address),
     ("descriptors of the caller do not reach the helper", no_descriptors_for_the_helper),
     ("an agent has its key's placeholder, its own directory and its project", agent),
+    ("codex is told to use the key in the environment", codex_uses_a_key),
     ("UDP goes nowhere", udp_goes_nowhere),
     ("IPv6 is captured too", ipv6_is_captured),
     ("connections are rows of the ledger", ledger_rows),
@@ -116,12 +118,12 @@ fn ip(text: &str) -> IpAddr {
 pub(crate) struct Outcome(pub(crate) i32, pub(crate) Json);
 
 impl Outcome {
-    fn stdout(&self) -> &str {
+    pub(crate) fn stdout(&self) -> &str {
         self.1["stdout"].as_str().unwrap()
     }
 
     /// `rule subject hint` of each denial.
-    fn denials(&self) -> Vec<String> {
+    pub(crate) fn denials(&self) -> Vec<String> {
         let denials = self.1["denials"].as_array().unwrap().iter();
         let text = |denial: &Json, key: &str| denial[key].as_str().unwrap_or_default().to_owned();
         denials
@@ -129,7 +131,7 @@ impl Outcome {
             .collect()
     }
 
-    fn denied(&self, words: &[&str]) {
+    pub(crate) fn denied(&self, words: &[&str]) {
         let denials = self.denials();
         let fits = |denial: &&String| words.iter().all(|word| denial.contains(word));
         assert!(
@@ -144,13 +146,13 @@ impl Outcome {
         all.filter(|connection| connection["verdict"] == verdict).collect()
     }
 
-    fn says(&self, words: &str) -> &Self {
+    pub(crate) fn says(&self, words: &str) -> &Self {
         assert!(self.stdout().contains(words), "{words:?} in {}\n{}", self.stdout(), self.1);
         self
     }
 }
 
-fn sh(world: &World, net: &str, script: &str) -> Outcome {
+pub(crate) fn sh(world: &World, net: &str, script: &str) -> Outcome {
     let (code, json) = world.sh_json(&["--net", net], script);
     Outcome(code, json)
 }
@@ -236,6 +238,27 @@ fn curl_reaches_an_allowed_host(servers: &Servers) {
 fn another_host_is_refused(servers: &Servers) {
     let ran = sh(&world_of(servers), ALLOWED, "curl -sS https://other.test/ || echo failed");
     ran.says("failed").denied(&["lookup(other.test)", "`--net allow:other.test` does"]);
+}
+
+fn program_of_a_thread(servers: &Servers) {
+    let program = "import ctypes
+def work():
+    # PR_SET_NAME
+    ctypes.CDLL(None).prctl(15, b'worker')
+    print(tried(lambda: tcp('other.test', 443)), tried(lambda: tcp('192.0.2.7', 8443)))
+t = threading.Thread(target=work); t.start(); t.join()";
+    // As Node 24 does: the file's name is left, such as python3.11.
+    let first = "import ctypes; ctypes.CDLL(None).prctl(15, b'MainThread')
+tried(lambda: tcp('other.test', 443)); tried(lambda: tcp('192.0.2.7', 8443))";
+    for (net, program) in [("none", program), (ALLOWED, program), (ALLOWED, first)] {
+        let ran = python(&world_of(servers), net, program);
+        let denials = ran.1["denials"].as_array().unwrap();
+        assert_eq!(denials.len(), 2, "{}", ran.1);
+        for denial in denials {
+            let name = denial["program"].as_str().unwrap();
+            assert!(name == "python3" || program == first && name.starts_with("python3"), "{name}");
+        }
+    }
 }
 
 fn no_query_leaves(servers: &Servers) {
@@ -614,11 +637,38 @@ fn no_descriptors_for_the_helper(servers: &Servers) {
     drop(live.end());
 }
 
+/// Writes a stand-in for an agent's program, where its installer puts it.
+fn install(world: &World, name: &str, script: &str) {
+    let program = world.write(&format!("home/.local/bin/{name}"), script);
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+    std::fs::set_permissions(program, mode).unwrap();
+}
+
+fn with_local_programs(world: World) -> World {
+    let path = format!("{}/.local/bin:/usr/bin:/bin", world.home().display());
+    world.var("PATH", &path)
+}
+
+fn codex_uses_a_key(servers: &Servers) {
+    let run = |world: World| {
+        install(&world, "codex", "#!/bin/sh\necho \"args=$*\"\n");
+        let ran = with_local_programs(world).ringfence(&["agent", "codex", "exec", "hello"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        ran
+    };
+    let ran = run(world_of(servers).var("OPENAI_API_KEY", ""));
+    assert_eq!(ran.stdout, "args=exec hello\n");
+    assert!(ran.stderr.contains("codex has to log in inside"), "{}", ran.stderr);
+    let ran = run(world_of(servers).var("OPENAI_API_KEY", "sk-proj-C4n4ryCODEX1234567890"));
+    assert!(ran.stdout.starts_with("args=-c model_provider=openai-key -c "), "{}", ran.stdout);
+    assert!(ran.stdout.contains(r#"env_key="OPENAI_API_KEY""#), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with(" exec hello\n"), "{}", ran.stdout);
+}
+
 fn agent(servers: &Servers) {
     let key = "sk-ant-api03-C4n4ryAGENT-1234567890";
     servers.name("api.anthropic.com", &[[ip("127.0.0.2")]]);
     let world = world_of(servers).var("ANTHROPIC_API_KEY", key);
-    // A stand-in for the program, where its installer puts it.
     let script = r#"#!/bin/sh
 echo "dir=$CLAUDE_CONFIG_DIR key=$ANTHROPIC_API_KEY args=$*"
 cat "$CLAUDE_CONFIG_DIR/settings.json" 2>/dev/null; ls -A "$HOME"
@@ -626,19 +676,19 @@ echo state >> "$CLAUDE_CONFIG_DIR/state"; wc -l < "$CLAUDE_CONFIG_DIR/state"
 echo made > made.txt
 curl -sS -H "x-api-key: $ANTHROPIC_API_KEY" -H "Authorization: Bearer $ANTHROPIC_API_KEY" https://api.anthropic.com/v1/messages
 curl -sS -m 5 https://other.test/ || true
+getent hosts platform.claude.com
 "#;
-    let program = world.write("home/.local/bin/claude", script);
-    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-    std::fs::set_permissions(program, mode).unwrap();
+    install(&world, "claude", script);
     world.write("home/.claude/settings.json", r#"{"hooks": "the host's own"}"#);
     world.write("home/.aws/credentials", "secret");
-    let path = format!("{}/.local/bin:/usr/bin:/bin", world.home().display());
-    let world = world.var("PATH", &path);
+    let world = with_local_programs(world);
     let rules = "allow:api.anthropic.com@127.0.0.2/32";
     for n in 1..=2 {
         let ran = world.ringfence(&["agent", "--net", rules, "claude", "-p", "hello", "--verbose"]);
         assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
         assert!(ran.stdout.contains("args=-p hello --verbose"), "{}", ran.stdout);
+        // Asked at the first start in a terminal.
+        assert!(ran.stdout.contains(" platform.claude.com\n"), "{}", ran.stdout);
         assert!(ran.stdout.contains(&format!("\n{n}\n")), "{}", ran.stdout);
         assert!(
             !ran.stdout.contains("the host's own") && !ran.stdout.contains(".aws"),
@@ -753,7 +803,7 @@ fn ends_with_the_run(servers: &Servers) {
 }
 
 /// A value that is found nowhere but where it belongs.
-const CANARY: &str = "sk-ant-api03-C4n4ryVALUE-9f8e7d6c5b";
+pub(crate) const CANARY: &str = "sk-ant-api03-C4n4ryVALUE-9f8e7d6c5b";
 
 /// Every path below a directory, as text.
 fn contains(dir: &std::path::Path, needle: &str) -> Vec<std::path::PathBuf> {

@@ -49,6 +49,8 @@ struct State {
     names: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
     queries: Mutex<Vec<String>>,
     requests: Mutex<Vec<String>>,
+    /// Files by path. While there are any, other paths are not found.
+    files: Mutex<HashMap<String, Vec<u8>>>,
     log: Option<PathBuf>,
 }
 
@@ -131,11 +133,17 @@ impl Servers {
         Self { state, ca_pem }
     }
 
-    /// Forgets every name, query and request.
+    /// Forgets every name, query, request and file.
     pub(crate) fn clear(&self) {
         self.state.names.lock().unwrap().clear();
         self.state.queries.lock().unwrap().clear();
         self.state.requests.lock().unwrap().clear();
+        self.state.files.lock().unwrap().clear();
+    }
+
+    /// Serves a file at a path, such as `/simple/tiny/`. From the first one on, paths without a file are not found.
+    pub(crate) fn file(&self, path: &str, bytes: Vec<u8>) {
+        self.state.files.lock().unwrap().insert(path.into(), bytes);
     }
 
     /// Sets the answers of a name, in turn. `*.example.test` is for every name below.
@@ -179,7 +187,8 @@ fn listen(address: SocketAddr, serve: impl Fn(TcpStream) + Send + Sync + 'static
     });
 }
 
-/// Answers GET and POST with the request's own line and Host and the address it came to, and keeps the connection.
+/// Answers GET and POST with the request's own line and Host and the address it came to, or with a file, and keeps the
+/// connection.
 fn serve_http(mut stream: impl Read + Write, at: IpAddr, state: &State) {
     while let Some(head) = read_until(&mut stream, b"\r\n\r\n") {
         let text = String::from_utf8_lossy(&head).into_owned();
@@ -197,15 +206,36 @@ fn serve_http(mut stream: impl Read + Write, at: IpAddr, state: &State) {
         state.requests.lock().unwrap().push(format!("{line} | {host} | {text:?}"));
         state.log(&format!("request {line} for {host} at {at}"));
         let token = field("authorization").unwrap_or_default();
-        let body = format!("{line} for {host}: {}{token}\n", String::from_utf8_lossy(&body));
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nx-address: {at}\r\nX-Seen: {token}\r\nContent-Length: {}\r\n\r\n{body}",
+        let echo = || format!("{line} for {host}: {}{token}\n", String::from_utf8_lossy(&body));
+        let (status, kind, body) = match file(&line, state) {
+            Some(found) => found,
+            None => ("200 OK", "text/plain", echo().into_bytes()),
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nx-address: {at}\r\nX-Seen: {token}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        if stream.write_all(answer.as_bytes()).is_err() || stream.flush().is_err() {
+        let body = if line.starts_with("HEAD ") { Vec::new() } else { body };
+        let answer = [head.into_bytes(), body].concat();
+        if stream.write_all(&answer).is_err() || stream.flush().is_err() {
             return;
         }
     }
+}
+
+/// Status, media type and bytes of the file that a request line asks for; `None` while there are no files.
+fn file(line: &str, state: &State) -> Option<(&'static str, &'static str, Vec<u8>)> {
+    let files = state.files.lock().unwrap();
+    if files.is_empty() {
+        return None;
+    }
+    let path = line.split([' ', '?']).nth(1).unwrap_or_default();
+    Some(match files.get(path) {
+        // pip and uv read an index only as HTML.
+        Some(bytes) if path.ends_with('/') => ("200 OK", "text/html", bytes.clone()),
+        Some(bytes) => ("200 OK", "application/octet-stream", bytes.clone()),
+        None => ("404 Not Found", "text/plain", Vec::new()),
+    })
 }
 
 /// Reads up to and including `end`.
