@@ -18,6 +18,8 @@ pub(crate) struct Agent {
     pub(crate) keys: &'static [(&'static str, &'static str)],
     /// Variables that it is given; `~` is the home.
     pub(crate) variables: &'static [(&'static str, &'static str)],
+    /// Arguments before all others.
+    pub(crate) arguments: &'static [&'static str],
     /// Arguments that make it use a key: the key's variable, and the arguments before the caller's.
     pub(crate) key_arguments: Option<(&'static str, &'static [&'static str])>,
 }
@@ -35,6 +37,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &[],
         keys: &[("ANTHROPIC_API_KEY", ANTHROPIC), ("OPENAI_API_KEY", OPENAI)],
         variables: &[("AIDER_ANALYTICS", "false"), ("AIDER_CHECK_UPDATE", "false")],
+        arguments: &[],
         key_arguments: None,
     },
     Agent {
@@ -50,6 +53,7 @@ pub(crate) const AGENTS: &[Agent] = &[
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
             ("DISABLE_AUTOUPDATER", "1"),
         ],
+        arguments: &[],
         key_arguments: None,
     },
     Agent {
@@ -60,6 +64,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &["openai"],
         keys: &[("OPENAI_API_KEY", OPENAI), ("CODEX_API_KEY", OPENAI)],
         variables: &[("CODEX_HOME", "~/.codex")],
+        // Its own sandbox cannot start inside, and every command would fail. A caller's `-s` comes later and wins.
+        arguments: &["-c", "sandbox_mode=danger-full-access"],
         // Codex 0.169 asks for a login, whatever OPENAI_API_KEY is, unless a provider names the variable. The placeholder
         // differs in each run, so a login with it would not last.
         key_arguments: Some((
@@ -80,6 +86,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &["google"],
         keys: &[("GEMINI_API_KEY", "generativelanguage.googleapis.com")],
         variables: &[("GEMINI_TELEMETRY_ENABLED", "false")],
+        arguments: &[],
         key_arguments: None,
     },
     Agent {
@@ -95,6 +102,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         rules: &["models.dev"],
         keys: &[("ANTHROPIC_API_KEY", ANTHROPIC), ("OPENAI_API_KEY", OPENAI)],
         variables: &[("OPENCODE_DISABLE_AUTOUPDATE", "true")],
+        arguments: &[],
         key_arguments: None,
     },
 ];

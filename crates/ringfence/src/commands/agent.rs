@@ -71,6 +71,7 @@ fn prepare(name: &str, args: &AgentArgs) -> Result<RunArgs, Problem> {
         agent.directories.iter().map(|dir| (*dir).to_owned()).collect(),
     ));
     let mut argv = vec![agent.program.into()];
+    argv.extend(agent.arguments.iter().map(Into::into));
     if let Some((key, arguments)) = agent.key_arguments
         && keys.iter().any(|(name, _)| *name == key)
     {

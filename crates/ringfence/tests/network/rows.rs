@@ -657,10 +657,11 @@ fn codex_uses_a_key(servers: &Servers) {
         ran
     };
     let ran = run(world_of(servers).var("OPENAI_API_KEY", ""));
-    assert_eq!(ran.stdout, "args=exec hello\n");
+    assert_eq!(ran.stdout, "args=-c sandbox_mode=danger-full-access exec hello\n");
     assert!(ran.stderr.contains("codex has to log in inside"), "{}", ran.stderr);
     let ran = run(world_of(servers).var("OPENAI_API_KEY", "sk-proj-C4n4ryCODEX1234567890"));
-    assert!(ran.stdout.starts_with("args=-c model_provider=openai-key -c "), "{}", ran.stdout);
+    let first = "args=-c sandbox_mode=danger-full-access -c model_provider=openai-key -c ";
+    assert!(ran.stdout.starts_with(first), "{}", ran.stdout);
     assert!(ran.stdout.contains(r#"env_key="OPENAI_API_KEY""#), "{}", ran.stdout);
     assert!(ran.stdout.ends_with(" exec hello\n"), "{}", ran.stdout);
 }
