@@ -32,6 +32,20 @@ pub(crate) fn send(
     ringfence_sys::send_packet(socket, &parts, fds, &mut space)
 }
 
+/// Sends one frame to a guest that waits for it; fails if it has not read the last ones.
+pub(crate) fn send_now(
+    socket: impl AsFd,
+    kind: u8,
+    body: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), CallError> {
+    let kind = [kind];
+    let parts: Vec<IoSlice<'_>> =
+        std::iter::once(&kind[..]).chain(body.iter().copied()).map(IoSlice::new).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    ringfence_sys::send_packet_now(socket, &parts, fds, &mut space)
+}
+
 /// One frame that was received.
 #[derive(Debug)]
 pub(crate) struct Frame {

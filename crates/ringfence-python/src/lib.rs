@@ -7,6 +7,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `artifacts` | files that a run left |
+//! | `broker` | calls of a running program to the host |
 //! | `channel` | frames between the host and the guest |
 //! | `interpreter` | finds an interpreter and the paths it needs |
 //! | `one_shot` | runs one program in an interpreter of its own |
@@ -21,6 +22,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod artifacts;
+mod broker;
 mod channel;
 mod interpreter;
 mod one_shot;
@@ -32,6 +34,7 @@ mod zygote;
 mod zygote_keeper;
 
 pub use artifacts::{Artifacts, Listing, Snapshot};
+pub use broker::{Broker, CallFailure};
 pub use interpreter::{Interpreter, InterpreterSearch, discover};
 pub use one_shot::{OneShot, OneShotChannel, OneShotTask, Processes, argv, run_alone};
 pub use pool::{Counts, Pool, PoolSlot};

@@ -15,7 +15,7 @@ use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::interpreter::Interpreter;
 use crate::worker::{AfterRun, GuestReport, Job, parts};
-use crate::zygote_keeper::{LAZY, LOADER, OPTIONS, PROGRAM};
+use crate::zygote_keeper::{API, LAZY, LOADER, OPTIONS, PROGRAM};
 
 /// Maximum number of frames read from the guest. It sends three; a program may send more.
 const FRAMES_MAX: usize = 64;
@@ -51,7 +51,7 @@ pub fn argv(interpreter: &Interpreter, processes: Processes) -> Vec<OsString> {
         "processes": processes == Processes::Allowed,
     });
     argv.extend(OPTIONS.into_iter().chain([LOADER, PROGRAM]).map(OsString::from));
-    argv.extend([config.to_string().into(), OsString::from(LAZY)]);
+    argv.extend([config.to_string().into(), OsString::from(API), OsString::from(LAZY)]);
     argv
 }
 

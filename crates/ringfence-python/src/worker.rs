@@ -2,6 +2,7 @@
 //! death.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use ringfence_jail::Output;
@@ -15,6 +16,7 @@ use rustix::process::Signal;
 use serde::Deserialize;
 
 use crate::artifacts::Artifacts;
+use crate::broker::{Broker, Calls};
 use crate::channel::{self, CHUNK_BYTES};
 
 /// Bytes read at once.
@@ -53,6 +55,8 @@ pub struct Job {
     pub output_bytes_max: u64,
     /// Receives the output while the program runs.
     pub output: Option<OutputBuffer>,
+    /// Answers calls of the program; none if it may make none.
+    pub broker: Option<Arc<dyn Broker>>,
 }
 
 /// A fenced process that waits for a program.
@@ -462,7 +466,7 @@ impl Ends {
         })
     }
 
-    /// Reads one frame of the guest's: begun, progress, refusal or final report. Anything else ends the reading.
+    /// Reads one frame of the guest's: begun, progress, call, refusal or final report. Anything else ends the reading.
     fn hear(&self, run: &mut Run<'_>) {
         let said = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
             Ok(Some(frame)) if frame.kind == b'D' => GuestReport::read(&frame.body),
@@ -476,6 +480,12 @@ impl Ends {
                     output.set_note(shown(&frame.body));
                 }
                 return;
+            }
+            Ok(Some(frame)) if frame.kind == b'Q' && run.begun => {
+                if run.calls.take(&self.channel, &frame) {
+                    return;
+                }
+                None
             }
             // It could not take its input, and has run nothing.
             Ok(Some(frame)) if frame.kind == b'E' && !run.begun => {
@@ -583,6 +593,7 @@ pub(crate) struct Run<'a> {
     buffer: Vec<u8>,
     unread: &'a [u8],
     output: Option<&'a OutputBuffer>,
+    calls: Calls,
 }
 
 impl<'a> Run<'a> {
@@ -600,6 +611,7 @@ impl<'a> Run<'a> {
             buffer: Vec::new(),
             unread: stdin,
             output: job.output.as_ref(),
+            calls: Calls::new(job.broker.clone()),
         }
     }
 

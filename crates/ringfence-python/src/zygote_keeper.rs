@@ -17,6 +17,9 @@ use rustix::pipe::PipeFlags;
 use crate::channel;
 use crate::interpreter::Interpreter;
 
+/// The module `code_api`, compiled when a program imports it.
+pub(crate) const API: &str = include_str!("guest/api.py");
+
 /// The bootstrap of a one-shot program.
 pub(crate) const PROGRAM: &str = include_str!("guest/program.py");
 
@@ -39,7 +42,7 @@ pub(crate) const LOADER: &str = "import sys, builtins; \
 /// The same for a zygote, whose source and configuration come over its channel: every process of the host can read a
 /// command line. The channel is descriptor 3.
 const ZYGOTE_LOADER: &str = "import sys, builtins, posix; \
-    sys.argv[1:] = [posix.read(3, 1 << 18).decode() for _ in range(2)]; \
+    sys.argv[1:] = [posix.read(3, 1 << 18).decode() for _ in range(3)]; \
     exec(compile(sys.argv[1], 'guest', 'exec'), {'__name__': 'guest', '__builtins__': dict(vars(builtins))})";
 
 /// Options of every interpreter. `-S`: `site` would execute code in packages' `.pth` files before the bootstrap's first
@@ -104,7 +107,7 @@ impl ZygoteKeeper {
     pub(crate) fn start_zygote(&self) -> Result<OwnedFd, Problem> {
         let cannot = |e: CallError| Problem::internal(Code::Keeper, "cannot start Python").cause(e);
         let (ours, guests) = channel::pair().map_err(cannot)?;
-        for text in [ZYGOTE, &self.config] {
+        for text in [ZYGOTE, &self.config, API] {
             rustix::net::send(&ours, text.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
                 .named(|| "send(bootstrap)")
                 .map_err(cannot)?;

@@ -54,7 +54,8 @@ pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{
     Datagram, IpFamily, RouteKind, RoutedFamilies, answer_datagram, connect_raw,
     listen_on_every_address, loopback_up, packet_pair, receive_datagram, receive_on_every_address,
-    receive_packet, route_everything_to_loopback, route_kind, send_packet, stream_socket,
+    receive_packet, route_everything_to_loopback, route_kind, send_packet, send_packet_now,
+    stream_socket,
 };
 pub use pack::pack_code;
 pub use signal::{SignalFd, Signals, ignore, reset_all};

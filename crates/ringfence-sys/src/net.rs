@@ -449,12 +449,32 @@ pub fn send_packet(
     fds: &[BorrowedFd<'_>],
     space: &mut [MaybeUninit<u8>],
 ) -> Result<(), CallError> {
+    send_packet_with(socket, parts, fds, space, SendFlags::empty())
+}
+
+/// Sends one packet, or fails with EAGAIN if the other side has not read the last ones.
+pub fn send_packet_now(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    fds: &[BorrowedFd<'_>],
+    space: &mut [MaybeUninit<u8>],
+) -> Result<(), CallError> {
+    send_packet_with(socket, parts, fds, space, SendFlags::DONTWAIT)
+}
+
+fn send_packet_with(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    fds: &[BorrowedFd<'_>],
+    space: &mut [MaybeUninit<u8>],
+    flags: SendFlags,
+) -> Result<(), CallError> {
     let mut ancillary = SendAncillaryBuffer::new(space);
     if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(CallError::new("sendmsg with too many descriptors", Errno::TOOBIG));
     }
     rustix::io::retry_on_intr(|| {
-        rustix::net::sendmsg(&socket, parts, &mut ancillary, SendFlags::NOSIGNAL)
+        rustix::net::sendmsg(&socket, parts, &mut ancillary, SendFlags::NOSIGNAL | flags)
     })
     .map(|_| ())
     .named(|| "sendmsg")

@@ -1,10 +1,11 @@
 """Runs inside the fence: one program, or each program of a worker.
 
 It holds no policy. The host checks everything sent on descriptor 3 and trusts none of it. Arguments: this text, the
-host's configuration as JSON and, unless it follows in the same text, `lazy.py`. `zygote.py`, if it follows, makes
-workers; without it the program is the only one of this process.
+host's configuration as JSON, `api.py` and, unless it follows in the same text, `lazy.py`. `zygote.py`, if it follows,
+makes workers; without it the program is the only one of this process.
 
-Frames  host: F file · C code · J go, with code · B begin  guest: R ready · E failed · G begun · P progress · D done
+Frames  host: F file · C code · J go, with code · B begin · A answer
+        guest: R ready · E failed · G begun · P progress · Q call · D done
 """
 import _thread
 import atexit
@@ -20,6 +21,7 @@ NOTE_CHARS_MAX = 200
 DENIALS_MAX = 50
 FRAME_BYTES_MAX = 1 << 18
 REPORT_BYTES_MAX = 1 << 17
+CALL_BYTES_MAX = 1 << 16
 
 # Saved now, because a program may replace them. The functions below look names up in this copy.
 leave, fork, usual = os._exit, os.fork, dict(vars(builtins))
@@ -290,8 +292,8 @@ def watch(event, args):
             pass
 
 
-def offer(send):
-    """Adds a module `ringfence`, by which a program reports its progress to the caller."""
+def offer(send, call):
+    """Adds a module `ringfence`, by which a program reports its progress to the caller, and `code_api`."""
 
     def progress(done, total=None, message=""):
         said = str(done) if total is None else "%s of %s" % (done, total)
@@ -301,6 +303,72 @@ def offer(send):
     module = type(sys)("ringfence", "What a program behind the fence can say to those outside.")
     module.progress = progress
     sys.modules["ringfence"] = module
+    # The last to be asked: no other import takes longer for it.
+    sys.meta_path.append(Api(call))
+
+
+class Api:
+    """Finds the module `code_api`, whose functions are calls to the host."""
+
+    def __init__(self, call):
+        self.call = call
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "code_api":
+            spec = type(sys.__spec__)(name, self, is_package=True)
+            return spec
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module._call = self.call(module)
+        exec(compile(api, "code_api", "exec"), module.__dict__)
+
+
+def calls_to(channel):
+    """Makes the function by which `code_api` asks the host: one call at a time."""
+    lock, number = _thread.allocate_lock(), [0]
+
+    def for_module(module):
+        import json
+
+        def call(service, arguments):
+            body = json.dumps(arguments).encode()
+            if len(body) > CALL_BYTES_MAX:
+                raise ValueError("the arguments are %d bytes long, of %d at most" % (len(body), CALL_BYTES_MAX))
+            with lock:
+                number[0] += 1
+                channel.send(b"Q%d %s\n" % (number[0], service.encode()) + body)
+                wanted = b"%d" % number[0]
+                while True:
+                    frame, fds = channel.receive()
+                    head, _, answer = frame.partition(b"\n")
+                    if not frame:
+                        raise module.CallError("the host is gone")
+                    if head[:1] == b"A" and head[1:].split(b" ")[0] == wanted:
+                        break
+                    for fd in fds:
+                        os.close(fd)
+            for fd in fds:
+                with open(fd, "rb") as large:
+                    answer = large.read()
+            answer = json.loads(answer)
+            if head.endswith(b" ok"):
+                return answer
+            kind = module.BudgetExceeded if answer["code"] == "call_budget" else module.CallError
+            raise kind(answer["message"], answer["code"])
+
+        return call
+
+    return for_module
+
+
+def no_calls(module):
+    def call(service, arguments):
+        raise module.CallError("code_api answers in sessions only: name a session for this run", "no_session")
+
+    return call
 
 
 def literal(text):
@@ -315,7 +383,7 @@ def alone():
     namespace = fresh_namespace()
     sys.addaudithook(watch)
     # The caller of a one-shot program is notified only at its end, so progress is dropped.
-    offer(bool)
+    offer(bool, no_calls)
     channel = Channel()
     channel.send(b"R")
     serve(channel, namespace)
@@ -336,7 +404,7 @@ def find_packages():
     builtins.license = _sitebuiltins._Printer("license", "See https://www.python.org/psf/license/")
 
 
-config, rest = literal(sys.argv[2]), sys.argv[3:]
+config, api, rest = literal(sys.argv[2]), sys.argv[3], sys.argv[4:]
 sys.argv = [NAME]
 find_packages()
 usual.update(vars(builtins))

@@ -64,7 +64,7 @@ def peak_kb():
 
 def zygote():
     channel = Passing()
-    offer(channel.send)
+    offer(channel.send, calls_to(channel))
     missing = []
     for name in config["preload"]:
         try:

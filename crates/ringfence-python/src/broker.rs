@@ -1,0 +1,250 @@
+//! Calls of a running program to the host: a service by name, a call id, JSON arguments, and a JSON result or a failure.
+//! Frames of the guest's are hostile: bounded, checked, and one that is malformed ends the reading of its channel. Calls are
+//! made on a thread of their own, so that the deadline, the memory limit and the output of the run are watched meanwhile.
+
+use std::fmt;
+use std::io::{Seek as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use ringfence_sys::{CallError, Named as _};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use serde_json::json;
+
+use crate::channel::{self, CHUNK_BYTES, Frame};
+
+/// Calls that wait while one is made. The guest's own module makes one at a time.
+const WAITING_MAX: usize = 16;
+
+/// The longest name of a service.
+const SERVICE_BYTES_MAX: usize = 64;
+
+/// The largest result.
+const RESULT_BYTES_MAX: usize = 64 << 20;
+
+/// Services that a program may call.
+pub trait Broker: Send + Sync + fmt::Debug {
+    /// Makes one call. `arguments` is the guest's text: anything. `stop` is set when the run has ended.
+    fn call(
+        &self,
+        service: &str,
+        arguments: &[u8],
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Vec<u8>, CallFailure>;
+}
+
+/// Reason that a call failed; an exception inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallFailure {
+    /// A stable name.
+    pub code: String,
+    /// One sentence for the program.
+    pub message: String,
+}
+
+/// A call of the guest's.
+struct Call {
+    id: u32,
+    service: String,
+    arguments: Vec<u8>,
+}
+
+/// The calls of one run. Dropping it ends their thread after the call that it makes.
+pub(crate) struct Calls {
+    broker: Option<Arc<dyn Broker>>,
+    thread: Option<SyncSender<Call>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Calls {
+    pub(crate) fn new(broker: Option<Arc<dyn Broker>>) -> Self {
+        Self { broker, thread: None, stop: Arc::default() }
+    }
+
+    /// Takes a call frame. Returns false if the frame is not one, or if more calls wait than an honest guest makes.
+    pub(crate) fn take(&mut self, channel: &OwnedFd, frame: &Frame) -> bool {
+        let Some(call) = parse(&frame.body) else { return false };
+        let Some(broker) = &self.broker else {
+            let failure = CallFailure {
+                code: "no_session".to_owned(),
+                message: "code_api answers in sessions only: name a session for this run"
+                    .to_owned(),
+            };
+            return answer(channel.as_fd(), call.id, Err(failure)).is_ok();
+        };
+        if self.thread.is_none() {
+            let Ok(channel) = channel.try_clone() else { return false };
+            let (sender, receiver) = sync_channel(WAITING_MAX);
+            let (broker, stop) = (Arc::clone(broker), Arc::clone(&self.stop));
+            let thread = std::thread::Builder::new().name("ringfence-calls".to_owned());
+            let started = thread.spawn(move || serve(&channel, broker.as_ref(), &receiver, &stop));
+            if started.is_err() {
+                return false;
+            }
+            self.thread = Some(sender);
+        }
+        self.thread.as_ref().is_some_and(|thread| thread.try_send(call).is_ok())
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn serve(channel: &OwnedFd, broker: &dyn Broker, calls: &Receiver<Call>, stop: &Arc<AtomicBool>) {
+    while let Ok(Call { id, service, arguments }) = calls.recv() {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let result = broker.call(&service, &arguments, stop);
+        // The guest is gone: its death ends the run.
+        if answer(channel.as_fd(), id, result).is_err() {
+            return;
+        }
+    }
+}
+
+/// `ID SERVICE`, a line feed, the arguments.
+fn parse(body: &[u8]) -> Option<Call> {
+    let end = body.iter().take(SERVICE_BYTES_MAX + 12).position(|byte| *byte == b'\n')?;
+    let head = std::str::from_utf8(&body[..end]).ok()?;
+    let (id, service) = head.split_once(' ')?;
+    let is_name = (1..=SERVICE_BYTES_MAX).contains(&service.len())
+        && service.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-/".contains(&b));
+    is_name.then_some(())?;
+    Some(Call {
+        id: id.parse().ok()?,
+        service: service.to_owned(),
+        arguments: body[end + 1..].to_vec(),
+    })
+}
+
+/// Sends the result of a call: in the frame, or as a sealed memory file if it is large.
+fn answer(
+    channel: BorrowedFd<'_>,
+    id: u32,
+    result: Result<Vec<u8>, CallFailure>,
+) -> Result<(), CallError> {
+    let failed = |code: &str, message: &str| json!({"code": code, "message": message}).to_string();
+    let (word, body) = match result {
+        Ok(body) if body.len() > RESULT_BYTES_MAX => {
+            ("no", failed("too_large", "the result is too large").into_bytes())
+        }
+        Ok(body) => ("ok", body),
+        Err(CallFailure { code, message }) => ("no", failed(&code, &message).into_bytes()),
+    };
+    let head = format!("{id} {word}\n");
+    if body.len() <= CHUNK_BYTES {
+        return channel::send_now(channel, b'A', &[head.as_bytes(), &body], &[]);
+    }
+    let memory = sealed(&body)?;
+    channel::send_now(channel, b'A', &[head.as_bytes()], &[memory.as_fd()])
+}
+
+/// A memory file that cannot be changed.
+fn sealed(bytes: &[u8]) -> Result<OwnedFd, CallError> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = rustix::fs::memfd_create("ringfence-result", flags).named(|| "memfd_create")?;
+    let mut file = std::fs::File::from(memory);
+    let errno = |e: &std::io::Error| {
+        let number = e.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+        Errno::from_raw_os_error(number)
+    };
+    file.write_all(bytes)
+        .and_then(|()| file.rewind())
+        .map_err(|e| CallError::new("write(result)", errno(&e)))?;
+    let memory = OwnedFd::from(file);
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&memory, seals).named(|| "fcntl(F_ADD_SEALS)")?;
+    Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Echo;
+
+    impl Broker for Echo {
+        fn call(
+            &self,
+            service: &str,
+            arguments: &[u8],
+            _: &Arc<AtomicBool>,
+        ) -> Result<Vec<u8>, CallFailure> {
+            match service {
+                "echo" => Ok(arguments.to_vec()),
+                "large" => Ok(vec![b'x'; 1 << 20]),
+                other => {
+                    Err(CallFailure { code: "unknown".into(), message: format!("no {other}") })
+                }
+            }
+        }
+    }
+
+    fn frame(body: &[u8]) -> Frame {
+        Frame { kind: b'Q', body: body.to_vec(), fds: Vec::new() }
+    }
+
+    fn heard(guests: &OwnedFd) -> (Vec<u8>, usize) {
+        let frame = channel::receive(guests, rustix::net::RecvFlags::empty()).unwrap().unwrap();
+        assert_eq!(frame.kind, b'A');
+        (frame.body, frame.fds.len())
+    }
+
+    #[test]
+    fn calls_are_answered_with_their_id_and_large_results_as_files() {
+        let (ours, guests) = channel::pair().unwrap();
+        let mut calls = Calls::new(Some(Arc::new(Echo)));
+        for id in 1..100 {
+            assert!(calls.take(&ours, &frame(format!("{id} echo\n[{id}]").as_bytes())));
+            assert_eq!(heard(&guests), (format!("{id} ok\n[{id}]").into_bytes(), 0));
+        }
+        assert!(calls.take(&ours, &frame(b"7 large\n{}")));
+        assert_eq!(heard(&guests), (b"7 ok\n".to_vec(), 1));
+        assert!(calls.take(&ours, &frame(b"8 other\n{}")));
+        let (body, _) = heard(&guests);
+        assert!(body.starts_with(b"8 no\n") && body.windows(8).any(|w| w == b"no other"));
+        let mut none = Calls::new(None);
+        assert!(none.take(&ours, &frame(b"9 echo\n{}")));
+        assert!(heard(&guests).0.starts_with(b"9 no\n"));
+    }
+
+    #[test]
+    fn malformed_frames_are_refused() {
+        let (ours, _guests) = channel::pair().unwrap();
+        let mut calls = Calls::new(Some(Arc::new(Echo)));
+        let long = format!("1 {}\n", "x".repeat(SERVICE_BYTES_MAX + 1));
+        for body in [
+            &b""[..],
+            b"\n",
+            b"1\n",
+            b"1 \n",
+            b"x echo\n",
+            b"-1 echo\n",
+            b"99999999999 echo\n",
+            b"1 a b\n",
+            b"1 \xff\n",
+            b"1 echo",
+            long.as_bytes(),
+        ] {
+            assert!(!calls.take(&ours, &frame(body)), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_does_not_listen_cannot_queue_calls_without_end() {
+        let (ours, guests) = channel::pair().unwrap();
+        let mut calls = Calls::new(Some(Arc::new(Echo)));
+        let body = [b"1 echo\n".to_vec(), vec![b'x'; 60_000]].concat();
+        let refused = (0..1000).find(|_| !calls.take(&ours, &frame(&body)));
+        assert!(refused.is_some_and(|n| n < 200), "{refused:?}");
+        drop(guests);
+    }
+}

@@ -1,0 +1,291 @@
+"""Finds things in the files of a session, from inside a run.
+
+    import code_api
+
+    hits = code_api.search("where are retries configured", limit=50)
+    hits = code_api.filtering.without_tests(hits)
+    hits = code_api.reranking.mmr(hits, "retry backoff")
+    print([(h.path, h.start_line) for h in hits[:5]])
+
+search(query)      ranked pieces of files          grep(pattern)   lines that match
+files(path)        what is there                   read(path)      the text of a file
+chunks(path)       a file cut at its definitions   wrap(text)      text as data for another model
+filtering, reranking   work on what the others return, without a call
+
+Calls are answered by the host, for this session only, and count: after too many of them BudgetExceeded is raised.
+"""
+import dataclasses
+import fnmatch
+import math
+import re
+import sys
+import time
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+
+__all__ = [
+    "BudgetExceeded", "CallError", "Chunk", "File", "Hit", "Match", "chunks", "files", "filtering", "grep", "read",
+    "reranking", "search", "wrap",
+]
+
+
+class CallError(RuntimeError):
+    """A call that the host refused or could not do. `code` is the host's name for the reason."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class BudgetExceeded(CallError):
+    """The run has made all the calls that it may."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hit:
+    """A piece of a file that fits a query."""
+
+    path: str
+    start_line: int
+    end_line: int
+    score: float
+    text: str
+    language: Optional[str] = None
+    symbol: Optional[str] = None
+    modified: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A line that matches a pattern."""
+
+    path: str
+    line: int
+    text: str
+    before: List[str] = dataclasses.field(default_factory=list)
+    after: List[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """An entry of a directory."""
+
+    path: str
+    kind: str
+    size: int
+    modified: Optional[float] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunk:
+    """A piece of a file, cut at its definitions, headings or paragraphs."""
+
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    language: Optional[str] = None
+    symbol: Optional[str] = None
+
+
+def _made(kind: Any, rows: Iterable[Dict[str, Any]]) -> List[Any]:
+    names = [field.name for field in dataclasses.fields(kind)]
+    return [kind(**{name: row[name] for name in names if name in row}) for row in rows]
+
+
+def search(
+    query: str, limit: int = 10, path: Optional[str] = None, language: Optional[str] = None
+) -> List[Hit]:
+    """Returns the pieces of the session's files that fit a query best: words, or the name of a definition.
+
+    `path` is a glob such as `src/**/*.py`. The index is brought up to date first.
+    """
+    asked = {"query": query, "limit": limit, "path": path, "language": language}
+    return _made(Hit, _call("search", asked)["hits"])
+
+
+def grep(
+    pattern: str,
+    path: str = ".",
+    glob: Optional[str] = None,
+    literal: bool = False,
+    ignore_case: bool = False,
+    context: int = 0,
+    limit: int = 100,
+) -> List[Match]:
+    """Returns the lines that match a regular expression, at most `limit`, with lines around each."""
+    asked = {"pattern": pattern, "path": path, "glob": glob, "literal": literal, "ignore_case": ignore_case}
+    return _made(Match, _call("grep", dict(asked, context=context, limit=limit))["matches"])
+
+
+def read(path: str, offset: int = 0, limit: Optional[int] = None) -> str:
+    """Returns the text of a file, or `limit` bytes of it from `offset` on."""
+    return _call("read", {"path": path, "offset": offset, "limit": limit})["text"]
+
+
+def files(path: str = ".", depth: int = 8, glob: Optional[str] = None) -> List[File]:
+    """Returns the files below a directory, directories themselves left out."""
+    found = _made(File, _call("files", {"path": path, "depth": depth})["files"])
+    if glob is None:
+        return found
+    return [file for file in found if _fits(file.path, glob)]
+
+
+def chunks(path: str, lines: int = 60) -> List[Chunk]:
+    """Returns a file cut at its definitions, headings or paragraphs, each piece of about so many lines."""
+    return _made(Chunk, _call("chunks", {"path": path, "lines": lines})["chunks"])
+
+
+def wrap(text: str) -> str:
+    """Returns the text inside a boundary that it cannot contain, marked as data, for the prompt of another model."""
+    return _call("wrap", {"text": text})["text"]
+
+
+def _fits(path: str, glob: str) -> bool:
+    return fnmatch.fnmatchcase(path, glob) or fnmatch.fnmatchcase(path.rpartition("/")[2], glob)
+
+
+class _Submodule(type(sys)):
+    """A module that can be called: `code_api.search(…)` and `import code_api.search` are the same search."""
+
+    def __init__(self, name: str, doc: str, members: Dict[str, Any], call: Optional[Callable[..., Any]] = None) -> None:
+        super().__init__("code_api." + name, doc)
+        self.__dict__.update(members)
+        self.__dict__["__all__"] = sorted(members)
+        self.__dict__["_called"] = call
+        sys.modules["code_api." + name] = self
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        called = self.__dict__["_called"]
+        if called is None:
+            raise TypeError("%s is a module: call one of %s" % (self.__name__, ", ".join(self.__all__)))
+        return called(*arguments, **named)
+
+
+# Filtering: what search, grep, files and chunks return, fewer of them.
+
+
+def by_path(items: Iterable[Any], *globs: str) -> List[Any]:
+    """Keeps what lies at a path that fits one of the globs."""
+    return [item for item in items if any(_fits(item.path, glob) for glob in globs)]
+
+
+def by_language(items: Iterable[Any], *languages: str) -> List[Any]:
+    """Keeps what is written in one of the languages."""
+    wanted = {language.lower() for language in languages}
+    return [item for item in items if (item.language or "").lower() in wanted]
+
+
+def by_score(hits: Iterable[Hit], least: float) -> List[Hit]:
+    """Keeps hits with at least this share of the best score: 0.5 drops those half as good."""
+    hits = list(hits)
+    best = max((hit.score for hit in hits), default=0.0)
+    return [hit for hit in hits if hit.score >= least * best]
+
+
+def by_text(items: Iterable[Any], pattern: str, ignore_case: bool = False) -> List[Any]:
+    """Keeps what contains a match of a regular expression."""
+    compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    return [item for item in items if compiled.search(item.text)]
+
+
+_TESTS = re.compile(r"(^|/)(tests?|specs?|__tests__|testdata|fixtures)/|(^|/)(test_[^/]*|[^/]*[._-](test|spec))\.[^/]+$")
+
+
+def without_tests(items: Iterable[Any]) -> List[Any]:
+    """Drops what lies in tests."""
+    return [item for item in items if not _TESTS.search(item.path.lower())]
+
+
+def unique(items: Iterable[Any], key: Callable[[Any], Any] = lambda item: item.path) -> List[Any]:
+    """Keeps the first of each path, or of each value of `key`."""
+    seen: set = set()
+    return [item for item in items if not (key(item) in seen or seen.add(key(item)))]
+
+
+# Reranking: the same hits in another order.
+
+_WORDS = re.compile(r"[^\W_]+")
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _words(text: str) -> List[str]:
+    return [word.lower() for word in _WORDS.findall(_HUMPS.sub(" ", text))]
+
+
+def bm25(hits: Sequence[Any], query: str, k1: float = 1.2, b: float = 0.75) -> List[Any]:
+    """Orders by BM25 among these hits alone."""
+    hits = list(hits)
+    texts = [_words(hit.text + " " + hit.path) for hit in hits]
+    mean = sum(map(len, texts)) / len(texts) if texts else 1.0
+    wanted = set(_words(query))
+    n_with = {word: sum(word in text for text in map(set, texts)) for word in wanted}
+    scores = []
+    for text in texts:
+        score = 0.0
+        for word in wanted:
+            n = text.count(word)
+            if n:
+                rare = math.log(1 + (len(texts) - n_with[word] + 0.5) / (n_with[word] + 0.5))
+                score += rare * n * (k1 + 1) / (n + k1 * (1 - b + b * len(text) / (mean or 1.0)))
+        scores.append(score)
+    return _ordered(hits, scores)
+
+
+def mmr(hits: Sequence[Any], query: str = "", diversity: float = 0.3, limit: Optional[int] = None) -> List[Any]:
+    """Orders by maximal marginal relevance: a hit that resembles a better one comes later."""
+    left = list(bm25(hits, query)) if query else list(hits)
+    sets = {id(hit): set(_words(hit.text)) for hit in left}
+    best = max((getattr(hit, "score", 1.0) for hit in left), default=1.0) or 1.0
+    taken: List[Any] = []
+    likest = {id(hit): 0.0 for hit in left}
+    while left and (limit is None or len(taken) < limit):
+        def worth(hit: Any) -> float:
+            return (1 - diversity) * getattr(hit, "score", 1.0) / best - diversity * likest[id(hit)]
+
+        chosen = max(left, key=worth)
+        left.remove(chosen)
+        taken.append(chosen)
+        own = sets[id(chosen)]
+        for hit in left:
+            both = sets[id(hit)] | own
+            alike = len(sets[id(hit)] & own) / len(both) if both else 0.0
+            likest[id(hit)] = max(likest[id(hit)], alike)
+    return taken
+
+
+def recency(hits: Sequence[Any], half_life_days: float = 30.0, weight: float = 0.5) -> List[Any]:
+    """Orders by score and age: a file changed `half_life_days` ago counts half as new."""
+    hits, now = list(hits), time.time()
+    best = max((getattr(hit, "score", 1.0) for hit in hits), default=1.0) or 1.0
+    scores = []
+    for hit in hits:
+        age = (now - hit.modified) / 86400 if hit.modified else math.inf
+        new = 0.5 ** (max(age, 0.0) / half_life_days) if age < math.inf else 0.0
+        scores.append((1 - weight) * getattr(hit, "score", 1.0) / best + weight * new)
+    return _ordered(hits, scores)
+
+
+def vectors(hits: Sequence[Any], query: str) -> List[Any]:
+    """Orders by the likeness of meaning, where the operator configured an embedding model."""
+    hits = list(hits)
+    scores = _call("vectors", {"query": query, "texts": [hit.text for hit in hits]})["scores"]
+    return _ordered(hits, scores)
+
+
+def _ordered(hits: List[Any], scores: List[float]) -> List[Any]:
+    order = sorted(range(len(hits)), key=lambda i: -scores[i])
+    return [dataclasses.replace(hits[i], score=scores[i]) if hasattr(hits[i], "score") else hits[i] for i in order]
+
+
+filtering = _Submodule(
+    "filtering",
+    "Keeps some of what search, grep, files and chunks return.",
+    {f.__name__: f for f in (by_path, by_language, by_score, by_text, without_tests, unique)},
+)
+reranking = _Submodule(
+    "reranking",
+    "Puts what search returns into another order.",
+    {f.__name__: f for f in (bm25, mmr, recency, vectors)},
+)
+search = _Submodule("search", search.__doc__, {"search": search, "Hit": Hit}, search)
+grep = _Submodule("grep", grep.__doc__, {"grep": grep, "Match": Match}, grep)
