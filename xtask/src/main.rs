@@ -25,6 +25,7 @@
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
+//! cargo xtask relevance --repos DIR --annotations DIR    nDCG@10 of the search, beside semble, bm25s and ripgrep where they are installed
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -49,6 +50,7 @@ mod program;
 mod pythons;
 mod random;
 mod refusals;
+mod relevance;
 mod service;
 mod soak;
 mod vm;
@@ -75,6 +77,8 @@ enum Task {
     Vm(vm::VmArgs),
     /// Screening: how many programs of a directory each preset refuses
     Refusals(refusals::RefusalsArgs),
+    /// Relevance: mean nDCG@10 of the search over annotated repositories, beside other tools
+    Relevance(relevance::RelevanceArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
         Task::Refusals(args) => refusals::refusals(&args),
+        Task::Relevance(args) => relevance::relevance(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),
