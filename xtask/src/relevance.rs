@@ -30,7 +30,7 @@ const PEERS: &str = include_str!("../relevance/peers.py");
 
 /// Arguments of `cargo xtask relevance`.
 #[derive(Debug, clap::Args)]
-pub struct RelevanceArgs {
+pub(crate) struct RelevanceArgs {
     /// Directory with a checkout of each repository
     #[arg(long)]
     repos: PathBuf,
@@ -85,7 +85,7 @@ struct Found {
     end: u64,
 }
 
-pub fn relevance(args: &RelevanceArgs) -> Result<Verdict, CannotTry> {
+pub(crate) fn relevance(args: &RelevanceArgs) -> Result<Verdict, CannotTry> {
     let mut options = ChunkOptions::default();
     options.bytes_min = args.chunk_min.unwrap_or(options.bytes_min);
     options.bytes_max = args.chunk_max.unwrap_or(options.bytes_max);

@@ -93,17 +93,17 @@ weights! {
     /// BM25: how soon repeats of a term stop counting.
     k1 = 1.2,
     /// BM25: how much a long chunk counts less.
-    b = 0.75,
+    b = 0.7,
     /// Part of its idf that a term adds when it is a word of a name that the chunk defines.
-    symbol_part = 1.0,
+    symbol_part = 0.5,
     /// Part of its idf that a term adds to the file's first chunk when it is a word of the path.
     path_part = 0.5,
     /// Part of the scores of a file's next three chunks that its best chunk gains.
-    coherence = 0.15,
+    coherence = 0.2,
     /// Boost for the share of the query's words that the file's stem has.
-    stem_match = 0.8,
+    stem_match = 1.2,
     /// Boost for the share of the query's words that the parent directory has.
-    dir_match = 0.3,
+    dir_match = 0.15,
     /// Share that counts for a word of which the path only has the beginning, or the other way round.
     prefix_match = 0.8,
     /// Boost for the definition of the symbol that is the whole query.
@@ -113,7 +113,7 @@ weights! {
     /// Boost for the definition of a capitalised word in a sentence.
     definition_capital = 0.3,
     /// Factor for a definition that differs in case or separators.
-    definition_folded = 0.6,
+    definition_folded = 0.8,
     /// Factor for a definition in a file named like it.
     definition_in_stem = 1.5,
     /// Factor of tests.
@@ -131,9 +131,9 @@ weights! {
     /// Factor of declarations without code.
     stub = 0.7,
     /// Factor of prose and data beside code.
-    prose = 0.8,
+    prose = 0.6,
     /// Factor of each further chunk of a file.
-    repeat = 0.4,
+    repeat = 0.3,
 }
 
 impl Default for Weights {

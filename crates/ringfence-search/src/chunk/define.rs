@@ -478,7 +478,10 @@ impl Definer {
             let value = value.trim_start();
             let is_function = value.starts_with("function") || value.starts_with("async ") || value.contains("=>");
             let is_export = word.starts_with("exports.") || word.starts_with("module.exports.") || word.contains(".prototype.");
-            return (columns <= DEPTH_COLUMNS && !value.starts_with('=') && (is_function || is_export)).then_some(Some(last_part));
+            // `exports.a = b` gives a name to something that is defined elsewhere.
+            let is_alias = value.trim_end_matches(';').chars().all(|c| c.is_alphanumeric() || "_$.".contains(c));
+            let is_definition = is_function || is_export && !is_alias;
+            return (columns <= DEPTH_COLUMNS && !value.starts_with('=') && is_definition).then_some(Some(last_part));
         }
         let is_method = columns > 0
             && columns <= DEPTH_COLUMNS

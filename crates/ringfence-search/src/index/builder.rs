@@ -36,14 +36,6 @@ impl Builder {
         self.files.is_empty()
     }
 
-    pub(super) fn n_files(&self) -> usize {
-        self.files.len()
-    }
-
-    pub(super) fn n_chunks(&self) -> usize {
-        self.chunks.len()
-    }
-
     /// Whether there is enough for a segment.
     pub(super) fn is_full(&self, entries_max: usize) -> bool {
         self.entries.len() >= entries_max

@@ -8,7 +8,6 @@ use super::builder::length_of;
 use super::segment::{Segment, TermEntry};
 use super::{Field, IndexError, Snapshot};
 use crate::file_kind::FileKind;
-use crate::hash::hash64;
 use crate::rank::{Asked, Hit, Mode, PathWords, Query, Shape, Weights};
 
 /// Files that the ranker looks at, beside those that define a name of the query.
@@ -430,9 +429,4 @@ fn globs(globs: &[String]) -> Result<Option<GlobSet>, IndexError> {
         set.add(glob);
     }
     set.build().map(Some).map_err(|error| invalid(error.to_string()))
-}
-
-/// Whether `text` still is the chunk that was indexed.
-pub(crate) fn is_current(text: &str, hash: u64) -> bool {
-    hash64(text.as_bytes()) == hash
 }
