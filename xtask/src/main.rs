@@ -26,6 +26,8 @@
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
+//! cargo xtask relevance --repos DIR --annotations DIR    nDCG@10 of the search, beside semble, bm25s and ripgrep where they are installed
+//! cargo xtask search-speed --dir DIR --from DIR…         1 GB of source files: MB/s, memory, query times, re-indexing; build with --release
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -51,6 +53,8 @@ mod program;
 mod pythons;
 mod random;
 mod refusals;
+mod relevance;
+mod search_speed;
 mod service;
 mod soak;
 mod vm;
@@ -79,6 +83,10 @@ enum Task {
     Vm(vm::VmArgs),
     /// Screening: how many programs of a directory each preset refuses
     Refusals(refusals::RefusalsArgs),
+    /// Relevance: mean nDCG@10 of the search over annotated repositories, beside other tools
+    Relevance(relevance::RelevanceArgs),
+    /// Search speed: throughput and memory of indexing, queries and re-indexing of 1 GB
+    SearchSpeed(search_speed::SearchSpeedArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -115,6 +123,8 @@ fn main() -> ExitCode {
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
         Task::Refusals(args) => refusals::refusals(&args),
+        Task::Relevance(args) => relevance::relevance(&args),
+        Task::SearchSpeed(args) => search_speed::search_speed(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),

@@ -25,11 +25,25 @@
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod chunk;
+mod file_kind;
 mod grep;
+mod hash;
+mod ignore_rules;
+mod index;
 mod pattern;
 mod pieces;
+mod rank;
+mod token;
+mod tree;
 mod weight;
 mod window;
 
+pub use chunk::{Chunk, ChunkOptions, Language, NotText, chunk_text, decode};
 pub use grep::{Bounds, Cut, Found, Grep, Match};
+pub use ignore_rules::{IGNORE_FILE_BYTES_MAX, IgnoreRules, is_hidden, is_secret};
+pub use index::{Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source, SourceFile, UpdateReport};
 pub use pattern::{Pattern, PatternStyle};
+pub use rank::{Hit, Mode, Query, Weights};
+pub use token::Tokenizer;
+pub use tree::Tree;

@@ -1,0 +1,168 @@
+//! The files below a directory as a source of an index. Opens by descriptor, follows no link, and leaves out hidden files,
+//! secrets and what `.gitignore` names.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use ringfence_sys::{Budget, CallError, untrusted};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::ignore_rules::{IGNORE_FILE_BYTES_MAX, IgnoreRules, is_hidden, is_secret};
+use crate::index::{Source, SourceFile};
+
+/// Maximum depth of directories.
+const DEPTH_MAX: usize = 64;
+
+/// Maximum names that are looked at.
+const NAMES_MAX: u32 = 4_000_000;
+
+const IGNORE_FILE: &str = ".gitignore";
+
+/// A directory whose files are indexed.
+#[derive(Debug)]
+pub struct Tree {
+    root: OwnedFd,
+}
+
+impl Tree {
+    /// Opens a directory.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Self { root: rustix::fs::open(path, flags, Mode::empty())? })
+    }
+}
+
+impl Source for Tree {
+    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
+        let budget = Budget::entries(NAMES_MAX);
+        let mut walk = Walk { budget, each, rules: Vec::new(), path: String::new() };
+        let root = self.root.try_clone()?;
+        let _ = walk.directory(&root, DEPTH_MAX).map_err(io_error)?;
+        Ok(())
+    }
+
+    fn open(&self, path: &str) -> io::Result<Box<dyn Read + '_>> {
+        let opened: Result<File, _> = untrusted::open_file_beneath(&self.root, Path::new(path));
+        match opened {
+            Ok(file) => Ok(Box::new(file)),
+            Err(untrusted::ReadError::Call(error)) => Err(error.errno.into()),
+            Err(_) => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+}
+
+fn io_error(error: CallError) -> io::Error {
+    error.errno.into()
+}
+
+struct Walk<'a> {
+    budget: Budget,
+    each: &'a mut dyn FnMut(SourceFile) -> ControlFlow<()>,
+    /// Rules of the directories on the way down, with the length of the path of each.
+    rules: Vec<(usize, IgnoreRules)>,
+    path: String,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: &OwnedFd, depth: usize) -> Result<ControlFlow<()>, CallError> {
+        let mut names: Vec<(OsString, FileType)> = Vec::new();
+        untrusted::list(dir, &self.budget, |name, kind| {
+            names.push((name.to_owned(), kind));
+            ControlFlow::Continue(())
+        })?;
+        names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let n_rules = self.rules.len();
+        if let Ok(bytes) = untrusted::read_beneath(dir, Path::new(IGNORE_FILE), IGNORE_FILE_BYTES_MAX) {
+            self.rules.push((self.path.len(), IgnoreRules::parse(&String::from_utf8_lossy(&bytes))));
+        }
+        let mut flow = ControlFlow::Continue(());
+        for (name, kind) in &names {
+            // A name that is not text cannot be shown or asked for.
+            let Some(name) = name.to_str() else { continue };
+            let len = self.path.len();
+            self.path.push_str(name);
+            flow = self.entry(dir, name, *kind, depth)?;
+            self.path.truncate(len);
+            if flow.is_break() {
+                break;
+            }
+        }
+        self.rules.truncate(n_rules);
+        Ok(flow)
+    }
+
+    fn entry(&mut self, dir: &OwnedFd, name: &str, kind: FileType, depth: usize) -> Result<ControlFlow<()>, CallError> {
+        let is_dir = kind == FileType::Directory;
+        if is_hidden(name) || self.is_ignored(is_dir) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if is_dir && depth > 1 {
+            // Removed or replaced meanwhile, or not readable.
+            let Ok(below) = untrusted::open_directory_beneath(dir, Path::new(name)) else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            self.path.push('/');
+            return self.directory(&below, depth - 1);
+        }
+        if kind != FileType::RegularFile || is_secret(name) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let Some(stat) = untrusted::stat_at(dir, name) else { return Ok(ControlFlow::Continue(())) };
+        let ns = |seconds: i64, nanos| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos);
+        #[allow(clippy::unnecessary_fallible_conversions, clippy::useless_conversion)] // Types differ between targets.
+        let stamp_ns = ns(stat.st_ctime.into(), u64::try_from(stat.st_ctime_nsec).unwrap_or(0));
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        Ok((self.each)(SourceFile { path: self.path.clone(), size, stamp_ns }))
+    }
+
+    /// The deepest file with a rule decides.
+    fn is_ignored(&self, is_dir: bool) -> bool {
+        let decided = self.rules.iter().rev().find_map(|(start, rules)| rules.decide(&self.path[*start..], is_dir));
+        decided == Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn ignored_hidden_secret_and_linked_files_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(".gitignore", "*.log\n/out/\n");
+        write("a.rs", "fn a() {}");
+        write("a.log", "");
+        write("out/b.rs", "");
+        write("sub/.gitignore", "!keep.log\nc.rs\n");
+        write("sub/keep.log", "");
+        write("sub/c.rs", "");
+        write("sub/out/d.rs", "");
+        write(".hidden/e.rs", "");
+        write("prod.env", "");
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(".", dir.path().join("loop")).unwrap();
+        let tree = Tree::open(dir.path()).unwrap();
+        let mut paths = Vec::new();
+        tree.files(&mut |file| {
+            paths.push(file.path);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(paths, ["a.rs", "sub/keep.log", "sub/out/d.rs"]);
+        assert!(tree.open("link").is_err());
+        assert!(tree.open("../x").is_err());
+        let mut text = String::new();
+        tree.open("a.rs").unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "fn a() {}");
+    }
+}
