@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::partial_output::PartialOutput;
 use crate::record::{self, Recorder, StartedCall};
 use crate::runs::Runs;
+use crate::services::Services;
 use crate::sessions::{
     Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept, unknown,
 };
@@ -509,6 +510,13 @@ impl EngineState {
                 }
                 let quota = quota.map(|quota| quota.for_the_next_run(policy.limits.disk));
                 let quota = quota.transpose()?;
+                let session = call.session.as_ref().map(|id| self.sessions()?.find(client, id));
+                let session = session.transpose()?;
+                if let Some(session) = &session {
+                    let services = Services::new(self.own.clone(), Arc::clone(session), client);
+                    job.broker = Some(Arc::new(services));
+                }
+                let _changing = session.as_ref().map(|session| session.changes().during());
                 record.begin()?;
                 let (mut outcome, files) = live.cell(&job, cancel, quota.as_ref())?;
                 outcome.run_id = run_id;
@@ -523,6 +531,10 @@ impl EngineState {
                     }
                     let mut ran = if verdict.safe {
                         record.begin()?;
+                        let services =
+                            Services::new(self.own.clone(), Arc::clone(&session), client);
+                        job.broker = Some(Arc::new(services));
+                        let _changing = session.changes().during();
                         self.cell(&session, &mut job, call.partial_output.as_ref(), cancel)?
                     } else {
                         blocked(self.warm()?.runner.blocked(run_id, verdict))
@@ -677,6 +689,7 @@ impl EngineState {
         if let Some(session) = &session {
             runner = runner.in_session(session.host_workspace()?);
         }
+        let _changing = session.as_ref().map(|session| session.changes().during());
         let ran = match launch {
             Launch::Foreground { prefork, warn, .. } => {
                 let permit = Permit(&|| record.begin());
@@ -707,7 +720,7 @@ impl EngineState {
         // Commands see the host's own paths, so there is none to hide.
         let mut outcome =
             command::outcome(run_id, &plan, finished, Kind::Command, &Scrub::default());
-        outcome.session_id = session.map(|session| session.id.to_string());
+        outcome.session_id = session.as_ref().map(|session| session.id.to_string());
         Ok(RunResult { gaps_after, ..RunResult::of(outcome) })
     }
 

@@ -25,9 +25,15 @@ use crate::intercept::{self, Subject};
 use crate::metrics::Gauges;
 use crate::partial_output::PartialOutput;
 use crate::record::{self, Recorder};
-use crate::sessions::{SessionId, SessionInfo, SessionOptions, SessionState, Swept};
+use crate::search::{ChunkSize, FileChunk, IndexReport, SearchQuery, SearchResult};
+use crate::sessions::{
+    Daily, Session, SessionId, SessionInfo, SessionOptions, SessionState, Swept,
+};
 use crate::trace::Stopwatch;
 use crate::watch::FinishedCall;
+
+/// Tools that change files of a session.
+const CHANGING_TOOLS: [&str; 3] = ["delete_file", "move_file", "write_file"];
 
 /// Request to run a program.
 #[derive(Clone, Debug, Default)]
@@ -434,6 +440,70 @@ impl Engine {
         found
     }
 
+    /// Finds the pieces of a session's files that fit a query best. Dropping the future ends the search.
+    pub async fn search(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        query: SearchQuery,
+    ) -> Result<SearchResult, Problem> {
+        let wanted = cancel::StopFlag::default();
+        let (stop, about) = (wanted.seen(), query.query.clone());
+        let found = self
+            .in_session("search", owner, id, about, move |state, session| {
+                state.sessions()?.take_daily(session, Daily::Search)?;
+                session.search(&query, &stop)
+            })
+            .await;
+        drop(wanted);
+        found
+    }
+
+    /// Brings a session's search index up to date. Dropping the future ends the job; the next one goes on.
+    pub async fn index(&self, owner: &str, id: &SessionId) -> Result<IndexReport, Problem> {
+        let wanted = cancel::StopFlag::default();
+        let stop = wanted.seen();
+        let report = self
+            .in_session("index", owner, id, String::new(), move |state, session| {
+                state.sessions()?.take_daily(session, Daily::IndexJob)?;
+                session.index_job(&stop)
+            })
+            .await;
+        drop(wanted);
+        report
+    }
+
+    /// Cuts a session's file at its definitions, headings or paragraphs.
+    pub async fn chunk(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        size: ChunkSize,
+    ) -> Result<Vec<FileChunk>, Problem> {
+        let about = path.to_string_lossy().into_owned();
+        self.in_session("chunk", owner, id, about, move |_, session| session.chunks(&path, size))
+            .await
+    }
+
+    /// Runs one operation on a session.
+    async fn in_session<T: Send + 'static>(
+        &self,
+        tool: &'static str,
+        owner: &str,
+        id: &SessionId,
+        about: String,
+        work: impl FnOnce(&EngineState, &Session) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let (name, id) = (owner.to_owned(), id.to_owned());
+        let about = Some(about).filter(|about| !about.is_empty());
+        self.call_with(tool, owner, Some(id.clone()), about, move |state, _| {
+            let session = state.sessions()?.find(&name, &id)?;
+            work(state, &session)
+        })
+        .await
+    }
+
     /// Returns the metadata of a path in a session.
     pub async fn file_stat(
         &self,
@@ -486,7 +556,11 @@ impl Engine {
         let summary = path.to_string_lossy().into_owned();
         self.call_with(tool, owner, Some(id.to_owned()), Some(summary), move |state, begun| {
             let session = state.sessions()?.find(&name, &session)?;
-            work(session.files()?, &path, begun)
+            let done = work(session.files()?, &path, begun);
+            if CHANGING_TOOLS.contains(&tool) {
+                session.changes().note();
+            }
+            done
         })
         .await
     }
@@ -588,47 +662,78 @@ impl Engine {
         let state = Arc::clone(&self.state);
         let client = client.to_owned();
         blocking(move || {
-            let run_id = fresh_id()?;
-            let mut entry = Entry::call_start(run_id).client(client).tool(tool);
-            entry = in_session(entry, session.as_ref());
-            let about = summary.clone().map_or(Subject::Nothing, |path| Subject::Paths(vec![path]));
-            let judged = state.interceptor.judge(tool, &about);
-            entry = entry.risk(judged.risk);
-            if let Some(summary) = summary {
-                entry = entry.arguments(summary);
-            }
-            let seen = intercept::seen(tool, &entry, &judged);
-            let began = Instant::now();
-            let mut begun = state.recorder.begin(entry)?;
-            let done = match judged.refusal {
-                Some(problem) => Err(problem),
-                None => work(&state, &mut begun),
-            };
-            let status = match &done {
-                Ok(_) => RunStatus::Ok,
-                Err(problem) if problem.kind == ProblemKind::Internal => RunStatus::Failed,
-                Err(_) => RunStatus::Error,
-            };
-            watch.part("work");
-            let bytes_read = begun.bytes_read;
-            begun.end_with(status)?;
-            watch.part("record");
-            let took = began.elapsed();
+            let done =
+                state.watched_call(tool, &client, session.as_ref(), summary, watch, |begun| {
+                    work(&state, begun)
+                });
             permit.judge(BreakerVerdict::Fine);
-            let word = status.word();
-            state.observe(
-                CallRecord { run_id, tool, status: word, verb: "called", took, watch },
-                FinishedCall {
-                    status: intercept::status_of(done.as_ref().map(|_| ())),
-                    bytes_read,
-                    traversal: seen.traversal
-                        || done.as_ref().is_err_and(|problem| problem.code == Code::PathOutside),
-                    ..seen
-                },
-            );
             done
         })
         .await
+    }
+}
+
+impl EngineState {
+    /// Makes a call that is not a run, on the calling thread and without a permit of its own: judges it, records its start and
+    /// end, observes it.
+    pub(crate) fn tool_call<T>(
+        &self,
+        tool: &'static str,
+        client: &str,
+        session: Option<&SessionId>,
+        summary: Option<String>,
+        work: impl FnOnce(&mut record::StartedCall<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.watched_call(tool, client, session, summary, Stopwatch::start(), work)
+    }
+
+    fn watched_call<T>(
+        &self,
+        tool: &'static str,
+        client: &str,
+        session: Option<&SessionId>,
+        summary: Option<String>,
+        mut watch: Stopwatch,
+        work: impl FnOnce(&mut record::StartedCall<'_>) -> Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let run_id = fresh_id()?;
+        let mut entry = Entry::call_start(run_id).client(client).tool(tool);
+        entry = in_session(entry, session);
+        let about = summary.clone().map_or(Subject::Nothing, |path| Subject::Paths(vec![path]));
+        let judged = self.interceptor.judge(tool, &about);
+        entry = entry.risk(judged.risk);
+        if let Some(summary) = summary {
+            entry = entry.arguments(summary);
+        }
+        let seen = intercept::seen(tool, &entry, &judged);
+        let began = Instant::now();
+        let mut begun = self.recorder.begin(entry)?;
+        let done = match judged.refusal {
+            Some(problem) => Err(problem),
+            None => work(&mut begun),
+        };
+        let status = match &done {
+            Ok(_) => RunStatus::Ok,
+            Err(problem) if problem.kind == ProblemKind::Internal => RunStatus::Failed,
+            Err(_) => RunStatus::Error,
+        };
+        watch.part("work");
+        let bytes_read = begun.bytes_read;
+        begun.end_with(status)?;
+        watch.part("record");
+        let took = began.elapsed();
+        let word = status.word();
+        self.observe(
+            CallRecord { run_id, tool, status: word, verb: "called", took, watch },
+            FinishedCall {
+                status: intercept::status_of(done.as_ref().map(|_| ())),
+                bytes_read,
+                traversal: seen.traversal
+                    || done.as_ref().is_err_and(|problem| problem.code == Code::PathOutside),
+                ..seen
+            },
+        );
+        done
     }
 }
 

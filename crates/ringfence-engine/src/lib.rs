@@ -62,6 +62,8 @@ mod partial_output;
 mod record;
 mod repl;
 mod runs;
+pub mod search;
+mod services;
 mod sessions;
 mod sweeper;
 mod text;

@@ -70,7 +70,7 @@ impl Calls {
         let Some(broker) = &self.broker else {
             let failure = CallFailure {
                 code: "no_session".to_owned(),
-                message: "code_api answers in sessions only: name a session for this run"
+                message: "code_api answers in sessions only: make one, and name it in the call"
                     .to_owned(),
             };
             return answer(channel.as_fd(), call.id, Err(failure)).is_ok();

@@ -139,6 +139,8 @@ names! {
     HookInput, "hook_input", "The hook's input is not what the client promises.";
     HostRefused, "host_refused", "The `Host` header names no allowed host.";
     HostsNeeded, "hosts_needed", "A service on this address needs `allow_host`.";
+    Index, "index", "The search index of a session cannot be used.";
+    IndexBusy, "index_busy", "The search index of the session is being updated.";
     Internal, "internal", "Ringfence failed inside; the call had no effect that is not in the outcome.";
     InterpreterDied, "interpreter_died", "The interpreter ended without a report.";
     Interrupted, "interrupted", "A signal ended the call before the program began.";
@@ -182,10 +184,12 @@ names! {
     NotADirectory, "not_a_directory", "The path is not a directory.";
     NotAFile, "not_a_file", "The path is not a regular file.";
     NotASocket, "not_a_socket", "The path is not a socket.";
+    NoVectors, "no_vectors", "No embedding model is configured.";
     NotEmpty, "not_empty", "The directory is not empty.";
     NotFound, "not_found", "The path does not exist.";
     NotGiven, "not_given", "The run could not be given its files.";
     NotJson, "not_json", "The request is not JSON.";
+    NotText, "not_text", "The file is not text.";
     OomKill, "oom_kill", "The kernel killed the run because memory ran out.";
     OriginRefused, "origin_refused", "The `Origin` header names no allowed origin.";
     OutputLost, "output_lost", "A part of the output could not be read.";

@@ -46,6 +46,12 @@ pub(crate) enum Command {
     Session(SessionArgs),
     /// Find lines of a session's files by a regular expression
     Grep(GrepArgs),
+    /// Find the pieces of a session's files that fit a question or a name best
+    Search(SearchArgs),
+    /// Bring a session's search index up to date; a search does it too
+    Index(IndexArgs),
+    /// Cut a session's file at its definitions, headings or paragraphs
+    Chunk(ChunkArgs),
     /// What was written down of every run: ls, show, tail, verify, export, report
     Audit(AuditArgs),
     /// Offer the fence to an agent: MCP over stdin and stdout
@@ -128,6 +134,71 @@ pub(crate) struct GrepArgs {
     pub(crate) pattern: String,
     /// A file or directory below the workspace
     #[arg(default_value = ".")]
+    pub(crate) path: OsString,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// The session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: SessionId,
+    /// Hits, 100 at most
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) limit: usize,
+    /// Only these files, such as `src/**/*.py`
+    #[arg(short, long, value_name = "GLOB")]
+    pub(crate) glob: Option<String>,
+    /// Only this language
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) language: Option<String>,
+    /// Print paths and lines only
+    #[arg(long)]
+    pub(crate) no_text: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// Words, a question, or the name of a definition
+    #[arg(required = true, value_name = "QUERY")]
+    pub(crate) query: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IndexArgs {
+    /// The session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: SessionId,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ChunkArgs {
+    /// The session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: SessionId,
+    /// Lines of a piece, roughly
+    #[arg(long, value_name = "N")]
+    pub(crate) lines: Option<usize>,
+    /// Share of a piece that the next one repeats, in percent, 50 at most
+    #[arg(long, value_name = "PERCENT", default_value_t = 0)]
+    pub(crate) overlap: usize,
+    /// Put each piece into a boundary that marks it as data, for the prompt of another model
+    #[arg(long)]
+    pub(crate) prompt: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where Ringfence keeps its state
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+    /// A file below the workspace
     pub(crate) path: OsString,
 }
 

@@ -88,6 +88,20 @@ impl Workspace {
         Ok((seen.fd, seen.stat))
     }
 
+    /// Opens a file to index or to show a hit; none if no tool may read it.
+    pub(crate) fn open_to_search(&self, path: &str) -> Option<(OwnedFd, Stat)> {
+        let path = GuestPath::parse("search", path.as_ref()).ok()?;
+        self.check_may_read("search", &path).ok()?;
+        self.open_file("search", &path).ok()
+    }
+
+    /// Returns true if no tool may read a path.
+    pub(crate) fn hides(&self, path: &str) -> bool {
+        GuestPath::parse("search", path.as_ref())
+            .and_then(|path| self.check_may_read("search", &path))
+            .is_err()
+    }
+
     /// Refuses anything but a regular file, and a hard-linked file of another owner, which may come from outside.
     pub(super) fn check_plain(
         &self,

@@ -23,10 +23,15 @@ pub use state::{Daily, SessionId, SessionOptions, SessionSettings, SessionState,
 
 use crate::clock::Clock;
 use crate::files::{FileAccess, FileRules, Workspace};
+use crate::search::{Changes, SessionIndex};
 use store::Store;
+pub(crate) use store::private_dir;
 
 /// Minimum response time for ids that are not the caller's session.
 const FOREIGN_ANSWER: Duration = Duration::from_millis(5);
+
+/// Interval between two savings of the time of last use.
+const USE_SAVED_MS: u64 = 1000;
 
 /// Sessions in a data directory.
 #[derive(Debug)]
@@ -44,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) workspace: PathBuf,
     state: Mutex<SessionState>,
     files: OnceLock<Workspace>,
+    index: OnceLock<SessionIndex>,
+    changes: Changes,
     /// Locked by the running cell.
     pub(crate) live: Mutex<Option<SessionInterpreter>>,
     /// Set once, with the state locked: from then on the state is not saved any more, and a running cell is ended.
@@ -277,14 +284,35 @@ impl Sessions {
                     id: id.clone(),
                     state: Mutex::new(on_disk),
                     files: OnceLock::new(),
+                    index: OnceLock::new(),
+                    changes: Changes::default(),
                     live: Mutex::new(None),
                     closed: AtomicBool::new(false),
                 })
             });
             Arc::clone(session)
         };
-        self.change(&session, |state| state.used_ms = now)?;
+        // Written at most once a second: a session that is used often is not written down for each use.
+        if now.saturating_sub(session.state().used_ms) >= USE_SAVED_MS {
+            self.change(&session, |state| state.used_ms = now)?;
+        }
         Ok((!session.is_closed().load(Ordering::SeqCst)).then_some(session))
+    }
+
+    /// Takes one from a session's daily quota.
+    pub(crate) fn take_daily(&self, session: &Session, what: Daily) -> Result<(), Problem> {
+        let now = self.clock.now_ms();
+        let taken = session.state().take_daily(what, &self.settings, now);
+        taken.map_err(|left_ms| {
+            let (name, most) = match what {
+                Daily::Search => ("searches", self.settings.searches_per_day),
+                Daily::IndexJob => ("index jobs", self.settings.index_jobs_per_day),
+            };
+            let message = format!("the session has used its {most} {name} of today");
+            let hours = left_ms.div_ceil(3_600_000);
+            Problem::refused(Code::QuotaExceeded, message)
+                .hint(format!("again in {hours} h; `grep` has no such limit"))
+        })
     }
 
     /// Changes a session's state, and saves it unless the session is closed.
@@ -363,6 +391,20 @@ impl Session {
         let files = Workspace::open(&self.workspace, rules)?;
         files.remove_drafts()?;
         Ok(self.files.get_or_init(|| files))
+    }
+
+    /// Opens its index, once.
+    pub(crate) fn index(&self) -> Result<&SessionIndex, Problem> {
+        if self.index.get().is_none() {
+            let opened = SessionIndex::open(&self.workspace)?;
+            let _ = self.index.set(opened);
+        }
+        self.index.get().ok_or_else(|| Problem::internal(Code::Index, "there is no search index"))
+    }
+
+    /// What may have changed in its files.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Returns the remaining quota. Refuses if the session is full.

@@ -198,7 +198,7 @@ fn libc_nofollow() -> i32 {
 }
 
 /// Creates a private directory. An existing one must belong to this user; other users' write access is removed.
-fn private_dir(path: &Path) -> Result<(), Problem> {
+pub(crate) fn private_dir(path: &Path) -> Result<(), Problem> {
     use std::os::unix::fs::MetadataExt as _;
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::cannot_build(

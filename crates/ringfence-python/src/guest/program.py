@@ -366,7 +366,7 @@ def calls_to(channel):
 
 def no_calls(module):
     def call(service, arguments):
-        raise module.CallError("code_api answers in sessions only: name a session for this run", "no_session")
+        raise module.CallError("code_api answers in a session of a server or of `ringfence repl`, not here", "no_session")
 
     return call
 

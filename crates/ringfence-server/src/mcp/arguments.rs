@@ -80,6 +80,31 @@ pub(super) struct Grep {
     pub(super) limit: Option<usize>,
 }
 
+/// Arguments of `search`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    pub(super) session: SessionId,
+    pub(super) query: String,
+    pub(super) limit: Option<usize>,
+    pub(super) filters: Option<Filters>,
+}
+
+/// Files that are searched.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Filters {
+    pub(super) glob: Option<String>,
+    pub(super) language: Option<String>,
+}
+
+/// Arguments of `index`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Index {
+    pub(super) session: SessionId,
+}
+
 /// Arguments of `session`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -8,6 +8,7 @@ use ringfence_engine::files::{
     ContentKind, Cut, EntryKind, FileAccess, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
     WriteOptions,
 };
+use ringfence_engine::search::{SearchQuery, SearchResult};
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
 use ringfence_spec::{Code, Problem, escape_name};
 use rmcp::RoleServer;
@@ -17,7 +18,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    self, Action, ExecuteCode, Grep, ListDir, OneSession, ReadFile, RunCommand, Wait, WriteFile,
+    self, Action, ExecuteCode, Filters, Grep, Index, ListDir, OneSession, ReadFile, RunCommand,
+    Search, Wait, WriteFile,
 };
 use super::runs::Cancelled;
 use super::{McpServer, picture, tool_result, truncate};
@@ -31,6 +33,9 @@ const READ_BYTES_MAX: u64 = 60_000;
 
 /// Maximum number of directory entries in a result.
 const ENTRIES_MAX: usize = 500;
+
+/// Maximum number of hits in a result.
+const SEARCH_HITS_MAX: usize = 50;
 
 /// Maximum characters of a listing as text; the structured data has all of it.
 const LISTING_CHARS_MAX: usize = 8_000;
@@ -76,6 +81,14 @@ impl McpServer {
             "grep" => tokio::select! {
                 answered = self.grep(arguments) => answered.map(Into::into),
                 // Ends the search and frees its slot for another call.
+                () = context.ct.cancelled() => Err(Stop::Cancelled),
+            },
+            "search" => tokio::select! {
+                answered = self.search(arguments) => answered.map(Into::into),
+                () = context.ct.cancelled() => Err(Stop::Cancelled),
+            },
+            "index" => tokio::select! {
+                answered = self.index(arguments) => answered.map(Into::into),
                 () = context.ct.cancelled() => Err(Stop::Cancelled),
             },
             "session" => self.session(arguments).await.map(Into::into),
@@ -257,6 +270,27 @@ impl McpServer {
         Ok(tool_result::done(text, serde_json::to_value(&found).unwrap_or_default()))
     }
 
+    async fn search(&self, arguments: JsonObject) -> Answered {
+        let Search { session, query, limit, filters } = arguments::read("search", arguments)?;
+        let Filters { glob, language } = filters.unwrap_or_default();
+        let limit = limit.unwrap_or(0).min(SEARCH_HITS_MAX);
+        let query = SearchQuery { query, limit, glob, language };
+        let found = self.engine.search(&self.client, &session, query).await?;
+        let mut text = hits(&found);
+        truncate::text(&mut text, LISTING_CHARS_MAX);
+        Ok(tool_result::done(text, serde_json::to_value(&found).unwrap_or_default()))
+    }
+
+    async fn index(&self, arguments: JsonObject) -> Answered {
+        let Index { session } = arguments::read("index", arguments)?;
+        let report = self.engine.index(&self.client, &session).await?;
+        let text = format!(
+            "{} files indexed, {} unchanged, {} left out; {} files in all",
+            report.indexed, report.unchanged, report.skipped, report.n_files
+        );
+        Ok(tool_result::done(text, serde_json::to_value(&report).unwrap_or_default()))
+    }
+
     async fn session(&self, arguments: JsonObject) -> Answered {
         let OneSession { action, session, cell, read_only } =
             arguments::read("session", arguments)?;
@@ -322,6 +356,25 @@ impl McpServer {
             }
         }
     }
+}
+
+/// Formats hits: path, lines and name of each, and its text.
+fn hits(found: &SearchResult) -> String {
+    let mut text = String::new();
+    for hit in &found.hits {
+        let symbol = hit.symbol.as_deref().map(|s| format!(" {s}")).unwrap_or_default();
+        let path = escape_name(&hit.path);
+        let _ = writeln!(text, "{path}:{}-{}{symbol}\n{}", hit.start_line, hit.end_line, hit.text);
+    }
+    let mut text = ringfence_engine::shown(&text);
+    if found.hits.is_empty() {
+        let _ =
+            writeln!(text, "nothing fits in {} files; try other words, or `grep`", found.n_files);
+    }
+    if !found.complete {
+        text.push_str("[not every file is indexed yet; search again, or call `index`]");
+    }
+    text
 }
 
 /// Formats matches as grep does, escaped for display, with the bound that ended the search.

@@ -211,6 +211,42 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
             })),
         ),
         tool(
+            "search",
+            "Search a session's files by meaning",
+            "Find the pieces of a session's files that fit a question or a name best, ranked: where something is done, defined or \
+             described. For an exact text use `grep`. In code: `import code_api` searches, filters and aggregates in one call.\n\
+             Example: {\"session\": \"4be1…\", \"query\": \"where are retries configured\"}",
+            &LOOKS,
+            &json!({
+                "session": text("Session id"),
+                "query": text("Words, a question, or the name of a definition"),
+                "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Hits; default 10"},
+                "filters": {"type": "object", "description": "`glob` such as `src/**/*.py`, `language` such as python", "properties": {
+                    "glob": {"type": "string"}, "language": {"type": "string"},
+                }},
+            }),
+            &["session", "query"],
+            result(&json!({
+                "hits": {"type": "array", "items": {"type": "object"}},
+                "n_files": {"type": "integer"},
+                "complete": {"type": "boolean"},
+            })),
+        ),
+        tool(
+            "index",
+            "Index a session's files",
+            "Bring a session's search index up to date. Searches do so themselves; this is for many new files at once, and tells \
+             what was left out.",
+            &CHANGES,
+            &json!({"session": text("Session id")}),
+            &["session"],
+            result(&json!({
+                "indexed": {"type": "integer"},
+                "n_files": {"type": "integer"},
+                "skipped_files": {"type": "array", "items": {"type": "object"}},
+            })),
+        ),
+        tool(
             "session",
             "Manage sessions",
             "Sessions keep Python variables and files between calls, for at most 24 hours. `create` makes one; `info` tells about \

@@ -17,6 +17,7 @@ mod notify;
 mod policy;
 mod repl;
 mod run;
+mod search;
 mod serve;
 mod session;
 mod session_files;
@@ -51,6 +52,9 @@ pub(crate) fn dispatch(command: Command, prefork: Option<Prefork>) -> ExitCode {
         Command::Policy(args) => policy::policy(args),
         Command::Session(args) => session::session(&args),
         Command::Grep(args) => grep::grep(&args),
+        Command::Search(args) => search::search(&args),
+        Command::Index(args) => search::index(&args),
+        Command::Chunk(args) => search::chunk(&args),
         Command::Audit(args) => audit::audit(&args),
         Command::Mcp(args) => mcp::mcp(&args),
         Command::Serve(args) => serve::serve(&args),

@@ -6,6 +6,7 @@ mod audit;
 mod files;
 mod runs;
 mod schema;
+mod search;
 mod sessions;
 
 use std::sync::Arc;
@@ -32,6 +33,9 @@ pub(super) fn routes() -> (Router<Arc<AppState>>, OpenApi) {
         .routes(routes!(sessions::fork))
         .routes(routes!(files::list_root))
         .routes(routes!(files::grep))
+        .routes(routes!(search::search))
+        .routes(routes!(search::index))
+        .routes(routes!(search::chunks))
         .routes(routes!(files::read, files::write, files::delete))
         .routes(routes!(audit::of_session))
         .routes(routes!(audit::all))
@@ -59,6 +63,9 @@ mod tests {
             ("/sessions/{id}/files", &["get"]),
             ("/sessions/{id}/files/{path}", &["delete", "get", "put"]),
             ("/sessions/{id}/grep", &["get"]),
+            ("/sessions/{id}/search", &["get"]),
+            ("/sessions/{id}/index", &["post"]),
+            ("/sessions/{id}/chunks", &["get"]),
             ("/sessions/{id}/audit", &["get"]),
             ("/audit", &["get"]),
             ("/policy", &["get"]),

@@ -1,0 +1,459 @@
+//! Ranked search in the files of a session, by an index of its own that no run can see. The index lies beside the
+//! workspace and is brought up to date before a search, if something may have changed.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ringfence_search::{
+    ChunkOptions, Index, IndexError, IndexStats, Language, Limits, Query, Source, SourceFile, Tree,
+    chunk_text, decode,
+};
+use ringfence_spec::{Code, Problem};
+use serde::Serialize;
+
+use crate::files::Workspace;
+use crate::sessions::{Session, private_dir};
+
+/// Directory of the index, beside the workspace.
+const DIRECTORY: &str = "index";
+
+/// Time that a search may spend on bringing the index up to date. What is left is done by the next one.
+const UPDATE_MAX: Duration = Duration::from_secs(20);
+
+/// Age at which an index is checked again although nothing in this process has changed a file.
+const AGE_MAX: Duration = Duration::from_secs(5);
+
+/// Time to look at one file, roughly. While a run may change files, a search of more than a thousand looks at them only
+/// after a pause of ten times as long as that takes.
+const LOOK: Duration = Duration::from_micros(3);
+
+/// The largest file that is indexed.
+const FILE_BYTES_MAX: u64 = 10 << 20;
+
+/// The most text of one hit.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// The largest file that is cut into chunks.
+const CHUNKED_BYTES_MAX: u64 = 50 << 20;
+
+/// Bytes of a line of code, for chunks that are asked for by lines.
+const LINE_BYTES: usize = 32;
+
+/// Pause between two updates while a run may change files.
+fn pause(n_files: u64) -> Duration {
+    let look = LOOK.saturating_mul(u32::try_from(n_files).unwrap_or(u32::MAX));
+    if look < LOOK * 1000 { Duration::ZERO } else { look * 10 }
+}
+
+/// Words to find, and where.
+#[derive(Clone, Debug, Default)]
+pub struct SearchQuery {
+    /// Words, a question, or the name of a definition.
+    pub query: String,
+    /// Hits; 0 is 10.
+    pub limit: usize,
+    /// Only these files, such as `src/**/*.rs`.
+    pub glob: Option<String>,
+    /// Only this language.
+    pub language: Option<String>,
+}
+
+/// A piece of a file that fits a query.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchHit {
+    /// Its path below the workspace.
+    pub path: String,
+    /// First line, from 1.
+    pub start_line: u32,
+    /// Last line.
+    pub end_line: u32,
+    /// Language of the file.
+    pub language: &'static str,
+    /// The first name that it defines; null if it defines none.
+    pub symbol: Option<String>,
+    /// Higher is better, within one search.
+    pub score: f64,
+    /// Time of the file's last change, in seconds since 1970.
+    pub modified: Option<f64>,
+    /// Its text, cut after 8 KiB.
+    pub text: String,
+}
+
+/// Result of a search.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchResult {
+    /// Hits, the best first.
+    pub hits: Vec<SearchHit>,
+    /// Files in the index.
+    pub n_files: u64,
+    /// False if not every file is in the index yet.
+    pub complete: bool,
+}
+
+/// Result of an index job.
+#[derive(Clone, Debug, Serialize)]
+pub struct IndexReport {
+    /// Files that were read and indexed.
+    pub indexed: u64,
+    /// Files that had not changed.
+    pub unchanged: u64,
+    /// Files that are gone.
+    pub removed: u64,
+    /// Files that were left out.
+    pub skipped: u64,
+    /// The first of them, each with the reason.
+    pub skipped_files: Vec<SkippedFile>,
+    /// Bytes that were indexed.
+    pub bytes: u64,
+    /// Files in the index now.
+    pub n_files: u64,
+    /// Pieces in the index now.
+    pub n_chunks: u64,
+    /// Size of the index.
+    pub disk_bytes: u64,
+    /// False if the job was ended before its end; the next one goes on.
+    pub complete: bool,
+    /// Time it took.
+    pub duration_ms: f64,
+}
+
+/// A file that was not indexed.
+#[derive(Clone, Debug, Serialize)]
+pub struct SkippedFile {
+    /// Its path.
+    pub path: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileChunk {
+    /// The file's path.
+    pub path: String,
+    /// First line, from 1.
+    pub start_line: u32,
+    /// Last line.
+    pub end_line: u32,
+    /// Language of the file.
+    pub language: &'static str,
+    /// The first name that it defines; null if it defines none.
+    pub symbol: Option<String>,
+    /// The text.
+    pub text: String,
+}
+
+/// Sizes of the pieces of a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChunkSize {
+    /// Lines of a piece, roughly; the default is about 50.
+    pub lines: Option<usize>,
+    /// Share of a piece that the next one repeats, in percent, 50 at most.
+    pub overlap_percent: usize,
+}
+
+impl ChunkSize {
+    fn options(self) -> ChunkOptions {
+        let bytes_max = self
+            .lines
+            .map_or(ChunkOptions::default().bytes_max, |n| n.clamp(2, 10_000) * LINE_BYTES);
+        let overlap_bytes = bytes_max * self.overlap_percent.min(50) / 100;
+        ChunkOptions { bytes_min: bytes_max / 3, bytes_max, overlap_bytes }
+    }
+}
+
+/// What may have changed in a session's files since they were indexed.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    generation: AtomicU64,
+    n_running: AtomicUsize,
+}
+
+/// A run that may change files while it lasts.
+#[derive(Debug)]
+pub(crate) struct Changing<'a>(&'a Changes);
+
+impl Changes {
+    /// Notes that files were changed.
+    pub(crate) fn note(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes that a run may change files until the guard is dropped.
+    pub(crate) fn during(&self) -> Changing<'_> {
+        self.n_running.fetch_add(1, Ordering::AcqRel);
+        self.note();
+        Changing(self)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.note();
+        self.0.n_running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The index of a session.
+#[derive(Debug)]
+pub(crate) struct SessionIndex {
+    index: Index,
+    last: Mutex<Option<LastUpdate>>,
+}
+
+/// The last update of an index.
+#[derive(Clone, Copy, Debug)]
+struct LastUpdate {
+    at: Instant,
+    generation: u64,
+    complete: bool,
+}
+
+impl SessionIndex {
+    /// Opens the index beside a workspace, or makes an empty one.
+    pub(crate) fn open(workspace: &Path) -> Result<Self, Problem> {
+        let dir = workspace.with_file_name(DIRECTORY);
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let limits = Limits {
+            n_threads: threads.min(4),
+            file_bytes_max: FILE_BYTES_MAX,
+            ..Limits::default()
+        };
+        let index =
+            private_dir(&dir).and_then(|()| Index::open(&dir, limits).map_err(|e| problem(&e)))?;
+        Ok(Self { index, last: Mutex::default() })
+    }
+
+    /// Brings the index up to date if something may have changed; returns whether all of it is.
+    fn refresh(&self, session: &Session, stop: &AtomicBool) -> Result<bool, Problem> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = session.changes();
+        let generation = changes.generation.load(Ordering::Acquire);
+        if let Some(done) = &*last {
+            let age = done.at.elapsed();
+            let runs = changes.n_running.load(Ordering::Acquire) > 0;
+            let is_fresh = done.complete
+                && done.generation == generation
+                && age < AGE_MAX
+                && (!runs || age < pause(self.index.stats().n_files));
+            if is_fresh {
+                return Ok(true);
+            }
+        }
+        let report = self.update(session, UPDATE_MAX, stop, generation, &mut last)?;
+        Ok(report.complete)
+    }
+
+    /// Runs an index job to its end.
+    fn job(&self, session: &Session, stop: &AtomicBool) -> Result<IndexReport, Problem> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = session.changes().generation.load(Ordering::Acquire);
+        self.update(session, Duration::MAX, stop, generation, &mut last)
+    }
+
+    fn update(
+        &self,
+        session: &Session,
+        most: Duration,
+        stop: &AtomicBool,
+        generation: u64,
+        last: &mut Option<LastUpdate>,
+    ) -> Result<IndexReport, Problem> {
+        let began = Instant::now();
+        let source = SessionFiles {
+            tree: Tree::open(&session.workspace).map_err(|e| unusable(&e))?,
+            files: session.files()?,
+        };
+        let report = self
+            .index
+            .update(&source, &mut |_| {
+                if stop.load(Ordering::Relaxed) || began.elapsed() > most {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            })
+            .map_err(|e| problem(&e))?;
+        let (at, took, complete) = (Instant::now(), began.elapsed(), report.is_complete);
+        *last = Some(LastUpdate { at, generation, complete });
+        let IndexStats { n_files, n_chunks, disk_bytes, .. } = self.index.stats();
+        let skipped = report.skipped.iter();
+        Ok(IndexReport {
+            indexed: report.files_indexed,
+            unchanged: report.files_unchanged,
+            removed: report.files_removed,
+            skipped: report.files_skipped,
+            skipped_files: skipped
+                .map(|(path, why)| SkippedFile { path: path.clone(), reason: why.to_string() })
+                .collect(),
+            bytes: report.bytes,
+            n_files,
+            n_chunks,
+            disk_bytes,
+            complete,
+            duration_ms: took.as_secs_f64() * 1e3,
+        })
+    }
+}
+
+impl Session {
+    /// Searches its files.
+    pub(crate) fn search(
+        &self,
+        asked: &SearchQuery,
+        stop: &AtomicBool,
+    ) -> Result<SearchResult, Problem> {
+        if asked.query.trim().is_empty() {
+            return Err(Problem::usage(Code::BadArguments, "there is nothing to search for")
+                .hint("`query` is a few words, a question, or the name of a definition"));
+        }
+        let language = asked.language.as_deref().map(language).transpose()?;
+        let query = Query {
+            text: asked.query.clone(),
+            limit: asked.limit,
+            globs: asked.glob.iter().cloned().collect(),
+            languages: language.into_iter().collect(),
+            ..Query::default()
+        };
+        let index = self.index()?;
+        let complete = index.refresh(self, stop)?;
+        let found = match index.index.search(&query) {
+            Err(error) if error.is_damage() => {
+                // Built again from the files, which are all there.
+                *index.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                index.refresh(self, stop)?;
+                index.index.search(&query)
+            }
+            found => found,
+        };
+        let files = self.files()?;
+        let hits = found.map_err(|e| problem(&e))?.into_iter().filter_map(|hit| {
+            // A file that changed meanwhile is found by the next search.
+            let (text, modified) = lines_of(files, &hit.path, hit.start_line, hit.end_line)?;
+            Some(SearchHit {
+                path: hit.path,
+                start_line: hit.start_line,
+                end_line: hit.end_line,
+                language: hit.language.name(),
+                symbol: Some(hit.symbol).filter(|symbol| !symbol.is_empty()),
+                score: f64::from(hit.score),
+                modified,
+                text,
+            })
+        });
+        Ok(SearchResult { hits: hits.collect(), n_files: index.index.stats().n_files, complete })
+    }
+
+    /// Brings its index up to date.
+    pub(crate) fn index_job(&self, stop: &AtomicBool) -> Result<IndexReport, Problem> {
+        self.index()?.job(self, stop)
+    }
+
+    /// Cuts one of its files at definitions, headings or paragraphs.
+    pub(crate) fn chunks(&self, path: &OsStr, size: ChunkSize) -> Result<Vec<FileChunk>, Problem> {
+        let contents = self.files()?.read(path, 0, Some(CHUNKED_BYTES_MAX))?;
+        let shown = path.to_string_lossy();
+        if contents.more {
+            let bytes = contents.total_bytes;
+            return Err(Problem::refused(
+                Code::TooLarge,
+                format!(
+                    "cannot cut `{shown}` into chunks: it has {bytes} bytes, of {CHUNKED_BYTES_MAX} at most"
+                ),
+            ));
+        }
+        chunked(&shown, &contents.bytes, size)
+    }
+}
+
+/// Cuts a text into pieces.
+pub fn chunked(path: &str, bytes: &[u8], size: ChunkSize) -> Result<Vec<FileChunk>, Problem> {
+    let text = decode(bytes).map_err(|why| {
+        Problem::usage(Code::NotText, format!("cannot cut `{path}` into chunks")).cause(why)
+    })?;
+    let chunks = chunk_text(path, &text, &size.options()).into_iter();
+    Ok(chunks
+        .map(|chunk| FileChunk {
+            path: chunk.path,
+            start_line: chunk.start_line,
+            end_line: chunk.end_line,
+            language: chunk.language.name(),
+            symbol: chunk.symbols.into_iter().next(),
+            text: chunk.text,
+        })
+        .collect())
+}
+
+fn language(name: &str) -> Result<Language, Problem> {
+    Language::from_name(&name.to_ascii_lowercase()).ok_or_else(|| {
+        Problem::usage(Code::BadArguments, format!("`{name}` is not a known language"))
+            .hint("such as python, rust, javascript, typescript, go, java or markdown; a glob such as `*.xyz` always works")
+    })
+}
+
+/// Lines of a file, and the time of its last change; none if they are not there.
+fn lines_of(files: &Workspace, path: &str, from: u32, to: u32) -> Option<(String, Option<f64>)> {
+    let (fd, stat) = files.open_to_search(path)?;
+    let mut reader = BufReader::new(File::from(fd).take(FILE_BYTES_MAX));
+    let mut line = Vec::new();
+    let mut lines = Vec::new();
+    for number in 1..=to {
+        line.clear();
+        if reader.read_until(b'\n', &mut line).ok()? == 0 {
+            break;
+        }
+        if number >= from {
+            lines.extend_from_slice(&line);
+        }
+        if lines.len() > TEXT_BYTES_MAX {
+            lines.truncate(TEXT_BYTES_MAX);
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&lines).into_owned();
+    #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
+    let modified = stat.st_mtime as f64;
+    (!text.is_empty()).then_some((text, Some(modified)))
+}
+
+/// The files of a session that may be searched.
+struct SessionFiles<'a> {
+    tree: Tree,
+    files: &'a Workspace,
+}
+
+impl Source for SessionFiles<'_> {
+    fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
+        self.tree.files(&mut |file| {
+            if self.files.hides(&file.path) {
+                return ControlFlow::Continue(());
+            }
+            each(file)
+        })
+    }
+
+    fn open(&self, path: &str) -> io::Result<Box<dyn io::Read + '_>> {
+        // As every other tool opens it: no link, no mount, no file with another owner under several names.
+        let (file, _) = self.files.open_to_search(path).ok_or(io::ErrorKind::PermissionDenied)?;
+        Ok(Box::new(File::from(file)))
+    }
+}
+
+fn unusable(why: &dyn std::fmt::Display) -> Problem {
+    Problem::internal(Code::Index, "cannot use the search index").cause(why)
+}
+
+fn problem(error: &IndexError) -> Problem {
+    match error {
+        IndexError::Glob { why } => {
+            Problem::usage(Code::PatternInvalid, "the glob is not valid").cause(why)
+        }
+        IndexError::Busy => Problem::refused(Code::IndexBusy, error.to_string()).hint("try again"),
+        error => unusable(error),
+    }
+}

@@ -1,0 +1,195 @@
+//! Services that a program in a session may call by `code_api`. Each call is judged by the rules and recorded like a tool
+//! call of the session's owner, within the permit of the run that makes it.
+
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use ringfence_python::{Broker, CallFailure};
+use ringfence_search::PatternStyle;
+use ringfence_spec::{Code, Problem};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::call::EngineState;
+use crate::files::{EntryKind, GrepBounds, GrepQuery, LIST_DEPTH_MAX, LIST_ENTRIES_MAX};
+use crate::record::StartedCall;
+use crate::search::{ChunkSize, SearchQuery};
+use crate::sessions::{Daily, Session};
+
+/// Calls of one run.
+const CALLS_MAX: u32 = 10_000;
+
+/// The services of one run in a session.
+#[derive(Debug)]
+pub(crate) struct Services {
+    state: Weak<EngineState>,
+    session: Arc<Session>,
+    client: String,
+    n_left: AtomicU32,
+}
+
+impl Services {
+    pub(crate) fn new(state: Weak<EngineState>, session: Arc<Session>, client: &str) -> Self {
+        Self { state, session, client: client.to_owned(), n_left: AtomicU32::new(CALLS_MAX) }
+    }
+
+    fn take_one(&self) -> Result<(), CallFailure> {
+        let left =
+            self.n_left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+        left.map(drop).map_err(|_| CallFailure {
+            code: "call_budget".to_owned(),
+            message: format!("this run has made {CALLS_MAX} calls, all that it may"),
+        })
+    }
+
+    fn answer(
+        &self,
+        service: &str,
+        arguments: &[u8],
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Value, Problem> {
+        let state = self
+            .state
+            .upgrade()
+            .ok_or_else(|| Problem::internal(Code::Internal, "the engine has ended"))?;
+        let session = &*self.session;
+        let call = |tool: &'static str, about: &str, work: &mut Work<'_>| {
+            let about = Some(about.to_owned());
+            state.tool_call(tool, &self.client, Some(&session.id), about, |begun| work(begun))
+        };
+        match service {
+            "search" => {
+                let Search { query, limit, path, language } = read(arguments)?;
+                let asked = SearchQuery { query, limit, glob: path, language };
+                call("search", &asked.query, &mut |_| {
+                    state.sessions()?.take_daily(session, Daily::Search)?;
+                    Ok(json!(session.search(&asked, stop)?))
+                })
+            }
+            "grep" => {
+                let Grep { pattern, path, glob, literal, ignore_case, context, limit } =
+                    read(arguments)?;
+                let bounds = GrepBounds::asked(Some(limit), Some(context));
+                let style = PatternStyle { literal, ignore_case };
+                let query = GrepQuery { pattern, style, glob, bounds };
+                let about = format!("{} in {path}", query.pattern);
+                call("grep", &about, &mut |_| {
+                    let files = session.files()?;
+                    Ok(json!(files.grep_unless(&path, &query, Arc::clone(stop))?))
+                })
+            }
+            "read" => {
+                let Read { path, offset, limit } = read(arguments)?;
+                call("read_file", &path, &mut |begun| {
+                    let contents = session.files()?.read(&path, offset, limit)?;
+                    begun.bytes_read += contents.bytes.len() as u64;
+                    Ok(
+                        json!({"text": String::from_utf8_lossy(&contents.bytes), "more": contents.more}),
+                    )
+                })
+            }
+            "files" => {
+                let Files { path, depth } = read(arguments)?;
+                call("list_dir", &path, &mut |_| {
+                    let depth = depth.clamp(1, LIST_DEPTH_MAX);
+                    let listing = session.files()?.list(&path, depth, LIST_ENTRIES_MAX)?;
+                    let files = listing.entries.iter().filter(|e| e.kind == EntryKind::File);
+                    #[allow(clippy::cast_precision_loss, reason = "milliseconds since 1970")]
+                    let files = files.map(|e| {
+                        let modified = e.modified_ms as f64 / 1e3;
+                        json!({"path": e.path, "kind": "file", "size": e.bytes, "modified": modified})
+                    });
+                    let files: Vec<Value> = files.collect();
+                    Ok(json!({"files": files, "truncated": listing.truncated}))
+                })
+            }
+            "chunks" => {
+                let Chunks { path, lines } = read(arguments)?;
+                let size = ChunkSize { lines: Some(lines), ..ChunkSize::default() };
+                call("chunk", &path, &mut |_| {
+                    Ok(json!({"chunks": session.chunks(OsString::from(&path).as_os_str(), size)?}))
+                })
+            }
+            "vectors" => Err(Problem::refused(
+                Code::NoVectors,
+                "no embedding model is configured, so there are no vectors",
+            )
+            .hint("`code_api.reranking.bm25` and `mmr` need none")),
+            other => {
+                Err(Problem::usage(Code::BadArguments, format!("there is no service `{other}`")))
+            }
+        }
+    }
+}
+
+type Work<'a> = dyn FnMut(&mut StartedCall<'_>) -> Result<Value, Problem> + 'a;
+
+impl Broker for Services {
+    fn call(
+        &self,
+        service: &str,
+        arguments: &[u8],
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Vec<u8>, CallFailure> {
+        self.take_one()?;
+        match self.answer(service, arguments, stop) {
+            Ok(value) => Ok(value.to_string().into_bytes()),
+            Err(problem) => {
+                // For a program: the operator's part of a hint is not for it.
+                let message = problem.to_string();
+                Err(CallFailure { code: problem.code.as_str().to_owned(), message })
+            }
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(arguments: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(arguments).map_err(|error| {
+        Problem::usage(Code::BadArguments, "the arguments of the call are wrong").cause(error)
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    query: String,
+    limit: usize,
+    path: Option<String>,
+    language: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Grep {
+    pattern: String,
+    path: String,
+    glob: Option<String>,
+    literal: bool,
+    ignore_case: bool,
+    context: usize,
+    limit: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    path: String,
+    offset: u64,
+    limit: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Files {
+    path: String,
+    depth: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chunks {
+    path: String,
+    lines: usize,
+}
