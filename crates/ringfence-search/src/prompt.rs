@@ -181,13 +181,17 @@ const MARKS: &[&str] = &["inst", "sys"];
 /// Whether a bracket and what follows it look like a boundary. Code keeps its generics and indices: an opening tag must be
 /// in lower case and end behind its name, and `[data` must be followed by a digit of a nonce. Looks at the rest of the line only.
 fn is_look_alike(bracket: char, after: &str) -> bool {
-    let ahead: String = after
-        .chars()
-        .take_while(|c| !matches!(c, '\n' | '\r'))
-        .filter(|c| !is_invisible(*c) && !c.is_control())
-        .take(AHEAD_CHARS_MAX)
-        .map(fold)
-        .collect();
+    let line = after.chars().take_while(|c| !matches!(c, '\n' | '\r'));
+    let is_hidden = |c: char| is_invisible(c) || c.is_control();
+    // Without the characters that cannot be seen, and as it reads once they are replaced.
+    let seen: String =
+        line.clone().filter(|c| !is_hidden(*c)).take(AHEAD_CHARS_MAX).map(fold).collect();
+    let replaced =
+        line.take(AHEAD_CHARS_MAX).map(|c| if is_hidden(c) { '\u{fffd}' } else { fold(c) });
+    looks_alike(bracket, &seen) || looks_alike(bracket, &replaced.collect::<String>())
+}
+
+fn looks_alike(bracket: char, ahead: &str) -> bool {
     let is_space = |c: char| c.is_whitespace();
     let ahead = ahead.trim_start_matches(is_space);
     if bracket == '<'
