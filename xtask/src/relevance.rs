@@ -13,7 +13,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use ringfence_search::{ChunkOptions, Index, Limits, Mode, Query, Source as _, Tree, Weights, chunk_text, decode};
+use ringfence_search::{
+    ChunkOptions, Index, Limits, Mode, Query, Source as _, Tree, Weights, chunk_text, decode,
+};
 use serde_json::{Value, json};
 
 use crate::{CannotTry, Verdict};
@@ -92,7 +94,9 @@ pub(crate) fn relevance(args: &RelevanceArgs) -> Result<Verdict, CannotTry> {
     let repos = repos(args, options)?;
     let mut weights = Weights::DEFAULT;
     for change in &args.weight {
-        let parsed = change.split_once('=').and_then(|(name, value)| Some((name, value.parse::<f32>().ok()?)));
+        let parsed = change
+            .split_once('=')
+            .and_then(|(name, value)| Some((name, value.parse::<f32>().ok()?)));
         let (name, value) = parsed.ok_or(format!("`{change}` is not of the form name=value"))?;
         *weights.get_mut(name).ok_or(format!("no weight is called `{name}`"))? = value;
     }
@@ -102,7 +106,10 @@ pub(crate) fn relevance(args: &RelevanceArgs) -> Result<Verdict, CannotTry> {
     let mut table: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
     for repo in &repos {
         for (name, mode) in [("ringfence", Mode::Auto), ("ringfence plain", Mode::Plain)] {
-            table.entry(name.to_owned()).or_default().insert(repo.name.clone(), score_repo(repo, mode, &weights)?);
+            table
+                .entry(name.to_owned())
+                .or_default()
+                .insert(repo.name.clone(), score_repo(repo, mode, &weights)?);
         }
         if args.misses {
             print_misses(repo, &weights)?;
@@ -120,7 +127,8 @@ pub(crate) fn relevance(args: &RelevanceArgs) -> Result<Verdict, CannotTry> {
 }
 
 fn read_json(path: &Path) -> Result<Value, CannotTry> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     serde_json::from_str(&text).map_err(|error| format!("{} is not JSON: {error}", path.display()))
 }
 
@@ -135,7 +143,12 @@ fn repos(args: &RelevanceArgs, chunks: ChunkOptions) -> Result<Vec<Repo>, Cannot
             continue;
         }
         let annotations = read_json(&args.annotations.join(format!("{name}.json")))?;
-        let queries = annotations.as_array().ok_or("annotations are not a list")?.iter().map(annotated).collect();
+        let queries = annotations
+            .as_array()
+            .ok_or("annotations are not a list")?
+            .iter()
+            .map(annotated)
+            .collect();
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let fail = |error: &dyn std::fmt::Display| format!("cannot index {name}: {error}");
         let limits = Limits { chunks, ..Limits::default() };
@@ -154,13 +167,24 @@ fn annotated(entry: &Value) -> Annotated {
         path: target.as_str().map_or_else(|| text(&target["path"]), str::to_owned),
         lines: target["start_line"].as_u64().zip(target["end_line"].as_u64()),
     });
-    Annotated { query: text(&entry["query"]), category: text(&entry["category"]), targets: targets.collect() }
+    Annotated {
+        query: text(&entry["query"]),
+        category: text(&entry["category"]),
+        targets: targets.collect(),
+    }
 }
 
 fn ask(repo: &Repo, query: &str, mode: Mode, weights: &Weights) -> Result<Vec<Found>, CannotTry> {
     let query = Query { limit: TOP, mode, ..Query::new(query) };
-    let hits = repo.index.search_with(&query, weights).map_err(|error| format!("cannot search {}: {error}", repo.name))?;
-    let found = hits.into_iter().map(|hit| Found { path: hit.path, start: hit.start_line.into(), end: hit.end_line.into() });
+    let hits = repo
+        .index
+        .search_with(&query, weights)
+        .map_err(|error| format!("cannot search {}: {error}", repo.name))?;
+    let found = hits.into_iter().map(|hit| Found {
+        path: hit.path,
+        start: hit.start_line.into(),
+        end: hit.end_line.into(),
+    });
     Ok(found.collect())
 }
 
@@ -187,7 +211,9 @@ fn ndcg(annotated: &Annotated, hits: &[Found]) -> f64 {
 }
 
 fn is_hit(target: &Target, hit: &Found) -> bool {
-    let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+    let ends = |long: &str, short: &str| {
+        long.strip_suffix(short).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
     (ends(&hit.path, &target.path) || ends(&target.path, &hit.path))
         && target.lines.is_none_or(|(start, end)| hit.start <= end && hit.end >= start)
 }
@@ -206,8 +232,15 @@ fn print_misses(repo: &Repo, weights: &Weights) -> Result<(), CannotTry> {
         let hits = ask(repo, &annotated.query, Mode::Auto, weights)?;
         let score = ndcg(annotated, &hits);
         if score < 0.999 {
-            let wanted: Vec<&str> = annotated.targets.iter().map(|target| target.path.as_str()).collect();
-            println!("{score:.2} {} [{}] {}\n     wanted {}", repo.name, annotated.category, annotated.query, wanted.join(" "));
+            let wanted: Vec<&str> =
+                annotated.targets.iter().map(|target| target.path.as_str()).collect();
+            println!(
+                "{score:.2} {} [{}] {}\n     wanted {}",
+                repo.name,
+                annotated.category,
+                annotated.query,
+                wanted.join(" ")
+            );
             for hit in hits.iter().take(5) {
                 println!("     {}:{}-{}", hit.path, hit.start, hit.end);
             }
@@ -236,17 +269,26 @@ fn peers(
     let mut stdout = BufReader::new(stdout).lines();
     let mut jobs = String::new();
     for repo in repos {
-        let queries: Vec<&str> = repo.queries.iter().map(|annotated| annotated.query.as_str()).collect();
+        let queries: Vec<&str> =
+            repo.queries.iter().map(|annotated| annotated.query.as_str()).collect();
         let job = json!({"repo": repo.name, "root": repo.root, "queries": queries, "chunks": chunks(&repo.root, options)?});
-        jobs += &format!("{job}\n");
+        jobs += &job.to_string();
+        jobs.push('\n');
     }
     let writer = std::thread::spawn(move || stdin.write_all(jobs.as_bytes()));
     while let Some(line) = stdout.next().transpose().map_err(fail)? {
         let Ok(answer) = serde_json::from_str::<Value>(&line) else { continue };
-        let Some(repo) = repos.iter().find(|repo| answer["repo"] == repo.name.as_str()) else { continue };
+        let Some(repo) = repos.iter().find(|repo| answer["repo"] == repo.name.as_str()) else {
+            continue;
+        };
         let peer = answer["peer"].as_str().unwrap_or_default().to_owned();
         let lists = answer["hits"].as_array().cloned().unwrap_or_default();
-        let scores: Vec<f64> = repo.queries.iter().zip(&lists).map(|(annotated, list)| ndcg(annotated, &found(list))).collect();
+        let scores: Vec<f64> = repo
+            .queries
+            .iter()
+            .zip(&lists)
+            .map(|(annotated, list)| ndcg(annotated, &found(list)))
+            .collect();
         table.entry(peer).or_default().insert(repo.name.clone(), mean(&scores));
     }
     let _ = writer.join();
@@ -271,7 +313,9 @@ fn chunks(root: &Path, options: ChunkOptions) -> Result<Vec<Value>, CannotTry> {
     let mut each = |path: &str| {
         let mut bytes = Vec::new();
         let read = tree.open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-        if read.is_ok() && let Ok(text) = decode(&bytes) {
+        if read.is_ok()
+            && let Ok(text) = decode(&bytes)
+        {
             chunks.extend(chunk_text(path, &text, &options).into_iter().map(|chunk| {
                 json!({"path": chunk.path, "start": chunk.start_line, "end": chunk.end_line, "text": chunk.text})
             }));
@@ -306,7 +350,9 @@ fn print_table(repos: &[Repo], table: &BTreeMap<String, BTreeMap<String, f64>>) 
 }
 
 fn verdict(table: &BTreeMap<String, BTreeMap<String, f64>>) -> Verdict {
-    let mean_of = |tool: &str| table.get(tool).map(|scores| mean(&scores.values().copied().collect::<Vec<_>>()));
+    let mean_of = |tool: &str| {
+        table.get(tool).map(|scores| mean(&scores.values().copied().collect::<Vec<_>>()))
+    };
     let ours = mean_of("ringfence").unwrap_or(0.0);
     let holds = mean_of("semble ranker").is_none_or(|theirs| ours >= theirs - BELOW_SEMBLE_MAX)
         && mean_of("bm25s").is_none_or(|theirs| ours >= theirs + ABOVE_BM25S_MIN);
@@ -325,11 +371,18 @@ fn tune(repos: &[Repo], start: Weights) -> Result<Verdict, CannotTry> {
     let before = score_all(&all, &start)?;
     let mut held_out = Vec::new();
     for fold in 0..3 {
-        let (judged, used): (Vec<_>, Vec<_>) = repos.iter().enumerate().partition(|(at, _)| at % 3 == fold);
-        let (judged, used): (Vec<&Repo>, Vec<&Repo>) = (judged.into_iter().map(|(_, r)| r).collect(), used.into_iter().map(|(_, r)| r).collect());
+        let (judged, used): (Vec<_>, Vec<_>) =
+            repos.iter().enumerate().partition(|(at, _)| at % 3 == fold);
+        let (judged, used): (Vec<&Repo>, Vec<&Repo>) = (
+            judged.into_iter().map(|(_, r)| r).collect(),
+            used.into_iter().map(|(_, r)| r).collect(),
+        );
         let tuned = ascend(&used, start)?;
         let (was, is) = (score_all(&judged, &start)?, score_all(&judged, &tuned)?);
-        println!("fold {fold}: on the others {:.4}, left out {was:.4} -> {is:.4}", score_all(&used, &tuned)?);
+        println!(
+            "fold {fold}: on the others {:.4}, left out {was:.4} -> {is:.4}",
+            score_all(&used, &tuned)?
+        );
         held_out.push(is);
     }
     let tuned = ascend(&all, start)?;
@@ -337,7 +390,11 @@ fn tune(repos: &[Repo], start: Weights) -> Result<Verdict, CannotTry> {
     for name in Weights::NAMES {
         let (mut old, mut new) = (start, tuned);
         let (old, new) = (old.get_mut(name).copied(), new.get_mut(name).copied());
-        println!("    {name} = {}{}", new.unwrap_or(0.0), if old == new { "" } else { "  (changed)" });
+        println!(
+            "    {name} = {}{}",
+            new.unwrap_or(0.0),
+            if old == new { "" } else { "  (changed)" }
+        );
     }
     Ok(Verdict::Held)
 }
@@ -368,6 +425,7 @@ fn ascend(repos: &[&Repo], mut weights: Weights) -> Result<Weights, CannotTry> {
 }
 
 fn score_all(repos: &[&Repo], weights: &Weights) -> Result<f64, CannotTry> {
-    let scores: Result<Vec<f64>, CannotTry> = repos.iter().map(|repo| score_repo(repo, Mode::Auto, weights)).collect();
+    let scores: Result<Vec<f64>, CannotTry> =
+        repos.iter().map(|repo| score_repo(repo, Mode::Auto, weights)).collect();
     Ok(mean(&scores?))
 }

@@ -44,6 +44,9 @@ pub(crate) struct SearchSpeedArgs {
     /// Print one JSON object on stdout
     #[arg(long)]
     json: bool,
+    /// Keep the corpus and the index
+    #[arg(long)]
+    keep: bool,
     /// Internal: one step of the measurement
     #[arg(long, hide = true)]
     step: Option<String>,
@@ -55,9 +58,12 @@ pub(crate) fn search_speed(args: &SearchSpeedArgs) -> Result<Verdict, CannotTry>
         return Ok(Verdict::Held);
     }
     let dir = args.dir.join(format!("search-speed-{}", std::process::id()));
-    fs::create_dir_all(&dir).map_err(|error| format!("cannot create {}: {error}", dir.display()))?;
+    fs::create_dir_all(&dir)
+        .map_err(|error| format!("cannot create {}: {error}", dir.display()))?;
     let measured = measure(args, &dir);
-    let _ = fs::remove_dir_all(&dir);
+    if !args.keep {
+        let _ = fs::remove_dir_all(&dir);
+    }
     let (report, holds) = measured?;
     if args.json {
         println!("{report}");
@@ -74,7 +80,12 @@ fn measure(args: &SearchSpeedArgs, dir: &Path) -> Result<(Value, bool), CannotTr
     let mut holds = true;
     for (name, part, p50_max) in [("small", 10, P50_MS_MAX_SMALL), ("large", 1, P50_MS_MAX)] {
         let dir = dir.join(name);
-        let (n_files, n_bytes) = copy_corpus(&args.from, &dir.join("corpus"), args.bytes / part, args.files / usize::try_from(part).unwrap_or(1))?;
+        let (n_files, n_bytes) = copy_corpus(
+            &args.from,
+            &dir.join("corpus"),
+            args.bytes / part,
+            args.files / usize::try_from(part).unwrap_or(1),
+        )?;
         eprintln!("{name}: {n_files} files, {} MB", n_bytes / 1_000_000);
         let full = step("index", &dir)?;
         let queries = step("query", &dir)?;
@@ -96,7 +107,9 @@ fn measure(args: &SearchSpeedArgs, dir: &Path) -> Result<(Value, bool), CannotTr
                 "segments": full["segments"], "rss_mb": rss, "query_p50_ms": queries["p50_ms"], "query_p99_ms": queries["p99_ms"],
                 "query_rss_mb": queries["rss_mb"], "open_ms": queries["open_ms"], "reindex_s": again["seconds"], "reindex_part": part}),
         );
-        let _ = fs::remove_dir_all(&dir);
+        if !args.keep {
+            let _ = fs::remove_dir_all(&dir);
+        }
     }
     Ok((Value::Object(report), holds))
 }
@@ -122,12 +135,20 @@ fn run_step(name: &str, dir: &Path) -> Result<Value, CannotTry> {
     if name == "index" {
         let tree = Tree::open(&dir.join("corpus")).map_err(|error| fail(&error))?;
         let started = Instant::now();
-        let report = index.update(&tree, &mut |_| ControlFlow::Continue(())).map_err(|error| fail(&error))?;
+        let report = index
+            .update(&tree, &mut |_| ControlFlow::Continue(()))
+            .map_err(|error| fail(&error))?;
         let seconds = started.elapsed().as_secs_f64();
         let stats = index.stats();
-        eprintln!("{report:?}", report = (report.files_indexed, report.files_unchanged, report.files_skipped, report.chunks));
-        return Ok(json!({"seconds": seconds, "bytes": report.bytes, "chunks": stats.n_chunks, "segments": stats.n_segments,
-            "disk_mb": stats.disk_bytes / 1_000_000, "rss_mb": peak_rss_mb()}));
+        eprintln!(
+            "{report:?}",
+            report =
+                (report.files_indexed, report.files_unchanged, report.files_skipped, report.chunks)
+        );
+        return Ok(
+            json!({"seconds": seconds, "bytes": report.bytes, "chunks": stats.n_chunks, "segments": stats.n_segments,
+            "disk_mb": stats.disk_bytes / 1_000_000, "rss_mb": peak_rss_mb()}),
+        );
     }
     let mut times = Vec::new();
     for query in queries() {
@@ -144,11 +165,74 @@ fn run_step(name: &str, dir: &Path) -> Result<Value, CannotTry> {
 /// Questions and names of code, of one to eight words.
 fn queries() -> Vec<String> {
     const WORDS: &[&str] = &[
-        "parse", "request", "error", "buffer", "stream", "connection", "HashMap", "insert", "iterator", "async", "socket", "config", "token",
-        "serialize", "decode", "path", "directory", "thread", "lock", "channel", "timeout", "retry", "header", "cookie", "session", "index", "query",
-        "TcpStream", "read_to_end", "from_str", "Display", "impl", "array", "matrix", "tensor", "unicode", "regex", "match", "compile", "macro",
-        "derive", "test", "random", "seed", "hash", "digest", "signature", "key", "cipher", "base64", "json", "xml", "yaml", "toml", "file",
-        "open", "close", "write", "flush", "signal", "process", "spawn", "exit", "memory", "allocate", "arena", "cache", "evict",
+        "parse",
+        "request",
+        "error",
+        "buffer",
+        "stream",
+        "connection",
+        "HashMap",
+        "insert",
+        "iterator",
+        "async",
+        "socket",
+        "config",
+        "token",
+        "serialize",
+        "decode",
+        "path",
+        "directory",
+        "thread",
+        "lock",
+        "channel",
+        "timeout",
+        "retry",
+        "header",
+        "cookie",
+        "session",
+        "index",
+        "query",
+        "TcpStream",
+        "read_to_end",
+        "from_str",
+        "Display",
+        "impl",
+        "array",
+        "matrix",
+        "tensor",
+        "unicode",
+        "regex",
+        "match",
+        "compile",
+        "macro",
+        "derive",
+        "test",
+        "random",
+        "seed",
+        "hash",
+        "digest",
+        "signature",
+        "key",
+        "cipher",
+        "base64",
+        "json",
+        "xml",
+        "yaml",
+        "toml",
+        "file",
+        "open",
+        "close",
+        "write",
+        "flush",
+        "signal",
+        "process",
+        "spawn",
+        "exit",
+        "memory",
+        "allocate",
+        "arena",
+        "cache",
+        "evict",
     ];
     let mut random = Random::new(7);
     let mut queries = Vec::new();
@@ -164,12 +248,18 @@ fn queries() -> Vec<String> {
 fn peak_rss_mb() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kb: f64 = line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(f64::NAN);
+    let kb: f64 =
+        line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).unwrap_or(f64::NAN);
     kb / 1024.0
 }
 
 /// Copies files until there are enough of both; sources that are too small are copied again, each time changed.
-fn copy_corpus(from: &[PathBuf], to: &Path, bytes: u64, files: usize) -> Result<(usize, u64), CannotTry> {
+fn copy_corpus(
+    from: &[PathBuf],
+    to: &Path,
+    bytes: u64,
+    files: usize,
+) -> Result<(usize, u64), CannotTry> {
     let mut sources = Vec::new();
     for root in from {
         collect(root, &mut sources);
@@ -193,15 +283,23 @@ fn copy_corpus(from: &[PathBuf], to: &Path, bytes: u64, files: usize) -> Result<
             // Files of about the size that fills the rest.
             let wanted = (bytes - n_bytes) / (files - n_files) as u64;
             let len = text.len() as u64;
-            if len == 0 || n_bytes < bytes / 20 * 19 && len > wanted * 40 || text[..text.len().min(8192)].contains(&0) {
+            if len == 0
+                || n_bytes < bytes / 20 * 19 && len > wanted * 40
+                || text[..text.len().min(8192)].contains(&0)
+            {
                 continue;
             }
             if round > 0 {
                 text.extend_from_slice(format!("\n// copy {round} of {n_files}\n").as_bytes());
             }
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("file").trim_start_matches('.');
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or("file")
+                .trim_start_matches('.');
             let dir = to.join(format!("d{:03}/s{}", n_files / 500, n_files / 50 % 10));
-            let made = fs::create_dir_all(&dir).and_then(|()| fs::write(dir.join(format!("{n_files}_{name}")), &text));
+            let made = fs::create_dir_all(&dir)
+                .and_then(|()| fs::write(dir.join(format!("{n_files}_{name}")), &text));
             made.map_err(|error| format!("cannot write the corpus: {error}"))?;
             n_files += 1;
             n_bytes += text.len() as u64;
@@ -211,13 +309,17 @@ fn copy_corpus(from: &[PathBuf], to: &Path, bytes: u64, files: usize) -> Result<
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    const EXTENSIONS: &[&str] = &["rs", "py", "c", "h", "md", "txt", "js", "ts", "go", "toml", "json", "cc", "cpp", "pyi", "html", "S", "rst", "yml"];
+    const EXTENSIONS: &[&str] = &[
+        "rs", "py", "c", "h", "md", "txt", "js", "ts", "go", "toml", "json", "cc", "cpp", "pyi",
+        "html", "S", "rst", "yml",
+    ];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => collect(&path, files),
             Ok(kind) if kind.is_file() => {
-                let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+                let extension =
+                    path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
                 if EXTENSIONS.contains(&extension) {
                     files.push(path);
                 }

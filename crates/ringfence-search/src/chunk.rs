@@ -3,6 +3,7 @@
 
 mod define;
 mod language;
+mod syntax;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -155,7 +156,8 @@ pub(crate) fn spans<'t>(
     let bytes_min = options.bytes_min.min(bytes_max);
     let overlap = options.overlap_bytes.min(bytes_max / 2);
     let mut definer = Definer::new(language);
-    let mut pending = Pending { text, lines: Vec::new(), names: Vec::new(), symbols: Vec::new(), covered: 0 };
+    let mut pending =
+        Pending { text, lines: Vec::new(), names: Vec::new(), symbols: Vec::new(), covered: 0 };
     let mut lead: Option<usize> = None;
     let mut after_blank = true;
     let (mut at, mut number) = (0usize, 0u32);
@@ -240,7 +242,9 @@ impl<'t> Pending<'t> {
             return None;
         }
         let n_repeated = self.lines.partition_point(|line| line.start < self.covered);
-        if n_repeated > 0 && self.lines.get(n_repeated + 1).is_none_or(|line| line.start - first > bytes_max) {
+        if n_repeated > 0
+            && self.lines.get(n_repeated + 1).is_none_or(|line| line.start - first > bytes_max)
+        {
             // The next line does not fit behind the repeated ones.
             self.lines.drain(..n_repeated);
             return self.ready(end, bytes_min, bytes_max);
@@ -256,8 +260,7 @@ impl<'t> Pending<'t> {
                 break;
             }
             let better = best.is_none_or(|(cut, _)| line.cut <= cut);
-            if size >= bytes_min && better
-                || best.is_none_or(|(cut, _)| cut == u8::MAX) {
+            if size >= bytes_min && better || best.is_none_or(|(cut, _)| cut == u8::MAX) {
                 best = Some((if size >= bytes_min { line.cut } else { u8::MAX }, index));
             }
         }

@@ -49,7 +49,8 @@ impl IgnoreRules {
             return None;
         }
         let matching = self.globs.matches_candidate(&Candidate::new(path));
-        let last = matching.into_iter().filter(|at| is_dir || !self.rules[*at].is_for_dirs).max()?;
+        let last =
+            matching.into_iter().filter(|at| is_dir || !self.rules[*at].is_for_dirs).max()?;
         Some(!self.rules[last].is_negated)
     }
 }
@@ -80,10 +81,37 @@ pub fn is_hidden(name: &str) -> bool {
 /// Whether a file looks like a secret by its name: environment files, private keys, credentials.
 pub fn is_secret(name: &str) -> bool {
     const NAMES: &[&str] = &[
-        "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json", "secrets.json", "secrets.yml", "secrets.yaml",
-        "secrets.toml", "htpasswd", "netrc", "_netrc", "service-account.json", "service_account.json", "token.json",
+        "id_rsa",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+        "credentials",
+        "credentials.json",
+        "secrets.json",
+        "secrets.yml",
+        "secrets.yaml",
+        "secrets.toml",
+        "htpasswd",
+        "netrc",
+        "_netrc",
+        "service-account.json",
+        "service_account.json",
+        "token.json",
     ];
-    const ENDS: &[&str] = &[".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".gpg", ".tfstate"];
+    const ENDS: &[&str] = &[
+        ".env",
+        ".pem",
+        ".key",
+        ".p12",
+        ".pfx",
+        ".jks",
+        ".keystore",
+        ".kdbx",
+        ".ppk",
+        ".asc",
+        ".gpg",
+        ".tfstate",
+    ];
     let lower = name.to_ascii_lowercase();
     lower == ".env"
         || lower.starts_with(".env.")
@@ -97,7 +125,9 @@ mod tests {
 
     #[test]
     fn rules_decide_as_git_does() {
-        let rules = IgnoreRules::parse("# note\n*.log\n!keep.log\n/build\ntarget/\ndocs/*.tmp\n**/deep/x\n\\#odd\n{a,b}\n");
+        let rules = IgnoreRules::parse(
+            "# note\n*.log\n!keep.log\n/build\ntarget/\ndocs/*.tmp\n**/deep/x\n\\#odd\n{a,b}\n",
+        );
         for (path, is_dir, expected) in [
             ("a.log", false, Some(true)),
             ("sub/a.log", false, Some(true)),
@@ -121,7 +151,15 @@ mod tests {
 
     #[test]
     fn secrets_are_told_by_name() {
-        for name in [".env", ".env.local", "prod.env", "id_rsa", "server.pem", "Server.KEY", "credentials.json"] {
+        for name in [
+            ".env",
+            ".env.local",
+            "prod.env",
+            "id_rsa",
+            "server.pem",
+            "Server.KEY",
+            "credentials.json",
+        ] {
             assert!(is_secret(name), "{name}");
         }
         for name in ["environment.rs", "monkey.py", "keyboard.ts", "env.py", "credentials.rs"] {

@@ -217,8 +217,12 @@ pub enum IndexError {
 impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Corrupt { what } => write!(f, "the search index is damaged ({what}); the next update rebuilds it"),
-            Self::SegmentMissing => f.write_str("the search index is incomplete; the next update rebuilds it"),
+            Self::Corrupt { what } => {
+                write!(f, "the search index is damaged ({what}); the next update rebuilds it")
+            }
+            Self::SegmentMissing => {
+                f.write_str("the search index is incomplete; the next update rebuilds it")
+            }
             Self::Busy => f.write_str("the search index is being updated by another process"),
             Self::Glob { why } => write!(f, "invalid glob: {why}"),
             Self::Io(error) => write!(f, "cannot access the search index: {error}"),
@@ -255,6 +259,8 @@ pub struct Index {
     snapshot: RwLock<Arc<Snapshot>>,
     writer: Mutex<()>,
     is_damaged: AtomicBool,
+    /// Scores of the last search, for the next.
+    scores: Mutex<Vec<f32>>,
 }
 
 /// The segments that a search reads: they do not change while it runs.
@@ -282,6 +288,7 @@ impl Index {
             snapshot: RwLock::new(Arc::new(snapshot)),
             writer: Mutex::new(()),
             is_damaged: AtomicBool::new(is_damaged),
+            scores: Mutex::default(),
         })
     }
 
@@ -293,7 +300,11 @@ impl Index {
         progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
     ) -> Result<UpdateReport, IndexError> {
         let _writer = self.writer.try_lock().map_err(|_| IndexError::Busy)?;
-        update::update(self, source, progress)
+        let updated = update::update(self, source, progress);
+        if updated.as_ref().is_err_and(IndexError::is_damage) {
+            self.is_damaged.store(true, Ordering::Relaxed);
+        }
+        updated
     }
 
     /// The best chunks for a query, with the weights of this crate.
@@ -303,7 +314,13 @@ impl Index {
 
     /// The best chunks for a query.
     pub fn search_with(&self, query: &Query, weights: &Weights) -> Result<Vec<Hit>, IndexError> {
-        let found = search::search(&self.snapshot(), query, weights);
+        // Searches at the same time allocate their own.
+        let mut scores =
+            self.scores.try_lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
+        let found = search::search(&self.snapshot(), query, weights, &mut scores);
+        if let Ok(mut kept) = self.scores.try_lock() {
+            *kept = scores;
+        }
         if found.as_ref().is_err_and(IndexError::is_damage) {
             self.is_damaged.store(true, Ordering::Relaxed);
         }
@@ -321,7 +338,10 @@ impl Index {
     /// Counts.
     pub fn stats(&self) -> IndexStats {
         let snapshot = self.snapshot();
-        let mut stats = IndexStats { is_damaged: self.is_damaged.load(Ordering::Relaxed), ..IndexStats::default() };
+        let mut stats = IndexStats {
+            is_damaged: self.is_damaged.load(Ordering::Relaxed),
+            ..IndexStats::default()
+        };
         for (state, segment) in snapshot.parts() {
             stats.n_files += u64::from(segment.n_files.saturating_sub(state.n_dead()));
             stats.n_chunks += u64::from(segment.n_chunks);
@@ -359,10 +379,18 @@ fn load(store: &Store, old: &Snapshot) -> Result<Snapshot, IndexError> {
     Err(failure)
 }
 
-fn open_segments(store: &Store, manifest: Manifest, old: &Snapshot) -> Result<Snapshot, IndexError> {
+fn open_segments(
+    store: &Store,
+    manifest: Manifest,
+    old: &Snapshot,
+) -> Result<Snapshot, IndexError> {
     let mut segments = Vec::new();
     for state in &manifest.segments {
-        let known = old.manifest.segments.iter().position(|known| known.id == state.id && known.len == state.len);
+        let known = old
+            .manifest
+            .segments
+            .iter()
+            .position(|known| known.id == state.id && known.len == state.len);
         let segment = match known {
             Some(at) => Arc::clone(&old.segments[at]),
             None => Arc::new(Segment::open(store.open_segment(state.id)?)?),

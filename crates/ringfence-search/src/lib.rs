@@ -1,5 +1,6 @@
-//! Searches text. Opens no file and knows no session: the caller passes one text after another, and a bound for
-//! everything. No pattern takes more than linear time, and none more than its time limit.
+//! Searches text: by a pattern, line by line, and by an index that ranks chunks for a query. Knows no session. Files come
+//! from the caller, one text after another or as a [`Source`]; the index reads and writes its own directory only.
+//! No pattern and no text takes more than linear time, and everything has a bound.
 //!
 //! | module | purpose |
 //! |---|---|
@@ -8,6 +9,14 @@
 //! | `pieces` | a text in pieces, with a check of the clock before each |
 //! | `weight` | cost of a pattern per byte of text |
 //! | `window` | the part of a long line around a match |
+//! | `chunk` | cuts a file into chunks at its definitions, headings or paragraphs |
+//! | `token` | cuts text into search terms |
+//! | `index` | BM25 index on disk, updated incrementally |
+//! | `rank` | queries, hits, weights of the ranker |
+//! | `file_kind` | tests, examples, generated files |
+//! | `ignore_rules` | `.gitignore`, hidden files, secrets |
+//! | `tree` | the files below a directory as a source |
+//! | `prompt` | wraps text as data for a model |
 //!
 //! ```
 //! use ringfence_search::{Bounds, Grep, Pattern, PatternStyle};
@@ -33,6 +42,7 @@ mod ignore_rules;
 mod index;
 mod pattern;
 mod pieces;
+mod prompt;
 mod rank;
 mod token;
 mod tree;
@@ -42,8 +52,12 @@ mod window;
 pub use chunk::{Chunk, ChunkOptions, Language, NotText, chunk_text, decode};
 pub use grep::{Bounds, Cut, Found, Grep, Match};
 pub use ignore_rules::{IGNORE_FILE_BYTES_MAX, IgnoreRules, is_hidden, is_secret};
-pub use index::{Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source, SourceFile, UpdateReport};
+pub use index::{
+    Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source, SourceFile,
+    UpdateReport,
+};
 pub use pattern::{Pattern, PatternStyle};
+pub use prompt::{CONTEXT_BYTES_MAX, ContextTooLarge, Wrapped, split_context, wrap};
 pub use rank::{Hit, Mode, Query, Weights};
 pub use token::Tokenizer;
 pub use tree::Tree;

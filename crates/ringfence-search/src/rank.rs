@@ -221,11 +221,19 @@ impl Asked {
         // A query of nothing but common words is searched as it is.
         let keep_common = all.iter().all(is_common);
         for term in all {
-            if asked.terms.len() < TERMS_MAX && (keep_common || !is_common(&term)) && !asked.terms.contains(&term) {
+            if asked.terms.len() < TERMS_MAX
+                && (keep_common || !is_common(&term))
+                && !asked.terms.contains(&term)
+            {
                 asked.terms.push(term);
             }
         }
-        asked.words = asked.terms.iter().filter(|term| term.len() > 2 || asked.terms.len() == 1).cloned().collect();
+        asked.words = asked
+            .terms
+            .iter()
+            .filter(|term| term.len() > 2 || asked.terms.len() == 1)
+            .cloned()
+            .collect();
         asked.names(text);
         let says = |words: &[&str]| asked.terms.iter().any(|term| words.contains(&term.as_str()));
         asked.names_tests = says(&["test", "spec", "benchmark", "bench", "fixtur", "mock"]);
@@ -240,14 +248,23 @@ impl Asked {
             let word = word.trim_matches(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
             let last = word.rsplit(['.', ':', '#', '\\', '/', '>']).next().unwrap_or(word);
             let qualified = last.len() < word.len();
-            if last.is_empty() || !last.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '$') {
+            if last.is_empty()
+                || !last.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '$')
+            {
                 continue;
             }
-            let inner_capital = last.chars().zip(last.chars().skip(1)).any(|(a, b)| a.is_lowercase() && b.is_uppercase());
+            let inner_capital = last
+                .chars()
+                .zip(last.chars().skip(1))
+                .any(|(a, b)| a.is_lowercase() && b.is_uppercase());
             let shape = match () {
                 () if is_one_word => Shape::Query,
-                () if inner_capital || last.contains('_') || qualified && !word.contains('/') => Shape::Identifier,
-                () if last.starts_with(char::is_uppercase) && last.contains(char::is_lowercase) => Shape::Capital,
+                () if inner_capital || last.contains('_') || qualified && !word.contains('/') => {
+                    Shape::Identifier
+                }
+                () if last.starts_with(char::is_uppercase) && last.contains(char::is_lowercase) => {
+                    Shape::Capital
+                }
                 () => continue,
             };
             let name = Name { exact: last.to_owned(), folded: whole_name(last), shape };
@@ -302,7 +319,9 @@ impl PathWords {
 
     /// How much of the words this path has; `weights` are the words' shares, whose sum is 1.
     pub(crate) fn matches(&self, words: &[(String, f32)], prefix: f32) -> PathMatch {
-        let share = |parts: &[String]| words.iter().map(|(word, weight)| weight * best(word, parts, prefix)).sum();
+        let share = |parts: &[String]| {
+            words.iter().map(|(word, weight)| weight * best(word, parts, prefix)).sum()
+        };
         PathMatch { stem: share(&self.stem), dir: share(&self.dir) }
     }
 
@@ -321,7 +340,8 @@ fn best(word: &str, parts: &[String], prefix: f32) -> f32 {
         if part == word {
             return 1.0;
         }
-        let (short, long) = if part.len() < word.len() { (part.as_str(), word) } else { (word, part.as_str()) };
+        let (short, long) =
+            if part.len() < word.len() { (part.as_str(), word) } else { (word, part.as_str()) };
         if short.len() >= PREFIX_MIN && long.starts_with(short) {
             best = best.max(prefix);
         }
@@ -331,10 +351,13 @@ fn best(word: &str, parts: &[String], prefix: f32) -> f32 {
 
 /// Stems of words that are in every question and say nothing about the answer.
 const STOP_WORDS: &[&str] = &[
-    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "doe", "don",
-    "each", "for", "from", "had", "hav", "has", "how", "i", "if", "in", "into", "is", "it", "its", "may", "me", "my", "no", "not", "of", "on",
-    "onto", "or", "our", "should", "so", "such", "than", "that", "the", "their", "them", "then", "there", "thes", "they", "this", "those", "thos", "to",
-    "up", "us", "via", "was", "we", "wer", "were", "what", "when", "wher", "where", "which", "whil", "while", "who", "why", "will", "with", "would", "you", "your",
+    "a", "about", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+    "can", "could", "did", "do", "doe", "don", "each", "for", "from", "had", "hav", "has", "how",
+    "i", "if", "in", "into", "is", "it", "its", "may", "me", "my", "no", "not", "of", "on", "onto",
+    "or", "our", "should", "so", "such", "than", "that", "the", "their", "them", "then", "there",
+    "thes", "they", "this", "those", "thos", "to", "up", "us", "via", "was", "we", "wer", "were",
+    "what", "when", "wher", "where", "which", "whil", "while", "who", "why", "will", "with",
+    "would", "you", "your",
 ];
 
 #[cfg(test)]
@@ -343,7 +366,9 @@ mod tests {
 
     #[test]
     fn the_shape_of_a_query_is_told() {
-        let shapes = |text: &str| Asked::read(text).names.iter().map(|n| (n.exact.clone(), n.shape)).collect::<Vec<_>>();
+        let shapes = |text: &str| {
+            Asked::read(text).names.iter().map(|n| (n.exact.clone(), n.shape)).collect::<Vec<_>>()
+        };
         let named = |name: &str, shape| vec![(name.to_owned(), shape)];
         assert_eq!(shapes("ClientSession"), named("ClientSession", Shape::Query));
         assert_eq!(shapes("Rack::Response"), named("Response", Shape::Query));
@@ -362,11 +387,20 @@ mod tests {
         assert!(Asked::read("").terms.is_empty());
     }
 
+    #[allow(clippy::cast_precision_loss)] // A few words.
+    fn share(words: &[&str]) -> f32 {
+        1.0 / words.len() as f32
+    }
+
     #[test]
     fn a_path_matches_by_its_stem_and_directory() {
-        let words = |list: &[&str]| list.iter().map(|w| ((*w).to_owned(), 1.0 / list.len() as f32)).collect::<Vec<_>>();
+        let words =
+            |list: &[&str]| list.iter().map(|w| ((*w).to_owned(), share(list))).collect::<Vec<_>>();
         let of = |path: &str, list: &[&str]| PathWords::of(path).matches(&words(list), 0.5);
-        assert_eq!(of("src/http/body_proxy.rb", &["body", "proxy"]), PathMatch { stem: 1.0, dir: 0.0 });
+        assert_eq!(
+            of("src/http/body_proxy.rb", &["bod", "prox"]),
+            PathMatch { stem: 1.0, dir: 0.0 }
+        );
         assert_eq!(of("src/routing/mod.rs", &["rout", "x"]), PathMatch { stem: 0.5, dir: 0.0 });
         assert_eq!(of("auth/x.rs", &["authentication"]), PathMatch { stem: 0.0, dir: 0.5 });
         assert!(PathWords::of("a/BodyProxy.java").is_named("bodyproxy"));

@@ -46,8 +46,7 @@ impl Tokenizer {
                 at = start;
             }
             let rest = &text[at..];
-            let end =
-                rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
             if end == 0 {
                 at += rest.chars().next().map_or(1, char::len_utf8);
             } else {

@@ -40,8 +40,10 @@ impl Source for Tree {
     fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
         let budget = Budget::entries(NAMES_MAX);
         let mut walk = Walk { budget, each, rules: Vec::new(), path: String::new() };
-        let root = self.root.try_clone()?;
-        let _ = walk.directory(&root, DEPTH_MAX).map_err(io_error)?;
+        // Opened anew: a listing goes on where the descriptor's last one ended.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
+        let _ = walk.directory(&root, DEPTH_MAX).map_err(|error| io_error(&error))?;
         Ok(())
     }
 
@@ -55,7 +57,7 @@ impl Source for Tree {
     }
 }
 
-fn io_error(error: CallError) -> io::Error {
+fn io_error(error: &CallError) -> io::Error {
     error.errno.into()
 }
 
@@ -76,8 +78,11 @@ impl Walk<'_> {
         })?;
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let n_rules = self.rules.len();
-        if let Ok(bytes) = untrusted::read_beneath(dir, Path::new(IGNORE_FILE), IGNORE_FILE_BYTES_MAX) {
-            self.rules.push((self.path.len(), IgnoreRules::parse(&String::from_utf8_lossy(&bytes))));
+        if let Ok(bytes) =
+            untrusted::read_beneath(dir, Path::new(IGNORE_FILE), IGNORE_FILE_BYTES_MAX)
+        {
+            self.rules
+                .push((self.path.len(), IgnoreRules::parse(&String::from_utf8_lossy(&bytes))));
         }
         let mut flow = ControlFlow::Continue(());
         for (name, kind) in &names {
@@ -95,7 +100,13 @@ impl Walk<'_> {
         Ok(flow)
     }
 
-    fn entry(&mut self, dir: &OwnedFd, name: &str, kind: FileType, depth: usize) -> Result<ControlFlow<()>, CallError> {
+    fn entry(
+        &mut self,
+        dir: &OwnedFd,
+        name: &str,
+        kind: FileType,
+        depth: usize,
+    ) -> Result<ControlFlow<()>, CallError> {
         let is_dir = kind == FileType::Directory;
         if is_hidden(name) || self.is_ignored(is_dir) {
             return Ok(ControlFlow::Continue(()));
@@ -111,9 +122,14 @@ impl Walk<'_> {
         if kind != FileType::RegularFile || is_secret(name) {
             return Ok(ControlFlow::Continue(()));
         }
-        let Some(stat) = untrusted::stat_at(dir, name) else { return Ok(ControlFlow::Continue(())) };
-        let ns = |seconds: i64, nanos| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos);
-        #[allow(clippy::unnecessary_fallible_conversions, clippy::useless_conversion)] // Types differ between targets.
+        let Some(stat) = untrusted::stat_at(dir, name) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let ns = |seconds: i64, nanos| {
+            u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanos)
+        };
+        #[allow(clippy::unnecessary_fallible_conversions, clippy::useless_conversion)]
+        // Types differ between targets.
         let stamp_ns = ns(stat.st_ctime.into(), u64::try_from(stat.st_ctime_nsec).unwrap_or(0));
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         Ok((self.each)(SourceFile { path: self.path.clone(), size, stamp_ns }))
@@ -121,7 +137,11 @@ impl Walk<'_> {
 
     /// The deepest file with a rule decides.
     fn is_ignored(&self, is_dir: bool) -> bool {
-        let decided = self.rules.iter().rev().find_map(|(start, rules)| rules.decide(&self.path[*start..], is_dir));
+        let decided = self
+            .rules
+            .iter()
+            .rev()
+            .find_map(|(start, rules)| rules.decide(&self.path[*start..], is_dir));
         decided == Some(true)
     }
 }
@@ -152,13 +172,15 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link")).unwrap();
         std::os::unix::fs::symlink(".", dir.path().join("loop")).unwrap();
         let tree = Tree::open(dir.path()).unwrap();
-        let mut paths = Vec::new();
-        tree.files(&mut |file| {
-            paths.push(file.path);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-        assert_eq!(paths, ["a.rs", "sub/keep.log", "sub/out/d.rs"]);
+        for _ in 0..2 {
+            let mut paths = Vec::new();
+            tree.files(&mut |file| {
+                paths.push(file.path);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+            assert_eq!(paths, ["a.rs", "sub/keep.log", "sub/out/d.rs"]);
+        }
         assert!(tree.open("link").is_err());
         assert!(tree.open("../x").is_err());
         let mut text = String::new();

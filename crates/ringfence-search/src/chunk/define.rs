@@ -1,6 +1,7 @@
 //! Finds definitions line by line with a small table per language: no parser, so no input can make it fail or take more
 //! than linear time. Reads the first words of a line; a definition written in an unusual way is missed.
 
+use super::syntax::{CONTROL, Functions, Syntax, syntax};
 use super::{Language, SYMBOL_BYTES_MAX};
 
 /// Columns of indentation up to which a definition starts a chunk: the top and the members of one container.
@@ -24,140 +25,9 @@ pub(super) struct ReadLine<'t> {
     pub(super) name: Option<&'t str>,
 }
 
-/// How a language writes functions that no keyword announces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Functions {
-    /// Always by a keyword.
-    Keyword,
-    /// `int name(int a)` at the margin, or `void name() {` in a container.
-    CLike,
-    /// `name(a) {` in a class; `name = function`.
-    JsLike,
-    /// `name() {`.
-    ShellLike,
-    /// `name ::` at the margin.
-    Signature,
-    /// `name <- function`.
-    Arrow,
-}
-
-struct Syntax {
-    keywords: &'static [&'static str],
-    modifiers: &'static [&'static str],
-    functions: Functions,
-    /// Starts of lines that belong to the definition below.
-    leads: &'static [&'static str],
-}
-
-const SLASHES: &[&str] = &["//", "/*", "*", "@", "#[", "["];
-const HASHES: &[&str] = &["#", "@"];
-
-fn syntax(language: Language) -> Syntax {
-    use Functions::{Arrow, CLike, JsLike, Keyword, ShellLike, Signature};
-    use Language as L;
-    let (keywords, modifiers, functions, leads): (&[&str], &[&str], _, _) = match language {
-        L::Rust => (
-            &["fn", "struct", "enum", "trait", "mod", "type", "union", "macro_rules", "impl", "const", "static"],
-            &["pub", "crate", "async", "unsafe", "extern", "default", "const"],
-            Keyword,
-            SLASHES,
-        ),
-        L::Python => (&["def", "class"], &["async", "cdef", "cpdef"], Keyword, HASHES),
-        L::JavaScript | L::TypeScript => (
-            &["function", "class", "interface", "enum", "type", "namespace", "module", "const", "let", "var"],
-            &["export", "default", "declare", "async", "abstract", "public", "private", "protected", "static", "readonly", "override", "get", "set"],
-            JsLike,
-            SLASHES,
-        ),
-        L::Go => (&["func", "type", "var", "const"], &[], Keyword, &["//", "/*", "*"]),
-        L::Java | L::Groovy => (
-            &["class", "interface", "enum", "record", "def"],
-            &["public", "private", "protected", "static", "final", "abstract", "sealed", "strictfp", "default", "synchronized", "native"],
-            CLike,
-            SLASHES,
-        ),
-        L::C => (&["struct", "union", "enum", "define"], &["typedef", "static", "extern", "const"], CLike, &["//", "/*", "*"]),
-        L::Cpp | L::ObjectiveC => (
-            &["class", "struct", "union", "enum", "namespace", "concept", "define", "using", "interface", "implementation", "protocol"],
-            &["typedef", "static", "extern", "const", "inline", "constexpr", "export", "friend"],
-            CLike,
-            &["//", "/*", "*", "template", "requires", "[["],
-        ),
-        L::CSharp => (
-            &["class", "struct", "interface", "enum", "record", "namespace", "delegate"],
-            &["public", "private", "protected", "internal", "static", "sealed", "abstract", "partial", "readonly", "ref", "unsafe", "file", "async", "override", "virtual", "new", "extern"],
-            CLike,
-            SLASHES,
-        ),
-        L::Kotlin => (
-            &["fun", "class", "interface", "object", "typealias", "val", "var"],
-            &["public", "private", "protected", "internal", "open", "abstract", "sealed", "data", "inline", "value", "enum", "annotation", "companion", "override", "suspend", "operator", "infix", "const", "lateinit", "expect", "actual", "tailrec", "external", "inner"],
-            Keyword,
-            SLASHES,
-        ),
-        L::Swift => (
-            &["func", "class", "struct", "enum", "protocol", "extension", "actor", "typealias"],
-            &["public", "private", "fileprivate", "internal", "open", "static", "final", "override", "mutating", "nonisolated", "indirect", "convenience", "class"],
-            Keyword,
-            SLASHES,
-        ),
-        L::Scala => (
-            &["class", "object", "trait", "def", "type", "enum", "given", "val"],
-            &["case", "abstract", "final", "sealed", "implicit", "private", "protected", "override", "lazy", "inline", "package", "opaque", "transparent", "open"],
-            Keyword,
-            SLASHES,
-        ),
-        L::Ruby => (&["class", "module", "def"], &["private", "protected", "public", "private_class_method"], Keyword, HASHES),
-        L::Elixir => (
-            &["defmodule", "def", "defp", "defmacro", "defmacrop", "defprotocol", "defimpl", "defguard", "defdelegate", "defexception"],
-            &[],
-            Keyword,
-            HASHES,
-        ),
-        L::Php => (
-            &["function", "class", "interface", "trait", "enum", "namespace"],
-            &["public", "private", "protected", "static", "abstract", "final", "readonly"],
-            Keyword,
-            &["//", "/*", "*", "#"],
-        ),
-        L::Shell => (&["function"], &[], ShellLike, &["#"]),
-        L::Lua => (&["function"], &["local"], JsLike, &["--"]),
-        L::Haskell => (&["data", "newtype", "class", "type", "module", "instance"], &["family"], Signature, &["--", "{-"]),
-        L::OCaml => (&["let", "type", "module", "val", "class", "external", "and", "exception"], &["rec", "nonrec"], Keyword, &["(*", "[@"]),
-        L::FSharp => (&["let", "type", "module", "member", "and", "namespace"], &["rec", "inline", "private", "static", "public", "internal", "override", "abstract"], Keyword, &["//", "[<", "(*"]),
-        L::Zig => (&["fn", "const", "var", "test"], &["pub", "export", "extern", "inline", "threadlocal"], Keyword, &["//"]),
-        L::Dart => (&["class", "enum", "mixin", "extension", "typedef"], &["abstract", "final", "base", "sealed", "interface", "static"], CLike, SLASHES),
-        L::Nim => (&["proc", "func", "method", "template", "macro", "iterator", "type"], &[], Keyword, &["#"]),
-        L::Clojure => (
-            &["defn", "defmacro", "def", "defprotocol", "defrecord", "defmulti", "defmethod", "ns", "defun", "define", "deftype", "defvar", "defcustom"],
-            &[],
-            Keyword,
-            &[";"],
-        ),
-        L::Perl => (&["sub", "package"], &[], Keyword, &["#"]),
-        L::R => (&[], &[], Arrow, &["#"]),
-        L::Julia => (&["function", "struct", "macro", "module", "const"], &["mutable", "abstract", "type"], Keyword, &["#", "@", "\"\"\""]),
-        L::Sql => (&["table", "view", "function", "procedure", "index", "trigger", "type"], &["create", "or", "replace", "unique", "temporary", "materialized"], Keyword, &["--"]),
-        L::Proto => (
-            &["message", "service", "enum", "rpc", "type", "input", "interface", "struct", "scalar", "query", "mutation", "union"],
-            &["extend"],
-            Keyword,
-            &["//", "#", "\"\"\"", "*", "/*"],
-        ),
-        L::Terraform => (&["resource", "data", "module", "variable", "output", "provider"], &[], Keyword, &["#", "//"]),
-        L::Solidity => (&["contract", "interface", "library", "function", "struct", "enum", "event", "modifier", "error"], &["abstract"], Keyword, SLASHES),
-        L::Erlang => (&[], &[], CLike, &["%", "-spec"]),
-        L::Text | L::Markdown | L::Data | L::Markup => (&[], &[], Keyword, &[]),
-    };
-    Syntax { keywords, modifiers, functions, leads }
-}
-
-/// Words before `(` that are no function's name.
-const CONTROL: &[&str] = &[
-    "if", "for", "while", "switch", "return", "catch", "else", "do", "case", "sizeof", "new", "throw", "typeof", "await", "super", "this",
-    "assert", "match", "when", "with", "elif", "foreach", "using", "lock", "defined", "static_assert", "import", "require", "delete", "constructor",
-    "synchronized", "try", "until", "unless", "yield", "and", "or", "not", "in",
-];
+/// A definition and its name; `impl` has none.
+#[derive(Clone, Copy)]
+struct Definition<'t>(Option<&'t str>);
 
 /// Reads the lines of one file, in order.
 pub(super) struct Definer {
@@ -223,7 +93,8 @@ impl Definer {
         if self.syntax.leads.iter().any(|lead| text.starts_with(lead)) {
             let at_words = text.strip_prefix('@').filter(|_| self.language == Language::ObjectiveC);
             if at_words.is_none() {
-                let inline = if text.starts_with("template") { self.after_template(text) } else { None };
+                let inline =
+                    if text.starts_with("template") { self.after_template(text) } else { None };
                 return match inline {
                     Some(found) => Self::defined(found, columns),
                     None => ReadLine { is_lead: true, ..ReadLine::default() },
@@ -236,10 +107,10 @@ impl Definer {
         }
     }
 
-    fn defined(name: Option<&str>, columns: usize) -> ReadLine<'_> {
+    fn defined(definition: Definition<'_>, columns: usize) -> ReadLine<'_> {
         ReadLine {
             starts_definition: columns <= DEPTH_COLUMNS,
-            name: name.filter(|name| !name.is_empty() && name.len() <= SYMBOL_BYTES_MAX),
+            name: definition.0.filter(|name| !name.is_empty() && name.len() <= SYMBOL_BYTES_MAX),
             ..ReadLine::default()
         }
     }
@@ -254,7 +125,7 @@ impl Definer {
         if self.in_fence || depth == 0 || depth > 6 || !title.starts_with(' ') {
             return ReadLine::default();
         }
-        Self::defined(Some(title.trim()), 0)
+        Self::defined(Definition(Some(title.trim())), 0)
     }
 
     /// Follows comments over several lines.
@@ -264,8 +135,8 @@ impl Definer {
             self.in_comment = !text.contains("*/");
             return Some(lead);
         }
-        if text.starts_with("/*") {
-            self.in_comment = !text[2..].contains("*/");
+        if let Some(rest) = text.strip_prefix("/*") {
+            self.in_comment = !rest.contains("*/");
             return Some(lead);
         }
         None
@@ -293,7 +164,7 @@ impl Definer {
     }
 
     /// The definition behind `template <...>` on one line.
-    fn after_template<'t>(&self, text: &'t str) -> Option<Option<&'t str>> {
+    fn after_template<'t>(&self, text: &'t str) -> Option<Definition<'t>> {
         let open = text.find('<')?;
         let mut depth = 0usize;
         for (at, byte) in text.bytes().enumerate().skip(open) {
@@ -310,8 +181,8 @@ impl Definer {
         None
     }
 
-    /// A definition announced by a keyword. `Some(None)` is one without a name, such as `impl`.
-    fn keyword<'t>(&self, text: &'t str, columns: usize) -> Option<Option<&'t str>> {
+    /// A definition announced by a keyword. `Some(Definition(None))` is one without a name, such as `impl`.
+    fn keyword<'t>(&self, text: &'t str, columns: usize) -> Option<Definition<'t>> {
         let mut rest = text.trim_start_matches(['(', '@']);
         for _ in 0..MODIFIERS_MAX {
             let (word, after) = split_word(rest);
@@ -336,34 +207,59 @@ impl Definer {
     }
 
     /// The name behind a keyword.
-    fn named<'t>(&self, keyword: &'static str, after: &'t str, columns: usize) -> Option<Option<&'t str>> {
+    fn named<'t>(
+        &self,
+        keyword: &'static str,
+        after: &'t str,
+        columns: usize,
+    ) -> Option<Definition<'t>> {
         use Language as L;
         let after = after.trim_start();
         match (self.language, keyword) {
-            (L::Rust, "impl") => return Some(None),
-            (L::Rust, "macro_rules") => return Some(Some(name(after.trim_start_matches('!').trim_start()))),
-            (L::Haskell, "instance") => return Some(None),
-            (L::C | L::Cpp | L::ObjectiveC, "class" | "struct" | "union" | "enum" | "interface" | "implementation" | "protocol") => {
+            (L::Rust, "impl") | (L::Haskell, "instance") | (L::Zig, "test") => {
+                return Some(Definition(None));
+            }
+            (L::Rust, "macro_rules") => {
+                return Some(Definition(Some(name(after.trim_start_matches('!').trim_start()))));
+            }
+            (
+                L::C | L::Cpp | L::ObjectiveC,
+                "class" | "struct" | "union" | "enum" | "interface" | "implementation" | "protocol",
+            ) => {
                 return record(after);
             }
             (L::Cpp, "using") => {
                 let (word, rest) = split_word(after);
-                return rest.trim_start().starts_with('=').then_some(Some(word));
+                return rest.trim_start().starts_with('=').then_some(Definition(Some(word)));
             }
             (L::JavaScript | L::TypeScript, "const" | "let" | "var") => {
                 let (word, rest) = split_word(after);
-                let is_function = rest.contains("=>") || rest.contains("function") || rest.contains("class");
-                return (columns == 0 && !word.is_empty() || is_function && columns <= DEPTH_COLUMNS).then_some(Some(word));
+                let is_function =
+                    rest.contains("=>") || rest.contains("function") || rest.contains("class");
+                return (columns == 0 && !word.is_empty()
+                    || is_function && columns <= DEPTH_COLUMNS)
+                    .then_some(Definition(Some(word)));
             }
-            (L::TypeScript, "type") if !after.contains('=') && !after.is_empty() && after.contains(':') => return None,
-            (L::Kotlin | L::Scala | L::Go, "val" | "var" | "const") if columns > 0 => return None,
-            (L::Go, "func") => return Some(Some(name(skip_parens(after).trim_start()))),
+            (L::TypeScript, "type")
+                if !after.contains('=') && !after.is_empty() && after.contains(':') =>
+            {
+                return None;
+            }
+            (L::Kotlin | L::Scala | L::Go, "val" | "var" | "const")
+            | (L::OCaml | L::FSharp, "let" | "and")
+                if columns > 0 =>
+            {
+                return None;
+            }
+            (L::Go, "func") => {
+                return Some(Definition(Some(name(skip_parens(after).trim_start()))));
+            }
             (L::Zig, "const" | "var") => {
                 let (word, rest) = split_word(after);
-                let is_type = ["struct", "enum", "union", "opaque", "error"].iter().any(|t| rest.contains(t));
-                return (columns == 0 || is_type).then_some(Some(word));
+                let is_type =
+                    ["struct", "enum", "union", "opaque", "error"].iter().any(|t| rest.contains(t));
+                return (columns == 0 || is_type).then_some(Definition(Some(word)));
             }
-            (L::OCaml | L::FSharp, "let" | "and") if columns > 0 => return None,
             (L::OCaml | L::FSharp | L::Julia | L::Haskell, _) => {
                 let mut rest = after;
                 while let (word, more) = split_word(rest)
@@ -372,7 +268,12 @@ impl Definer {
                     rest = more.trim_start();
                 }
                 let found = name(rest);
-                return Some(Some(found.strip_prefix("this.").or_else(|| found.strip_prefix("_.")).unwrap_or(found)));
+                return Some(Definition(Some(
+                    found
+                        .strip_prefix("this.")
+                        .or_else(|| found.strip_prefix("_."))
+                        .unwrap_or(found),
+                )));
             }
             (L::Sql, _) => {
                 let mut rest = after;
@@ -381,53 +282,66 @@ impl Definer {
                 {
                     rest = more.trim_start();
                 }
-                return Some(Some(name(rest.trim_start_matches(['`', '"', '[']))));
+                return Some(Definition(Some(name(rest.trim_start_matches(['`', '"', '['])))));
             }
             (L::Terraform, _) => {
-                let last = after.split('"').filter(|part| !part.trim().is_empty() && !part.contains('{')).next_back();
-                return Some(last.map(str::trim));
+                let last =
+                    after.split('"').rfind(|part| !part.trim().is_empty() && !part.contains('{'));
+                return Some(Definition(last.map(str::trim)));
             }
-            (L::Zig, "test") => return Some(None),
             (L::Clojure, _) => {
-                let end = after.find(|c: char| c.is_whitespace() || "()[]{}\"".contains(c)).unwrap_or(after.len());
-                return Some(Some(&after[..end]));
+                let end = after
+                    .find(|c: char| c.is_whitespace() || "()[]{}\"".contains(c))
+                    .unwrap_or(after.len());
+                return Some(Definition(Some(&after[..end])));
             }
             _ => {}
         }
         let found = name(after);
         let found = found.strip_prefix("self.").unwrap_or(found);
         // `class` in prose, `type = 3`, `def` alone.
-        if found.is_empty() && !matches!(keyword, "type" | "var" | "const" | "object" | "given" | "extension") {
+        if found.is_empty()
+            && !matches!(keyword, "type" | "var" | "const" | "object" | "given" | "extension")
+        {
             return None;
         }
-        Some(Some(found))
+        Some(Definition(Some(found)))
     }
 
     /// A function that no keyword announces.
-    fn function<'t>(&self, text: &'t str, columns: usize) -> Option<Option<&'t str>> {
+    fn function<'t>(&self, text: &'t str, columns: usize) -> Option<Definition<'t>> {
         match self.syntax.functions {
             Functions::Keyword => None,
             Functions::CLike => self.c_function(text, columns),
             Functions::JsLike => self.js_function(text, columns),
             Functions::ShellLike => {
                 let (word, rest) = split_name(text, "_-:.");
-                let is_function = rest.trim_start().strip_prefix('(').is_some_and(|r| r.trim_start().starts_with(')'));
-                (is_function && !word.is_empty()).then_some(Some(word))
+                let is_function = rest
+                    .trim_start()
+                    .strip_prefix('(')
+                    .is_some_and(|r| r.trim_start().starts_with(')'));
+                (is_function && !word.is_empty()).then_some(Definition(Some(word)))
             }
             Functions::Signature => {
                 let (word, rest) = split_name(text, "_'");
-                (columns == 0 && !word.is_empty() && rest.trim_start().starts_with("::")).then_some(Some(word))
+                (columns == 0 && !word.is_empty() && rest.trim_start().starts_with("::"))
+                    .then_some(Definition(Some(word)))
             }
             Functions::Arrow => {
                 let (word, rest) = split_name(text, "_.");
-                let value = rest.trim_start().strip_prefix("<-").or_else(|| rest.trim_start().strip_prefix('='))?;
-                value.trim_start().starts_with("function").then_some(Some(word))
+                let value = rest
+                    .trim_start()
+                    .strip_prefix("<-")
+                    .or_else(|| rest.trim_start().strip_prefix('='))?;
+                value.trim_start().starts_with("function").then_some(Definition(Some(word)))
             }
         }
     }
 
-    fn c_function<'t>(&self, text: &'t str, columns: usize) -> Option<Option<&'t str>> {
-        if columns > 2 * DEPTH_COLUMNS || text.starts_with(['}', '{', ')', '"', '\'', '.', '-', '+', '&', '|', '?', ':']) {
+    fn c_function<'t>(&self, text: &'t str, columns: usize) -> Option<Definition<'t>> {
+        if columns > 2 * DEPTH_COLUMNS
+            || text.starts_with(['}', '{', ')', '"', '\'', '.', '-', '+', '&', '|', '?', ':'])
+        {
             return None;
         }
         let open = text.find('(')?;
@@ -454,10 +368,10 @@ impl Definer {
             }
             _ => last == '{' && (has_type || columns > 0),
         };
-        ends.then_some(Some(found))
+        ends.then_some(Definition(Some(found)))
     }
 
-    fn js_function<'t>(&self, text: &'t str, columns: usize) -> Option<Option<&'t str>> {
+    fn js_function<'t>(&self, text: &'t str, columns: usize) -> Option<Definition<'t>> {
         let mut rest = text;
         for _ in 0..MODIFIERS_MAX {
             let (word, after) = split_word(rest);
@@ -476,12 +390,20 @@ impl Definer {
         let last_part = word.rsplit('.').next().unwrap_or(word);
         if let Some(value) = after.strip_prefix('=') {
             let value = value.trim_start();
-            let is_function = value.starts_with("function") || value.starts_with("async ") || value.contains("=>");
-            let is_export = word.starts_with("exports.") || word.starts_with("module.exports.") || word.contains(".prototype.");
+            let is_function = value.starts_with("function")
+                || value.starts_with("async ")
+                || value.contains("=>");
+            let is_export = word.starts_with("exports.")
+                || word.starts_with("module.exports.")
+                || word.contains(".prototype.");
             // `exports.a = b` gives a name to something that is defined elsewhere.
-            let is_alias = value.trim_end_matches(';').chars().all(|c| c.is_alphanumeric() || "_$.".contains(c));
+            let is_alias = value
+                .trim_end_matches(';')
+                .chars()
+                .all(|c| c.is_alphanumeric() || "_$.".contains(c));
             let is_definition = is_function || is_export && !is_alias;
-            return (columns <= DEPTH_COLUMNS && !value.starts_with('=') && is_definition).then_some(Some(last_part));
+            return (columns <= DEPTH_COLUMNS && !value.starts_with('=') && is_definition)
+                .then_some(Definition(Some(last_part)));
         }
         let is_method = columns > 0
             && columns <= DEPTH_COLUMNS
@@ -490,19 +412,22 @@ impl Definer {
             && !word.contains('.')
             && !text.contains("=>")
             && !text.contains("function");
-        is_method.then_some(Some(word))
+        is_method.then_some(Definition(Some(word)))
     }
 }
 
 /// The name of a C or C++ record: the last word before its body, bases or parameters. None for a use of the type.
-fn record(after: &str) -> Option<Option<&str>> {
+fn record(after: &str) -> Option<Definition<'_>> {
     let end = after.find(['{', ':', '<', ';', '(', '*', '&', '=', ',', ')']).unwrap_or(after.len());
     let stop = after[end..].chars().next();
     if stop.is_some_and(|c| !matches!(c, '{' | ':' | '<')) {
         return None;
     }
-    let mut words = after[..end].split_whitespace().filter(|word| !matches!(*word, "final" | "class" | "struct"));
-    Some(words.next_back().filter(|word| word.chars().all(|c| c.is_alphanumeric() || c == '_')))
+    let mut words = after[..end]
+        .split_whitespace()
+        .filter(|word| !matches!(*word, "final" | "class" | "struct"));
+    let is_name = |word: &&str| word.chars().all(|c| c.is_alphanumeric() || c == '_');
+    Some(Definition(words.next_back().filter(is_name)))
 }
 
 /// A name with its qualifiers, such as `Ecto.Repo` and `Rack::Utils`.
@@ -516,7 +441,8 @@ fn split_word(text: &str) -> (&str, &str) {
 
 /// Splits after the leading letters, digits and characters of `others`.
 fn split_name<'t>(text: &'t str, others: &str) -> (&'t str, &'t str) {
-    let end = text.find(|c: char| !(c.is_alphanumeric() || others.contains(c))).unwrap_or(text.len());
+    let end =
+        text.find(|c: char| !(c.is_alphanumeric() || others.contains(c))).unwrap_or(text.len());
     text.split_at(end)
 }
 

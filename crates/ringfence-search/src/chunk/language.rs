@@ -141,7 +141,8 @@ fn of_interpreter(text: &str) -> Option<Language> {
     let first = text.strip_prefix("#!")?.lines().next()?;
     let mut words = first.split_whitespace();
     let program = words.next()?.rsplit('/').next()?;
-    let program = if program == "env" { words.find(|word| !word.starts_with('-'))? } else { program };
+    let program =
+        if program == "env" { words.find(|word| !word.starts_with('-'))? } else { program };
     let program = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     Some(match program {
         "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish" => Language::Shell,

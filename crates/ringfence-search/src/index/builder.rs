@@ -50,7 +50,12 @@ impl Builder {
     }
 
     /// Adds a file. Returns the number of its chunks.
-    pub(super) fn add(&mut self, mut file: FileRecord, text: &str, options: &ChunkOptions) -> usize {
+    pub(super) fn add(
+        &mut self,
+        mut file: FileRecord,
+        text: &str,
+        options: &ChunkOptions,
+    ) -> usize {
         let first = self.chunks.len();
         file.first_chunk = self.chunk_number();
         file.language = Language::of_path(&file.path, text);
@@ -145,7 +150,8 @@ impl Builder {
             sum += n;
         }
         let mut sorted = vec![0u32; self.entries.len()];
-        #[allow(clippy::cast_possible_truncation)] // Chunk and count; the entry's upper bits are the term.
+        #[allow(clippy::cast_possible_truncation)]
+        // Chunk and count; the entry's upper bits are the term.
         for entry in &self.entries {
             let end = &mut ends[(*entry >> (8 + ID_BITS)) as usize];
             let chunk = (*entry >> 8) as usize & ID_MAX;
@@ -162,7 +168,9 @@ impl Builder {
             postings.clear();
             #[allow(clippy::cast_possible_truncation)] // Four bits.
             postings.extend(
-                sorted[start..ends[id] as usize].iter().map(|entry| (entry >> 4, (entry & 0xf) as u8)),
+                sorted[start..ends[id] as usize]
+                    .iter()
+                    .map(|entry| (entry >> 4, (entry & 0xf) as u8)),
             );
             writer.term(self.terms.key(id), &postings)?;
         }
@@ -194,8 +202,9 @@ pub(super) fn length_of(norm: u8) -> f32 {
 struct Terms {
     arena: Vec<u8>,
     spans: Vec<(u32, u8)>,
-    /// Open addressing: the number of a term plus one, or 0. A power of two, at most half full.
-    slots: Vec<u32>,
+    /// Open addressing: part of a term's hash and its number plus one, or 0. A power of two, at most half full. The hash
+    /// spares most visits to the arena.
+    slots: Vec<(u32, u32)>,
 }
 
 impl Terms {
@@ -209,49 +218,55 @@ impl Terms {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut at = slot_hash(field.code(), term) & mask;
+        let (tag, mut at) = slot_hash(field.code(), term);
         loop {
-            match self.slots[at] {
-                0 => break,
-                n => {
-                    let key = self.key(n as usize - 1);
-                    if key[0] == field.code() && &key[1..] == term {
-                        return n as usize - 1;
-                    }
+            at &= mask;
+            let (known, n) = self.slots[at];
+            if n == 0 {
+                break;
+            }
+            if known == tag {
+                let key = self.key(n as usize - 1);
+                if key[0] == field.code() && &key[1..] == term {
+                    return n as usize - 1;
                 }
             }
-            at = (at + 1) & mask;
+            at += 1;
         }
-        #[allow(clippy::cast_possible_truncation)] // `is_full` bounds the arena; a term has 64 bytes at most.
+        #[allow(clippy::cast_possible_truncation)]
+        // `is_full` bounds the arena; a term has 64 bytes at most.
         self.spans.push((self.arena.len() as u32, term.len() as u8 + 1));
         self.arena.push(field.code());
         self.arena.extend_from_slice(term);
         #[allow(clippy::cast_possible_truncation)] // As above.
         {
-            self.slots[at] = self.spans.len() as u32;
+            self.slots[at] = (tag, self.spans.len() as u32);
         }
         self.spans.len() - 1
     }
 
     fn grow(&mut self) {
         let n = (self.slots.len() * 2).max(1 << 12);
-        let mut slots = vec![0u32; n];
+        let mut slots = vec![(0u32, 0u32); n];
         for id in 0..self.spans.len() {
             let key = self.key(id);
-            let mut at = slot_hash(key[0], &key[1..]) & (n - 1);
-            while slots[at] != 0 {
+            let (tag, mut at) = slot_hash(key[0], &key[1..]);
+            at &= n - 1;
+            while slots[at].1 != 0 {
                 at = (at + 1) & (n - 1);
             }
             #[allow(clippy::cast_possible_truncation)] // As in `id`.
             {
-                slots[at] = id as u32 + 1;
+                slots[at] = (tag, id as u32 + 1);
             }
         }
         self.slots = slots;
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // Only the low bits are used.
-fn slot_hash(field: u8, term: &[u8]) -> usize {
-    (hash64(term) ^ u64::from(field).wrapping_mul(0x9e37_79b9_7f4a_7c15)) as usize
+/// Two independent parts of a term's hash: the tag, and the slot before it is masked.
+#[allow(clippy::cast_possible_truncation)] // Halves.
+fn slot_hash(field: u8, term: &[u8]) -> (u32, usize) {
+    let hash = hash64(term) ^ u64::from(field).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((hash >> 32) as u32, hash as u32 as usize)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ringfence_sys::untrusted;
@@ -164,7 +164,8 @@ impl Store {
     }
 
     fn create(&self, name: &str) -> Result<File, IndexError> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let fd = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
         Ok(File::from(fd))
     }
@@ -201,7 +202,8 @@ impl Store {
 
     /// Takes the lock of writers. Does not wait.
     pub(super) fn lock(&self) -> Result<WriteLock, IndexError> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.dir, NAME_LOCK, flags, Mode::RUSR | Mode::WUSR)?;
         if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(corrupt("lock"));
@@ -217,7 +219,10 @@ impl Store {
     pub(super) fn sweep(&self, manifest: &Manifest) -> Result<(), IndexError> {
         let budget = ringfence_sys::Budget::entries(NAMES_MAX);
         let mut gone = Vec::new();
-        let listed = untrusted::list(self.dir.as_fd(), &budget, |name, _| {
+        // Opened anew: a listing goes on where the descriptor's last one ended.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::openat(&self.dir, ".", flags, Mode::empty())?;
+        let listed = untrusted::list(&dir, &budget, |name, _| {
             if let Some(name) = name.to_str()
                 && let Some(id) = segment_id(name)
                 && !manifest.segments.iter().any(|segment| segment.id == id)

@@ -141,7 +141,11 @@ fn terms<W: Write>(
 ) -> Result<(), IndexError> {
     let mut cursors: Vec<Terms<'_>> = inputs
         .iter()
-        .map(|input| Terms { segment: input.segment, next_block: 0, loaded: Vec::new().into_iter() })
+        .map(|input| Terms {
+            segment: input.segment,
+            next_block: 0,
+            loaded: Vec::new().into_iter(),
+        })
         .collect();
     let mut entries: Vec<Option<TermEntry>> = vec![None; inputs.len()];
     // Smallest key first, and of equal keys the first input, so that postings stay in order of chunks.

@@ -1,8 +1,8 @@
 //! The chunks that hold a term, with how often: ascending chunk numbers as differences, in blocks of 128 packed to the
 //! width of the largest, the rest as varints.
 
-use super::codec::{Put, Reader, corrupt};
 use super::IndexError;
+use super::codec::{Put, Reader, corrupt};
 
 /// A chunk that holds a term, and how often, up to [`COUNT_MAX`].
 pub(super) type Posting = (u32, u8);
@@ -91,25 +91,50 @@ pub(super) fn decode(
     Ok(())
 }
 
-#[allow(clippy::cast_possible_truncation)] // Masked to at most 32 bits.
 fn unpack(reader: &mut Reader<'_>, values: &mut [u32; BLOCK]) -> Result<(), IndexError> {
-    const PACKED_MAX: usize = BLOCK / 8 * 32;
     let bits = usize::from(reader.u8()?);
     if bits > 32 {
         return Err(corrupt("postings"));
     }
     let packed = reader.take(BLOCK / 8 * bits)?;
-    // A copy with room behind it, so that eight bytes can be read at every position.
-    let mut buffer = [0u8; PACKED_MAX + 8];
-    buffer[..packed.len()].copy_from_slice(packed);
+    // Common widths are compiled one by one: their shifts are constants.
+    macro_rules! widths {
+        ($($n:literal)*) => { match bits { 0 => {} $($n => unpack_eights::<$n>(packed, values),)* _ => unpack_any(packed, bits, values) } };
+    }
+    widths!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+    Ok(())
+}
+
+/// Eight values of up to 16 bits take that many bytes, at most 16.
+#[allow(clippy::cast_possible_truncation)] // Masked to at most 16 bits.
+fn unpack_eights<const BITS: usize>(packed: &[u8], values: &mut [u32; BLOCK]) {
+    let mask = (1u128 << BITS) - 1;
+    for (eight, bytes) in values.chunks_exact_mut(8).zip(packed.chunks_exact(BITS)) {
+        let mut window = [0u8; 16];
+        window[..BITS].copy_from_slice(bytes);
+        if BITS <= 8 {
+            let window = u128::from_le_bytes(window) as u64;
+            for (at, value) in eight.iter_mut().enumerate() {
+                *value = (window >> (at * BITS) & mask as u64) as u32;
+            }
+        } else {
+            let window = u128::from_le_bytes(window);
+            for (at, value) in eight.iter_mut().enumerate() {
+                *value = (window >> (at * BITS) & mask) as u32;
+            }
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // Masked to at most 32 bits.
+fn unpack_any(packed: &[u8], bits: usize, values: &mut [u32; BLOCK]) {
     let mask = (1u64 << bits) - 1;
     for (index, value) in values.iter_mut().enumerate() {
         let bit = index * bits;
-        let mut window = [0u8; 8];
-        window.copy_from_slice(&buffer[bit / 8..bit / 8 + 8]);
-        *value = (u64::from_le_bytes(window) >> (bit % 8) & mask) as u32;
+        let bytes = &packed[bit / 8..packed.len().min(bit / 8 + 8)];
+        let window = bytes.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+        *value = (window >> (bit % 8) & mask) as u32;
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -16,6 +16,9 @@ const FILES_RANKED: usize = 80;
 /// Chunks of a file that are kept.
 const CHUNKS_KEPT: usize = 4;
 
+/// All of them but the best, as a factor.
+const CHUNKS_MORE: f32 = 3.0;
+
 /// Definitions of a name that are looked at, in each segment.
 const DEFINITIONS_MAX: usize = 200;
 
@@ -26,25 +29,34 @@ const GLOB_CHOICES_MAX: usize = 32;
 
 const COUNTS: usize = super::postings::COUNT_MAX as usize + 1;
 
-pub(crate) fn search(snapshot: &Snapshot, query: &Query, weights: &Weights) -> Result<Vec<Hit>, IndexError> {
+/// Answers a query. `scores` is a buffer that is kept between searches: a new one of some MB costs a page fault for every
+/// page.
+pub(crate) fn search(
+    snapshot: &Snapshot,
+    query: &Query,
+    weights: &Weights,
+    scores: &mut Vec<f32>,
+) -> Result<Vec<Hit>, IndexError> {
     let asked = Asked::read(&query.text);
     let globs = globs(&query.globs)?;
     if asked.terms.is_empty() {
         return Ok(Vec::new());
     }
     let is_auto = query.mode == Mode::Auto;
-    let terms = Terms::find(snapshot, &asked, is_auto)?;
+    let terms = Wanted::find(snapshot, &asked, is_auto)?;
     let lengths = Lengths::new(snapshot, weights);
     let mut best = Best::new(if is_auto { FILES_RANKED } else { query.limit() });
     for (index, (state, segment)) in snapshot.parts().enumerate() {
-        let scores = terms.score(index, segment, &lengths, weights)?;
+        terms.score(index, segment, &lengths, weights, scores)?;
         let allowed = allowed(segment, query, globs.as_ref())?;
-        let is_out = |file: u32| state.is_dead(file) || allowed.as_ref().is_some_and(|allowed| !allowed[file as usize]);
+        let is_out = |file: u32| {
+            state.is_dead(file) || allowed.as_ref().is_some_and(|allowed| !allowed[file as usize])
+        };
         let defined = if is_auto { definitions(index, segment, &terms)? } else { HashMap::new() };
         if is_auto {
-            best.files(index, segment, &scores, weights, &defined, &is_out);
+            best.files(index, segment, scores, weights, &defined, &is_out);
         } else {
-            best.chunks(index, segment, &scores, &is_out);
+            best.chunks(index, segment, scores, &is_out);
         }
     }
     let ranked = if is_auto { best.rank(snapshot, &asked, &terms, weights)? } else { best.plain() };
@@ -66,13 +78,14 @@ struct FoundName {
     symbol: Vec<Option<TermEntry>>,
 }
 
-struct Terms {
+struct Wanted {
     terms: Vec<FoundTerm>,
     names: Vec<FoundName>,
     words: Vec<(String, f32)>,
 }
 
-impl Terms {
+impl Wanted {
+    #[allow(clippy::cast_precision_loss)] // Counts for a logarithm.
     fn find(snapshot: &Snapshot, asked: &Asked, is_auto: bool) -> Result<Self, IndexError> {
         let find = |field: Field, term: &str| -> Result<Vec<Option<TermEntry>>, IndexError> {
             let mut key = vec![field.code()];
@@ -97,17 +110,28 @@ impl Terms {
         }
         let mut names = Vec::new();
         for name in asked.names.iter().filter(|_| is_auto) {
-            let (exact, symbol) = (find(Field::Exact, &name.exact)?, find(Field::Symbol, &name.folded)?);
+            let (exact, symbol) =
+                (find(Field::Exact, &name.exact)?, find(Field::Symbol, &name.folded)?);
             names.push(FoundName { shape: name.shape, folded: name.folded.clone(), exact, symbol });
         }
         #[allow(clippy::cast_precision_loss)] // At most 64 words.
-        let words = asked.words.iter().map(|word| (word.clone(), 1.0 / asked.words.len() as f32)).collect();
+        let words =
+            asked.words.iter().map(|word| (word.clone(), 1.0 / asked.words.len() as f32)).collect();
         Ok(Self { terms, names, words })
     }
 
-    /// The score of every chunk of a segment.
-    fn score(&self, index: usize, segment: &Segment, lengths: &Lengths, weights: &Weights) -> Result<Vec<f32>, IndexError> {
-        let mut scores = vec![0.0f32; segment.n_chunks as usize];
+    /// Computes the score of every chunk of a segment.
+    fn score(
+        &self,
+        index: usize,
+        segment: &Segment,
+        lengths: &Lengths,
+        weights: &Weights,
+        scores: &mut Vec<f32>,
+    ) -> Result<(), IndexError> {
+        scores.clear();
+        scores.resize(segment.n_chunks as usize, 0.0);
+        let scores = scores.as_mut_slice();
         let norms = segment.norms.as_slice();
         for term in &self.terms {
             if let Some(entry) = &term.body[index] {
@@ -117,14 +141,17 @@ impl Terms {
                     scores[chunk as usize] += table[at];
                 })?;
             }
-            for (entry, weight) in [(&term.symbol_part[index], weights.symbol_part), (&term.path[index], weights.path_part)] {
+            for (entry, weight) in [
+                (&term.symbol_part[index], weights.symbol_part),
+                (&term.path[index], weights.path_part),
+            ] {
                 if let Some(entry) = entry {
                     let add = term.idf * weight;
                     segment.postings(entry, |chunk, _| scores[chunk as usize] += add)?;
                 }
             }
         }
-        Ok(scores)
+        Ok(())
     }
 }
 
@@ -137,7 +164,8 @@ impl Lengths {
     #[allow(clippy::cast_precision_loss)] // Averages.
     fn new(snapshot: &Snapshot, weights: &Weights) -> Self {
         let total: u64 = snapshot.segments.iter().map(|segment| segment.n_terms_total).sum();
-        let n_chunks: u64 = snapshot.segments.iter().map(|segment| u64::from(segment.n_chunks)).sum();
+        let n_chunks: u64 =
+            snapshot.segments.iter().map(|segment| u64::from(segment.n_chunks)).sum();
         let average = (total as f32 / n_chunks.max(1) as f32).max(1.0);
         let mut parts = vec![0.0; COUNTS << 8];
         for (at, part) in parts.iter_mut().enumerate() {
@@ -158,7 +186,7 @@ impl Lengths {
 /// Chunks that define a name of the query: for each, the number of the name and whether it is written alike.
 type Definitions = HashMap<u32, Vec<(usize, bool)>>;
 
-fn definitions(index: usize, segment: &Segment, terms: &Terms) -> Result<Definitions, IndexError> {
+fn definitions(index: usize, segment: &Segment, terms: &Wanted) -> Result<Definitions, IndexError> {
     let mut defined = Definitions::new();
     for (number, name) in terms.names.iter().enumerate() {
         for (entry, is_exact) in [(&name.exact[index], true), (&name.symbol[index], false)] {
@@ -213,7 +241,13 @@ impl Best {
     }
 
     /// Adds the chunks of a segment, without regard to files.
-    fn chunks(&mut self, index: usize, segment: &Segment, scores: &[f32], is_out: &dyn Fn(u32) -> bool) {
+    fn chunks(
+        &mut self,
+        index: usize,
+        segment: &Segment,
+        scores: &[f32],
+        is_out: &dyn Fn(u32) -> bool,
+    ) {
         for (chunk, score) in (0u32..).zip(scores) {
             if *score > self.floor {
                 let file = segment.file_of(chunk);
@@ -247,32 +281,31 @@ impl Best {
         defined: &Definitions,
         is_out: &dyn Fn(u32) -> bool,
     ) {
-        let mut definers: HashMap<u32, Vec<(u32, usize, bool)>> = HashMap::new();
+        let mut definers: Vec<(u32, u32, usize, bool)> = Vec::new();
         for (chunk, names) in defined {
-            let list = definers.entry(segment.file_of(*chunk)).or_default();
-            list.extend(names.iter().map(|(name, is_exact)| (*chunk, *name, *is_exact)));
+            let file = segment.file_of(*chunk);
+            definers.extend(names.iter().map(|(name, is_exact)| (file, *chunk, *name, *is_exact)));
         }
-        let mut start = segment.first_chunk(0);
-        for file in 0..segment.n_files {
-            let end = segment.first_chunk(file + 1);
-            let range = start as usize..end as usize;
-            let first = start;
-            start = end;
-            let mut top = [(0u32, 0.0f32); CHUNKS_KEPT];
-            for (chunk, score) in (first..).zip(&scores[range]) {
-                if *score > top[CHUNKS_KEPT - 1].1 {
-                    let mut at = CHUNKS_KEPT - 1;
-                    while at > 0 && top[at - 1].1 < *score {
-                        top[at] = top[at - 1];
-                        at -= 1;
-                    }
-                    top[at] = (chunk, *score);
-                }
+        definers.sort_unstable();
+        let mut definers = definers.as_slice();
+        // Most that the other chunks can add to the best one.
+        let most = 1.0 + weights.coherence.max(0.0) * CHUNKS_MORE;
+        let maxima = block_maxima(scores);
+        for (file, bounds) in (0u32..).zip(segment.starts.windows(2)) {
+            let (start, end) = (bounds[0] as usize, bounds[1] as usize);
+            let limit = self.floor / most;
+            let n_defined = definers.iter().take_while(|definer| definer.0 == file).count();
+            let (of_file, rest) = definers.split_at(n_defined);
+            definers = rest;
+            let maxima = &maxima[start / BLOCK..end.div_ceil(BLOCK).max(start / BLOCK)];
+            if of_file.is_empty() && maxima.iter().all(|highest| *highest <= limit) || is_out(file)
+            {
+                continue;
             }
+            let top = top_chunks(bounds[0], &scores[start..end]);
             let more: f32 = top[1..].iter().map(|(_, score)| score).sum();
             let score = top[0].1 + weights.coherence * more;
-            let is_definer = definers.contains_key(&file);
-            if score <= self.floor && !is_definer || is_out(file) {
+            if of_file.is_empty() && score <= self.floor {
                 continue;
             }
             self.candidates.push(Candidate {
@@ -280,7 +313,10 @@ impl Best {
                 file,
                 score,
                 chunks: top.iter().copied().filter(|(_, score)| *score > 0.0).collect(),
-                defined: definers.remove(&file).unwrap_or_default(),
+                defined: of_file
+                    .iter()
+                    .map(|(_, chunk, name, is_exact)| (*chunk, *name, *is_exact))
+                    .collect(),
             });
             if self.candidates.len() >= 4 * self.n_max {
                 self.cut_files();
@@ -307,15 +343,22 @@ impl Best {
     }
 
     /// Applies boosts and penalties, and orders chunks.
-    fn rank(self, snapshot: &Snapshot, asked: &Asked, terms: &Terms, weights: &Weights) -> Result<Vec<Scored>, IndexError> {
-        let scale = self.candidates.iter().map(|candidate| candidate.score).fold(0.0, f32::max).max(1e-6);
+    fn rank(
+        self,
+        snapshot: &Snapshot,
+        asked: &Asked,
+        terms: &Wanted,
+        weights: &Weights,
+    ) -> Result<Vec<Scored>, IndexError> {
+        let scale =
+            self.candidates.iter().map(|candidate| candidate.score).fold(0.0, f32::max).max(1e-6);
         let kinds = self.candidates.iter().map(|c| snapshot.segments[c.segment].kind(c.file));
         // In a corpus of prose, prose is no worse than the rest.
         let has_code = kinds.clone().any(|kind| !kind.has(FileKind::PROSE));
         let mut ranked = Vec::new();
         for (candidate, kind) in self.candidates.iter().zip(kinds) {
             let segment = &snapshot.segments[candidate.segment];
-            let path = PathWords::of(&segment.file(candidate.file)?.path);
+            let path = PathWords::of(&segment.path(candidate.file)?);
             let found = path.matches(&terms.words, weights.prefix_match);
             let mut factor = weights.kind_factor(kind, asked);
             if has_code && kind.has(FileKind::PROSE) {
@@ -324,7 +367,11 @@ impl Best {
             let boost = weights.stem_match * found.stem + weights.dir_match * found.dir;
             let definition = |chunk: u32| {
                 let names = candidate.defined.iter().filter(|(at, _, _)| *at == chunk);
-                names.map(|(_, name, is_exact)| boost_of(&terms.names[*name], *is_exact, &path, weights)).fold(0.0, f32::max)
+                names
+                    .map(|(_, name, is_exact)| {
+                        boost_of(&terms.names[*name], *is_exact, &path, weights)
+                    })
+                    .fold(0.0, f32::max)
             };
             let mut chunks: Vec<(u32, f32)> = candidate.chunks.clone();
             for (chunk, _, _) in &candidate.defined {
@@ -332,12 +379,18 @@ impl Best {
                     chunks.push((*chunk, 0.0));
                 }
             }
-            let coherence = candidate.score - candidate.chunks.first().map_or(0.0, |(_, score)| *score);
+            let coherence =
+                candidate.score - candidate.chunks.first().map_or(0.0, |(_, score)| *score);
             let mut scored: Vec<Scored> = chunks
                 .iter()
                 .map(|(chunk, score)| {
                     let score = ((score + coherence) / scale + boost + definition(*chunk)) * factor;
-                    Scored { segment: candidate.segment, file: candidate.file, chunk: *chunk, score }
+                    Scored {
+                        segment: candidate.segment,
+                        file: candidate.file,
+                        chunk: *chunk,
+                        score,
+                    }
                 })
                 .collect();
             scored.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -353,6 +406,39 @@ impl Best {
     }
 }
 
+/// Chunks whose highest score is computed at once.
+const BLOCK: usize = 8;
+
+/// The highest score of each block of chunks.
+fn block_maxima(scores: &[f32]) -> Vec<f32> {
+    // Scores are not negative, so their bits are ordered as they are, and integers have a vector instruction for it.
+    let mut maxima = Vec::with_capacity(scores.len() / BLOCK + 1);
+    for block in scores.chunks(BLOCK) {
+        let mut highest = 0;
+        for score in block {
+            highest = highest.max(score.to_bits());
+        }
+        maxima.push(f32::from_bits(highest));
+    }
+    maxima
+}
+
+/// The best chunks of a file, best first; chunk numbers count from `first`.
+fn top_chunks(first: u32, scores: &[f32]) -> [(u32, f32); CHUNKS_KEPT] {
+    let mut top = [(0u32, 0.0f32); CHUNKS_KEPT];
+    for (chunk, score) in (first..).zip(scores) {
+        if *score > top[CHUNKS_KEPT - 1].1 {
+            let mut at = CHUNKS_KEPT - 1;
+            while at > 0 && top[at - 1].1 < *score {
+                top[at] = top[at - 1];
+                at -= 1;
+            }
+            top[at] = (chunk, *score);
+        }
+    }
+    top
+}
+
 fn boost_of(name: &FoundName, is_exact: bool, path: &PathWords, weights: &Weights) -> f32 {
     let boost = match name.shape {
         Shape::Query => weights.definition,
@@ -364,7 +450,12 @@ fn boost_of(name: &FoundName, is_exact: bool, path: &PathWords, weights: &Weight
     boost * folded * in_stem
 }
 
-fn hits(snapshot: &Snapshot, ranked: &[Scored], limit: usize, is_auto: bool) -> Result<Vec<Hit>, IndexError> {
+fn hits(
+    snapshot: &Snapshot,
+    ranked: &[Scored],
+    limit: usize,
+    is_auto: bool,
+) -> Result<Vec<Hit>, IndexError> {
     let mut hits: Vec<Hit> = Vec::new();
     for scored in ranked {
         if hits.len() == limit {
@@ -377,7 +468,7 @@ fn hits(snapshot: &Snapshot, ranked: &[Scored], limit: usize, is_auto: bool) -> 
             continue;
         }
         hits.push(Hit {
-            path: segment.file(scored.file)?.path,
+            path: segment.path(scored.file)?,
             start_line: chunk.start_line,
             end_line: chunk.end_line,
             language: segment.language(scored.file),
@@ -390,7 +481,11 @@ fn hits(snapshot: &Snapshot, ranked: &[Scored], limit: usize, is_auto: bool) -> 
 }
 
 /// Which files of a segment the query allows; `None` if all.
-fn allowed(segment: &Segment, query: &Query, globs: Option<&GlobSet>) -> Result<Option<Vec<bool>>, IndexError> {
+fn allowed(
+    segment: &Segment,
+    query: &Query,
+    globs: Option<&GlobSet>,
+) -> Result<Option<Vec<bool>>, IndexError> {
     if globs.is_none() && query.languages.is_empty() {
         return Ok(None);
     }
@@ -424,8 +519,15 @@ fn globs(globs: &[String]) -> Result<Option<GlobSet>, IndexError> {
             let shown: String = glob.chars().take(40).collect();
             return Err(invalid(format!("`{shown}…` is too long")));
         }
-        let whole = if glob.contains('/') { glob.trim_start_matches('/').to_owned() } else { format!("**/{glob}") };
-        let glob = GlobBuilder::new(&whole).literal_separator(true).build().map_err(|error| invalid(error.to_string()))?;
+        let whole = if glob.contains('/') {
+            glob.trim_start_matches('/').to_owned()
+        } else {
+            format!("**/{glob}")
+        };
+        let glob = GlobBuilder::new(&whole)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| invalid(error.to_string()))?;
         set.add(glob);
     }
     set.build().map(Some).map_err(|error| invalid(error.to_string()))

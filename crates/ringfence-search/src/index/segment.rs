@@ -268,6 +268,8 @@ pub(super) struct Segment {
     file_blocks: Vec<Place>,
     chunk_blocks: Vec<Place>,
     heads: Vec<u8>,
+    /// First chunk of each file, and the number of chunks.
+    pub(super) starts: Vec<u32>,
     pub(super) norms: Vec<u8>,
     pub(super) n_files: u32,
     pub(super) n_chunks: u32,
@@ -320,7 +322,8 @@ impl Segment {
             return Err(corrupt("counts of a segment"));
         }
         let (keys, key_ends, blocks) = read_dictionary(&dictionary)?;
-        let segment = Self {
+        let starts = read_starts(&heads, n_chunks)?;
+        Ok(Self {
             file,
             len,
             keys,
@@ -329,23 +332,20 @@ impl Segment {
             file_blocks: read_table(&file_table, n_files)?,
             chunk_blocks: read_table(&chunk_table, n_chunks)?,
             heads,
+            starts,
             norms,
             n_files,
             n_chunks,
             n_terms_total,
-        };
-        let mut previous = 0;
-        for file in 0..n_files {
-            let first = segment.first_chunk(file);
-            if first < previous || first > n_chunks {
-                return Err(corrupt("file heads"));
-            }
-            previous = first;
-        }
-        Ok(segment)
+        })
     }
 
-    fn read(&self, place: Place, len_max: usize, what: &'static str) -> Result<Vec<u8>, IndexError> {
+    fn read(
+        &self,
+        place: Place,
+        len_max: usize,
+        what: &'static str,
+    ) -> Result<Vec<u8>, IndexError> {
         read_place(&self.file, self.len, place, len_max, what)
     }
 
@@ -356,11 +356,7 @@ impl Segment {
 
     /// The first chunk of a file, or the number of chunks behind the last file.
     pub(super) fn first_chunk(&self, file: u32) -> u32 {
-        if file >= self.n_files {
-            return self.n_chunks;
-        }
-        let head = self.head(file);
-        u32::from_le_bytes([head[0], head[1], head[2], head[3]])
+        self.starts.get(file as usize).copied().unwrap_or(self.n_chunks)
     }
 
     pub(super) fn kind(&self, file: u32) -> FileKind {
@@ -375,12 +371,8 @@ impl Segment {
     /// The file that a chunk belongs to: the last that starts at or before it. Files without chunks start there too, but
     /// before the one that has it.
     pub(super) fn file_of(&self, chunk: u32) -> u32 {
-        let (mut low, mut high) = (0, self.n_files);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.first_chunk(middle) <= chunk { low = middle + 1 } else { high = middle }
-        }
-        low.saturating_sub(1)
+        let after = self.starts[..self.n_files as usize].partition_point(|start| *start <= chunk);
+        u32::try_from(after.saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
     fn block_key(&self, index: usize) -> &[u8] {
@@ -411,11 +403,7 @@ impl Segment {
     }
 
     /// Calls `each` with the terms of a dictionary block until it returns false.
-    pub(super) fn block(
-        &self,
-        index: usize,
-        each: &mut dyn FnMut(&[u8], RawEntry<'_>) -> Result<bool, IndexError>,
-    ) -> Result<(), IndexError> {
+    pub(super) fn block(&self, index: usize, each: &mut EachTerm<'_>) -> Result<(), IndexError> {
         const WHAT: &str = "dictionary block";
         let framed = self.read(self.blocks[index], BLOCK_FRAME_MAX, WHAT)?;
         let mut reader = Reader::new(&framed[CHECKSUM_BYTES..], WHAT);
@@ -431,7 +419,8 @@ impl Segment {
             let n_postings = reader.u32()?;
             let len = reader.varint()?;
             let entry = if len <= INLINE_BYTES as u64 {
-                RawEntry { n_postings, inline: reader.take(len as usize)?, place: Place::default() }
+                let inline = reader.take(usize::try_from(len).map_err(|_| corrupt(WHAT))?)?;
+                RawEntry { n_postings, inline, place: Place::default() }
             } else {
                 let place = Place { offset: reader.varint()?, len };
                 RawEntry { n_postings, inline: &[], place }
@@ -472,15 +461,18 @@ impl Segment {
         for number in record_numbers(index, self.n_files) {
             let path = reader.str()?.to_owned();
             let (size, stamp_ns, hash) = (reader.varint()?, reader.varint()?, reader.u64()?);
-            each(number, FileRecord {
-                path,
-                size,
-                stamp_ns,
-                hash,
-                first_chunk: self.first_chunk(number),
-                kind: self.kind(number),
-                language: self.language(number),
-            });
+            each(
+                number,
+                FileRecord {
+                    path,
+                    size,
+                    stamp_ns,
+                    hash,
+                    first_chunk: self.first_chunk(number),
+                    kind: self.kind(number),
+                    language: self.language(number),
+                },
+            );
         }
         Ok(())
     }
@@ -489,14 +481,19 @@ impl Segment {
         self.file_blocks.len()
     }
 
-    pub(super) fn file(&self, file: u32) -> Result<FileRecord, IndexError> {
-        let mut found = None;
-        self.files_in(file as usize / BLOCK_RECORDS, &mut |number, record| {
-            if number == file {
-                found = Some(record);
-            }
-        })?;
-        found.ok_or(corrupt("file block"))
+    /// The path of a file.
+    pub(super) fn path(&self, file: u32) -> Result<String, IndexError> {
+        const WHAT: &str = "file block";
+        let place = *self.file_blocks.get(file as usize / BLOCK_RECORDS).ok_or(corrupt(WHAT))?;
+        let framed = self.read(place, BLOCK_FRAME_MAX, WHAT)?;
+        let mut reader = Reader::new(&framed[CHECKSUM_BYTES..], WHAT);
+        for _ in 0..file as usize % BLOCK_RECORDS {
+            reader.bytes()?;
+            reader.varint()?;
+            reader.varint()?;
+            reader.u64()?;
+        }
+        Ok(reader.str()?.to_owned())
     }
 
     /// Calls `each` with the chunks of a block of records.
@@ -534,6 +531,9 @@ impl Segment {
         found.ok_or(corrupt("chunk block"))
     }
 }
+
+/// Called with key and entry of a term; returns whether to go on.
+type EachTerm<'a> = dyn FnMut(&[u8], RawEntry<'_>) -> Result<bool, IndexError> + 'a;
 
 /// A term of a dictionary block, borrowed from it.
 #[derive(Clone, Copy, Debug)]
@@ -576,6 +576,13 @@ fn read_place(
     }
     unframe(&framed, what)?;
     Ok(framed)
+}
+
+fn read_starts(heads: &[u8], n_chunks: u32) -> Result<Vec<u32>, IndexError> {
+    let first = |head: &[u8]| u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    let mut starts: Vec<u32> = heads.chunks_exact(HEAD_BYTES).map(first).collect();
+    starts.push(n_chunks);
+    if starts.is_sorted() { Ok(starts) } else { Err(corrupt("file heads")) }
 }
 
 type Dictionary = (Vec<u8>, Vec<u32>, Vec<Place>);

@@ -146,7 +146,10 @@ fn compare(
                 if !state.is_dead(number) {
                     let stamp_ns = state.stamps.get(&number).copied().unwrap_or(record.stamp_ns);
                     let FileRecord { path, size, hash, .. } = record;
-                    known.insert(path, Known { segment_id: state.id, file: number, size, stamp_ns, hash });
+                    known.insert(
+                        path,
+                        Known { segment_id: state.id, file: number, size, stamp_ns, hash },
+                    );
                 }
             })?;
         }
@@ -158,7 +161,9 @@ fn compare(
         let skip = match () {
             () if file.path.len() > PATH_BYTES_MAX => Some(SkipReason::PathTooLong),
             () if file.size > limits.file_bytes_max => Some(SkipReason::TooLarge),
-            () if n_files >= limits.files_max || n_bytes.saturating_add(file.size) > limits.total_bytes_max => {
+            () if n_files >= limits.files_max
+                || n_bytes.saturating_add(file.size) > limits.total_bytes_max =>
+            {
                 Some(SkipReason::IndexFull)
             }
             () => None,
@@ -170,7 +175,9 @@ fn compare(
         n_files += 1;
         n_bytes += file.size;
         match known.remove(&file.path) {
-            Some(old) if old.size == file.size && old.stamp_ns == file.stamp_ns && file.stamp_ns != 0 => {
+            Some(old)
+                if old.size == file.size && old.stamp_ns == file.stamp_ns && file.stamp_ns != 0 =>
+            {
                 report.files_unchanged += 1;
             }
             known => jobs.push(Job { file, known }),
@@ -394,7 +401,8 @@ fn finish(index: &Index, mut manifest: Manifest) -> Result<(), IndexError> {
 /// The segments to merge, by id: all small ones, or everything once the small ones together are half of the largest or
 /// many files are dead.
 fn merge_groups(snapshot: &Snapshot, n_threads: usize) -> Vec<Vec<u64>> {
-    let mut sizes: Vec<(u64, u64)> = snapshot.parts().map(|(state, segment)| (segment.len, state.id)).collect();
+    let mut sizes: Vec<(u64, u64)> =
+        snapshot.parts().map(|(state, segment)| (segment.len, state.id)).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let n_dead: u32 = snapshot.parts().map(|(state, _)| state.n_dead()).sum();
     let n_files: u32 = snapshot.parts().map(|(_, segment)| segment.n_files).sum();
@@ -428,9 +436,9 @@ fn merge_all(
             .zip(first_id..)
             .map(|(group, id)| scope.spawn(move || merge_group(index, snapshot, group, id)))
             .collect();
-        let merged = threads.into_iter().map(|thread| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        let merged = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         merged.collect()
     })
 }

@@ -86,7 +86,13 @@ mod tests {
 
     #[test]
     fn other_words_stay_apart() {
-        for (a, b) in [("encoder", "encode"), ("string", "str"), ("status", "stat"), ("bed", "b"), ("thing", "th")] {
+        for (a, b) in [
+            ("encoder", "encode"),
+            ("string", "str"),
+            ("status", "stat"),
+            ("bed", "b"),
+            ("thing", "th"),
+        ] {
             assert_ne!(stem(a), stem(b));
         }
     }

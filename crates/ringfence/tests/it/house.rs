@@ -42,7 +42,7 @@ const MAP: &[(&str, &[&str])] = &[
     ("ringfence-plan", &["ringfence-spec"]),
     ("ringfence-python", &["ringfence-jail", "ringfence-plan", "ringfence-spec", "ringfence-sys"]),
     ("ringfence-screen", &["ringfence-spec"]),
-    ("ringfence-search", &["ringfence-spec"]),
+    ("ringfence-search", &["ringfence-spec", "ringfence-sys"]),
     ("ringfence-spec", &[]),
     ("ringfence-sys", &[]),
     // Of tests alone: as a normal dependency it would be an edge that is not here.
