@@ -156,6 +156,8 @@ pub struct ChunkSize {
     pub lines: Option<usize>,
     /// Share of a piece that the next one repeats, in percent, 50 at most.
     pub overlap_percent: usize,
+    /// True to wrap each piece as data, for the prompt of another model.
+    pub prompt: bool,
 }
 
 impl ChunkSize {
@@ -383,8 +385,13 @@ pub fn chunked(path: &str, bytes: &[u8], size: ChunkSize) -> Result<Vec<FileChun
             start_line: chunk.start_line,
             end_line: chunk.end_line,
             language: chunk.language.name(),
+            text: if size.prompt {
+                let place = format!("{path}:{}-{}", chunk.start_line, chunk.end_line);
+                ringfence_search::wrap(&chunk.text, &place).text
+            } else {
+                chunk.text
+            },
             symbol: chunk.symbols.into_iter().next(),
-            text: chunk.text,
         })
         .collect())
 }

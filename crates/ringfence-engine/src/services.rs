@@ -106,11 +106,15 @@ impl Services {
                 })
             }
             "chunks" => {
-                let Chunks { path, lines } = read(arguments)?;
-                let size = ChunkSize { lines: Some(lines), ..ChunkSize::default() };
+                let Chunks { path, lines, prompt } = read(arguments)?;
+                let size = ChunkSize { lines: Some(lines), prompt, ..ChunkSize::default() };
                 call("chunk", &path, &mut |_| {
                     Ok(json!({"chunks": session.chunks(OsString::from(&path).as_os_str(), size)?}))
                 })
+            }
+            "wrap" => {
+                let Wrap { text, label } = read(arguments)?;
+                Ok(json!({"text": ringfence_search::wrap(&text, &label).text}))
             }
             "vectors" => Err(Problem::refused(
                 Code::NoVectors,
@@ -192,4 +196,12 @@ struct Files {
 struct Chunks {
     path: String,
     lines: usize,
+    prompt: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wrap {
+    text: String,
+    label: String,
 }

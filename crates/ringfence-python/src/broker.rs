@@ -22,6 +22,9 @@ const WAITING_MAX: usize = 16;
 /// The longest name of a service.
 const SERVICE_BYTES_MAX: usize = 64;
 
+/// The longest arguments of a call.
+const ARGUMENTS_BYTES_MAX: usize = 16 << 20;
+
 /// The largest result.
 const RESULT_BYTES_MAX: usize = 64 << 20;
 
@@ -56,17 +59,33 @@ struct Call {
 pub(crate) struct Calls {
     broker: Option<Arc<dyn Broker>>,
     thread: Option<SyncSender<Call>>,
+    /// The beginning of the next call's arguments.
+    begun: Vec<u8>,
     stop: Arc<AtomicBool>,
 }
 
 impl Calls {
     pub(crate) fn new(broker: Option<Arc<dyn Broker>>) -> Self {
-        Self { broker, thread: None, stop: Arc::default() }
+        Self { broker, thread: None, begun: Vec::new(), stop: Arc::default() }
+    }
+
+    /// Takes the beginning of a call's arguments, which do not fit into one frame. Returns false if they are too long.
+    pub(crate) fn begin(&mut self, frame: &Frame) -> bool {
+        let fits =
+            self.broker.is_some() && self.begun.len() + frame.body.len() <= ARGUMENTS_BYTES_MAX;
+        if fits {
+            self.begun.extend_from_slice(&frame.body);
+        }
+        fits
     }
 
     /// Takes a call frame. Returns false if the frame is not one, or if more calls wait than an honest guest makes.
     pub(crate) fn take(&mut self, channel: &OwnedFd, frame: &Frame) -> bool {
-        let Some(call) = parse(&frame.body) else { return false };
+        let Some(mut call) = parse(&frame.body) else { return false };
+        if !self.begun.is_empty() {
+            let begun = std::mem::take(&mut self.begun);
+            call.arguments = [begun, call.arguments].concat();
+        }
         let Some(broker) = &self.broker else {
             let failure = CallFailure {
                 code: "no_session".to_owned(),

@@ -481,6 +481,12 @@ impl Ends {
                 }
                 return;
             }
+            Ok(Some(frame)) if frame.kind == b'q' && run.begun => {
+                if run.calls.begin(&frame) {
+                    return;
+                }
+                None
+            }
             Ok(Some(frame)) if frame.kind == b'Q' && run.begun => {
                 if run.calls.take(&self.channel, &frame) {
                     return;

@@ -5,6 +5,7 @@
 
 mod apart;
 mod calls;
+mod search;
 mod sessions;
 mod world;
 
@@ -53,6 +54,28 @@ const TESTS: &[(&str, Test)] = &[
         sessions::what_a_killed_maker_left_is_no_session_and_goes,
     ),
     ("a_changed_state_is_refused", sessions::a_changed_state_is_refused),
+    (
+        "a_search_sees_what_was_written_and_not_what_is_gone",
+        search::a_search_sees_what_was_written_and_not_what_is_gone,
+    ),
+    (
+        "a_program_searches_filters_and_aggregates_in_one_call",
+        search::a_program_searches_filters_and_aggregates_in_one_call,
+    ),
+    (
+        "calls_of_a_program_are_counted_and_end_with_it",
+        search::calls_of_a_program_are_counted_and_end_with_it,
+    ),
+    ("no_search_returns_another_sessions_text", search::no_search_returns_another_sessions_text),
+    ("a_damaged_index_is_built_again", search::a_damaged_index_is_built_again),
+    (
+        "hostile_files_are_indexed_or_left_out_with_a_reason",
+        search::hostile_files_are_indexed_or_left_out_with_a_reason,
+    ),
+    (
+        "searches_and_index_jobs_have_a_daily_quota",
+        search::searches_and_index_jobs_have_a_daily_quota,
+    ),
     ("no_read_returns_another_sessions_byte", apart::no_read_returns_another_sessions_byte),
 ];
 

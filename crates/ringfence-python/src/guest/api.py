@@ -130,14 +130,20 @@ def files(path: str = ".", depth: int = 8, glob: Optional[str] = None) -> List[F
     return [file for file in found if _fits(file.path, glob)]
 
 
-def chunks(path: str, lines: int = 60) -> List[Chunk]:
-    """Returns a file cut at its definitions, headings or paragraphs, each piece of about so many lines."""
-    return _made(Chunk, _call("chunks", {"path": path, "lines": lines})["chunks"])
+def chunks(path: str, lines: int = 60, prompt: bool = False) -> List[Chunk]:
+    """Returns a file cut at its definitions, headings or paragraphs, each piece of about so many lines.
+
+    With `prompt` the text of each is wrapped as data, for another model.
+    """
+    return _made(Chunk, _call("chunks", {"path": path, "lines": lines, "prompt": prompt})["chunks"])
 
 
-def wrap(text: str) -> str:
-    """Returns the text inside a boundary that it cannot contain, marked as data, for the prompt of another model."""
-    return _call("wrap", {"text": text})["text"]
+def wrap(text: str, label: str = "text") -> str:
+    """Returns the text inside a boundary that it cannot contain, marked as data, for the prompt of another model.
+
+    `label` says where it is from, such as a path.
+    """
+    return _call("wrap", {"text": text, "label": label})["text"]
 
 
 def _fits(path: str, glob: str) -> bool:

@@ -5,7 +5,7 @@ host's configuration as JSON, `api.py` and, unless it follows in the same text, 
 makes workers; without it the program is the only one of this process.
 
 Frames  host: F file · C code · J go, with code · B begin · A answer
-        guest: R ready · E failed · G begun · P progress · Q call · D done
+        guest: R ready · E failed · G begun · P progress · q part of a call · Q call · D done
 """
 import _thread
 import atexit
@@ -21,7 +21,7 @@ NOTE_CHARS_MAX = 200
 DENIALS_MAX = 50
 FRAME_BYTES_MAX = 1 << 18
 REPORT_BYTES_MAX = 1 << 17
-CALL_BYTES_MAX = 1 << 16
+CALL_BYTES_MAX, CALL_PART_BYTES = 1 << 24, 1 << 16
 
 # Saved now, because a program may replace them. The functions below look names up in this copy.
 leave, fork, usual = os._exit, os.fork, dict(vars(builtins))
@@ -339,7 +339,10 @@ def calls_to(channel):
                 raise ValueError("the arguments are %d bytes long, of %d at most" % (len(body), CALL_BYTES_MAX))
             with lock:
                 number[0] += 1
-                channel.send(b"Q%d %s\n" % (number[0], service.encode()) + body)
+                *before, last = [body[at : at + CALL_PART_BYTES] for at in range(0, len(body), CALL_PART_BYTES)]
+                for part in before:
+                    channel.send(b"q" + part)
+                channel.send(b"Q%d %s\n" % (number[0], service.encode()) + last)
                 wanted = b"%d" % number[0]
                 while True:
                     frame, fds = channel.receive()

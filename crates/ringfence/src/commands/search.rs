@@ -90,7 +90,7 @@ fn summary(report: &IndexReport) -> String {
 
 /// Prints a file of a session cut into pieces.
 pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
-    let size = ChunkSize { lines: args.lines, overlap_percent: args.overlap };
+    let size = ChunkSize { lines: args.lines, overlap_percent: args.overlap, prompt: args.prompt };
     let cut = FileEngine::start(args.data_dir.as_ref()).and_then(|files| {
         files.wait(files.engine.chunk(LOCAL, &args.session, args.path.clone(), size))
     });
@@ -99,7 +99,7 @@ pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
             if args.json {
                 present::json(&chunks);
             } else {
-                present::text(&ringfence_engine::shown(&pieces(&chunks)));
+                present::text(&ringfence_engine::shown(&pieces(&chunks, args.prompt)));
             }
             ExitCode::SUCCESS
         }
@@ -107,12 +107,14 @@ pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
     }
 }
 
-fn pieces(chunks: &[FileChunk]) -> String {
+fn pieces(chunks: &[FileChunk], prompt: bool) -> String {
     let mut text = String::new();
     for chunk in chunks {
         let symbol = chunk.symbol.as_deref().map(|s| format!("  {s}")).unwrap_or_default();
         let path = escape_name(&chunk.path);
-        let _ = writeln!(text, "── {path}:{}-{}{symbol}", chunk.start_line, chunk.end_line);
+        if !prompt {
+            let _ = writeln!(text, "── {path}:{}-{}{symbol}", chunk.start_line, chunk.end_line);
+        }
         text.push_str(&chunk.text);
         if !text.ends_with('\n') {
             text.push('\n');

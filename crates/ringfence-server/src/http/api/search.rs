@@ -46,6 +46,9 @@ pub(super) struct ChunkQuery {
     /// Share of a piece that the next one repeats, in percent, up to 50 [default: 0].
     #[serde(default)]
     overlap: usize,
+    /// Wrap each piece as data, for the prompt of another model.
+    #[serde(default)]
+    prompt: bool,
 }
 
 /// Find pieces of a session's files by words
@@ -96,8 +99,8 @@ pub(super) async fn chunks(
     Path(id): Path<SessionId>,
     Query(asked): Query<ChunkQuery>,
 ) -> Result<Response, Fault> {
-    let ChunkQuery { path, lines, overlap } = asked;
-    let size = ChunkSize { lines, overlap_percent: overlap };
+    let ChunkQuery { path, lines, overlap, prompt } = asked;
+    let size = ChunkSize { lines, overlap_percent: overlap, prompt };
     let chunks = app.engine.chunk(may.name(), &id, path.into(), size).await?;
     Ok(Json(json!({"chunks": chunks})).into_response())
 }
