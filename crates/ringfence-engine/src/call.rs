@@ -647,7 +647,7 @@ impl EngineState {
             *live = Some(repl);
         }
         drop(live);
-        self.sessions()?.change(session, |state| state.n_cells += 1)?;
+        self.sessions()?.change_soon(session, |state| state.n_cells += 1)?;
         let (mut outcome, files) = cell?;
         if woke && outcome.error.is_none() {
             let message = "the session had been at rest: its files are there, the variables of earlier cells are gone";

@@ -2,7 +2,7 @@
 //! sessions and files.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -460,14 +460,29 @@ impl Engine {
     }
 
     /// Brings a session's search index up to date. Dropping the future ends the job; the next one goes on.
-    pub async fn index(&self, owner: &str, id: &SessionId) -> Result<IndexReport, Problem> {
+    /// The report names files that were left out below `path`.
+    pub async fn index(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+    ) -> Result<IndexReport, Problem> {
         let wanted = cancel::StopFlag::default();
         let stop = wanted.seen();
         let report = self
-            .in_session("index", owner, id, String::new(), move |state, session| {
-                state.sessions()?.take_daily(session, Daily::IndexJob)?;
-                session.index_job(&stop)
-            })
+            .in_session(
+                "index",
+                owner,
+                id,
+                path.to_string_lossy().into_owned(),
+                move |state, session| {
+                    let below = session.files()?.path_of(&path)?;
+                    state.sessions()?.take_daily(session, Daily::IndexJob)?;
+                    let mut report = session.index_job(&stop)?;
+                    report.skipped_files.retain(|file| Path::new(&file.path).starts_with(&below));
+                    Ok(report)
+                },
+            )
             .await;
         drop(wanted);
         report

@@ -137,6 +137,10 @@ fn describe(executable: &Path, around: &InterpreterSearch<'_>) -> Result<Interpr
             ["/etc/alternatives", "/etc/matplotlibrc", "/usr/share/matplotlib", "/usr/share/fonts"]
                 .map(PathBuf::from),
         );
+        // Debian's certifi, which requests asks, names the system's certificates.
+        if found(Path::new("/usr/lib/python3/dist-packages/certifi")).is_some() {
+            paths.push("/etc/ssl/certs/ca-certificates.crt".into());
+        }
     } else {
         // The prefix itself may be a project: show only the parts that belong to Python.
         packages.push(prefix.join(&library).join("site-packages"));

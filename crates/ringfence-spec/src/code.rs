@@ -181,10 +181,10 @@ names! {
     NoKey, "no_key", "A key could not be made.";
     NoPermission, "no_permission", "The operating system refuses access to the path.";
     NoRandomness, "no_randomness", "The kernel gave no random bytes.";
+    NoVectors, "no_vectors", "No embedding model is configured.";
     NotADirectory, "not_a_directory", "The path is not a directory.";
     NotAFile, "not_a_file", "The path is not a regular file.";
     NotASocket, "not_a_socket", "The path is not a socket.";
-    NoVectors, "no_vectors", "No embedding model is configured.";
     NotEmpty, "not_empty", "The directory is not empty.";
     NotFound, "not_found", "The path does not exist.";
     NotGiven, "not_given", "The run could not be given its files.";

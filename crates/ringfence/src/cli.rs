@@ -176,6 +176,9 @@ pub(crate) struct IndexArgs {
     /// Where Ringfence keeps its state
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
+    /// Tell only what was left out below this file or directory
+    #[arg(default_value = ".")]
+    pub(crate) path: OsString,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use base64::Engine as _;
 use ringfence_spec::{Code, Problem};
@@ -93,6 +94,16 @@ impl Workspace {
         let path = GuestPath::parse("search", path.as_ref()).ok()?;
         self.check_may_read("search", &path).ok()?;
         self.open_file("search", &path).ok()
+    }
+
+    /// Returns the path of an entry that exists, relative to the workspace and without `.` and `..`.
+    pub(crate) fn path_of(&self, path: &OsStr) -> Result<PathBuf, Problem> {
+        let path = GuestPath::parse("index", path)?;
+        self.check_may_read("index", &path)?;
+        if path.split().is_some() {
+            self.find("index", &path)?;
+        }
+        Ok(path.names().iter().collect())
     }
 
     /// Returns true if no tool may read a path.

@@ -48,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) workspace: PathBuf,
     state: Mutex<SessionState>,
+    /// True if the state has changes that are not on disk.
+    unsaved: AtomicBool,
     files: OnceLock<Workspace>,
     index: OnceLock<SessionIndex>,
     changes: Changes,
@@ -188,6 +190,11 @@ impl Sessions {
             .iter()
             .filter_map(|id| self.store.load(id).ok().flatten())
             .filter(|state| same(&state.owner, owner) && now < state.expires_ms)
+            .map(|state| match self.lock().get(&state.id) {
+                // Not all of it may be on disk.
+                Some(open) => open.state().clone(),
+                None => state,
+            })
             .collect();
         list.sort_by_key(|state| (state.created_ms, state.id.clone()));
         list
@@ -228,6 +235,7 @@ impl Sessions {
     pub fn sweep(&self) -> Swept {
         let now = self.clock.now_ms();
         let mut swept = Swept::default();
+        self.save_all();
         self.store.sweep();
         for id in self.store.list() {
             let Ok(Some(state)) = self.store.load(&id) else { continue };
@@ -283,6 +291,7 @@ impl Sessions {
                     workspace: self.store.workspace(id),
                     id: id.clone(),
                     state: Mutex::new(on_disk),
+                    unsaved: AtomicBool::new(false),
                     files: OnceLock::new(),
                     index: OnceLock::new(),
                     changes: Changes::default(),
@@ -293,9 +302,7 @@ impl Sessions {
             Arc::clone(session)
         };
         // Written at most once a second: a session that is used often is not written down for each use.
-        if now.saturating_sub(session.state().used_ms) >= USE_SAVED_MS {
-            self.change(&session, |state| state.used_ms = now)?;
-        }
+        self.change_soon(&session, |_| ())?;
         Ok((!session.is_closed().load(Ordering::SeqCst)).then_some(session))
     }
 
@@ -315,18 +322,41 @@ impl Sessions {
         })
     }
 
-    /// Changes a session's state, and saves it unless the session is closed.
-    pub(crate) fn change<T>(
+    /// Changes a session's state and its time of last use. Saves it at most once a second; what is not saved then is saved by the
+    /// next change, by a sweep, or at the end.
+    pub(crate) fn change_soon(
         &self,
         session: &Session,
-        change: impl FnOnce(&mut SessionState) -> T,
-    ) -> Result<T, Problem> {
+        change: impl FnOnce(&mut SessionState),
+    ) -> Result<(), Problem> {
+        let now = self.clock.now_ms();
         let mut state = session.state();
-        let answer = change(&mut state);
-        if !session.closed.load(Ordering::SeqCst) {
-            self.store.save(&state)?;
+        change(&mut state);
+        let since = now.saturating_sub(state.used_ms);
+        session.unsaved.store(true, Ordering::Relaxed);
+        if since < USE_SAVED_MS {
+            return Ok(());
         }
-        Ok(answer)
+        state.used_ms = now;
+        self.save(session, &state)
+    }
+
+    fn save(&self, session: &Session, state: &SessionState) -> Result<(), Problem> {
+        if !session.closed.load(Ordering::SeqCst) {
+            self.store.save(state)?;
+            session.unsaved.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Saves what is not on disk yet.
+    fn save_all(&self) {
+        let open: Vec<_> = self.lock().values().cloned().collect();
+        for session in open.iter().filter(|session| session.unsaved.load(Ordering::Relaxed)) {
+            let state = session.state();
+            // Tried again by the next sweep.
+            let _ = self.save(session, &state);
+        }
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), Problem> {
@@ -356,6 +386,12 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.save_all();
     }
 }
 

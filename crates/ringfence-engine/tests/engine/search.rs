@@ -262,7 +262,7 @@ pub(crate) fn a_damaged_index_is_built_again(world: &World) {
                 let text = format!("def pelican_{n}():\n    return {n}\n");
                 write(&engine, "ann", &id, &format!("p{n}.py"), text).await;
             }
-            assert_eq!(engine.index("ann", &id).await.unwrap().indexed, 20);
+            assert_eq!(engine.index("ann", &id, ".".into()).await.unwrap().indexed, 20);
             let dir = world.data().join("sessions").join(id.as_str()).join("index");
             for entry in std::fs::read_dir(&dir).unwrap() {
                 n_bytes += entry.unwrap().metadata().unwrap().len();
@@ -324,7 +324,7 @@ pub(crate) fn hostile_files_are_indexed_or_left_out_with_a_reason(world: &World)
             .await;
         let made = "import os\nos.symlink('.', 'loop')\nos.symlink('/etc/passwd', 'passwd')\nos.mkfifo('pipe')\nos.makedirs('d/' * 80)\n";
         assert_eq!(cell(&engine, "ann", &id, made).await.status, Status::Ok);
-        let report = engine.index("ann", &id).await.unwrap();
+        let report = engine.index("ann", &id, ".".into()).await.unwrap();
         assert!(report.complete, "{report:?}");
         let reason = |path: &str| {
             report.skipped_files.iter().find(|f| f.path == path).map(|f| f.reason.clone())
@@ -361,7 +361,7 @@ pub(crate) fn searches_and_index_jobs_have_a_daily_quota(world: &World) {
         assert_eq!(outcome.value.as_deref(), Some("'quota_exceeded'"), "{outcome:?}");
         let refused = engine.search("ann", &id, words("x")).await.unwrap_err();
         assert!(refused.to_string().contains("3 searches of today"), "{refused}");
-        engine.index("ann", &id).await.unwrap();
-        assert!(engine.index("ann", &id).await.is_err());
+        engine.index("ann", &id, ".".into()).await.unwrap();
+        assert!(engine.index("ann", &id, ".".into()).await.is_err());
     });
 }

@@ -103,6 +103,8 @@ pub(super) struct Filters {
 #[serde(deny_unknown_fields)]
 pub(super) struct Index {
     pub(super) session: SessionId,
+    #[serde(default = "workspace")]
+    pub(super) path: String,
 }
 
 /// Arguments of `session`.

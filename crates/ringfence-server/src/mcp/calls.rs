@@ -282,8 +282,8 @@ impl McpServer {
     }
 
     async fn index(&self, arguments: JsonObject) -> Answered {
-        let Index { session } = arguments::read("index", arguments)?;
-        let report = self.engine.index(&self.client, &session).await?;
+        let Index { session, path } = arguments::read("index", arguments)?;
+        let report = self.engine.index(&self.client, &session, path.into()).await?;
         let text = format!(
             "{} files indexed, {} unchanged, {} left out; {} files in all",
             report.indexed, report.unchanged, report.skipped, report.n_files

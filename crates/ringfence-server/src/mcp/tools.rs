@@ -1,5 +1,5 @@
 //! Tool declarations as a model first sees them: purpose, when not to use it, one example. Every word costs tokens in
-//! every conversation, so all declarations together stay below 3,500 tokens; a test counts.
+//! every conversation, so all declarations together stay below 2,200 tokens; a test counts.
 
 use std::sync::Arc;
 
@@ -66,9 +66,9 @@ impl PolicyInForce {
             None => "no child processes".to_owned(),
         };
         format!(
-            "Run Python in a sandbox: {may}. No network, {processes}, none of the user's files.{time} Use it to \
-             compute, parse or check something; shell commands and the user's files are for run_command. The value of \
-             a last expression comes back as `value`. With `session`, variables and files stay for the next call.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
+            "Run Python in a sandbox: {may}. No network, {processes}, none of the user's files (run_command sees them).{time} \
+             The value of a last expression comes back as `value`. With `session`, variables and files stay, and `import code_api` \
+             searches its files.\nExample: {{\"code\": \"import statistics\\nstatistics.mean([3, 4, 8])\"}}"
         )
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
             &CHANGES,
             &json!({
                 "code": {"type": "string", "description": source_max},
-                "session": text("Session id, from the session tool"),
+                "session": text("Session id"),
                 "timeout_s": timeout(policy.code.timeout),
             }),
             &["code"],
@@ -96,17 +96,15 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "run_command",
             "Run a command",
-            "Run a shell command (`sh -c`) in a sandbox: host tools work, secrets are hidden, no network. Without `session` it \
-             starts in the user's working directory, which it may change as far as the operator allows; with one it sees the \
-             session's /workspace instead. Not for downloads, nor for programs that ask questions. For plain Python prefer \
-             execute_code.\n\
+            "Run a shell command in a sandbox: host tools work, secrets are hidden, no network. Starts in the user's working \
+             directory, or with `session` in its /workspace. For plain Python prefer execute_code.\n\
              Example: {\"command\": \"git diff --stat && cargo test 2>&1 | tail -20\"}",
             &CHANGES,
             &json!({
                 "command": {"type": "string", "description": "Text for the shell"},
-                "session": text("Session id, from the session tool"),
+                "session": text("Session id"),
                 "cwd": {"type": "string", "description": "Directory to change to first"},
-                "stdin": {"type": "string", "description": "What the command reads; nothing if left out"},
+                "stdin": {"type": "string", "description": "What it reads"},
                 "timeout_s": timeout(policy.command.timeout),
             }),
             &["command"],
@@ -115,62 +113,47 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "wait",
             "Wait for a run",
-            "Get the result of a run that answered `status: running`. Waits up to 5 seconds; if it is still running, call again. \
-             Cancelling this call ends the run. Not needed for any other status.\n\
+            "Get the result of a run that answered `status: running`; if it still runs, call again. Cancelling this call ends the run.\n\
              Example: {\"run_id\": \"0f3c…\"}",
             &LOOKS,
-            &json!({"run_id": {"type": "string", "description": "The `run_id` of the running result"}}),
+            &json!({"run_id": {"type": "string", "description": "Of the running result"}}),
             &["run_id"],
             outcome(),
         ),
         tool(
             "read_file",
             "Read a session's file",
-            "Read a file of a session, by bytes: text as text, PNG and JPEG as images, anything else as base64. A long file comes \
-             in parts: pass `next_offset` as `offset` for the next one. Not for the user's own files: use run_command.\n\
+            "Read a session's file: text as text, PNG and JPEG as images, anything else as base64. A long file comes in parts: pass \
+             `next_offset` as `offset`. The user's own files: run_command.\n\
              Example: {\"session\": \"4be1…\", \"path\": \"report.csv\"}",
             &LOOKS,
             &json!({
                 "session": text("Session id"),
                 "path": text("Below /workspace"),
                 "offset": {"type": "integer", "minimum": 0, "description": "First byte; default 0"},
-                "limit": {"type": "integer", "minimum": 1, "description": "Bytes at most; default 20000, at most 60000"},
+                "limit": {"type": "integer", "minimum": 1, "description": "Bytes; default 20000, at most 60000"},
             }),
             &["session", "path"],
-            result(&json!({
-                "path": {"type": "string"},
-                "content": {"type": ["string", "null"]},
-                "encoding": {"enum": ["utf-8", "base64", null]},
-                "media_type": {"type": ["string", "null"]},
-                "total_bytes": {"type": ["integer", "null"]},
-                "next_offset": {"type": ["integer", "null"]},
-                "sha256": {"type": ["string", "null"]},
-            })),
+            result(),
         ),
         tool(
             "write_file",
             "Write a session's file",
-            "Write a text file of a session, whole or not at all: it replaces a file of that name, and missing directories are \
-             made. Names such as .env and .git are protected. Not for the user's own files.\n\
+            "Write a session's text file; replaces one of that name, makes missing directories. .env and .git are protected.\n\
              Example: {\"session\": \"4be1…\", \"path\": \"data/in.json\", \"content\": \"[1, 2]\"}",
             &REPLACES,
             &json!({
                 "session": text("Session id"),
                 "path": text("Below /workspace"),
-                "content": {"type": "string", "description": "All of the file"},
+                "content": text("All of the file"),
             }),
             &["session", "path", "content"],
-            result(&json!({
-                "path": {"type": "string"},
-                "created": {"type": ["boolean", "null"]},
-                "total_bytes": {"type": ["integer", "null"]},
-                "sha256": {"type": ["string", "null"]},
-            })),
+            result(),
         ),
         tool(
             "list_dir",
             "List a session's files",
-            "List what is in a directory of a session, 500 entries at most. Links are shown and not followed.\n\
+            "List a session's directory, 500 entries at most.\n\
              Example: {\"session\": \"4be1…\", \"path\": \".\", \"depth\": 2}",
             &LOOKS,
             &json!({
@@ -179,17 +162,13 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
                 "depth": {"type": "integer", "minimum": 1, "maximum": 32, "description": "Levels; default 1"},
             }),
             &["session"],
-            result(&json!({
-                "path": {"type": "string"},
-                "entries": {"type": "array", "items": {"type": "object"}},
-                "truncated": {"type": "boolean"},
-            })),
+            result(),
         ),
         tool(
             "grep",
             "Search a session's files",
-            "Find lines of a session's files by a regular expression (Rust syntax: no look-around, no back-references). Faster \
-             and shorter than reading files. Binary files, `.git` and links are not searched; lines are cut to 100 characters.\n\
+            "Find lines of a session's files by a regular expression (no look-around, no back-references). Lines are cut to 100 \
+             characters; binary files, `.git` and links are not searched.\n\
              Example: {\"session\": \"4be1…\", \"pattern\": \"def \\\\w+\", \"glob\": \"*.py\"}",
             &LOOKS,
             &json!({
@@ -203,18 +182,12 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "Matches; default 20"},
             }),
             &["session", "pattern"],
-            result(&json!({
-                "matches": {"type": "array", "items": {"type": "object"}},
-                "n_files": {"type": "integer"},
-                "n_skipped": {"type": "integer"},
-                "cut": {"enum": ["matches", "bytes", "time", null]},
-            })),
+            result(),
         ),
         tool(
             "search",
             "Search a session's files by meaning",
-            "Find the pieces of a session's files that fit a question or a name best, ranked: where something is done, defined or \
-             described. For an exact text use `grep`. In code: `import code_api` searches, filters and aggregates in one call.\n\
+            "Find the pieces of a session's files that fit a question or a name best, ranked. For an exact text use grep.\n\
              Example: {\"session\": \"4be1…\", \"query\": \"where are retries configured\"}",
             &LOOKS,
             &json!({
@@ -226,46 +199,36 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
                 }},
             }),
             &["session", "query"],
-            result(&json!({
-                "hits": {"type": "array", "items": {"type": "object"}},
-                "n_files": {"type": "integer"},
-                "complete": {"type": "boolean"},
-            })),
+            result(),
         ),
         tool(
             "index",
             "Index a session's files",
-            "Bring a session's search index up to date. Searches do so themselves; this is for many new files at once, and tells \
-             what was left out.",
+            "Bring a session's search index up to date, as a search does too, and tell what was left out.\nExample: {\"session\": \"4be1…\"}",
             &CHANGES,
-            &json!({"session": text("Session id")}),
+            &json!({
+                "session": text("Session id"),
+                "path": {"type": "string", "description": "Tell only what was left out below it; default `.`"},
+            }),
             &["session"],
-            result(&json!({
-                "indexed": {"type": "integer"},
-                "n_files": {"type": "integer"},
-                "skipped_files": {"type": "array", "items": {"type": "object"}},
-            })),
+            result(),
         ),
         tool(
             "session",
             "Manage sessions",
-            "Sessions keep Python variables and files between calls, for at most 24 hours. `create` makes one; `info` tells about \
-             one, or lists all without `session`; `fork` copies its files to a new one; `rollback` takes its variables back to \
-             what they were after `cell` (files stay); `close` deletes it and its files. Not needed for a single calculation.\n\
+            "Sessions keep Python variables and files between calls, for 24 hours at most. `create` one; `info` tells about one, \
+             without `session` about all; `fork` copies its files; `rollback` takes variables back to after `cell`, files stay; \
+             `close` deletes it.\n\
              Example: {\"action\": \"create\"}",
             &CHANGES,
             &json!({
-                "action": {"enum": ["create", "info", "fork", "rollback", "close"], "description": "What to do"},
+                "action": {"type": "string", "enum": ["create", "info", "fork", "rollback", "close"], "description": "What to do"},
                 "session": {"type": "string", "description": "For all but `create`"},
                 "cell": {"type": "integer", "minimum": 0, "description": "For `rollback`: one of `checkpoints`"},
                 "read_only": {"type": "boolean", "description": "For `create`: files cannot be changed"},
             }),
             &["action"],
-            result(&json!({
-                "session_id": {"type": ["string", "null"]},
-                "info": {"type": ["object", "null"]},
-                "sessions": {"type": ["array", "null"]},
-            })),
+            result(),
         ),
     ]
 }
@@ -280,12 +243,6 @@ fn timeout(limit: Option<Span>) -> Value {
     };
     json!({"type": "number", "exclusiveMinimum": 0, "maximum": std::time::Duration::from_millis(limit.millis()).as_secs_f64(),
         "description": format!("Seconds; default and most {limit}")})
-}
-
-/// Schema of `{code, message, hint}`, or null.
-fn problem() -> Value {
-    json!({"type": ["object", "null"], "properties": {
-        "code": {"type": "string"}, "message": {"type": "string"}, "hint": {"type": ["string", "null"]}}})
 }
 
 fn tool(
@@ -303,55 +260,41 @@ fn tool(
         "required": required,
         "additionalProperties": false,
     }));
-    let annotations = ToolAnnotations::with_title(title)
-        .read_only(effects.read_only)
-        .destructive(effects.destructive)
-        .idempotent(effects.idempotent)
-        // Nothing in the sandbox reaches a network.
-        .open_world(false);
+    // Nothing in the sandbox reaches a network. Hints that are the protocol's default are left out.
+    let annotations = ToolAnnotations::new().open_world(false);
+    let annotations = match effects {
+        Effects { read_only: true, .. } => annotations.read_only(true),
+        Effects { idempotent: true, .. } => {
+            annotations.destructive(effects.destructive).idempotent(true)
+        }
+        Effects { .. } => annotations.destructive(effects.destructive),
+    };
     Tool::new(name, description, input)
         .with_title(title)
         .with_annotations(annotations)
         .with_raw_output_schema(Arc::new(output))
 }
 
-/// Output schema of a run. Describes the fields that a model acts on; the others are sent too.
+/// Output schema of a run: what a model acts on first. The others of the outcome are sent too.
 fn outcome() -> JsonObject {
     object(json!({
         "type": "object",
         "properties": {
-            "run_id": {"type": "string"},
-            "session_id": {"type": ["string", "null"]},
-            "status": {"enum": ["ok", "running", "error", "blocked", "timeout", "memory", "killed", "rejected", "failed"]},
-            "ran": {"enum": ["yes", "no", "unknown"]},
-            "exit_code": {"type": ["integer", "null"]},
+            "status": {"type": "string"},
             "stdout": {"type": "string"},
-            "stderr": {"type": "string"},
             "value": {"type": ["string", "null"]},
-            "exception": {"type": ["object", "null"]},
-            "denials": {"type": "array", "items": {"type": "object"}},
-            "artifacts": {"type": "array", "items": {"type": "object"}},
-            "error": problem(),
         },
-        "required": ["run_id", "status", "ran", "stdout", "stderr", "error"],
+        "required": ["status"],
     }))
 }
 
 /// Output schema of any other call.
-fn result(own: &Value) -> JsonObject {
-    let mut schema = json!({
+fn result() -> JsonObject {
+    object(json!({
         "type": "object",
-        "properties": {
-            "status": {"enum": ["ok", "error", "blocked", "killed", "failed"]},
-            "ran": {"enum": ["yes", "no", "unknown"]},
-            "error": problem(),
-        },
-        "required": ["status", "ran", "error"],
-    });
-    if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own.as_object()) {
-        all.extend(own.clone());
-    }
-    object(schema)
+        "properties": {"status": {"type": "string"}},
+        "required": ["status"],
+    }))
 }
 
 fn object(value: Value) -> JsonObject {

@@ -62,7 +62,7 @@ fn lines(found: &SearchResult, with_text: bool) -> String {
 /// Brings the index of a session up to date.
 pub(crate) fn index(args: &IndexArgs) -> ExitCode {
     let done = FileEngine::start(args.data_dir.as_ref())
-        .and_then(|files| files.wait(files.engine.index(LOCAL, &args.session)));
+        .and_then(|files| files.wait(files.engine.index(LOCAL, &args.session, args.path.clone())));
     match done {
         Ok(report) => {
             if args.json {

@@ -52,7 +52,7 @@ fn no_more_child_processes_than_allowed_are_alive_at_once() {
     let ran = world.ringfence(&["exec", "--code-processes", "3", "-c", fork]);
     assert_eq!(ran.stdout, "3 11\n", "{}", ran.stderr);
     // The memory limit is that of the whole tree.
-    let fill = "import subprocess\nfill = 'x = b\"a\" * (45 << 20); import time; time.sleep(20)'\nps = [subprocess.Popen(['python3', '-c', fill]) for _ in range(4)]\nfor p in ps: p.wait()";
+    let fill = "import subprocess\nfill = 'x = b\"a\" * (70 << 20); import time; time.sleep(20)'\nps = [subprocess.Popen(['python3', '-c', fill]) for _ in range(4)]\nfor p in ps: p.wait()";
     let flags = ["exec", "--json", "--code-processes", "8", "--memory", "100M", "-c", fill];
     let ran = world.ringfence(&flags).json();
     assert_eq!(ran["status"], "memory", "{ran}");

@@ -82,7 +82,7 @@ pub(super) async fn index(
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
 ) -> Result<Response, Fault> {
-    Ok(Json(app.engine.index(may.name(), &id).await?).into_response())
+    Ok(Json(app.engine.index(may.name(), &id, ".".into()).await?).into_response())
 }
 
 /// Cut a session's file into pieces
