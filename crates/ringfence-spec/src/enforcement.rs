@@ -175,6 +175,17 @@ pub struct Enforcement {
     pub policy_sha256: Option<String>,
 }
 
+impl Enforcement {
+    /// Returns true if every layer was active and none has a gap.
+    pub fn is_full(&self) -> bool {
+        self.tier == Tier::Namespaces
+            && self.gaps.is_empty()
+            && self.syscalls != SyscallFence::None
+            && self.output == OutputState::On
+            && self.audit == AuditState::On
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

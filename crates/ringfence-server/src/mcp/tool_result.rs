@@ -5,7 +5,8 @@ use std::path::Path;
 
 use ringfence_engine::{Artifacts, Run, some_id};
 use ringfence_spec::{
-    Artifact, Encoding, ErrorInfo, Face, Outcome, Problem, ProblemKind, Status, escape_name,
+    Artifact, Encoding, Enforcement, ErrorInfo, Face, Outcome, Problem, ProblemKind, Status,
+    escape_name,
 };
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
@@ -42,7 +43,7 @@ pub(super) fn of_run(
     let links = resources.keep(&outcome, files);
     truncate::outcome(&mut outcome);
     outcome.word_for(Face::Mcp);
-    let mut result = result(outcome.status, twin(&outcome), &outcome);
+    let mut result = result(outcome.status, twin(&outcome), &lean(&outcome));
     result.content.extend(images);
     result.content.extend(links.into_iter().map(ContentBlock::resource_link));
     result
@@ -111,6 +112,44 @@ fn result(status: Status, text: String, data: &impl Serialize) -> CallToolResult
     result.structured_content = Some(shape(data));
     result.is_error = Some(status != Status::Ok);
     result
+}
+
+/// An outcome without the fields that a model need not read: those at their default and, of a run that went well in the full
+/// fence, what it used and what held it. The ledger and REST have all of them.
+fn lean(outcome: &Outcome) -> Value {
+    let mut shaped = shape(outcome);
+    let Some(fields) = shaped.as_object_mut() else { return shaped };
+    let went_well = outcome.status == Status::Ok;
+    if went_well && outcome.enforcement.as_ref().is_none_or(Enforcement::is_full) {
+        fields.remove("enforcement");
+    }
+    let is_whole = !outcome.truncated.stdout && !outcome.truncated.stderr;
+    if went_well && is_whole {
+        fields.remove("usage");
+    }
+    if outcome.denials.is_empty() {
+        // Says which refusals would not be in `denials`.
+        fields.remove("unobserved");
+    }
+    fields.retain(|name, value| match name.as_str() {
+        "status" | "ran" | "run_id" => true,
+        "exit_code" => value != 0,
+        "encoding" => value != "utf-8",
+        "start" => value != "warm",
+        _ => !is_default(value),
+    });
+    shaped
+}
+
+fn is_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_u64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_default),
+    }
 }
 
 fn shape(data: &impl Serialize) -> Value {

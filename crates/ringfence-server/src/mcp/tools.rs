@@ -260,15 +260,12 @@ fn tool(
         "required": required,
         "additionalProperties": false,
     }));
-    // Nothing in the sandbox reaches a network. Hints that are the protocol's default are left out.
-    let annotations = ToolAnnotations::new().open_world(false);
-    let annotations = match effects {
-        Effects { read_only: true, .. } => annotations.read_only(true),
-        Effects { idempotent: true, .. } => {
-            annotations.destructive(effects.destructive).idempotent(true)
-        }
-        Effects { .. } => annotations.destructive(effects.destructive),
-    };
+    let annotations = ToolAnnotations::new()
+        .read_only(effects.read_only)
+        .destructive(effects.destructive)
+        .idempotent(effects.idempotent)
+        // Nothing in the sandbox reaches a network.
+        .open_world(false);
     Tool::new(name, description, input)
         .with_title(title)
         .with_annotations(annotations)
@@ -284,7 +281,6 @@ fn outcome() -> JsonObject {
             "stdout": {"type": "string"},
             "value": {"type": ["string", "null"]},
         },
-        "required": ["status"],
     }))
 }
 
@@ -293,7 +289,6 @@ fn result() -> JsonObject {
     object(json!({
         "type": "object",
         "properties": {"status": {"type": "string"}},
-        "required": ["status"],
     }))
 }
 

@@ -93,9 +93,9 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
             "session"
         ]
     );
-    // 2,200 tokens: this text has 4.0 characters a token by o200k_base.
+    // 2,200 tokens: this text has 4.08 characters a token by o200k_base.
     let n_bytes = list.to_string().len();
-    assert!(n_bytes <= 2200 * 4, "{n_bytes}");
+    assert!(n_bytes <= 2200 * 408 / 100, "{n_bytes}");
     for tool in list.as_array().unwrap() {
         let name = &tool["name"];
         assert!(tool["title"].is_string() && tool["description"].is_string(), "{name}");
@@ -110,7 +110,7 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
         for schema in ["inputSchema", "outputSchema"] {
             let schema = &tool[schema];
             assert_eq!(schema["type"], "object", "{name}");
-            for required in schema["required"].as_array().unwrap() {
+            for required in schema["required"].as_array().into_iter().flatten() {
                 let property = &schema["properties"][required.as_str().unwrap()];
                 assert!(property.is_object(), "{name} {required}");
             }
