@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::chunk::{ChunkOptions, NotText};
+use crate::chunk::{ChunkOptions, NotText, decode, spans};
+use crate::hash::hash64;
 use crate::rank::{Hit, Query, Weights};
 use manifest::{Manifest, Store};
 use segment::Segment;
@@ -173,6 +174,46 @@ pub struct UpdateReport {
     pub was_rebuilt: bool,
     /// Time it took.
     pub duration: Duration,
+}
+
+/// The text of a hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HitText {
+    /// The text.
+    pub text: String,
+    /// Whether it is the text that was indexed; false if the file changed since.
+    pub is_current: bool,
+    /// Whether it was cut.
+    pub is_cut: bool,
+}
+
+impl HitText {
+    fn cut(text: &str, hit: &Hit, options: &ChunkOptions, bytes_max: usize) -> Self {
+        let mut found = None;
+        spans(text, hit.language, options, |span| {
+            let part = &text[span.bytes.clone()];
+            if found.is_none()
+                && span.start_line == hit.start_line
+                && hash64(part.as_bytes()) == hit.hash
+            {
+                found = Some(part);
+            }
+        });
+        let is_current = found.is_some();
+        let lines = || {
+            let n_lines = (hit.end_line.saturating_sub(hit.start_line) + 1) as usize;
+            let lines = text.split_inclusive('\n').skip(hit.start_line.saturating_sub(1) as usize);
+            lines.take(n_lines).collect::<String>()
+        };
+        let mut text = found.map_or_else(lines, str::to_owned);
+        let mut end = text.len().min(bytes_max);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let is_cut = end < text.len();
+        text.truncate(end);
+        Self { text, is_current, is_cut }
+    }
 }
 
 /// Maximum skipped files that a report names.
@@ -325,6 +366,19 @@ impl Index {
             self.is_damaged.store(true, Ordering::Relaxed);
         }
         found
+    }
+
+    /// The text of a hit, read from `source`: its lines as they are now, at most `bytes_max` of them.
+    pub fn text_of(&self, hit: &Hit, source: &dyn Source, bytes_max: usize) -> io::Result<HitText> {
+        let mut bytes = Vec::new();
+        source.open(&hit.path)?.take(self.limits.file_bytes_max).read_to_end(&mut bytes)?;
+        let Ok(text) = decode(&bytes) else { return Err(io::ErrorKind::InvalidData.into()) };
+        Ok(HitText::cut(&text, hit, &self.limits.chunks, bytes_max))
+    }
+
+    /// Calls `each` with the chunks of one file after another.
+    pub(crate) fn each_file(&self, each: &mut dyn FnMut(Vec<Hit>)) -> Result<(), IndexError> {
+        search::each_file(&self.snapshot(), each)
     }
 
     /// Looks for changes that another process made.

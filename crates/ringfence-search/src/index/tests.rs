@@ -84,6 +84,27 @@ fn hits_name_file_lines_symbol_and_language() {
 }
 
 #[test]
+fn the_text_of_a_hit_is_read_from_the_source() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let mut files = Files::default();
+    files.put("a.md", format!("# One\n{}\n# Two\nneedle here\n", "filler\n".repeat(300)), 1);
+    update(&index, &files);
+    let hits = index.search(&Query::new("needle")).unwrap();
+    let found = index.text_of(&hits[0], &files, 1000).unwrap();
+    assert!(
+        found.text.ends_with("# Two\nneedle here\n") && found.is_current && !found.is_cut,
+        "{found:?}"
+    );
+    assert!(index.text_of(&hits[0], &files, 5).unwrap().is_cut);
+    files.put("a.md", "other\n".repeat(500), 2);
+    let stale = index.text_of(&hits[0], &files, 1000).unwrap();
+    assert!(!stale.is_current && stale.text.starts_with("other"));
+    files.0.clear();
+    assert!(index.text_of(&hits[0], &files, 1000).is_err());
+}
+
+#[test]
 fn globs_and_languages_restrict_a_search() {
     let dir = tempfile::tempdir().unwrap();
     let index = Index::open(dir.path(), Limits::default()).unwrap();
