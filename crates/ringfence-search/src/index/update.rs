@@ -139,7 +139,8 @@ fn compare(
     report: &mut UpdateReport,
 ) -> Result<(Vec<Job>, Gone), IndexError> {
     let snapshot = index.snapshot();
-    let mut known: HashMap<String, Known> = HashMap::new();
+    let n_files = snapshot.parts().map(|(_, segment)| segment.n_files as usize).sum();
+    let mut known: HashMap<String, Known> = HashMap::with_capacity(n_files);
     for (state, segment) in snapshot.parts() {
         for block in 0..segment.n_file_blocks() {
             segment.files_in(block, &mut |number, record| {
@@ -382,7 +383,9 @@ fn is_all_dead(index: &Index, state: &SegmentState) -> bool {
 
 /// Commits, merges if there are many segments, and removes what is not used any more.
 fn finish(index: &Index, mut manifest: Manifest) -> Result<(), IndexError> {
-    index.store.commit(&manifest)?;
+    if manifest != index.store.manifest().unwrap_or_default() {
+        index.store.commit(&manifest)?;
+    }
     let mut snapshot = open_segments(&index.store, manifest.clone(), &index.snapshot())?;
     let groups = merge_groups(&snapshot, index.limits.n_threads.max(1));
     if !groups.is_empty() {
