@@ -299,6 +299,8 @@ pub struct Index {
     limits: Limits,
     snapshot: RwLock<Arc<Snapshot>>,
     writer: Mutex<()>,
+    /// Held from reading the manifest to replacing the snapshot, so that an older one never replaces a newer.
+    loading: Mutex<()>,
     is_damaged: AtomicBool,
     /// Scores of the last search, for the next.
     scores: Mutex<Vec<f32>>,
@@ -312,7 +314,7 @@ pub(crate) struct Snapshot {
 }
 
 /// Attempts to open a list of segments while another process replaces it.
-const OPEN_ATTEMPTS: usize = 3;
+const OPEN_ATTEMPTS: usize = 100;
 
 impl Index {
     /// Opens the index in `dir`, or an empty one. A damaged index opens as empty and is rebuilt by the next update.
@@ -328,6 +330,7 @@ impl Index {
             limits,
             snapshot: RwLock::new(Arc::new(snapshot)),
             writer: Mutex::new(()),
+            loading: Mutex::new(()),
             is_damaged: AtomicBool::new(is_damaged),
             scores: Mutex::default(),
         })
@@ -383,6 +386,7 @@ impl Index {
 
     /// Looks for changes that another process made.
     pub fn reload(&self) -> Result<(), IndexError> {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.snapshot();
         let new = load(&self.store, &old)?;
         self.replace(new);

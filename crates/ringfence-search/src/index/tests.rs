@@ -319,6 +319,59 @@ fn one_writer_at_a_time() {
     assert_eq!(paths(&other, "shared").len(), 40);
 }
 
+#[test]
+fn searches_during_updates_and_merges_see_one_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open(dir.path(), limits()).unwrap();
+    let mut files = some_files();
+    update(&index, &files);
+    let other = Index::open(dir.path(), limits()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for reader in [&index, &other] {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Ordering::SeqCst) {
+                    reader.reload().unwrap();
+                    let found = paths(reader, "shared");
+                    let mut distinct = found.clone();
+                    distinct.dedup();
+                    // Within an update old and new files are replaced in parts, but never doubled.
+                    assert!(found.len() >= 38 && distinct == found, "{found:?}");
+                }
+            });
+        }
+        for round in 2..40u64 {
+            files.put(&format!("src/file{}.rs", round % 40), format!("shared round{round}"), round);
+            update(&index, &files);
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(paths(&index, "shared").len(), 40);
+}
+
+#[test]
+fn sessions_with_the_same_content_stay_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let secrets = ["alder", "birch", "cedar", "daisy", "elder", "ficus", "grape", "hazel"];
+    std::thread::scope(|scope| {
+        for mine in secrets {
+            let dir = dir.path().join(mine);
+            scope.spawn(move || {
+                let index = Index::open(&dir, limits()).unwrap();
+                let mut files = some_files();
+                files.put("mine.rs", format!("shared secret {mine}"), 1);
+                update(&index, &files);
+                for other in secrets {
+                    let expected: &[&str] = if other == mine { &["mine.rs"] } else { &[] };
+                    assert_eq!(paths(&index, other), expected);
+                }
+                assert_eq!(paths(&index, "shared").len(), 41);
+            });
+        }
+    });
+}
+
 /// Every file of the index, by name.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().flatten();
