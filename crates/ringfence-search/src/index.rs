@@ -337,7 +337,8 @@ impl Index {
     }
 
     /// Brings the index up to date with `source`. Reads files whose size or time changed, and indexes those whose content
-    /// did. `progress` is called now and then; if it breaks, what was done so far is kept.
+    /// did. `progress` is called now and then, with totals of 0 while files are still being listed; if it breaks, what was
+    /// done so far is kept.
     pub fn update(
         &self,
         source: &dyn Source,

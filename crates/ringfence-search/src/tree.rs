@@ -20,6 +20,9 @@ const DEPTH_MAX: usize = 64;
 /// Maximum names that are looked at.
 const NAMES_MAX: u32 = 4_000_000;
 
+/// Maximum rules of all ignore files: compiling one takes some time.
+const RULES_MAX: usize = 8192;
+
 const IGNORE_FILE: &str = ".gitignore";
 
 /// A directory whose files are indexed.
@@ -39,7 +42,8 @@ impl Tree {
 impl Source for Tree {
     fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
         let budget = Budget::entries(NAMES_MAX);
-        let mut walk = Walk { budget, each, rules: Vec::new(), path: String::new() };
+        let mut walk =
+            Walk { budget, each, rules: Vec::new(), n_rules_left: RULES_MAX, path: String::new() };
         // Opened anew: a listing goes on where the descriptor's last one ended.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
@@ -66,6 +70,7 @@ struct Walk<'a> {
     each: &'a mut dyn FnMut(SourceFile) -> ControlFlow<()>,
     /// Rules of the directories on the way down, with the length of the path of each.
     rules: Vec<(usize, IgnoreRules)>,
+    n_rules_left: usize,
     path: String,
 }
 
@@ -81,8 +86,10 @@ impl Walk<'_> {
         if let Ok(bytes) =
             untrusted::read_beneath(dir, Path::new(IGNORE_FILE), IGNORE_FILE_BYTES_MAX)
         {
-            self.rules
-                .push((self.path.len(), IgnoreRules::parse(&String::from_utf8_lossy(&bytes))));
+            let rules =
+                IgnoreRules::parse_some(&String::from_utf8_lossy(&bytes), self.n_rules_left);
+            self.n_rules_left -= rules.n_rules();
+            self.rules.push((self.path.len(), rules));
         }
         let mut flow = ControlFlow::Continue(());
         for (name, kind) in &names {

@@ -284,6 +284,18 @@ fn an_interrupted_update_keeps_its_segments_and_goes_on() {
 }
 
 #[test]
+fn an_update_can_be_ended_while_files_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open(dir.path(), Limits::default()).unwrap();
+    let mut files = Files::default();
+    for n in 0..3000 {
+        files.put(&format!("{n}.txt"), "x", 1);
+    }
+    let report = index.update(&files, &mut |_| ControlFlow::Break(())).unwrap();
+    assert_eq!((report.is_complete, report.files_indexed), (false, 0));
+}
+
+#[test]
 fn a_crash_leaves_the_old_index() {
     let dir = tempfile::tempdir().unwrap();
     let index = Index::open(dir.path(), limits()).unwrap();

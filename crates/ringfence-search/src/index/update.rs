@@ -29,6 +29,9 @@ const DEAD_PART: u32 = 3;
 /// Interval of calls of the progress callback.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Files that are compared between two calls of the progress callback.
+const FILES_BETWEEN_PROGRESS: usize = 1000;
+
 /// A change this recent may be followed by another with the same time: the file is read again by the next update. As
 /// git's index does with files it calls racy.
 const RACY_NS: u64 = 2_000_000_000;
@@ -65,15 +68,19 @@ pub(super) fn update(
     // Kept to the end: a reader may replace the snapshot of the index meanwhile.
     let (mut snapshot, was_rebuilt) = start(index)?;
     let mut report = UpdateReport { was_rebuilt, ..UpdateReport::default() };
-    let (jobs, gone) = match compare(index, &snapshot, source, &mut report) {
+    let compared = match compare(index, &snapshot, source, &mut report, progress) {
         Ok(found) => found,
         Err(error) if error.is_damage() => {
             // Found only now: a damaged block of files. Nothing of the index is kept.
             snapshot = discard(index)?;
             report = UpdateReport { was_rebuilt: true, ..UpdateReport::default() };
-            compare(index, &snapshot, source, &mut report)?
+            compare(index, &snapshot, source, &mut report, progress)?
         }
         Err(error) => return Err(error),
+    };
+    let Some((jobs, gone)) = compared else {
+        report.duration = started.elapsed();
+        return Ok(report);
     };
     let manifest = snapshot.manifest.clone();
     let work = Work {
@@ -141,13 +148,14 @@ fn discard(index: &Index) -> Result<Arc<Snapshot>, IndexError> {
 /// Files that are gone: segment and number.
 type Gone = Vec<(u64, u32)>;
 
-/// Compares the source with the index.
+/// Compares the source with the index. `None` if the progress callback ended it.
 fn compare(
     index: &Index,
     snapshot: &Snapshot,
     source: &dyn Source,
     report: &mut UpdateReport,
-) -> Result<(Vec<Job>, Gone), IndexError> {
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Option<(Vec<Job>, Gone)>, IndexError> {
     let n_files = snapshot.parts().map(|(_, segment)| segment.n_files as usize).sum();
     let mut known: HashMap<String, Known> = HashMap::with_capacity(n_files);
     for (state, segment) in snapshot.parts() {
@@ -167,7 +175,15 @@ fn compare(
     let limits = index.limits;
     let mut jobs = Vec::new();
     let (mut n_files, mut n_bytes) = (0usize, 0u64);
+    let (mut n_seen, mut is_stopped) = (0usize, false);
     source.files(&mut |file| {
+        n_seen += 1;
+        if n_seen.is_multiple_of(FILES_BETWEEN_PROGRESS)
+            && progress(&Progress::default()).is_break()
+        {
+            is_stopped = true;
+            return ControlFlow::Break(());
+        }
         let skip = match () {
             () if file.path.len() > PATH_BYTES_MAX => Some(SkipReason::PathTooLong),
             () if file.size > limits.file_bytes_max => Some(SkipReason::TooLarge),
@@ -194,9 +210,12 @@ fn compare(
         }
         ControlFlow::Continue(())
     })?;
+    if is_stopped {
+        return Ok(None);
+    }
     // Known files that the source no longer has, or that are skipped now.
     let gone = known.into_values().map(|known| (known.segment_id, known.file)).collect();
-    Ok((jobs, gone))
+    Ok(Some((jobs, gone)))
 }
 
 impl UpdateReport {
