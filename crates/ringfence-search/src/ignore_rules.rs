@@ -7,8 +7,11 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 const RULES_MAX: usize = 1000;
 const RULE_BYTES_MAX: usize = 512;
 
-/// Maximum bytes of an ignore file that are worth reading.
-pub const IGNORE_FILE_BYTES_MAX: u64 = 256 << 10;
+/// Maximum bytes of an ignore file.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Maximum bytes of all ignore files of one walk: half a megabyte of hostile rules takes about a second to compile.
+pub const IGNORE_WALK_BYTES_MAX: u64 = 512 << 10;
 
 /// The rules of one `.gitignore`, for the paths below its directory.
 #[derive(Clone, Debug)]
@@ -26,14 +29,9 @@ struct Rule {
 impl IgnoreRules {
     /// Reads the text of a `.gitignore`. Invalid rules are left out, as git does.
     pub fn parse(text: &str) -> Self {
-        Self::parse_some(text, RULES_MAX)
-    }
-
-    /// Reads at most `n_max` lines of it: for walks with a bound on all rules.
-    pub fn parse_some(text: &str, n_max: usize) -> Self {
         let mut globs = GlobSetBuilder::new();
         let mut rules = Vec::new();
-        for line in text.lines().take(n_max.min(RULES_MAX)) {
+        for line in text.lines().take(RULES_MAX) {
             if let Some((glob, rule)) = parse_rule(line)
                 && let Ok(glob) = GlobBuilder::new(&glob).literal_separator(true).build()
             {
@@ -46,11 +44,6 @@ impl IgnoreRules {
             Ok(globs) => Self { globs, rules },
             Err(_) => Self { globs: GlobSet::empty(), rules: Vec::new() },
         }
-    }
-
-    /// Number of rules.
-    pub fn n_rules(&self) -> usize {
-        self.rules.len()
     }
 
     /// Whether the last rule that matches `path`, given from the directory of the file, ignores it. `None` if none does.

@@ -53,7 +53,9 @@ mod window;
 
 pub use chunk::{Chunk, ChunkOptions, Language, NotText, chunk_text, decode};
 pub use grep::{Bounds, Cut, Found, Grep, Match};
-pub use ignore_rules::{IGNORE_FILE_BYTES_MAX, IgnoreRules, is_hidden, is_secret};
+pub use ignore_rules::{
+    IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
+};
 pub use index::{
     HitText, Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source,
     SourceFile, UpdateReport,
