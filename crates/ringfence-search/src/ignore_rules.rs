@@ -7,8 +7,11 @@ use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 const RULES_MAX: usize = 1000;
 const RULE_BYTES_MAX: usize = 512;
 
-/// Maximum bytes of an ignore file that are worth reading.
-pub const IGNORE_FILE_BYTES_MAX: u64 = 256 << 10;
+/// Maximum bytes of an ignore file.
+pub const IGNORE_FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Maximum bytes of all ignore files of one walk: half a megabyte of hostile rules takes about a second to compile.
+pub const IGNORE_WALK_BYTES_MAX: u64 = 512 << 10;
 
 /// The rules of one `.gitignore`, for the paths below its directory.
 #[derive(Clone, Debug)]

@@ -27,7 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::chunk::{ChunkOptions, NotText};
+use crate::chunk::{ChunkOptions, NotText, decode, spans};
+use crate::hash::hash64;
 use crate::rank::{Hit, Query, Weights};
 use manifest::{Manifest, Store};
 use segment::Segment;
@@ -175,6 +176,46 @@ pub struct UpdateReport {
     pub duration: Duration,
 }
 
+/// The text of a hit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HitText {
+    /// The text.
+    pub text: String,
+    /// Whether it is the text that was indexed; false if the file changed since.
+    pub is_current: bool,
+    /// Whether it was cut.
+    pub is_cut: bool,
+}
+
+impl HitText {
+    fn cut(text: &str, hit: &Hit, options: &ChunkOptions, bytes_max: usize) -> Self {
+        let mut found = None;
+        spans(text, hit.language, options, |span| {
+            let part = &text[span.bytes.clone()];
+            if found.is_none()
+                && span.start_line == hit.start_line
+                && hash64(part.as_bytes()) == hit.hash
+            {
+                found = Some(part);
+            }
+        });
+        let is_current = found.is_some();
+        let lines = || {
+            let n_lines = (hit.end_line.saturating_sub(hit.start_line) + 1) as usize;
+            let lines = text.split_inclusive('\n').skip(hit.start_line.saturating_sub(1) as usize);
+            lines.take(n_lines).collect::<String>()
+        };
+        let mut text = found.map_or_else(lines, str::to_owned);
+        let mut end = text.len().min(bytes_max);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let is_cut = end < text.len();
+        text.truncate(end);
+        Self { text, is_current, is_cut }
+    }
+}
+
 /// Maximum skipped files that a report names.
 pub const SKIPPED_MAX: usize = 100;
 
@@ -258,6 +299,8 @@ pub struct Index {
     limits: Limits,
     snapshot: RwLock<Arc<Snapshot>>,
     writer: Mutex<()>,
+    /// Held from reading the manifest to replacing the snapshot, so that an older one never replaces a newer.
+    loading: Mutex<()>,
     is_damaged: AtomicBool,
     /// Scores of the last search, for the next.
     scores: Mutex<Vec<f32>>,
@@ -271,7 +314,7 @@ pub(crate) struct Snapshot {
 }
 
 /// Attempts to open a list of segments while another process replaces it.
-const OPEN_ATTEMPTS: usize = 3;
+const OPEN_ATTEMPTS: usize = 100;
 
 impl Index {
     /// Opens the index in `dir`, or an empty one. A damaged index opens as empty and is rebuilt by the next update.
@@ -287,13 +330,15 @@ impl Index {
             limits,
             snapshot: RwLock::new(Arc::new(snapshot)),
             writer: Mutex::new(()),
+            loading: Mutex::new(()),
             is_damaged: AtomicBool::new(is_damaged),
             scores: Mutex::default(),
         })
     }
 
     /// Brings the index up to date with `source`. Reads files whose size or time changed, and indexes those whose content
-    /// did. `progress` is called now and then; if it breaks, what was done so far is kept.
+    /// did. `progress` is called now and then, with totals of 0 while files are still being listed; if it breaks, what was
+    /// done so far is kept.
     pub fn update(
         &self,
         source: &dyn Source,
@@ -327,8 +372,22 @@ impl Index {
         found
     }
 
+    /// The text of a hit, read from `source`: its lines as they are now, at most `bytes_max` of them.
+    pub fn text_of(&self, hit: &Hit, source: &dyn Source, bytes_max: usize) -> io::Result<HitText> {
+        let mut bytes = Vec::new();
+        source.open(&hit.path)?.take(self.limits.file_bytes_max).read_to_end(&mut bytes)?;
+        let Ok(text) = decode(&bytes) else { return Err(io::ErrorKind::InvalidData.into()) };
+        Ok(HitText::cut(&text, hit, &self.limits.chunks, bytes_max))
+    }
+
+    /// Calls `each` with the chunks of one file after another.
+    pub(crate) fn each_file(&self, each: &mut dyn FnMut(Vec<Hit>)) -> Result<(), IndexError> {
+        search::each_file(&self.snapshot(), each)
+    }
+
     /// Looks for changes that another process made.
     pub fn reload(&self) -> Result<(), IndexError> {
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.snapshot();
         let new = load(&self.store, &old)?;
         self.replace(new);

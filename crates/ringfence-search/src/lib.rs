@@ -16,6 +16,7 @@
 //! | `file_kind` | tests, examples, generated files |
 //! | `ignore_rules` | `.gitignore`, hidden files, secrets |
 //! | `tree` | the files below a directory as a source |
+//! | `vectors` | search by meaning with an embedding table, off by default |
 //! | `prompt` | wraps text as data for a model |
 //!
 //! ```
@@ -46,18 +47,22 @@ mod prompt;
 mod rank;
 mod token;
 mod tree;
+mod vectors;
 mod weight;
 mod window;
 
 pub use chunk::{Chunk, ChunkOptions, Language, NotText, chunk_text, decode};
 pub use grep::{Bounds, Cut, Found, Grep, Match};
-pub use ignore_rules::{IGNORE_FILE_BYTES_MAX, IgnoreRules, is_hidden, is_secret};
+pub use ignore_rules::{
+    IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
+};
 pub use index::{
-    Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source, SourceFile,
-    UpdateReport,
+    HitText, Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source,
+    SourceFile, UpdateReport,
 };
 pub use pattern::{Pattern, PatternStyle};
 pub use prompt::{CONTEXT_BYTES_MAX, ContextTooLarge, Wrapped, split_context, wrap};
 pub use rank::{Hit, Mode, Query, Weights};
 pub use token::Tokenizer;
 pub use tree::Tree;
+pub use vectors::{Embedder, StaticModel, VectorError, VectorIndex, fuse};

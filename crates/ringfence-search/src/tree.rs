@@ -11,7 +11,9 @@ use std::path::Path;
 use ringfence_sys::{Budget, CallError, untrusted};
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::ignore_rules::{IGNORE_FILE_BYTES_MAX, IgnoreRules, is_hidden, is_secret};
+use crate::ignore_rules::{
+    IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
+};
 use crate::index::{Source, SourceFile};
 
 /// Maximum depth of directories.
@@ -39,7 +41,13 @@ impl Tree {
 impl Source for Tree {
     fn files(&self, each: &mut dyn FnMut(SourceFile) -> ControlFlow<()>) -> io::Result<()> {
         let budget = Budget::entries(NAMES_MAX);
-        let mut walk = Walk { budget, each, rules: Vec::new(), path: String::new() };
+        let mut walk = Walk {
+            budget,
+            each,
+            rules: Vec::new(),
+            ignore_bytes_left: IGNORE_WALK_BYTES_MAX,
+            path: String::new(),
+        };
         // Opened anew: a listing goes on where the descriptor's last one ended.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&self.root, ".", flags, Mode::empty())?;
@@ -66,6 +74,8 @@ struct Walk<'a> {
     each: &'a mut dyn FnMut(SourceFile) -> ControlFlow<()>,
     /// Rules of the directories on the way down, with the length of the path of each.
     rules: Vec<(usize, IgnoreRules)>,
+    /// Bytes of ignore files that are still read.
+    ignore_bytes_left: u64,
     path: String,
 }
 
@@ -78,11 +88,11 @@ impl Walk<'_> {
         })?;
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let n_rules = self.rules.len();
-        if let Ok(bytes) =
-            untrusted::read_beneath(dir, Path::new(IGNORE_FILE), IGNORE_FILE_BYTES_MAX)
-        {
-            self.rules
-                .push((self.path.len(), IgnoreRules::parse(&String::from_utf8_lossy(&bytes))));
+        let bytes_max = IGNORE_FILE_BYTES_MAX.min(self.ignore_bytes_left);
+        if let Ok(bytes) = untrusted::read_beneath(dir, Path::new(IGNORE_FILE), bytes_max) {
+            self.ignore_bytes_left -= bytes.len() as u64;
+            let rules = IgnoreRules::parse(&String::from_utf8_lossy(&bytes));
+            self.rules.push((self.path.len(), rules));
         }
         let mut flow = ControlFlow::Continue(());
         for (name, kind) in &names {
@@ -150,6 +160,28 @@ impl Walk<'_> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn many_hostile_ignore_files_take_bounded_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = format!("{}\n", "*a".repeat(250)).repeat(100);
+        for n in 0..200 {
+            fs::create_dir(dir.path().join(format!("{n}"))).unwrap();
+            fs::write(dir.path().join(format!("{n}/.gitignore")), &rules).unwrap();
+            fs::write(dir.path().join(format!("{n}/x.rs")), "x").unwrap();
+        }
+        let started = std::time::Instant::now();
+        let mut n_files = 0;
+        let tree = Tree::open(dir.path()).unwrap();
+        tree.files(&mut |_| {
+            n_files += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(n_files, 200);
+        // All of them would take over a minute in a debug build.
+        assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    }
 
     #[test]
     fn ignored_hidden_secret_and_linked_files_are_left_out() {

@@ -21,8 +21,8 @@ pub(super) struct Builder {
     terms: Terms,
     /// Term, chunk and count of each posting, in order of chunks.
     entries: Vec<u64>,
-    /// For each term, the entry of its last chunk.
-    last_entry: Vec<u32>,
+    /// For each term, its last chunk and that chunk's entry.
+    last: Vec<(u32, u32)>,
     files: Vec<FileRecord>,
     chunks: Vec<ChunkRecord>,
     norms: Vec<u8>,
@@ -115,13 +115,12 @@ impl Builder {
             return;
         }
         let id = self.terms.id(field, term.as_bytes());
-        if id == self.last_entry.len() {
-            self.last_entry.push(u32::MAX);
+        if id == self.last.len() {
+            self.last.push((u32::MAX, 0));
         }
-        let last = self.last_entry[id];
-        if let Some(entry) = self.entries.get_mut(last as usize)
-            && (*entry >> 8) as usize & ID_MAX == chunk as usize
-        {
+        let (last_chunk, at) = self.last[id];
+        if last_chunk == chunk {
+            let entry = &mut self.entries[at as usize];
             if *entry & 0xff < u64::from(COUNT_MAX) {
                 *entry += 1;
             }
@@ -129,7 +128,7 @@ impl Builder {
         }
         #[allow(clippy::cast_possible_truncation)] // Fewer than 2^32 entries: `is_full`.
         {
-            self.last_entry[id] = self.entries.len() as u32;
+            self.last[id] = (chunk, self.entries.len() as u32);
         }
         self.entries.push((id as u64) << (8 + ID_BITS) | u64::from(chunk) << 8 | 1);
     }

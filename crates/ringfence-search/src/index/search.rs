@@ -480,6 +480,36 @@ fn hits(
     Ok(hits)
 }
 
+/// Calls `each` with the chunks of one file after another.
+pub(crate) fn each_file(
+    snapshot: &Snapshot,
+    each: &mut dyn FnMut(Vec<Hit>),
+) -> Result<(), IndexError> {
+    for (state, segment) in snapshot.parts() {
+        let mut files = Vec::new();
+        for block in 0..segment.n_file_blocks() {
+            segment.files_in(block, &mut |number, record| files.push((number, record)))?;
+            for (number, record) in files.drain(..).filter(|(number, _)| !state.is_dead(*number)) {
+                let mut hits = Vec::new();
+                for chunk in segment.first_chunk(number)..segment.first_chunk(number + 1) {
+                    let chunk = segment.chunk(chunk)?;
+                    hits.push(Hit {
+                        path: record.path.clone(),
+                        start_line: chunk.start_line,
+                        end_line: chunk.end_line,
+                        language: record.language,
+                        symbol: chunk.symbol.into(),
+                        score: 0.0,
+                        hash: chunk.hash,
+                    });
+                }
+                each(hits);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Which files of a segment the query allows; `None` if all.
 fn allowed(
     segment: &Segment,

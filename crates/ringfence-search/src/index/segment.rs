@@ -40,6 +40,9 @@ const LARGE_FRAME_MAX: usize = 64 << 20;
 const N_SECTIONS: usize = 5;
 const FOOTER_BYTES: usize = 8 * (5 + 2 * N_SECTIONS) + CHECKSUM_BYTES;
 
+/// Bytes of an offset in the dictionary.
+const OFFSET_BYTES: usize = 4;
+
 /// Bytes of a file head: first chunk, kind, language.
 const HEAD_BYTES: usize = 7;
 
@@ -83,7 +86,7 @@ pub(super) struct SegmentWriter<W> {
     n_block_terms: usize,
     encoded: Vec<u8>,
     dictionary: Vec<u8>,
-    n_dictionary: u64,
+    dictionary_offsets: Vec<u8>,
     files: RecordBlocks,
     chunks: RecordBlocks,
     heads: Vec<u8>,
@@ -109,7 +112,7 @@ impl<W: Write> SegmentWriter<W> {
             n_block_terms: 0,
             encoded: Vec::new(),
             dictionary: Vec::new(),
-            n_dictionary: 0,
+            dictionary_offsets: Vec::new(),
             files: RecordBlocks::default(),
             chunks: RecordBlocks::default(),
             heads: Vec::new(),
@@ -166,10 +169,11 @@ impl<W: Write> SegmentWriter<W> {
         }
         let block = std::mem::take(&mut self.block);
         let place = self.put_frame(&block)?;
+        let offset = u32::try_from(self.dictionary.len()).map_err(|_| corrupt("dictionary"))?;
+        self.dictionary_offsets.extend_from_slice(&offset.to_le_bytes());
         self.dictionary.put_bytes(&self.block_first);
         self.dictionary.put_varint(place.offset);
         self.dictionary.put_varint(place.len);
-        self.n_dictionary += 1;
         self.n_block_terms = 0;
         self.block = block;
         self.block.clear();
@@ -232,8 +236,13 @@ impl<W: Write> SegmentWriter<W> {
             self.end_chunks()?;
         }
         let mut sections = [Place::default(); N_SECTIONS];
+        // Offsets first, so that a reader finds an entry without reading those before it.
+        let mut dictionary = Vec::new();
+        dictionary.put_u64((self.dictionary_offsets.len() / OFFSET_BYTES) as u64);
+        dictionary.append(&mut self.dictionary_offsets);
+        dictionary.append(&mut self.dictionary);
         let payloads = [
-            std::mem::take(&mut self.dictionary),
+            dictionary,
             std::mem::take(&mut self.files.table),
             std::mem::take(&mut self.chunks.table),
             std::mem::take(&mut self.heads),
@@ -261,10 +270,9 @@ impl<W: Write> SegmentWriter<W> {
 pub(super) struct Segment {
     file: File,
     pub(super) len: u64,
-    /// First keys of the dictionary blocks, one after another, with their ends.
-    keys: Vec<u8>,
-    key_ends: Vec<u32>,
-    blocks: Vec<Place>,
+    /// Number of dictionary blocks, an offset for each, and for each its first key and place.
+    dictionary: Vec<u8>,
+    n_blocks: usize,
     file_blocks: Vec<Place>,
     chunk_blocks: Vec<Place>,
     heads: Vec<u8>,
@@ -321,14 +329,13 @@ impl Segment {
         if norms.len() != n_chunks as usize || heads.len() != n_files as usize * HEAD_BYTES {
             return Err(corrupt("counts of a segment"));
         }
-        let (keys, key_ends, blocks) = read_dictionary(&dictionary)?;
+        let n_blocks = n_dictionary_blocks(&dictionary)?;
         let starts = read_starts(&heads, n_chunks)?;
         Ok(Self {
             file,
             len,
-            keys,
-            key_ends,
-            blocks,
+            dictionary,
+            n_blocks,
             file_blocks: read_table(&file_table, n_files)?,
             chunk_blocks: read_table(&chunk_table, n_chunks)?,
             heads,
@@ -375,17 +382,27 @@ impl Segment {
         u32::try_from(after.saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
-    fn block_key(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.key_ends[index - 1] as usize };
-        &self.keys[start..self.key_ends[index] as usize]
+    /// First key and place of a dictionary block.
+    fn block_entry(&self, index: usize) -> Result<(&[u8], Place), IndexError> {
+        const WHAT: &str = "dictionary";
+        let (offsets, entries) = self.dictionary[8..].split_at(self.n_blocks * OFFSET_BYTES);
+        let at = index * OFFSET_BYTES;
+        let offset = [offsets[at], offsets[at + 1], offsets[at + 2], offsets[at + 3]];
+        let entry = entries.get(u32::from_le_bytes(offset) as usize..).ok_or(corrupt(WHAT))?;
+        let mut reader = Reader::new(entry, WHAT);
+        Ok((reader.bytes()?, Place { offset: reader.varint()?, len: reader.varint()? }))
     }
 
     /// Looks a term up.
     pub(super) fn find(&self, key: &[u8]) -> Result<Option<TermEntry>, IndexError> {
-        let (mut low, mut high) = (0, self.blocks.len());
+        let (mut low, mut high) = (0, self.n_blocks);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.block_key(middle) <= key { low = middle + 1 } else { high = middle }
+            if self.block_entry(middle)?.0 <= key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
         }
         let Some(index) = low.checked_sub(1) else { return Ok(None) };
         let mut found = None;
@@ -399,13 +416,13 @@ impl Segment {
     }
 
     pub(super) fn n_blocks(&self) -> usize {
-        self.blocks.len()
+        self.n_blocks
     }
 
     /// Calls `each` with the terms of a dictionary block until it returns false.
     pub(super) fn block(&self, index: usize, each: &mut EachTerm<'_>) -> Result<(), IndexError> {
         const WHAT: &str = "dictionary block";
-        let framed = self.read(self.blocks[index], BLOCK_FRAME_MAX, WHAT)?;
+        let framed = self.read(self.block_entry(index)?.1, BLOCK_FRAME_MAX, WHAT)?;
         let mut reader = Reader::new(&framed[CHECKSUM_BYTES..], WHAT);
         let mut key = Vec::new();
         while !reader.is_empty() {
@@ -585,18 +602,12 @@ fn read_starts(heads: &[u8], n_chunks: u32) -> Result<Vec<u32>, IndexError> {
     if starts.is_sorted() { Ok(starts) } else { Err(corrupt("file heads")) }
 }
 
-type Dictionary = (Vec<u8>, Vec<u32>, Vec<Place>);
-
-fn read_dictionary(bytes: &[u8]) -> Result<Dictionary, IndexError> {
+fn n_dictionary_blocks(dictionary: &[u8]) -> Result<usize, IndexError> {
     const WHAT: &str = "dictionary";
-    let mut reader = Reader::new(bytes, WHAT);
-    let (mut keys, mut ends, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
-    while !reader.is_empty() {
-        keys.extend_from_slice(reader.bytes()?);
-        ends.push(u32::try_from(keys.len()).map_err(|_| corrupt(WHAT))?);
-        blocks.push(Place { offset: reader.varint()?, len: reader.varint()? });
-    }
-    Ok((keys, ends, blocks))
+    let mut reader = Reader::new(dictionary, WHAT);
+    let n = usize::try_from(reader.u64()?).map_err(|_| corrupt(WHAT))?;
+    reader.take(n.checked_mul(OFFSET_BYTES).ok_or(corrupt(WHAT))?)?;
+    Ok(n)
 }
 
 fn read_table(bytes: &[u8], n_records: u32) -> Result<Vec<Place>, IndexError> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::builder::Builder;
@@ -28,6 +28,9 @@ const DEAD_PART: u32 = 3;
 
 /// Interval of calls of the progress callback.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Files that are compared between two calls of the progress callback.
+const FILES_BETWEEN_PROGRESS: usize = 1000;
 
 /// A change this recent may be followed by another with the same time: the file is read again by the next update. As
 /// git's index does with files it calls racy.
@@ -62,19 +65,24 @@ pub(super) fn update(
 ) -> Result<UpdateReport, IndexError> {
     let started = Instant::now();
     let _lock = index.store.lock()?;
-    let was_rebuilt = start(index)?;
+    // Kept to the end: a reader may replace the snapshot of the index meanwhile.
+    let (mut snapshot, was_rebuilt) = start(index)?;
     let mut report = UpdateReport { was_rebuilt, ..UpdateReport::default() };
-    let (jobs, gone) = match compare(index, source, &mut report) {
+    let compared = match compare(index, &snapshot, source, &mut report, progress) {
         Ok(found) => found,
         Err(error) if error.is_damage() => {
             // Found only now: a damaged block of files. Nothing of the index is kept.
-            discard(index)?;
+            snapshot = discard(index)?;
             report = UpdateReport { was_rebuilt: true, ..UpdateReport::default() };
-            compare(index, source, &mut report)?
+            compare(index, &snapshot, source, &mut report, progress)?
         }
         Err(error) => return Err(error),
     };
-    let manifest = index.snapshot().manifest.clone();
+    let Some((jobs, gone)) = compared else {
+        report.duration = started.elapsed();
+        return Ok(report);
+    };
+    let manifest = snapshot.manifest.clone();
     let work = Work {
         index,
         source,
@@ -98,48 +106,58 @@ pub(super) fn update(
         }
         report.files_removed = gone.len() as u64;
     }
-    manifest.segments.retain(|segment| !is_all_dead(index, segment));
-    finish(index, manifest)?;
+    manifest.segments.retain(|segment| !is_all_dead(&snapshot, segment));
+    finish(index, &snapshot, manifest)?;
     report.duration = started.elapsed();
     Ok(report)
 }
 
 /// Reads the newest list of segments. Discards a damaged index and returns whether it did.
-fn start(index: &Index) -> Result<bool, IndexError> {
+fn start(index: &Index) -> Result<(Arc<Snapshot>, bool), IndexError> {
     let loaded = load(&index.store, &index.snapshot());
     let was_damaged = index.is_damaged.load(Ordering::Relaxed);
     match loaded {
-        Ok(snapshot) if !was_damaged => {
-            index.replace(snapshot);
-            Ok(false)
+        Ok(mut snapshot) if !was_damaged => {
+            if snapshot.manifest.next_id == 0 {
+                snapshot.manifest.next_id = first_id();
+            }
+            Ok((Arc::new(snapshot), false))
         }
         Err(error) if !error.is_damage() => Err(error),
-        _ => {
-            discard(index)?;
-            Ok(true)
-        }
+        _ => Ok((discard(index)?, true)),
     }
 }
 
-fn discard(index: &Index) -> Result<(), IndexError> {
+/// The first number for segments: never one that an earlier index in this directory used, because readers tell by it
+/// whether they have a segment open already.
+fn first_id() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(1)
+}
+
+/// Removes the index and returns an empty one.
+fn discard(index: &Index) -> Result<Arc<Snapshot>, IndexError> {
     index.store.forget()?;
     index.store.sweep(&Manifest::default())?;
     index.replace(Snapshot::default());
     index.is_damaged.store(false, Ordering::Relaxed);
-    Ok(())
+    let manifest = Manifest { next_id: first_id(), ..Manifest::default() };
+    Ok(Arc::new(Snapshot { manifest, ..Snapshot::default() }))
 }
 
 /// Files that are gone: segment and number.
 type Gone = Vec<(u64, u32)>;
 
-/// Compares the source with the index.
+/// Compares the source with the index. `None` if the progress callback ended it.
 fn compare(
     index: &Index,
+    snapshot: &Snapshot,
     source: &dyn Source,
     report: &mut UpdateReport,
-) -> Result<(Vec<Job>, Gone), IndexError> {
-    let snapshot = index.snapshot();
-    let mut known: HashMap<String, Known> = HashMap::new();
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Option<(Vec<Job>, Gone)>, IndexError> {
+    let n_files = snapshot.parts().map(|(_, segment)| segment.n_files as usize).sum();
+    let mut known: HashMap<String, Known> = HashMap::with_capacity(n_files);
     for (state, segment) in snapshot.parts() {
         for block in 0..segment.n_file_blocks() {
             segment.files_in(block, &mut |number, record| {
@@ -157,7 +175,15 @@ fn compare(
     let limits = index.limits;
     let mut jobs = Vec::new();
     let (mut n_files, mut n_bytes) = (0usize, 0u64);
+    let (mut n_seen, mut is_stopped) = (0usize, false);
     source.files(&mut |file| {
+        n_seen += 1;
+        if n_seen.is_multiple_of(FILES_BETWEEN_PROGRESS)
+            && progress(&Progress::default()).is_break()
+        {
+            is_stopped = true;
+            return ControlFlow::Break(());
+        }
         let skip = match () {
             () if file.path.len() > PATH_BYTES_MAX => Some(SkipReason::PathTooLong),
             () if file.size > limits.file_bytes_max => Some(SkipReason::TooLarge),
@@ -184,9 +210,12 @@ fn compare(
         }
         ControlFlow::Continue(())
     })?;
+    if is_stopped {
+        return Ok(None);
+    }
     // Known files that the source no longer has, or that are skipped now.
     let gone = known.into_values().map(|known| (known.segment_id, known.file)).collect();
-    Ok((jobs, gone))
+    Ok(Some((jobs, gone)))
 }
 
 impl UpdateReport {
@@ -374,16 +403,17 @@ fn kill(manifest: &mut Manifest, segment_id: u64, file: u32) {
     }
 }
 
-fn is_all_dead(index: &Index, state: &SegmentState) -> bool {
-    let snapshot = index.snapshot();
+fn is_all_dead(snapshot: &Snapshot, state: &SegmentState) -> bool {
     let known = snapshot.parts().find(|(known, _)| known.id == state.id);
     known.is_some_and(|(_, segment)| state.n_dead() >= segment.n_files)
 }
 
 /// Commits, merges if there are many segments, and removes what is not used any more.
-fn finish(index: &Index, mut manifest: Manifest) -> Result<(), IndexError> {
-    index.store.commit(&manifest)?;
-    let mut snapshot = open_segments(&index.store, manifest.clone(), &index.snapshot())?;
+fn finish(index: &Index, old: &Snapshot, mut manifest: Manifest) -> Result<(), IndexError> {
+    if manifest != index.store.manifest().unwrap_or_default() {
+        index.store.commit(&manifest)?;
+    }
+    let mut snapshot = open_segments(&index.store, manifest.clone(), old)?;
     let groups = merge_groups(&snapshot, index.limits.n_threads.max(1));
     if !groups.is_empty() {
         let first_id = manifest.next_id + 1;
@@ -394,7 +424,11 @@ fn finish(index: &Index, mut manifest: Manifest) -> Result<(), IndexError> {
         index.store.commit(&manifest)?;
         snapshot = open_segments(&index.store, manifest.clone(), &snapshot)?;
     }
-    index.replace(snapshot);
+    {
+        // After a reader that has just read the list before this one.
+        let _loading = index.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        index.replace(snapshot);
+    }
     index.store.sweep(&manifest)
 }
 

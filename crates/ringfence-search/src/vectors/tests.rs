@@ -1,0 +1,120 @@
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::*;
+use crate::{Limits, Query, Tree};
+
+/// Writes a model of a few words: `dog` and `puppy` point the same way, `car` another.
+fn write_model(dir: &Path) {
+    let vocabulary = r###"{"[UNK]": 0, "dog": 1, "pup": 2, "##py": 3, "car": 4}"###;
+    let tokenizer = format!(
+        r#"{{"normalizer": {{"type": "BertNormalizer", "lowercase": true}}, "model": {{"type": "WordPiece", "unk_token": "[UNK]", "vocab": {vocabulary}}}}}"#
+    );
+    fs::write(dir.join("tokenizer.json"), tokenizer).unwrap();
+    fs::write(dir.join("config.json"), r#"{"normalize": true}"#).unwrap();
+    let rows: [[f32; 2]; 5] = [[0.0, 0.0], [1.0, 0.1], [0.9, 0.0], [0.5, 0.1], [0.0, 1.0]];
+    fs::write(dir.join("model.safetensors"), table(&rows)).unwrap();
+}
+
+fn table(rows: &[[f32; 2]]) -> Vec<u8> {
+    let data: Vec<u8> = rows.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+    let header = format!(
+        r#"{{"embeddings": {{"dtype": "F32", "shape": [{}, 2], "data_offsets": [0, {}]}}}}"#,
+        rows.len(),
+        data.len()
+    );
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend_from_slice(&data);
+    file
+}
+
+/// Embeds nothing.
+struct Refuses;
+impl Embedder for Refuses {
+    fn n_dimensions(&self) -> usize {
+        2
+    }
+    fn embed(&self, _: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {
+        Err(VectorError::Answer)
+    }
+}
+
+#[test]
+fn words_of_the_same_meaning_are_found_and_fused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, files, index) = (dir.path().join("m"), dir.path().join("f"), dir.path().join("i"));
+    fs::create_dir(&model).unwrap();
+    fs::create_dir(&files).unwrap();
+    write_model(&model);
+    fs::write(files.join("a.txt"), "The puppy sleeps.\n").unwrap();
+    fs::write(files.join("b.txt"), "The car is parked.\n").unwrap();
+    let model = StaticModel::open(&model).unwrap();
+    let tree = Tree::open(&files).unwrap();
+    let index = Index::open(&index, Limits::default()).unwrap();
+    index.update(&tree, &mut |_| ControlFlow::Continue(())).unwrap();
+    let vectors = VectorIndex::default().updated(&index, &tree, &model).unwrap();
+    assert_eq!(vectors.len(), 2);
+    assert!(index.search(&Query::new("dog")).unwrap().is_empty());
+    let near = vectors.search("DOG", 10, &model).unwrap();
+    assert_eq!(near.first().map(|hit| hit.path.as_str()), Some("a.txt"));
+    let words = index.search(&Query::new("parked")).unwrap();
+    let fused = fuse(&[words, near], 10);
+    assert_eq!(fused.len(), 2);
+
+    // Known chunks are not embedded again.
+    assert_eq!(vectors.updated(&index, &tree, &Refuses).unwrap().len(), 2);
+    assert!(VectorIndex::default().updated(&index, &tree, &Refuses).is_err());
+}
+
+#[test]
+fn a_hit_of_both_rankings_comes_first() {
+    let hit = |path: &str| Hit {
+        path: path.to_owned(),
+        start_line: 1,
+        end_line: 2,
+        language: crate::Language::Text,
+        symbol: String::new(),
+        score: 9.0,
+        hash: 1,
+    };
+    let fused = fuse(&[vec![hit("a"), hit("b"), hit("c")], vec![hit("c"), hit("d")]], 3);
+    let paths: Vec<&str> = fused.iter().map(|hit| hit.path.as_str()).collect();
+    assert_eq!(paths, ["c", "a", "b"]);
+}
+
+#[test]
+fn a_model_that_is_damaged_is_refused_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    write_model(dir.path());
+    let table_path = dir.path().join("model.safetensors");
+    let sound = fs::read(&table_path).unwrap();
+    for len in [0, 4, 8, 20, sound.len() - 1] {
+        fs::write(&table_path, &sound[..len]).unwrap();
+        let error = StaticModel::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("model.safetensors"), "{error}");
+    }
+    let forge = |header: &str| {
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend_from_slice(header.as_bytes());
+        fs::write(&table_path, file).unwrap();
+        StaticModel::open(dir.path()).unwrap_err().to_string()
+    };
+    for header in [
+        r#"{"embeddings": {"dtype": "F32", "shape": [18446744073709551615, 2], "data_offsets": [0, 0]}}"#,
+        r#"{"embeddings": {"dtype": "F32", "shape": [1, 2], "data_offsets": [8, 0]}}"#,
+        r#"{"embeddings": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}}"#,
+        r#"{"embeddings": {"dtype": "X9", "shape": [0, 0], "data_offsets": [0, 0]}}"#,
+        r#"{"embeddings": {"dtype": "F32", "shape": [0, 2], "data_offsets": [0, 0]}}"#,
+        "{}",
+        "nonsense",
+    ] {
+        assert!(forge(header).contains("model.safetensors"), "{header}");
+    }
+    fs::write(&table_path, u64::MAX.to_le_bytes()).unwrap();
+    assert!(StaticModel::open(dir.path()).is_err());
+    fs::write(dir.path().join("tokenizer.json"), r#"{"model": {"type": "BPE", "vocab": {}}}"#)
+        .unwrap();
+    assert!(StaticModel::open(dir.path()).unwrap_err().to_string().contains("BPE"));
+}
