@@ -91,7 +91,7 @@ pub use host_context::HostContext;
 pub use ids::{fresh_id, some_id};
 pub use init::init;
 pub use intercept::AlertSink;
-pub use partial_output::{PartialOutput, PartialText};
+pub use partial_output::{OutputCursor, PartialOutput, PartialText};
 pub use record::{Recorder, StartedCall, redact};
 pub use repl::Repl;
 pub use ringfence_jail::Launcher;

@@ -1,5 +1,7 @@
 //! Output of a running call, made safe to show.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use ringfence_jail::{OutputBuffer as Raw, Tail};
@@ -39,6 +41,37 @@ pub struct PartialText {
     pub stderr_bytes: u64,
     /// Progress note of the program.
     pub note: Option<String>,
+    /// Where the next output begins.
+    pub cursor: OutputCursor,
+    /// False if output between the asked cursor and this tail was dropped.
+    pub is_whole: bool,
+}
+
+/// A place in the output of a run: bytes of each stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputCursor {
+    /// Bytes of standard output.
+    pub stdout: u64,
+    /// Bytes of standard error.
+    pub stderr: u64,
+}
+
+impl fmt::Display for OutputCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.stdout, self.stderr)
+    }
+}
+
+impl FromStr for OutputCursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (stdout, stderr) = text.split_once('-').ok_or(())?;
+        Ok(Self {
+            stdout: stdout.parse().map_err(|_| ())?,
+            stderr: stderr.parse().map_err(|_| ())?,
+        })
+    }
 }
 
 impl PartialOutput {
@@ -51,34 +84,57 @@ impl PartialOutput {
 
     /// Returns the current tail.
     pub fn read(&self) -> PartialText {
+        self.read_after(OutputCursor::default())
+    }
+
+    /// Returns what was written after a cursor, as far as the tail still has it.
+    pub fn read_after(&self, from: OutputCursor) -> PartialText {
         // Empty before `begin`.
         let Some(manner) = self.manner.get() else { return PartialText::default() };
         let written = self.raw.read();
+        let (stdout_bytes, stderr_bytes) = (written.stdout.total_bytes, written.stderr.total_bytes);
+        let (stdout, stdout_end, out_whole) = manner.stream(written.stdout, from.stdout);
+        let (stderr, stderr_end, err_whole) = manner.stream(written.stderr, from.stderr);
         PartialText {
-            stdout_bytes: written.stdout.total_bytes,
-            stderr_bytes: written.stderr.total_bytes,
-            stdout: manner.stream(written.stdout),
-            stderr: manner.stream(written.stderr),
+            stdout,
+            stderr,
+            stdout_bytes,
+            stderr_bytes,
             note: written.note.map(|note| manner.text(note.as_bytes())),
+            cursor: OutputCursor { stdout: stdout_end, stderr: stderr_end },
+            is_whole: out_whole && err_whole,
         }
     }
 }
 
 impl OutputFormat {
-    fn stream(&self, tail: Tail) -> String {
+    /// The text of a stream from a place on, the place where it ends, and whether nothing between was dropped.
+    fn stream(&self, tail: Tail, from: u64) -> (String, u64, bool) {
         let mut bytes: Vec<u8> = tail.bytes.into();
-        if (bytes.len() as u64) < tail.total_bytes {
+        let start = tail.total_bytes - bytes.len() as u64;
+        let mut end = tail.total_bytes;
+        let is_whole = start <= from;
+        if is_whole {
+            let seen = usize::try_from(from - start).unwrap_or(usize::MAX).min(bytes.len());
+            bytes.drain(..seen);
+            // The rest of a split character comes with the next write. Where secrets are taken out, the rest of a line does: one
+            // may lie across two answers.
+            let shown = match bytes.iter().rposition(|b| *b == b'\n') {
+                Some(at) if self.redact && from > 0 => at + 1,
+                None if self.redact && from > 0 => 0,
+                _ => bytes.len() - cut_character(&bytes),
+            };
+            end -= (bytes.len() - shown) as u64;
+            bytes.truncate(shown);
+        } else {
             let line = bytes.iter().position(|b| *b == b'\n').map(|at| at + 1);
             let mut doubtful = line.unwrap_or(DOUBTFUL_BYTES).min(bytes.len());
             while bytes.get(doubtful).is_some_and(|b| b & 0xc0 == 0x80) {
                 doubtful += 1;
             }
             bytes.drain(..doubtful);
-        } else {
-            // The rest of a split character comes with the next write.
-            bytes.truncate(bytes.len() - cut_character(&bytes));
         }
-        self.text(&bytes)
+        (self.text(&bytes), end, is_whole)
     }
 
     fn text(&self, bytes: &[u8]) -> String {
@@ -107,7 +163,14 @@ mod tests {
         assert_eq!((partial.stdout.as_str(), partial.stdout_bytes), ("one\nä", 7));
         assert!(!partial.stderr.contains('\x1b') && partial.stderr.ends_with("red"));
         assert!(partial.note.is_some_and(|note| !note.contains('\u{202e}')));
+        raw.add_stdout(b"\nnew");
+        let next = partial_output.read_after(partial.cursor);
+        assert!(
+            next.is_whole && next.stdout.ends_with('\n') && !next.stdout.contains("one"),
+            "{next:?}"
+        );
         raw.add_stdout("line of output\n".repeat(5_000).as_bytes());
+        assert!(!partial_output.read_after(next.cursor).is_whole);
         let partial = partial_output.read();
         assert!(partial.stdout.starts_with("line of output\n") && partial.stdout.len() < 20_000);
     }

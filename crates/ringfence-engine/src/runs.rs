@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use crate::call::EngineState;
 use crate::engine::{Call, Engine, RunResult};
 use crate::ids::fresh_id;
-use crate::partial_output::{PartialOutput, PartialText};
+use crate::partial_output::{OutputCursor, PartialOutput, PartialText};
 use crate::sessions::SessionId;
 
 /// Maximum concurrent runs of one owner.
@@ -108,6 +108,11 @@ impl Run {
     /// Returns the tail of the output so far.
     pub fn partial(&self) -> PartialText {
         self.partial_output.read()
+    }
+
+    /// Returns the output after a cursor.
+    pub fn partial_after(&self, cursor: OutputCursor) -> PartialText {
+        self.partial_output.read_after(cursor)
     }
 
     /// Returns the result, if the run ended without being cancelled.

@@ -32,6 +32,8 @@ pub(super) struct RunCommand {
 #[serde(deny_unknown_fields)]
 pub(super) struct Wait {
     pub(super) run_id: String,
+    pub(super) timeout_s: Option<f64>,
+    pub(super) cursor: Option<String>,
 }
 
 /// Arguments of `read_file`.

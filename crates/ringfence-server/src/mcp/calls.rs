@@ -22,7 +22,7 @@ use super::arguments::{
     Search, Wait, WriteFile,
 };
 use super::runs::Cancelled;
-use super::{McpServer, picture, tool_result, truncate};
+use super::{McpServer, picture, runs, tool_result, truncate};
 use crate::request;
 
 /// Default number of file bytes in a result.
@@ -33,6 +33,9 @@ const READ_BYTES_MAX: u64 = 60_000;
 
 /// Maximum number of directory entries in a result.
 const ENTRIES_MAX: usize = 500;
+
+/// The longest that `wait` waits.
+const WAIT_S_MAX: f64 = 60.0;
 
 /// Maximum number of hits in a result.
 const SEARCH_HITS_MAX: usize = 50;
@@ -137,8 +140,22 @@ impl McpServer {
     }
 
     async fn wait(&self, arguments: JsonObject, context: &RequestContext<RoleServer>) -> Answered {
-        let Wait { run_id } = arguments::read("wait", arguments)?;
-        Ok(self.runs.wait(&run_id, context).await?)
+        let Wait { run_id, timeout_s, cursor } = arguments::read("wait", arguments)?;
+        let cursor = cursor.map(|cursor| cursor.parse()).transpose().map_err(|()| {
+            Problem::usage(Code::BadArguments, "`cursor` is not one")
+                .hint("pass the `cursor` of the last answer, or leave it out")
+        })?;
+        let patience = match timeout_s {
+            None => runs::PATIENCE,
+            Some(seconds) if (0.0..=WAIT_S_MAX).contains(&seconds) => {
+                std::time::Duration::from_secs_f64(seconds)
+            }
+            Some(_) => {
+                let message = format!("`timeout_s` is not between 0 and {WAIT_S_MAX}");
+                return Err(Problem::usage(Code::BadArguments, message).into());
+            }
+        };
+        Ok(self.runs.wait(&run_id, patience, cursor.unwrap_or_default(), context).await?)
     }
 
     async fn read_file(&self, arguments: JsonObject) -> Answered {

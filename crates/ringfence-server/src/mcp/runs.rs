@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ringfence_engine::{Call, Ended, Engine, KeepFiles, Run};
+use ringfence_engine::{Call, Ended, Engine, KeepFiles, OutputCursor, Run};
 use ringfence_spec::{Code, Problem, ProblemKind, RunId};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult};
@@ -16,9 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::resources::ResourceStore;
 use super::{progress, tasks, tool_result};
 
-/// Time that a call waits before it answers that the run continues. Hosts give up on calls that take longer than some
-/// tens of seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a call waits before it answers that the run continues. Some hosts give up on calls after five seconds.
+pub(super) const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// Maximum number of kept results. Each has at most four images.
 const KEPT_MAX: usize = 64;
@@ -69,10 +68,10 @@ impl Runs {
             Ok(run) => run,
             Err(problem) => return Ok(tool_result::not_started(&problem).into()),
         };
-        match self.attend(&run, context).await? {
+        match self.attend(&run, PATIENCE, context).await? {
             Some(result) => Ok(CallToolResult::clone(&result).into()),
             None if tasks::are_known(context) => Ok(tasks::created(&run)),
-            None => Ok(tool_result::running(&run).into()),
+            None => Ok(tool_result::running(&run, OutputCursor::default()).into()),
         }
     }
 
@@ -80,6 +79,8 @@ impl Runs {
     pub(super) async fn wait(
         &self,
         run_id: &str,
+        patience: Duration,
+        cursor: OutputCursor,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, Cancelled> {
         let Some(run) = self.find(run_id) else {
@@ -88,9 +89,11 @@ impl Runs {
                     .hint("its result was kept for a while and is gone; run it again");
             return Ok(tool_result::no_such_run(run_id, &problem));
         };
-        let result = self.attend(&run, context).await?;
-        Ok(result
-            .map_or_else(|| tool_result::running(&run), |result| CallToolResult::clone(&result)))
+        let result = self.attend(&run, patience, context).await?;
+        Ok(match result {
+            Some(result) => tool_result::after(CallToolResult::clone(&result), &run, cursor),
+            None => tool_result::running(&run, cursor),
+        })
     }
 
     /// Ends every run, even one that a call waits for, and every later one.
@@ -143,6 +146,7 @@ impl Runs {
     async fn attend(
         &self,
         run: &Run,
+        patience: Duration,
         context: &RequestContext<RoleServer>,
     ) -> Result<Option<Arc<CallToolResult>>, Cancelled> {
         tokio::select! {
@@ -151,7 +155,7 @@ impl Runs {
                 run.cancel();
                 Err(Cancelled)
             }
-            () = tokio::time::sleep(PATIENCE) => Ok(None),
+            () = tokio::time::sleep(patience) => Ok(None),
             () = progress::report(context, run) => Ok(None),
         }
     }

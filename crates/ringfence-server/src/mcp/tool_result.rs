@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ringfence_engine::{Artifacts, Run, some_id};
+use ringfence_engine::{Artifacts, OutputCursor, Run, some_id};
 use ringfence_spec::{
     Artifact, Encoding, Enforcement, ErrorInfo, Face, Outcome, Problem, ProblemKind, Status,
     escape_name,
@@ -54,20 +54,55 @@ pub(super) fn is_picture(artifact: &Artifact) -> bool {
     matches!(artifact.media_type.as_str(), "image/png" | "image/jpeg")
 }
 
-/// Builds the result of a run in progress, with its output so far.
-pub(super) fn running(run: &Run) -> CallToolResult {
-    let partial = run.partial();
+/// Builds the result of a run in progress, with its output after a cursor.
+pub(super) fn running(run: &Run, cursor: OutputCursor) -> CallToolResult {
+    let partial = run.partial_after(cursor);
     let mut text = String::new();
     for (name, stream) in [("stdout", &partial.stdout), ("stderr", &partial.stderr)] {
         if !stream.is_empty() {
-            line(&mut text, &format!("{name} so far:\n{stream}"));
+            let new = if cursor == OutputCursor::default() { "so far" } else { "since then" };
+            line(&mut text, &format!("{name} {new}:\n{stream}"));
         }
     }
     let note = partial.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
     let seconds = run.began().elapsed().as_secs_f64();
     line(&mut text, &format!("still running after {seconds:.0} s{note}"));
-    line(&mut text, &format!("hint: call wait with run_id `{}`", run.id()));
-    result(Status::Ok, text, &run.running(&partial))
+    let next = partial.cursor;
+    line(&mut text, &format!("hint: call wait with run_id `{}` and cursor `{next}`", run.id()));
+    let mut data = run.running(&partial);
+    data["cursor"] = next.to_string().into();
+    result(Status::Ok, text, &data)
+}
+
+/// Replaces the output of a run that has ended by what came after a cursor, if all of that is known.
+pub(super) fn after(mut result: CallToolResult, run: &Run, cursor: OutputCursor) -> CallToolResult {
+    let partial = run.partial_after(cursor);
+    if cursor == OutputCursor::default() || !partial.is_whole {
+        return result;
+    }
+    let Some(data) = &mut result.structured_content else { return result };
+    let mut text = String::new();
+    for (name, new) in [("stdout", &partial.stdout), ("stderr", &partial.stderr)] {
+        let whole = data.get(name).and_then(Value::as_str).unwrap_or_default();
+        // What is shown at the end is what was shown on the way, up to the end of a line.
+        if !whole.ends_with(new.as_str()) {
+            return result;
+        }
+        if !new.is_empty() {
+            line(&mut text, &format!("{name} since then:\n{new}"));
+        }
+        if data.get(name).is_some() {
+            data[name] = new.as_str().into();
+        }
+    }
+    let status = data["status"].as_str().unwrap_or_default().to_owned();
+    line(&mut text, &format!("status: {status}"));
+    if let Some(first) = result.content.first_mut()
+        && status == "ok"
+    {
+        *first = ContentBlock::text(text);
+    }
+    result
 }
 
 /// Builds the result of a run that did not start.

@@ -116,7 +116,11 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
             "Get the result of a run that answered `status: running`; if it still runs, call again. Cancelling this call ends the run.\n\
              Example: {\"run_id\": \"0f3c…\"}",
             &LOOKS,
-            &json!({"run_id": {"type": "string", "description": "Of the running result"}}),
+            &json!({
+                "run_id": {"type": "string"},
+                "timeout_s": {"type": "number", "minimum": 0, "maximum": 60, "description": "Default 2.5"},
+                "cursor": text("Of the last answer: only newer output comes"),
+            }),
             &["run_id"],
             outcome(),
         ),
