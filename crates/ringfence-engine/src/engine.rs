@@ -17,8 +17,8 @@ use crate::cancel::{self, Cancel};
 use crate::code::CodePolicy;
 use crate::command::{Io, Prefork};
 use crate::files::{
-    Contents, Deleted, Depth, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict, Parents,
-    Workspace, WriteOptions, WrittenFile,
+    Contents, Deleted, Depth, Edit, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict,
+    Parents, Workspace, WriteOptions, WrittenFile,
 };
 use crate::ids::fresh_id;
 use crate::intercept::{self, Subject};
@@ -33,7 +33,7 @@ use crate::trace::Stopwatch;
 use crate::watch::FinishedCall;
 
 /// Tools that change files of a session.
-const CHANGING_TOOLS: [&str; 3] = ["delete_file", "move_file", "write_file"];
+const CHANGING_TOOLS: [&str; 4] = ["delete_file", "edit_file", "move_file", "write_file"];
 
 /// Request to run a program.
 #[derive(Clone, Debug, Default)]
@@ -400,6 +400,24 @@ impl Engine {
             let shown = path.to_string_lossy().into_owned();
             begun.detail(|entry| entry.wrote(shown, &content));
             Ok(written)
+        })
+        .await
+    }
+
+    /// Replaces parts of a session's text file; returns the number of replacements too.
+    pub async fn file_edit(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        edits: Vec<Edit>,
+    ) -> Result<(WrittenFile, usize), Problem> {
+        self.file("edit_file", owner, id, path, move |files, path, begun| {
+            let edited = files.edit(path, &edits)?;
+            let shown = path.to_string_lossy().into_owned();
+            let new: Vec<&str> = edits.iter().map(|edit| edit.new.as_str()).collect();
+            begun.detail(|entry| entry.wrote(shown, new.join("\n").as_bytes()));
+            Ok(edited)
         })
         .await
     }

@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((partial.stdout.as_str(), partial.stdout_bytes), ("one\nä", 7));
         assert!(!partial.stderr.contains('\x1b') && partial.stderr.ends_with("red"));
         assert!(partial.note.is_some_and(|note| !note.contains('\u{202e}')));
-        raw.add_stdout(b"\nnew");
+        raw.add_stdout(&[&"ö".as_bytes()[1..], b"\nnew"].concat());
         let next = partial_output.read_after(partial.cursor);
         assert!(
             next.is_whole && next.stdout.ends_with('\n') && !next.stdout.contains("one"),

@@ -118,6 +118,7 @@ names! {
     DiskFull, "disk_full", "The filesystem is full.";
     DiskLimit, "disk_limit", "The run wrote more than its disk limit.";
     Draining, "draining", "The service is shutting down and takes no new requests.";
+    EditMismatch, "edit_mismatch", "A text to replace is not in the file, or more than once.";
     EndedFromOutside, "ended_from_outside", "The run was ended by another process.";
     EnvNotInheritable, "env_not_inheritable", "A variable of the caller may not be passed to the run.";
     Exists, "exists", "The file or directory exists already.";

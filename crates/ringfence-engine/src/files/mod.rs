@@ -28,6 +28,7 @@
 //! ```
 
 mod delete;
+mod edit;
 mod entry;
 mod grep;
 mod handle;
@@ -51,6 +52,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use delete::{Deleted, Depth};
+pub use edit::Edit;
 pub use entry::{Entry, EntryKind};
 pub use grep::GrepQuery;
 pub use handle::Lookup;

@@ -2,6 +2,7 @@
 //! Unknown arguments are rejected: accepting one that does nothing would be a promise.
 
 use ringfence_engine::SessionId;
+use ringfence_engine::files::Edit;
 use ringfence_spec::{Code, Problem};
 use rmcp::model::JsonObject;
 use serde::Deserialize;
@@ -53,6 +54,25 @@ pub(super) struct WriteFile {
     pub(super) session: SessionId,
     pub(super) path: String,
     pub(super) content: String,
+    pub(super) encoding: Option<TextEncoding>,
+}
+
+/// How content is written in an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum TextEncoding {
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+/// Arguments of `edit_file`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditFile {
+    pub(super) session: SessionId,
+    pub(super) path: String,
+    pub(super) edits: Vec<Edit>,
 }
 
 /// Arguments of `list_dir`.

@@ -18,8 +18,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    self, Action, ExecuteCode, Filters, Grep, Index, ListDir, OneSession, ReadFile, RunCommand,
-    Search, Wait, WriteFile,
+    self, Action, EditFile, ExecuteCode, Filters, Grep, Index, ListDir, OneSession, ReadFile,
+    RunCommand, Search, TextEncoding, Wait, WriteFile,
 };
 use super::runs::Cancelled;
 use super::{McpServer, picture, runs, tool_result, truncate};
@@ -80,6 +80,7 @@ impl McpServer {
             "wait" => self.wait(arguments, context).await.map(Into::into),
             "read_file" => self.read_file(arguments).await.map(Into::into),
             "write_file" => self.write_file(arguments).await.map(Into::into),
+            "edit_file" => self.edit_file(arguments).await.map(Into::into),
             "list_dir" => self.list_dir(arguments).await.map(Into::into),
             "grep" => tokio::select! {
                 answered = self.grep(arguments) => answered.map(Into::into),
@@ -226,11 +227,20 @@ impl McpServer {
     }
 
     async fn write_file(&self, arguments: JsonObject) -> Answered {
-        let WriteFile { session, path, content } = arguments::read("write_file", arguments)?;
+        let WriteFile { session, path, content, encoding } =
+            arguments::read("write_file", arguments)?;
+        let content = match encoding {
+            Some(TextEncoding::Base64) => base64::engine::general_purpose::STANDARD
+                .decode(content.trim())
+                .map_err(|error| {
+                    Problem::usage(Code::BadArguments, "`content` is not base64").cause(error)
+                })?,
+            Some(TextEncoding::Utf8) | None => content.into_bytes(),
+        };
         let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
         let written = self
             .engine
-            .file_write(&self.client, &session, path.clone().into(), content.into_bytes(), options)
+            .file_write(&self.client, &session, path.clone().into(), content, options)
             .await?;
         let verb = if written.created { "created" } else { "replaced" };
         let text = format!("{verb} {} ({} bytes)", escape_name(&path), written.total_bytes);
@@ -238,6 +248,21 @@ impl McpServer {
             text,
             json!({
                 "path": path, "created": written.created,
+                "total_bytes": written.total_bytes, "sha256": written.sha256,
+            }),
+        ))
+    }
+
+    async fn edit_file(&self, arguments: JsonObject) -> Answered {
+        let EditFile { session, path, edits } = arguments::read("edit_file", arguments)?;
+        let edited = self.engine.file_edit(&self.client, &session, path.clone().into(), edits);
+        let (written, n) = edited.await?;
+        let text =
+            format!("{n} replaced in {} ({} bytes)", escape_name(&path), written.total_bytes);
+        Ok(tool_result::done(
+            text,
+            json!({
+                "path": path, "n_replaced": n,
                 "total_bytes": written.total_bytes, "sha256": written.sha256,
             }),
         ))

@@ -87,7 +87,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
             &CHANGES,
             &json!({
                 "code": {"type": "string", "description": source_max},
-                "session": text("Session id"),
+                "session": plain(),
                 "timeout_s": timeout(policy.code.timeout),
             }),
             &["code"],
@@ -101,9 +101,9 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
              Example: {\"command\": \"git diff --stat && cargo test 2>&1 | tail -20\"}",
             &CHANGES,
             &json!({
-                "command": {"type": "string", "description": "Text for the shell"},
-                "session": text("Session id"),
-                "cwd": {"type": "string", "description": "Directory to change to first"},
+                "command": plain(),
+                "session": plain(),
+                "cwd": plain(),
                 "stdin": {"type": "string", "description": "What it reads"},
                 "timeout_s": timeout(policy.command.timeout),
             }),
@@ -113,8 +113,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "wait",
             "Wait for a run",
-            "Get the result of a run that answered `status: running`; if it still runs, call again. Cancelling this call ends the run.\n\
-             Example: {\"run_id\": \"0f3c…\"}",
+            "Get the result of a run that answered `status: running`; if it still runs, call again. Cancelling this call ends the run.",
             &LOOKS,
             &json!({
                 "run_id": {"type": "string"},
@@ -128,12 +127,11 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
             "read_file",
             "Read a session's file",
             "Read a session's file: text as text, PNG and JPEG as images, anything else as base64. A long file comes in parts: pass \
-             `next_offset` as `offset`. The user's own files: run_command.\n\
-             Example: {\"session\": \"4be1…\", \"path\": \"report.csv\"}",
+             `next_offset` as `offset`. The user's own files: run_command.",
             &LOOKS,
             &json!({
-                "session": text("Session id"),
-                "path": text("Below /workspace"),
+                "session": plain(),
+                "path": plain(),
                 "offset": {"type": "integer", "minimum": 0, "description": "First byte; default 0"},
                 "limit": {"type": "integer", "minimum": 1, "description": "Bytes; default 20000, at most 60000"},
             }),
@@ -147,22 +145,38 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
              Example: {\"session\": \"4be1…\", \"path\": \"data/in.json\", \"content\": \"[1, 2]\"}",
             &REPLACES,
             &json!({
-                "session": text("Session id"),
-                "path": text("Below /workspace"),
+                "session": plain(),
+                "path": plain(),
                 "content": text("All of the file"),
+                "encoding": {"type": "string", "enum": ["utf-8", "base64"]},
             }),
             &["session", "path", "content"],
             result(),
         ),
         tool(
+            "edit_file",
+            "Edit a session's file",
+            "Replace parts of a session's text file, all or none. `old` must be there exactly once, unless `all`.\n\
+             Example: {\"session\": \"4be1…\", \"path\": \"a.py\", \"edits\": [{\"old\": \"x = 1\", \"new\": \"x = 2\"}]}",
+            &CHANGES,
+            &json!({
+                "session": plain(),
+                "path": plain(),
+                "edits": {"type": "array", "items": {"type": "object", "properties": {
+                    "old": plain(), "new": plain(), "all": {"type": "boolean"},
+                }, "required": ["old", "new"]}},
+            }),
+            &["session", "path", "edits"],
+            result(),
+        ),
+        tool(
             "list_dir",
             "List a session's files",
-            "List a session's directory, 500 entries at most.\n\
-             Example: {\"session\": \"4be1…\", \"path\": \".\", \"depth\": 2}",
+            "List a session's directory, 500 entries at most.",
             &LOOKS,
             &json!({
-                "session": text("Session id"),
-                "path": {"type": "string", "description": "Below /workspace; default `.`"},
+                "session": plain(),
+                "path": plain(),
                 "depth": {"type": "integer", "minimum": 1, "maximum": 32, "description": "Levels; default 1"},
             }),
             &["session"],
@@ -176,13 +190,13 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
              Example: {\"session\": \"4be1…\", \"pattern\": \"def \\\\w+\", \"glob\": \"*.py\"}",
             &LOOKS,
             &json!({
-                "session": text("Session id"),
-                "pattern": text("What to look for"),
-                "path": {"type": "string", "description": "File or directory below /workspace; default `.`"},
-                "glob": {"type": "string", "description": "Only these files, such as `*.py` or `src/**/*.rs`"},
-                "literal": {"type": "boolean", "description": "The pattern is a text, not an expression"},
-                "ignore_case": {"type": "boolean", "description": "Search case-insensitively"},
-                "context": {"type": "integer", "minimum": 0, "maximum": 5, "description": "Lines around each; default 0"},
+                "session": plain(),
+                "pattern": plain(),
+                "path": plain(),
+                "glob": {"type": "string", "description": "Such as `src/**/*.rs`"},
+                "literal": {"type": "boolean"},
+                "ignore_case": {"type": "boolean"},
+                "context": {"type": "integer", "minimum": 0, "maximum": 5},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 200, "description": "Matches; default 20"},
             }),
             &["session", "pattern"],
@@ -195,10 +209,10 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
              Example: {\"session\": \"4be1…\", \"query\": \"where are retries configured\"}",
             &LOOKS,
             &json!({
-                "session": text("Session id"),
-                "query": text("Words, a question, or the name of a definition"),
+                "session": plain(),
+                "query": plain(),
                 "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Hits; default 10"},
-                "filters": {"type": "object", "description": "`glob` such as `src/**/*.py`, `language` such as python", "properties": {
+                "filters": {"type": "object", "properties": {
                     "glob": {"type": "string"}, "language": {"type": "string"},
                 }},
             }),
@@ -208,11 +222,11 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
         tool(
             "index",
             "Index a session's files",
-            "Bring a session's search index up to date, as a search does too, and tell what was left out.\nExample: {\"session\": \"4be1…\"}",
+            "Bring a session's search index up to date, as a search does too, and tell what was left out.",
             &CHANGES,
             &json!({
-                "session": text("Session id"),
-                "path": {"type": "string", "description": "Tell only what was left out below it; default `.`"},
+                "session": plain(),
+                "path": plain(),
             }),
             &["session"],
             result(),
@@ -226,7 +240,7 @@ pub(super) fn all(policy: &PolicyInForce) -> Vec<Tool> {
              Example: {\"action\": \"create\"}",
             &CHANGES,
             &json!({
-                "action": {"type": "string", "enum": ["create", "info", "fork", "rollback", "close"], "description": "What to do"},
+                "action": {"type": "string", "enum": ["create", "info", "fork", "rollback", "close"]},
                 "session": {"type": "string", "description": "For all but `create`"},
                 "cell": {"type": "integer", "minimum": 0, "description": "For `rollback`: one of `checkpoints`"},
                 "read_only": {"type": "boolean", "description": "For `create`: files cannot be changed"},
@@ -274,6 +288,11 @@ fn tool(
         .with_title(title)
         .with_annotations(annotations)
         .with_raw_output_schema(Arc::new(output))
+}
+
+/// An argument that its name explains.
+fn plain() -> Value {
+    json!({"type": "string"})
 }
 
 /// Output schema of a run: what a model acts on first. The others of the outcome are sent too.
