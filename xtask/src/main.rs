@@ -25,6 +25,7 @@
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
 //!
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
+//! cargo xtask redaction --vectors DIR    public secret vectors, one repository for each directory: how many are redacted, and how fast
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -48,6 +49,7 @@ mod latency;
 mod program;
 mod pythons;
 mod random;
+mod redaction;
 mod refusals;
 mod service;
 mod soak;
@@ -75,6 +77,8 @@ enum Task {
     Vm(vm::VmArgs),
     /// Screening: how many programs of a directory each preset refuses
     Refusals(refusals::RefusalsArgs),
+    /// Redaction: public secret vectors, and the speed on ordinary and hostile text
+    Redaction(redaction::RedactionArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         Task::Conformance(args) => conformance::conformance(&args),
         Task::Vm(args) => vm::vm(&args),
         Task::Refusals(args) => refusals::refusals(&args),
+        Task::Redaction(args) => redaction::redaction(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),
