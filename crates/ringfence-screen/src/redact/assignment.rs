@@ -163,12 +163,6 @@ pub(crate) fn value(
     if let Some(found) = compared(kind, text, start) {
         return Some(found);
     }
-    // `secrets` does not name a single one.
-    let plural =
-        rest.eq_ignore_ascii_case(b"s") && kind != Kind::Password && text[start] | 0x20 != b'c';
-    if plural || has_harmless_ending(rest) || has_harmless_beginning(kind, text, start) {
-        return None;
-    }
     let flag = is_flag(text, start);
     let (mut at, sign) = behind_name(text, name_end, flag, open)
         .or_else(|| behind_words(kind, text, name_end, open))?;
@@ -196,9 +190,19 @@ pub(crate) fn value(
     let exact = sign != Sign::Colon || quoted || flag;
     let env = sign == Sign::Equals && is_env(text, start, name_end);
     let strict = rest.is_empty() && matches!(sign, Sign::Equals | Sign::Colon | Sign::Quoted);
-    (looks_secret(kind, secret, sign, quoted, exact, env)
-        || (strict && quoted && kind.is_chosen(&text[start..end]) && looks_quoted(secret)))
-    .then_some((from, to))
+    let looks = looks_secret(kind, secret, sign, quoted, exact, env)
+        || (strict && quoted && kind.is_chosen(&text[start..end]) && looks_quoted(secret));
+    // Last: most values are none by their look.
+    (looks && !is_harmless(kind, text, start, rest)).then_some((from, to))
+}
+
+/// Returns true if the name holds no secret, by its first or its last word.
+fn is_harmless(kind: Kind, text: &[u8], start: usize, rest: &[u8]) -> bool {
+    // `secrets` does not name a single one; `credentials` does.
+    let plural = rest.eq_ignore_ascii_case(b"s")
+        && kind != Kind::Password
+        && !text[start].eq_ignore_ascii_case(&b'c');
+    plural || has_harmless_ending(rest) || has_harmless_beginning(kind, text, start)
 }
 
 impl Kind {
@@ -261,7 +265,7 @@ fn looks_secret(
                 || is_uuid(secret)
                 || is_solid(secret, BARE_BYTES_MIN));
     }
-    if !is_plain(secret, quoted) || (kind == Kind::Password && is_example(secret)) {
+    if !is_plain(secret, quoted) {
         return false;
     }
     let symbolic = quoted && looks_symbolic(secret);
@@ -280,14 +284,15 @@ fn looks_secret(
         }
         Kind::Key => looks_random(secret, KEY_BYTES_MIN) || is_uuid(secret),
         _ => {
-            looks_random(secret, 12)
+            (looks_random(secret, 12)
                 || (exact && looks_chosen(secret) && (quoted || !is_expression(secret)))
                 || (quoted
                     && sign != Sign::Element
                     && looks_simple(secret, 8)
                     && !is_expression(secret))
                 || (env && secret.len() >= 6 && !is_expression(secret))
-                || (symbolic && !secret.contains(&b' '))
+                || (symbolic && !secret.contains(&b' ')))
+                && !is_example(secret)
         }
     }
 }
@@ -304,13 +309,12 @@ fn is_word(kind: Kind, text: &[u8], start: usize, end: usize, rest: &[u8]) -> bo
     }
     let ends = rest.first().is_none_or(|b| !b.is_ascii_alphabetic());
     let begins = match text[..start].last() {
-        None => kind != Kind::Key,
         Some(b'_' | b'-' | b'.') => true,
         // `apiKey`, `APIKEY`.
         Some(b) if b.is_ascii_alphanumeric() => {
             word[0].is_ascii_uppercase() && (b.is_ascii_lowercase() || word[1].is_ascii_uppercase())
         }
-        Some(_) => kind != Kind::Key,
+        _ => kind != Kind::Key,
     };
     ends && begins
 }

@@ -259,17 +259,26 @@ impl Words<'_, '_> {
         let mut quote = None;
         while *self.at < self.until {
             let byte = self.text[*self.at];
-            match quote {
-                Some(open) if byte == open => quote = None,
-                Some(_) if byte == b'\n' => break,
-                Some(_) => {}
-                None if matches!(byte, b'"' | b'\'') && self.opens(from) => quote = Some(byte),
-                None if matches!(byte, b'"' | b'\'') => break,
-                None if byte <= b' ' => break,
+            let ends = match quote {
+                Some(open) => {
+                    if byte == open {
+                        quote = None;
+                    }
+                    byte == b'\n'
+                }
+                None if matches!(byte, b'"' | b'\'') => {
+                    quote = Some(byte);
+                    !self.opens(from)
+                }
                 // The end of a line, or of a string, that the command is quoted in.
-                None if byte == b'\\' && self.escapes() => break,
-                None if matches!(byte, b';' | b'|' | b'`') => break,
-                None => {}
+                None => {
+                    byte <= b' '
+                        || matches!(byte, b';' | b'|' | b'`')
+                        || (byte == b'\\' && self.escapes())
+                }
+            };
+            if ends {
+                break;
             }
             *self.at += 1;
         }

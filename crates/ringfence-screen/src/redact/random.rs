@@ -189,7 +189,7 @@ pub(crate) fn is_solid(value: &[u8], n_min: usize) -> bool {
         && n_digits >= 4
         && n_digits < sample.len()
         && sample.iter().all(solid)
-        && sample.iter().filter(|b| **b == b'-').count() * 8 <= sample.len()
+        && memchr::memchr_iter(b'-', sample).count() * 8 <= sample.len()
         && bits(sample) >= 3.0
 }
 

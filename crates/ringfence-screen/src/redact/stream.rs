@@ -112,8 +112,8 @@ impl StreamRedactor {
         let spans = merge(found(&self.held).0);
         let mut cut = self.held.len() - KEPT_BYTES;
         // In front of a text that is part of a secret, or behind it; a word is not halved.
-        for span in spans.iter().filter(|span| span.told.0 < cut && cut < span.told.1.max(span.end))
-        {
+        let across = |span: &&super::Span| span.told.0 < cut && cut < span.told.1.max(span.end);
+        if let Some(span) = spans.iter().find(across) {
             if span.end == self.held.len() && span.start + KEPT_BYTES < self.held.len() {
                 // A secret without an end in sight: replace it here and drop the rest.
                 let n = self.held.len();
@@ -122,7 +122,6 @@ impl StreamRedactor {
                 return;
             }
             cut = span.told.0;
-            break;
         }
         let word = self.held[..cut].iter().rev().take_while(|b| Class::Bare.has(**b)).count();
         if word < cut {
