@@ -377,8 +377,7 @@ impl Scope<'_> {
                 text(out)
             }
             // A token after a word edge.
-            "GenerateUniqueTokenRegex" | "MustCompile" => text(self.text(args.first()?)?),
-            "byte" => text(self.text(args.first()?)?),
+            "GenerateUniqueTokenRegex" | "MustCompile" | "byte" => text(self.text(args.first()?)?),
             _ => None,
         }
     }

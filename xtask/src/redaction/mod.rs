@@ -48,8 +48,8 @@ const VALUE_CHARS_MIN: usize = 20;
 /// Size of the texts whose redaction is timed.
 const TIMED_BYTES: usize = 10 << 20;
 
-/// Factor that a hostile text may take over an ordinary one.
-const HOSTILE_FACTOR_MAX: f64 = 2.0;
+/// Factor by which ten times the text may be slower, for each byte: 1 is linear.
+const SLOWER_FACTOR_MAX: f64 = 2.0;
 
 /// Words that name a secret, in lower case.
 const KEY_WORDS: &[&str] = &[
@@ -179,7 +179,7 @@ pub(crate) fn redaction(args: &RedactionArgs) -> Result<Verdict, CannotTry> {
         }
         // A text that one rule must leave alone and another finds tells nothing about a redactor of all rules.
         let known: HashSet<String> =
-            vectors.iter().filter(|v| v.leak).flat_map(|v| v.values()).collect();
+            vectors.iter().filter(|v| v.leak).flat_map(Vector::values).collect();
         vectors.retain(|v| {
             v.leak
                 || !(known.iter().any(|secret| v.text.contains(secret.as_str()))
@@ -318,7 +318,7 @@ fn read(path: &Path, random: &mut Random) -> (Vec<Vector>, Patterns) {
     if name.ends_with("leaks.toml") && dir.is_some_and(|dir| dir == "config") {
         return (Vec::new(), toml_patterns(&source));
     }
-    if path.to_string_lossy().contains("/rules/") && name.ends_with(".yml") {
+    if path.to_string_lossy().contains("/rules/") && path.extension().is_some_and(|e| e == "yml") {
         return yaml::rules(&source);
     }
     (vectors_of(path, &name, &source, random), Vec::new())
@@ -341,7 +341,7 @@ fn toml_patterns(source: &str) -> Patterns {
 
 fn vectors_of(path: &Path, name: &str, source: &str, random: &mut Random) -> Vec<Vector> {
     let shown = path.to_string_lossy();
-    if shown.contains("/config/rules/") && name.ends_with(".go") {
+    if shown.contains("/config/rules/") && path.extension().is_some_and(|e| e == "go") {
         return go::rules(source, random);
     }
     if shown.contains("/detectors/") && name.ends_with("_test.go") {
@@ -365,19 +365,18 @@ fn vectors_of(path: &Path, name: &str, source: &str, random: &mut Random) -> Vec
     Vec::new()
 }
 
-/// Speed on ordinary text, and on texts made to be slow.
+/// Speed on ordinary text and on texts made to be slow, for a tenth of the text and for all of it.
 fn time(sources: &BTreeMap<String, Vec<Vector>>) -> Verdict {
     let mut verdict = Verdict::Held;
-    let mut ordinary: String = sources.values().flatten().map(|v| v.text.as_str()).collect();
-    ordinary = ordinary.repeat(TIMED_BYTES / ordinary.len() + 1);
-    let code = include_str!("mod.rs").repeat(TIMED_BYTES / include_str!("mod.rs").len() + 1);
-    let usual = speed(&code);
-    println!("\n| text of {} MiB | MB/s |\n|---|---|", TIMED_BYTES >> 20);
-    println!("| source code | {usual:.0} |\n| vectors | {:.0} |", speed(&ordinary));
-    for piece in HOSTILE {
-        let got = speed(&piece.repeat(TIMED_BYTES / piece.len() + 1));
-        println!("| {piece:?} repeated | {got:.0} |");
-        if got * HOSTILE_FACTOR_MAX < usual {
+    let vectors: String = sources.values().flatten().map(|v| v.text.as_str()).collect();
+    let named = [("source code", include_str!("mod.rs")), ("vectors", vectors.as_str())];
+    let hostile = HOSTILE.iter().map(|piece| (*piece, *piece));
+    println!("\n| text | MB/s of 1 MiB | MB/s of 10 MiB |\n|---|---|---|");
+    for (name, piece) in named.into_iter().chain(hostile) {
+        let text = piece.repeat(TIMED_BYTES / piece.len() + 1);
+        let (part, all) = (speed(&text, TIMED_BYTES / 10), speed(&text, TIMED_BYTES));
+        println!("| {name:?} | {part:.0} | {all:.0} |");
+        if all * SLOWER_FACTOR_MAX < part {
             verdict = Verdict::Failed;
         }
     }
@@ -414,8 +413,8 @@ const HOSTILE: &[&str] = &[
 ];
 
 /// Megabytes in a second, the best of three.
-fn speed(text: &str) -> f64 {
-    let mut cut = TIMED_BYTES.min(text.len());
+fn speed(text: &str, n_bytes: usize) -> f64 {
+    let mut cut = n_bytes.min(text.len());
     while !text.is_char_boundary(cut) {
         cut -= 1;
     }

@@ -19,7 +19,7 @@ pub(crate) fn rules(source: &str) -> (Vec<Vector>, Patterns) {
             prefixed = false;
         }
         if let Some(id) = line.strip_prefix("id:") {
-            rule = id.trim().trim_matches(['"', '\'']).to_owned();
+            id.trim().trim_matches(['"', '\'']).clone_into(&mut rule);
         }
         if let Some(head) = line.strip_prefix("pattern:") {
             let (pattern, next) = scalar(&lines, at, head, indent(lines[at]));
