@@ -28,6 +28,7 @@
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
 //! cargo xtask relevance --repos DIR --annotations DIR    nDCG@10 of the search, beside semble, bm25s and ripgrep where they are installed
 //! cargo xtask search-speed --dir DIR --from DIR…         1 GB of source files: MB/s, memory, query times, re-indexing; build with --release
+//! cargo xtask redaction --vectors DIR    public secret vectors, one repository for each directory: how many are redacted, and how fast
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -52,6 +53,7 @@ mod network;
 mod program;
 mod pythons;
 mod random;
+mod redaction;
 mod refusals;
 mod relevance;
 mod search_speed;
@@ -87,6 +89,8 @@ enum Task {
     Relevance(relevance::RelevanceArgs),
     /// Search speed: throughput and memory of indexing, queries and re-indexing of 1 GB
     SearchSpeed(search_speed::SearchSpeedArgs),
+    /// Redaction: public secret vectors, and the speed on ordinary and hostile text
+    Redaction(redaction::RedactionArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -125,6 +129,7 @@ fn main() -> ExitCode {
         Task::Refusals(args) => refusals::refusals(&args),
         Task::Relevance(args) => relevance::relevance(&args),
         Task::SearchSpeed(args) => search_speed::search_speed(&args),
+        Task::Redaction(args) => redaction::redaction(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),

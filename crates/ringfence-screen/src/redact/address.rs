@@ -30,7 +30,10 @@ pub(crate) fn password(text: &[u8], start: usize, end: usize) -> Option<(usize, 
     let port = first_slash.filter(|slash| *slash < at).is_some_and(|slash| {
         slash < colon || userinfo[colon + 1..slash].iter().all(u8::is_ascii_digit)
     });
-    let nothing = secret.is_empty() || is_placeholder(secret);
+    let nothing = secret.is_empty()
+        || is_placeholder(secret)
+        || is_name(secret)
+        || secret == &userinfo[..colon];
     (!port && !nothing).then_some((end + colon + 1, end + at))
 }
 
@@ -59,9 +62,18 @@ fn last_at(rest: &[u8]) -> Option<(usize, Option<usize>)> {
     Some((at?, slash))
 }
 
+/// Returns true for a word that stands for a password in documentation.
+fn is_name(value: &[u8]) -> bool {
+    let lower = value[..value.len().min(32)].to_ascii_lowercase();
+    ["passwd", "pass", "pwd"].iter().any(|name| lower == name.as_bytes())
+        || (lower.windows(8).any(|word| word == b"password")
+            && !lower.iter().any(u8::is_ascii_digit))
+}
+
 /// Returns true for a placeholder of a password: `$PASSWORD`, `{password}`, `%s`, `***`.
 pub(crate) fn is_placeholder(value: &[u8]) -> bool {
     value.starts_with(MARK.as_bytes())
+        || value.starts_with(b"&lt;")
         || matches!(value.first(), Some(b'$' | b'{' | b'<' | b'%'))
         || value.iter().all(|b| matches!(b, b'*' | b'.' | b'x' | b'X' | b'-' | b'_'))
 }

@@ -19,11 +19,13 @@ pub(crate) struct Blocks<'t> {
     text: &'t [u8],
     next_begin: usize,
     next_end: usize,
+    /// Set if more text could change the last answer.
+    pub(crate) open: bool,
 }
 
 impl<'t> Blocks<'t> {
     pub(crate) fn new(text: &'t [u8]) -> Self {
-        Self { text, next_begin: 0, next_end: 0 }
+        Self { text, next_begin: 0, next_end: 0, open: false }
     }
 
     /// The key whose marker's label begins at `label`.
@@ -35,6 +37,9 @@ impl<'t> Blocks<'t> {
             let inside = &self.text[body..self.next_end];
             return has_line(inside).then(|| (start, self.after_end()));
         }
+        // The end may follow.
+        self.open = self.next_end.min(self.next_begin) == self.text.len()
+            && self.text.len() - body <= BLOCK_BYTES_MAX;
         // Truncated: take the lines that look like a key.
         let stop = lines_end(self.text, body)?;
         Some((start, stop))
@@ -44,6 +49,9 @@ impl<'t> Blocks<'t> {
     pub(crate) fn lines(&mut self, at: usize) -> Option<(usize, usize)> {
         let digits = self.text[at..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();
         let start = at + digits;
+        let rest = &self.text[start..self.text.len().min(start + BLOCK_BYTES_MAX)];
+        self.open = start + rest.len() == self.text.len()
+            && rest.iter().all(|b| is_base64(*b) || b.is_ascii_whitespace());
         let stop = lines_end(self.text, start)?;
         let skip = self.text[start..stop].iter().take_while(|b| b.is_ascii_whitespace()).count();
         Some((start + skip, stop))
@@ -95,6 +103,7 @@ fn has_line(inside: &[u8]) -> bool {
 
 /// The end of a key's lines that begin at `from`: headers, lines of one length, and a last shorter one.
 fn lines_end(text: &[u8], from: usize) -> Option<usize> {
+    let text = &text[..text.len().min(from + BLOCK_BYTES_MAX)];
     let mut at = from;
     let mut stop = None;
     let mut width = 0;

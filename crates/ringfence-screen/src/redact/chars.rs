@@ -6,7 +6,7 @@
 pub(crate) enum Class {
     /// `A-Z0-9`
     Upper = 0,
-    /// `a-f0-9`
+    /// `A-Fa-f0-9`
     Hex = 1,
     /// `A-Za-z0-9`
     Alnum = 2,
@@ -30,12 +30,22 @@ pub(crate) enum Class {
     InBack = 11,
     /// All but `<` and line ends.
     InElement = 12,
+    /// `A-Za-z0-9_.-`
+    Dotted = 13,
+    /// `a-z0-9`
+    Lower = 14,
+    /// `A-Za-z0-9` and `./$`: hashes of passwords.
+    Crypt = 15,
+    /// `A-Za-z0-9%`
+    Percent = 16,
+    /// `A-Za-z0-9_/@-`: a path with tokens and identifiers in it.
+    Webhook = 17,
 }
 
-const N_CLASSES: usize = 13;
+const N_CLASSES: usize = 18;
 
 /// For each byte, the classes it is in.
-static MEMBER: [u16; 256] = {
+static MEMBER: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -64,7 +74,7 @@ static MEMBER: [u16; 256] = {
             );
         let is = [
             b.is_ascii_uppercase() || b.is_ascii_digit(),
-            matches!(b, b'a'..=b'f' | b'0'..=b'9'),
+            b.is_ascii_hexdigit(),
             alnum,
             word,
             word || b == b'-',
@@ -76,6 +86,11 @@ static MEMBER: [u16; 256] = {
             line && b != b'\'',
             line && b != b'`',
             line && b != b'<',
+            word || matches!(b, b'-' | b'.'),
+            b.is_ascii_lowercase() || b.is_ascii_digit(),
+            alnum || matches!(b, b'.' | b'/' | b'$'),
+            alnum || b == b'%',
+            word || matches!(b, b'-' | b'/' | b'@'),
         ];
         let mut class = 0;
         while class < N_CLASSES {
@@ -91,7 +106,7 @@ static MEMBER: [u16; 256] = {
 
 impl Class {
     pub(crate) fn has(self, byte: u8) -> bool {
-        MEMBER[usize::from(byte)] & (1 << self as u16) != 0
+        MEMBER[usize::from(byte)] & (1 << self as u32) != 0
     }
 }
 
@@ -130,6 +145,14 @@ impl<'t> Runs<'t> {
 /// Returns true if no word continues at `at`.
 pub(crate) fn ends_word(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|b| !Class::Word.has(*b))
+}
+
+/// Returns true if a token stands inside of base64 or of a file's name (`a.ico-7a38….png`), where prefixes occur by chance.
+pub(crate) fn by_chance(text: &[u8], start: usize, end: usize) -> bool {
+    let (before, behind) = (text[..start].last(), text.get(end));
+    before == Some(&b'+')
+        || behind == Some(&b'+')
+        || (before == Some(&b'.') && behind == Some(&b'.'))
 }
 
 /// Returns true if a word can begin at `at`: no word character before it, or the end of an escape (`\n`, `%3D`, a

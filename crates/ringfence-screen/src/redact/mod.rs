@@ -10,9 +10,13 @@ mod address;
 mod assignment;
 mod block;
 mod chars;
+mod command_line;
+mod header;
 mod login;
+mod providers;
 mod random;
 mod rules;
+mod stream;
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -20,7 +24,8 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
 use chars::Runs;
-use rules::{RULES, SecretRule, Tail};
+use rules::{SecretRule, Tail};
+pub use stream::StreamRedactor;
 
 /// Maximum number of passes over one text. Removing a secret can uncover another at its edge; the third pass has yet to
 /// find one.
@@ -28,6 +33,10 @@ const PASSES_MAX: usize = 4;
 
 /// Maximum growth of a text by redaction: the shortest hit has seven bytes (`://u:p@`), the longest mark forty.
 pub const GROWTH_MAX: usize = 6;
+
+/// Fewest bytes of a secret that is looked for again in its line, and how far.
+const REPEATED_BYTES_MIN: usize = 12;
+const REPEATED_WITHIN_BYTES: usize = 512;
 
 /// Finds secrets and replaces them. Costs nothing to make: the tables are shared.
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,42 +89,56 @@ impl Redactor {
     /// The same for output that need not be UTF-8.
     pub fn redact_bytes(self, bytes: &[u8]) -> Redacted<Cow<'_, [u8]>> {
         let mut text = Cow::Borrowed(bytes);
-        let mut counts = vec![0; RULES.len()];
+        let mut counts = vec![0; TABLES.rules.len()];
         for _ in 0..PASSES_MAX {
-            let spans = spans(&text);
+            let spans = merge(found(&text).0);
             if spans.is_empty() {
                 break;
             }
             text = Cow::Owned(replace(&text, &spans, &mut counts));
         }
-        let hits = RULES.iter().zip(counts).filter(|(_, count)| *count > 0);
-        Redacted { text, hits: hits.map(|(rule, count)| Hit { rule: rule.name, count }).collect() }
+        Redacted { text, hits: hits(&counts) }
     }
 }
 
-/// The names of all rules, in the order of the table.
-pub fn rule_names() -> impl Iterator<Item = &'static str> {
-    RULES.iter().map(|rule| rule.name)
+/// Number of hits of each name: several rules can share one.
+fn hits(counts: &[usize]) -> Vec<Hit> {
+    let mut hits: Vec<Hit> = Vec::new();
+    for (rule, count) in TABLES.rules.iter().zip(counts).filter(|(_, count)| **count > 0) {
+        match hits.iter_mut().find(|hit| hit.rule == rule.name) {
+            Some(hit) => hit.count += count,
+            None => hits.push(Hit { rule: rule.name, count: *count }),
+        }
+    }
+    hits
 }
 
-/// A secret: from, to, and the index of its rule.
+/// The names of all rules, in the order of the table. Several rules can share a name.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    rules::all().map(|rule| rule.name)
+}
+
+/// A secret: from, to, and the index of its rule; and the text that it was told by, from, to.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: usize,
     end: usize,
     rule: usize,
+    told: (usize, usize),
 }
 
 /// The automaton over all prefixes, and each prefix's rule and position in its list.
 struct Tables {
+    rules: Vec<&'static SecretRule>,
     automaton: AhoCorasick,
     owners: Vec<(usize, usize)>,
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let rules: Vec<_> = rules::all().collect();
     let mut prefixes = Vec::new();
     let mut owners = Vec::new();
-    for (index, rule) in RULES.iter().enumerate() {
+    for (index, rule) in rules.iter().enumerate() {
         for (place, prefix) in rule.prefixes.iter().enumerate() {
             prefixes.push(*prefix);
             owners.push((index, place));
@@ -130,68 +153,126 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         .prefilter(false)
         .build(prefixes)
         .expect("a few hundred short literals");
-    Tables { automaton, owners }
+    Tables { rules, automaton, owners }
 });
 
-fn spans(text: &[u8]) -> Vec<Span> {
-    let mut runs = Runs::new(text);
-    let mut blocks = block::Blocks::new(text);
-    let mut found: Vec<Span> = Vec::new();
-    for hit in TABLES.automaton.find_overlapping_iter(text) {
-        let (index, place) = TABLES.owners[hit.pattern().as_usize()];
-        let rule = &RULES[index];
-        if rule.is_exact() && &text[hit.start()..hit.end()] != rule.prefixes[place].as_bytes() {
-            continue;
-        }
-        if let Some((start, end)) =
-            secret(rule, text, hit.start(), hit.end(), &mut runs, &mut blocks)
-        {
-            found.push(Span { start, end, rule: index });
-        }
-    }
-    merge(found)
+/// State of one pass over a text.
+struct Pass<'t> {
+    text: &'t [u8],
+    runs: Runs<'t>,
+    blocks: block::Blocks<'t>,
+    /// Ends of the last command and the last header that were read.
+    commands_until: usize,
+    lists_end: usize,
+    /// Set by a matcher that reached the end of the text across a line end: more text could change its answer.
+    open: bool,
 }
 
-/// The span of the secret that begins with this prefix, if it is one.
-fn secret(
-    rule: &SecretRule,
-    text: &[u8],
-    start: usize,
-    end: usize,
-    runs: &mut Runs<'_>,
-    blocks: &mut block::Blocks<'_>,
-) -> Option<(usize, usize)> {
-    match rule.tail {
-        Tail::Run { class, n_min } => {
-            let start = rule.before.start(text, start)?;
-            let stop = runs.end(class, end);
-            let tail = &text[end..stop];
-            (tail.len() >= n_min
-                && chars::ends_word(text, stop)
-                && random::bits(tail) >= rule.bits_min)
-                .then_some((start, stop))
+/// Secrets in a text, in any order, and the start of the first text that may become one if more follows.
+fn found(text: &[u8]) -> (Vec<Span>, usize) {
+    let mut pass = Pass {
+        text,
+        runs: Runs::new(text),
+        blocks: block::Blocks::new(text),
+        commands_until: 0,
+        lists_end: 0,
+        open: false,
+    };
+    let mut found: Vec<Span> = Vec::new();
+    let mut open_from = text.len();
+    for hit in TABLES.automaton.find_overlapping_iter(text) {
+        let (index, place) = TABLES.owners[hit.pattern().as_usize()];
+        let rule = TABLES.rules[index];
+        let (at, behind) = (hit.start(), hit.end());
+        if rule.is_exact() && &text[at..behind] != rule.prefixes[place].as_bytes() {
+            continue;
         }
-        Tail::Exactly { class, n } => {
-            let start = rule.before.start(text, start)?;
-            let stop = runs.end(class, end);
-            (stop - end == n
-                && chars::ends_word(text, stop)
-                && random::bits(&text[end..stop]) >= rule.bits_min)
-                .then_some((start, stop))
+        pass.open = false;
+        if let Some((start, end)) = pass.secret(rule, at, behind) {
+            let told = (start.min(at), end.max(behind));
+            found.push(Span { start, end, rule: index, told });
+            if matches!(rule.tail, Tail::Assignment(_) | Tail::Command) {
+                repeated(text, &mut found);
+            }
         }
-        Tail::Parts { class, parts } => {
-            let start = rule.before.start(text, start)?;
-            let stop = parts_end(class, parts, text, end, runs)?;
-            (chars::ends_word(text, stop) && random::bits(&text[end..stop]) >= rule.bits_min)
-                .then_some((start, stop))
+        if pass.open {
+            open_from = open_from.min(at);
         }
-        Tail::Block => blocks.block(start, end),
-        Tail::Lines => blocks.lines(end),
-        Tail::Assignment(kind) => assignment::value(kind, text, start, end, runs),
-        Tail::Scheme => assignment::after_scheme(text, start, end, runs),
-        Tail::Query => assignment::in_query(text, end, runs),
-        Tail::Address => address::password(text, start, end),
-        Tail::Login => login::password(text, start, end),
+    }
+    (found, open_from)
+}
+
+/// The same secret again behind the last one found, in its line: `token='…' | '…'`.
+fn repeated(text: &[u8], found: &mut Vec<Span>) {
+    let Some(Span { start, end, rule, told }) = found.last().copied() else { return };
+    let secret = &text[start..end];
+    if !(REPEATED_BYTES_MIN..=REPEATED_WITHIN_BYTES).contains(&secret.len()) {
+        return;
+    }
+    let rest = &text[end..text.len().min(end + REPEATED_WITHIN_BYTES)];
+    let line = memchr::memchr(b'\n', rest).map_or(rest, |n| &rest[..n]);
+    for at in memchr::memmem::find_iter(line, secret) {
+        let start = end + at;
+        let end = start + secret.len();
+        found.push(Span { start, end, rule, told: (told.0, end) });
+    }
+}
+
+impl Pass<'_> {
+    /// The span of the secret that begins with this prefix, if it is one.
+    fn secret(&mut self, rule: &SecretRule, start: usize, end: usize) -> Option<(usize, usize)> {
+        let text = self.text;
+        let runs = &mut self.runs;
+        match rule.tail {
+            Tail::Run { class, n_min } => {
+                let start = rule.before.start(text, start)?;
+                let mut stop = runs.end(class, end);
+                // The end of a sentence is not the token's.
+                stop -= text[end..stop].iter().rev().take(3).take_while(|b| **b == b'.').count();
+                let tail = &text[end..stop];
+                (tail.len() >= n_min
+                    && !chars::by_chance(text, start, stop)
+                    && chars::ends_word(text, stop)
+                    && rule.looks_right(tail))
+                .then_some((start, stop))
+            }
+            Tail::Exactly { class, n } => {
+                let start = rule.before.start(text, start)?;
+                let stop = runs.end(class, end);
+                (stop - end == n
+                    && chars::ends_word(text, stop)
+                    && rule.looks_right(&text[end..stop]))
+                .then_some((start, stop))
+            }
+            Tail::Parts { class, parts } => {
+                let start = rule.before.start(text, start)?;
+                let stop = parts_end(class, parts, text, end, runs)?;
+                (chars::ends_word(text, stop) && rule.looks_right(&text[end..stop]))
+                    .then_some((start, stop))
+            }
+            Tail::Block => {
+                let span = self.blocks.block(start, end);
+                self.open = std::mem::take(&mut self.blocks.open);
+                span
+            }
+            Tail::Lines => {
+                let span = self.blocks.lines(end);
+                self.open = std::mem::take(&mut self.blocks.open);
+                span
+            }
+            Tail::Assignment(kind) => {
+                assignment::value(kind, text, start, end, runs, &mut self.open)
+            }
+            Tail::Authorization => header::authorization(text, end, runs, &mut self.lists_end),
+            Tail::Cookie => header::cookies(text, start, end, runs),
+            Tail::Scheme => assignment::after_scheme(text, start, end, runs),
+            Tail::Query => assignment::in_query(text, end, runs),
+            Tail::Address => address::password(text, start, end),
+            Tail::Login => login::password(text, start, end, &mut self.open),
+            Tail::Command => {
+                command_line::password(text, start, end, &mut self.commands_until, &mut self.open)
+            }
+        }
     }
 }
 
@@ -230,6 +311,7 @@ fn merge(mut found: Vec<Span>) -> Vec<Span> {
             Some(last) if span.start < last.end => {
                 last.end = last.end.max(span.end);
                 last.rule = last.rule.min(span.rule);
+                last.told = (last.told.0.min(span.told.0), last.told.1.max(span.told.1));
             }
             _ => merged.push(span),
         }
@@ -243,7 +325,7 @@ fn replace(text: &[u8], spans: &[Span], counts: &mut [usize]) -> Vec<u8> {
     for span in spans {
         out.extend_from_slice(&text[at..span.start]);
         out.extend_from_slice(MARK.as_bytes());
-        out.extend_from_slice(RULES[span.rule].name.as_bytes());
+        out.extend_from_slice(TABLES.rules[span.rule].name.as_bytes());
         out.push(b']');
         counts[span.rule] += 1;
         at = span.end;

@@ -1,13 +1,15 @@
-//! The rules as data: the beginning of a secret, the text that follows, and its minimum entropy. From the most telling
-//! to the least; if two overlap the first names the hit.
+//! The rules as data: the beginning of a secret, the text that follows, and its look. From the most telling to the least;
+//! if two overlap the first names the hit.
 //!
-//! A new provider is a row here and a row in `tests/redact.rs`.
+//! A new provider is a row in `providers` and a row in `tests/redact.rs`.
 
 use super::assignment::Kind;
 use super::chars::{Class, begins_word};
+use super::providers::PROVIDERS;
+use super::random::{bits, has_digits, has_letter, has_small, is_mixed, is_uuid};
 
 /// One rule.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct SecretRule {
     /// Stable, `kebab-case`, shown in the text.
     pub(crate) name: &'static str,
@@ -18,7 +20,24 @@ pub(crate) struct SecretRule {
     /// The text that follows.
     pub(crate) tail: Tail,
     /// Minimum entropy of the tail, in bits per character. `xxxxxxxx` has 0, hexadecimal 4 at most.
-    pub(crate) bits_min: f32,
+    bits_min: f32,
+    pub(crate) look: Look,
+}
+
+/// Further condition on a tail, for a prefix that words have too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look {
+    Any,
+    /// Contains a digit, or is mixed without one.
+    Digit,
+    /// Contains several digits and a letter.
+    Digits,
+    /// Classes of characters change as often as in a generated string: no name in camel or snake case.
+    Mixed,
+    /// No small letters.
+    Upper,
+    /// Groups of hexadecimal digits.
+    Uuid,
 }
 
 /// The text that follows a prefix.
@@ -36,6 +55,10 @@ pub(crate) enum Tail {
     Lines,
     /// A value behind a telling name, which stays.
     Assignment(Kind),
+    /// The credentials of an `Authorization` header, whose scheme stays.
+    Authorization,
+    /// The values of a `Cookie` or `Set-Cookie` header.
+    Cookie,
     /// A token behind the scheme of a header, which stays.
     Scheme,
     /// The value of a parameter of an address.
@@ -44,6 +67,8 @@ pub(crate) enum Tail {
     Address,
     /// An entry of a `.netrc`.
     Login,
+    /// The password among the arguments of a command.
+    Command,
 }
 
 /// Condition on the text before a prefix.
@@ -51,8 +76,8 @@ pub(crate) enum Tail {
 pub(crate) enum Before {
     /// No word character.
     Edge,
-    /// So many characters of a token that belong to the secret, and then an edge.
-    Chars(usize),
+    /// So many characters of a class that belong to the secret, and then an edge.
+    Chars(Class, usize),
     /// From so many to so many digits that belong to the secret, and then an edge.
     Digits(usize, usize),
 }
@@ -62,9 +87,8 @@ impl Before {
     pub(crate) fn start(self, text: &[u8], prefix: usize) -> Option<usize> {
         let n = match self {
             Self::Edge => 0,
-            Self::Chars(n) => {
-                let all =
-                    prefix >= n && text[prefix - n..prefix].iter().all(|b| Class::Token.has(*b));
+            Self::Chars(class, n) => {
+                let all = prefix >= n && text[prefix - n..prefix].iter().all(|b| class.has(*b));
                 all.then_some(n)?
             }
             Self::Digits(min, max) => {
@@ -84,203 +108,146 @@ impl Before {
 impl SecretRule {
     /// Returns true if the prefix is case-sensitive: prefixes of tokens are, names are not.
     pub(crate) fn is_exact(&self) -> bool {
-        !matches!(self.tail, Tail::Assignment(_) | Tail::Scheme | Tail::Query)
+        !matches!(
+            self.tail,
+            Tail::Assignment(_) | Tail::Scheme | Tail::Query | Tail::Authorization | Tail::Cookie
+        )
     }
+
+    /// Returns true if a tail of the right length and alphabet looks like the rule's secret.
+    pub(crate) fn looks_right(&self, tail: &[u8]) -> bool {
+        let look = match self.look {
+            Look::Any => true,
+            Look::Digit => has_digits(tail, 1) || is_mixed(tail),
+            Look::Digits => has_digits(tail, 6) && has_letter(tail),
+            Look::Mixed => is_mixed(tail),
+            Look::Upper => !has_small(tail),
+            Look::Uuid => is_uuid(tail),
+        };
+        look && (self.bits_min <= 0.0 || bits(tail) >= self.bits_min) && !is_sample(tail)
+    }
+
+    pub(crate) const fn after(mut self, before: Before) -> Self {
+        self.before = before;
+        self
+    }
+
+    pub(crate) const fn bits(mut self, bits_min: f32) -> Self {
+        self.bits_min = bits_min;
+        self
+    }
+
+    pub(crate) const fn many_digits(mut self) -> Self {
+        self.look = Look::Digits;
+        self
+    }
+
+    pub(crate) const fn digits(mut self) -> Self {
+        self.look = Look::Digit;
+        self
+    }
+
+    pub(crate) const fn mixed(mut self) -> Self {
+        self.look = Look::Mixed;
+        self
+    }
+
+    pub(crate) const fn upper(mut self) -> Self {
+        self.look = Look::Upper;
+        self
+    }
+
+    pub(crate) const fn uuid(mut self) -> Self {
+        self.look = Look::Uuid;
+        self
+    }
+}
+
+/// Returns true for a token that says that it is a sample, as those of AWS's documentation do.
+fn is_sample(tail: &[u8]) -> bool {
+    memchr::memmem::find(&tail[..tail.len().min(64)], b"EXAMPLE").is_some()
 }
 
 /// Less than any key has, more than `xxxxxxxx` and `12341234`.
 const SOME: f32 = 2.6;
 
-const fn run(
+/// No bound on the length of a part.
+pub(crate) const ANY: usize = usize::MAX;
+
+const fn rule(
+    name: &'static str,
+    prefixes: &'static [&'static str],
+    tail: Tail,
+    bits_min: f32,
+) -> SecretRule {
+    SecretRule { name, prefixes, before: Before::Edge, tail, bits_min, look: Look::Any }
+}
+
+pub(crate) const fn run(
     name: &'static str,
     prefixes: &'static [&'static str],
     class: Class,
     n_min: usize,
 ) -> SecretRule {
-    SecretRule {
-        name,
-        prefixes,
-        before: Before::Edge,
-        tail: Tail::Run { class, n_min },
-        bits_min: SOME,
-    }
+    rule(name, prefixes, Tail::Run { class, n_min }, SOME)
 }
 
-const fn exactly(
+pub(crate) const fn exactly(
     name: &'static str,
     prefixes: &'static [&'static str],
     class: Class,
     n: usize,
 ) -> SecretRule {
-    SecretRule {
-        name,
-        prefixes,
-        before: Before::Edge,
-        tail: Tail::Exactly { class, n },
-        bits_min: SOME,
-    }
+    rule(name, prefixes, Tail::Exactly { class, n }, SOME)
+}
+
+pub(crate) const fn parts(
+    name: &'static str,
+    prefixes: &'static [&'static str],
+    class: Class,
+    parts: &'static [(usize, usize)],
+) -> SecretRule {
+    rule(name, prefixes, Tail::Parts { class, parts }, SOME)
 }
 
 const fn other(name: &'static str, prefixes: &'static [&'static str], tail: Tail) -> SecretRule {
-    SecretRule { name, prefixes, before: Before::Edge, tail, bits_min: 0.0 }
+    rule(name, prefixes, tail, 0.0)
 }
 
-/// No bound on the length of a part.
-const ANY: usize = usize::MAX;
-
-/// Every rule.
-pub(crate) static RULES: &[SecretRule] = &[
+/// Keys that tell what they are by more than a prefix: before the providers.
+static BLOCKS: &[SecretRule] = &[
     other("private-key", &["-----BEGIN "], Tail::Block),
+    // The same in base64: `-----BEGIN RSA PRIVATE`, `PRIVATE`, `EC PRIVATE`, `OPENSSH`, `ENCRYPTED`, `PGP PRIVATE`.
+    run(
+        "private-key",
+        &[
+            "LS0tLS1CRUdJTiBSU0EgUFJJVkFUR",
+            "LS0tLS1CRUdJTiBQUklWQVRF",
+            "LS0tLS1CRUdJTiBFQyBQUklWQVRF",
+            "LS0tLS1CRUdJTiBPUEVOU1NI",
+            "LS0tLS1CRUdJTiBFTkNSWVBURUQg",
+            "LS0tLS1CRUdJTiBQR1AgUFJJVkFUR",
+        ],
+        Class::Base64,
+        40,
+    ),
     other("putty-private-key", &["Private-Lines: "], Tail::Lines),
-    exactly("age-secret-key", &["AGE-SECRET-KEY-1"], Class::Upper, 58),
-    exactly("aws-access-key", &["AKIA", "ASIA", "ABIA", "ACCA"], Class::Upper, 16),
-    run("gcp-api-key", &["AIza"], Class::Token, 35),
-    run("gcp-oauth", &["ya29.", "GOCSPX-"], Class::Token, 24),
+];
+
+/// Secrets that are told by the text around them: behind the providers.
+static FORMS: &[SecretRule] = &[
     other(
         "azure-key",
-        &["AccountKey", "SharedAccessKey", "AzureWebJobsStorageKey"],
+        &["AccountKey", "SharedAccessKey", "SharedSecretValue", "AzureWebJobsStorageKey"],
         Tail::Assignment(Kind::Base64Key),
     ),
-    SecretRule {
-        name: "azure-client-secret",
-        prefixes: &["7Q~", "8Q~"],
-        before: Before::Chars(3),
-        tail: Tail::Run { class: Class::Token, n_min: 31 },
-        bits_min: SOME,
-    },
-    run("github-token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], Class::Alnum, 36),
-    run("github-token", &["github_pat_"], Class::Word, 60),
-    run(
-        "gitlab-token",
-        &[
-            "glpat-",
-            "gldt-",
-            "glrt-",
-            "glcbt-",
-            "glptt-",
-            "glft-",
-            "glsoat-",
-            "glagent-",
-            "glimt-",
-            "GR1348941",
-        ],
-        Class::Token,
-        20,
-    ),
-    run(
-        "slack-token",
-        &[
-            "xoxb-",
-            "xoxp-",
-            "xoxa-",
-            "xoxr-",
-            "xoxs-",
-            "xoxo-",
-            "xoxe-",
-            "xoxe.xoxp-",
-            "xoxe.xoxb-",
-            "xapp-",
-        ],
-        Class::Token,
-        20,
-    ),
-    run(
-        "slack-webhook",
-        &["hooks.slack.com/services/", "hooks.slack.com/workflows/"],
-        Class::Path,
-        30,
-    ),
-    run(
-        "stripe-key",
-        &["sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"],
-        Class::Alnum,
-        20,
-    ),
-    run("anthropic-key", &["sk-ant-"], Class::Token, 24),
-    run("openrouter-key", &["sk-or-v1-"], Class::Alnum, 32),
-    run("openai-key", &["sk-proj-", "sk-svcacct-", "sk-admin-", "sk-None-"], Class::Token, 24),
-    run("openai-key", &["sk-"], Class::Alnum, 32),
-    exactly("npm-token", &["npm_"], Class::Alnum, 36),
-    run("pypi-token", &["pypi-AgE"], Class::Token, 40),
-    run("huggingface-token", &["hf_", "api_org_"], Class::Alnum, 30),
-    exactly("twilio-key", &["SK"], Class::Hex, 32),
-    SecretRule {
-        name: "sendgrid-key",
-        prefixes: &["SG."],
-        before: Before::Edge,
-        tail: Tail::Parts { class: Class::Token, parts: &[(16, 32), (32, 64)] },
-        bits_min: SOME,
-    },
-    SecretRule {
-        name: "telegram-token",
-        prefixes: &[":AA"],
-        before: Before::Digits(8, 10),
-        tail: Tail::Exactly { class: Class::Token, n: 33 },
-        bits_min: SOME,
-    },
-    SecretRule {
-        name: "discord-token",
-        // Base64 of the digits that a bot's id begins with.
-        prefixes: &["MT", "MD", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"],
-        before: Before::Edge,
-        tail: Tail::Parts { class: Class::Token, parts: &[(21, 26), (6, 7), (27, 40)] },
-        bits_min: SOME,
-    },
-    run(
-        "discord-webhook",
-        &["discord.com/api/webhooks/", "discordapp.com/api/webhooks/"],
-        Class::Path,
-        60,
-    ),
-    SecretRule {
-        name: "jwt",
-        // `{"` in base64url: header, claims, signature.
-        prefixes: &["eyJ"],
-        before: Before::Edge,
-        tail: Tail::Parts { class: Class::Token, parts: &[(12, ANY), (8, ANY), (0, ANY)] },
-        bits_min: SOME,
-    },
-    SecretRule {
-        name: "jwt",
-        // Encrypted: five parts, the second empty where the key is used directly.
-        prefixes: &["eyJ"],
-        before: Before::Edge,
-        tail: Tail::Parts {
-            class: Class::Token,
-            parts: &[(12, ANY), (0, ANY), (8, ANY), (8, ANY), (8, ANY)],
-        },
-        bits_min: SOME,
-    },
-    run("digitalocean-token", &["dop_v1_", "doo_v1_", "dor_v1_"], Class::Hex, 64),
-    run("shopify-token", &["shpat_", "shpss_", "shpca_", "shppa_"], Class::Alnum, 32),
-    run("square-token", &["sq0atp-", "sq0csp-", "sq0idp-"], Class::Token, 22),
-    exactly("mailgun-key", &["key-"], Class::Hex, 32),
-    run("databricks-token", &["dapi"], Class::Hex, 32),
-    run("linear-key", &["lin_api_"], Class::Alnum, 32),
-    run("notion-token", &["ntn_"], Class::Alnum, 40),
-    exactly("notion-token", &["secret_"], Class::Alnum, 43),
-    run("grafana-token", &["glsa_", "glc_"], Class::Word, 32),
-    run("vault-token", &["hvs.", "hvb.", "hvr."], Class::Token, 24),
-    run("doppler-token", &["dp.pt.", "dp.st.", "dp.ct.", "dp.sa."], Class::Alnum, 36),
-    run("postman-key", &["PMAK-"], Class::Token, 40),
-    run("newrelic-key", &["NRAK-", "NRII-"], Class::Alnum, 24),
-    run("sentry-token", &["sntrys_", "sntryu_"], Class::Header, 40),
-    run("supabase-token", &["sbp_", "sb_secret_"], Class::Word, 30),
-    run("groq-key", &["gsk_"], Class::Alnum, 40),
-    run("replicate-token", &["r8_"], Class::Alnum, 36),
-    run("xai-key", &["xai-"], Class::Alnum, 60),
-    run("perplexity-key", &["pplx-"], Class::Alnum, 40),
-    run("figma-token", &["figd_"], Class::Token, 36),
-    run("planetscale-token", &["pscale_tkn_", "pscale_pw_", "pscale_oauth_"], Class::Header, 32),
-    run("rubygems-key", &["rubygems_"], Class::Hex, 48),
-    run("docker-token", &["dckr_pat_", "dckr_oat_"], Class::Token, 24),
-    run("atlassian-token", &["ATATT3", "ATCTT3"], Class::Header, 60),
-    run("tailscale-key", &["tskey-"], Class::Token, 20),
-    run("langsmith-key", &["lsv2_pt_", "lsv2_sk_"], Class::Word, 32),
-    exactly("crates-io-token", &["cio"], Class::Alnum, 32),
     other("url-password", &["://"], Tail::Address),
     other("netrc-password", &["machine "], Tail::Login),
+    other("command-password", super::command_line::NAMES, Tail::Command),
     other("bearer-token", &["Bearer "], Tail::Scheme),
+    other("authorization", &["authorization"], Tail::Authorization),
+    other("authorization", &["Basic "], Tail::Scheme),
+    other("cookie", &["cookie:", "cookie\":"], Tail::Cookie),
     other(
         "url-token",
         &[
@@ -303,7 +270,7 @@ pub(crate) static RULES: &[SecretRule] = &[
     ),
     other(
         "password",
-        &["password", "passwd", "passphrase", "pwd", "_pass"],
+        &["password", "passwd", "passphrase", "passwort", "pwd", "_pass", "pass"],
         Tail::Assignment(Kind::Password),
     ),
     other(
@@ -314,23 +281,38 @@ pub(crate) static RULES: &[SecretRule] = &[
             "apikey",
             "api_key",
             "api-key",
+            "api key",
             "access_key",
             "accesskey",
             "access-key",
+            "access key",
             "auth_key",
             "authkey",
             "private_key",
             "privatekey",
+            "private-key",
+            "private key",
+            "secret key",
             "encryption_key",
             "signing_key",
             "credential",
-            "authorization",
+            "creds",
             "_auth",
             "\"auth",
             "_key_base",
             "sessionid",
             "session_key",
+            "sessid",
+            "connect.sid",
+            "_session",
+            "bearer",
         ],
         Tail::Assignment(Kind::Token),
     ),
+    other("token", &["key"], Tail::Assignment(Kind::Key)),
 ];
+
+/// Every rule, in the order of precedence.
+pub(crate) fn all() -> impl Iterator<Item = &'static SecretRule> {
+    BLOCKS.iter().chain(PROVIDERS).chain(FORMS)
+}

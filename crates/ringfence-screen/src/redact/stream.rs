@@ -1,0 +1,181 @@
+//! Redacts a stream as it is written: secrets split across writes are found. Text is passed on at line ends, as soon as no
+//! secret can reach across; a line that does not end is passed on in pieces.
+//!
+//! The result does not depend on how the stream is cut. It is that of redacting the whole, but for a line or a block of
+//! more than 64 KiB.
+
+use super::chars::Class;
+use super::{PASSES_MAX, TABLES, found, merge, replace};
+
+/// Maximum number of bytes held back. More than the longest private key that is replaced, 32 KiB.
+pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes that stay behind when a piece of an endless line is passed on: more than any secret has that is not a run.
+const KEPT_BYTES: usize = 8 << 10;
+
+/// Redacts a stream of bytes. Holds back at most 64 KiB.
+///
+/// ```
+/// let mut stream = ringfence_screen::redact::StreamRedactor::new();
+/// let mut shown = stream.push(b"db=postgres://app:s3c");
+/// shown.extend(stream.push(b"r3t@db/prod\nnext"));
+/// assert_eq!(shown, b"db=postgres://app:[redacted:url-password]@db/prod\n");
+/// assert_eq!(stream.finish(), b"next");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct StreamRedactor {
+    held: Vec<u8>,
+    /// Bytes of `held` at the last search that passed nothing on. The next one waits until a part more has come, which
+    /// keeps the time linear.
+    searched: usize,
+    /// Drops the rest of a secret whose beginning has been replaced.
+    swallowing: bool,
+}
+
+impl StreamRedactor {
+    /// A redactor with every rule, at the start of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next bytes of the stream. Returns the text that can be shown by now.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.swallowing {
+                let n = rest.iter().take_while(|b| Class::Bare.has(**b)).count();
+                self.swallowing = n == rest.len();
+                rest = &rest[n..];
+                continue;
+            }
+            let n = rest.len().min(HELD_BYTES_MAX - self.held.len());
+            let (now, later) = rest.split_at(n);
+            self.held.extend_from_slice(now);
+            rest = later;
+            let full = self.held.len() == HELD_BYTES_MAX;
+            let due = now.contains(&b'\n') && self.held.len() >= self.searched + self.searched / 8;
+            if full || due {
+                self.pass_on(full, &mut out);
+            }
+        }
+        out
+    }
+
+    /// Ends the stream. Returns the rest of the text.
+    pub fn finish(mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let n = self.held.len();
+        self.emit(n, &mut out);
+        out
+    }
+
+    /// Number of bytes held back.
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    fn pass_on(&mut self, full: bool, out: &mut Vec<u8>) {
+        let safe = safe_cut(&self.held);
+        if safe > 0 {
+            self.emit(safe, out);
+            self.searched = 0;
+        } else if full {
+            self.cut_line(out);
+            self.searched = 0;
+        } else {
+            self.searched = self.held.len();
+        }
+    }
+
+    /// Passes on the first `n` bytes, redacted with the text behind them in view.
+    fn emit(&mut self, n: usize, out: &mut Vec<u8>) {
+        let mut text = self.held.clone();
+        let mut cut = n;
+        let mut counts = vec![0; TABLES.rules.len()];
+        for _ in 0..PASSES_MAX {
+            let spans = merge(found(&text).0);
+            if spans.is_empty() {
+                break;
+            }
+            let before: Vec<_> = spans.iter().copied().take_while(|s| s.end <= cut).collect();
+            let replaced = replace(&text[..cut], &before, &mut counts).len();
+            text = replace(&text, &spans, &mut counts);
+            cut = replaced;
+        }
+        out.extend_from_slice(&text[..cut]);
+        self.held.drain(..n);
+    }
+
+    /// Passes on most of a line that is too long to be held.
+    fn cut_line(&mut self, out: &mut Vec<u8>) {
+        let spans = merge(found(&self.held).0);
+        let mut cut = self.held.len() - KEPT_BYTES;
+        // In front of a text that is part of a secret, or behind it; a word is not halved.
+        let across = |span: &&super::Span| span.told.0 < cut && cut < span.told.1.max(span.end);
+        if let Some(span) = spans.iter().find(across) {
+            if span.end == self.held.len() && span.start + KEPT_BYTES < self.held.len() {
+                // A secret without an end in sight: replace it here and drop the rest.
+                let n = self.held.len();
+                self.emit(n, out);
+                self.swallowing = true;
+                return;
+            }
+            cut = span.told.0;
+        }
+        let word = self.held[..cut].iter().rev().take_while(|b| Class::Bare.has(**b)).count();
+        if word < cut {
+            cut -= word;
+        }
+        if cut == 0 {
+            cut = self.held.len() - KEPT_BYTES;
+        }
+        self.emit(cut, out);
+    }
+}
+
+/// End of the last line that no secret reaches across, whatever follows; 0 if there is none.
+fn safe_cut(held: &[u8]) -> usize {
+    let mut text = held.to_vec();
+    // Ends of lines: in `held`, and in the text of the present pass.
+    let mut ends: Vec<(usize, usize)> = held
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| (at + 1, at + 1))
+        // A command goes on behind a backslash.
+        .filter(|(end, _)| !held[..end - 1].trim_ascii_end().ends_with(b"\\"))
+        .collect();
+    let mut counts = vec![0; TABLES.rules.len()];
+    for _ in 0..PASSES_MAX {
+        let (spans, open_from) = found(&text);
+        let mut told: Vec<_> = spans.iter().map(|span| span.told).collect();
+        told.sort_unstable();
+        let mut told = told.into_iter().peekable();
+        let mut reach = 0;
+        ends.retain(|(_, end)| {
+            while let Some((_, to)) = told.next_if(|(from, _)| from < end) {
+                reach = reach.max(to);
+            }
+            *end <= open_from && *end >= reach
+        });
+        if ends.is_empty() {
+            return 0;
+        }
+        let spans = merge(spans);
+        if spans.is_empty() {
+            break;
+        }
+        let mut next = spans.iter().peekable();
+        let mut grown = 0_isize;
+        for (_, end) in &mut ends {
+            while let Some(span) = next.next_if(|span| span.end <= *end) {
+                let mark = super::MARK.len() + TABLES.rules[span.rule].name.len() + 1;
+                grown += mark.cast_signed() - (span.end - span.start).cast_signed();
+            }
+            *end = end.checked_add_signed(grown).unwrap_or(*end);
+        }
+        text = replace(&text, &spans, &mut counts);
+    }
+    ends.last().map_or(0, |(end, _)| *end)
+}
