@@ -378,7 +378,7 @@ const ROWS: &[Row] = &[
         "from code_api import evil",
         "module_member_not_allowed",
         "code_api.evil",
-        "from code_api import search\nsearch.run('x')",
+        "from code_api import search\nsearch('x')",
     ),
     row(
         "import io\nio.open('x')",

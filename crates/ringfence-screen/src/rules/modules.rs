@@ -88,10 +88,6 @@ pub(crate) const MODULES: &[Module] = &[
     module("bisect").star(),
     module("calendar").never(&["main"]),
     module("cmath").star(),
-    module("code_api").only(&["filtering", "reranking", "search"]).parent(),
-    module("code_api.filtering"),
-    module("code_api.reranking"),
-    module("code_api.search"),
     module("code_api")
         .only(&[
             "BudgetExceeded",
