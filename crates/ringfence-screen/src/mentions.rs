@@ -115,13 +115,14 @@ impl<'a> Walk<'a, '_> {
         match mention.used {
             Used::Member(outermost) => {
                 let last = self.judge_members(self.preset, module, outermost);
-                if last.is_some() {
+                if last.is_some_and(|last| !last.callable) {
                     let hint = "import the module itself and use it by its name";
                     let at = outermost.attr.start();
                     self.add(&rules::MODULE_AS_VALUE, at, &outermost.attr.id, hint);
                 }
             }
             Used::Deleted | Used::Identity => {}
+            _ if module.callable => {}
             Used::Argument(callee)
                 if calls::only_looks(callee.id.as_str())
                     && self.is_unbound(callee, mention.scope) => {}

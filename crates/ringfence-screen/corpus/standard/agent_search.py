@@ -1,9 +1,9 @@
 from code_api import search, filtering
-from code_api.reranking import rerank
+from code_api.reranking import mmr
 import json
 
-hits = search.query("rust sandbox", limit=50)
-recent = filtering.by(hits, lambda hit: hit["year"] >= 2023 and "draft" not in hit["tags"])
-best = rerank(recent, "what stops a fork bomb?")[:5]
-answer = {"n": len(hits), "kept": len(recent), "titles": [hit["title"] for hit in best]}
+hits = search("what stops a fork bomb?", limit=50)
+kept = filtering.without_tests(filtering.by_path(hits, "*.rs", "*.md"))
+best = mmr(kept, "fork bomb", limit=5)
+answer = {"n": len(hits), "kept": len(kept), "places": [f"{hit.path}:{hit.start_line}" for hit in best]}
 print(json.dumps(answer, ensure_ascii=False))

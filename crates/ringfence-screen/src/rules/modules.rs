@@ -19,10 +19,12 @@ pub(crate) struct Module {
     pub(crate) star: bool,
     /// True if modules below it are on the list by themselves.
     pub(crate) parent: bool,
+    /// True if it can be called and handed on: it has nothing but what it lists.
+    pub(crate) callable: bool,
 }
 
 const fn module(name: &'static str) -> Module {
-    Module { name, only: &[], never: &[], star: false, parent: false }
+    Module { name, only: &[], never: &[], star: false, parent: false, callable: false }
 }
 
 impl Module {
@@ -32,6 +34,10 @@ impl Module {
 
     const fn parent(self) -> Self {
         Self { parent: true, ..self }
+    }
+
+    const fn callable(self) -> Self {
+        Self { callable: true, ..self }
     }
 
     const fn never(self, never: &'static [&'static str]) -> Self {
@@ -114,9 +120,9 @@ pub(crate) const MODULES: &[Module] = &[
         "unique",
         "without_tests",
     ]),
-    module("code_api.grep").only(&["Match", "grep"]),
+    module("code_api.grep").only(&["Match", "grep"]).callable(),
     module("code_api.reranking").only(&["bm25", "mmr", "recency", "vectors"]),
-    module("code_api.search").only(&["Hit", "search"]),
+    module("code_api.search").only(&["Hit", "search"]).callable(),
     module("collections").star().parent(),
     module("collections.abc").star().never(&["FunctionType"]),
     module("contextlib"),
