@@ -29,6 +29,7 @@
 //! cargo xtask relevance --repos DIR --annotations DIR    nDCG@10 of the search, beside semble, bm25s and ripgrep where they are installed
 //! cargo xtask search-speed --dir DIR --from DIR…         1 GB of source files: MB/s, memory, query times, re-indexing; build with --release
 //! cargo xtask redaction --vectors DIR    public secret vectors, one repository for each directory: how many are redacted, and how fast
+//! cargo xtask workflow                   search, filter, rerank and aggregate in one execute_code, against four tool calls
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -60,6 +61,7 @@ mod search_speed;
 mod service;
 mod soak;
 mod vm;
+mod workflow;
 
 use std::process::ExitCode;
 
@@ -91,6 +93,8 @@ enum Task {
     SearchSpeed(search_speed::SearchSpeedArgs),
     /// Redaction: public secret vectors, and the speed on ordinary and hostile text
     Redaction(redaction::RedactionArgs),
+    /// Workflow: search, filter, rerank and aggregate in one call, against four
+    Workflow(workflow::WorkflowArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -130,6 +134,7 @@ fn main() -> ExitCode {
         Task::Relevance(args) => relevance::relevance(&args),
         Task::SearchSpeed(args) => search_speed::search_speed(&args),
         Task::Redaction(args) => redaction::redaction(&args),
+        Task::Workflow(args) => workflow::workflow(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),

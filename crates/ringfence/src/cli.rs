@@ -788,16 +788,16 @@ pub(crate) struct PolicyFlags {
     /// A variable to pass (NAME) or to set (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// `none`, or `allow:RULE,…`: HOST[:PORT], *.HOST, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST
+    /// `none`, or `allow:RULE,…`: `HOST[:PORT]`, `*.HOST`, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST
     #[arg(long, value_name = "NET")]
     pub(crate) net: Option<String>,
     /// Directories below the home that the run keeps under this name; by `agent`
     #[arg(skip)]
     pub(crate) own_directories: Option<(String, Vec<String>)>,
-    /// A credential that requests to HOST carry and the run never has: NAME=env:VAR|file:PATH|cmd:…@HOST[/PATH]
+    /// A credential that requests to HOST carry and the run never has: `NAME=env:VAR|file:PATH|cmd:…@HOST[/PATH]`
     #[arg(long, value_name = "SECRET")]
     pub(crate) secret: Vec<String>,
-    /// Requests that a host may receive: [METHOD,… ]HOST[/PATH]; TLS to that host ends in Ringfence
+    /// Requests that a host may receive: `[METHOD,… ]HOST[/PATH]`; TLS to that host ends in Ringfence
     #[arg(long, value_name = "REQUEST")]
     pub(crate) net_request: Vec<String>,
     /// A limit of the network: bytes=SIZE, connections=N or requests=N, with @HOST for one host
