@@ -26,6 +26,9 @@ const FILES_MAX: usize = 400;
 /// Largest file that is put there.
 const FILE_BYTES_MAX: u64 = 200 << 10;
 
+/// Characters of a hit's text that are handed from call to call.
+const TEXT_CHARS: usize = 40;
+
 /// Characters of a token of English and code, roughly.
 const CHARS_PER_TOKEN: f64 = 4.0;
 
@@ -47,13 +50,13 @@ const FILTER: &str = r"
 import code_api, json
 hits = [code_api.Hit(**hit) for hit in json.loads(HITS)]
 kept = code_api.filtering.without_tests(hits)
-json.dumps([vars(hit) for hit in kept])
+print(json.dumps([vars(hit) for hit in kept]))
 ";
 const RERANK: &str = r#"
 import code_api, json
 hits = [code_api.Hit(**hit) for hit in json.loads(HITS)]
 best = code_api.reranking.mmr(hits, "deadline kill", limit=10)
-json.dumps([vars(hit) for hit in best])
+print(json.dumps([vars(hit) for hit in best]))
 "#;
 const AGGREGATE: &str = r#"
 import code_api, json
@@ -222,14 +225,19 @@ impl Client {
         let found =
             self.call("search", &json!({"session": session, "query": QUERY, "limit": 50}))?;
         let mut chars = found.to_string().len();
-        let mut hits = found["structuredContent"]["hits"].to_string();
+        // As much of each as a model repeats.
+        let short = |hit: &Value| {
+            let text: String =
+                hit["text"].as_str().unwrap_or_default().chars().take(TEXT_CHARS).collect();
+            json!({"path": hit["path"], "start_line": hit["start_line"], "end_line": hit["end_line"], "score": hit["score"], "text": text})
+        };
+        let all = found["structuredContent"]["hits"].as_array();
+        let mut hits = Value::from_iter(all.into_iter().flatten().map(short)).to_string();
         for step in [FILTER, RERANK, AGGREGATE] {
             let literal = Value::from(hits.as_str()).to_string();
             let result = self.code(session, &format!("HITS = {literal}\n{step}"))?;
             chars += result.to_string().len();
-            // The value is the repr of a text of JSON.
-            let value = result["structuredContent"]["value"].as_str().unwrap_or_default();
-            hits = value.trim_matches('\'').replace("\\\\", "\\").replace("\\'", "'");
+            hits = result["structuredContent"]["stdout"].as_str().unwrap_or_default().to_owned();
         }
         Ok(chars)
     }
