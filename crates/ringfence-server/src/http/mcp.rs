@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -30,9 +31,18 @@ use crate::mcp::json_limits::{self, InvalidMessage, MessageShape};
 /// Maximum size of a message, which may carry a file to write. The limit of stdio would be too large here.
 pub(super) const BODY_BYTES_MAX: usize = 4 << 20;
 
-/// Maximum number of stored handshakes per client, for protocol versions that have one. They expire after five minutes
-/// without a call.
+/// Maximum number of stored handshakes per client, for protocol versions that have one. One more ends the one that was unused
+/// for longest, if that was for [`IDLE_MIN`].
 const HANDSHAKES_MAX: usize = 64;
+
+/// Time without a call after which a handshake may make room for another.
+const IDLE_MIN: Duration = Duration::from_mins(5);
+
+/// Time without a call after which a handshake is dropped: as long as a session of the engine lasts.
+const KEEP_ALIVE: Duration = Duration::from_hours(24);
+
+/// The longest id of a handshake that is noted.
+const ID_BYTES_MAX: usize = 128;
 
 /// Handler offered to clients.
 #[derive(Debug)]
@@ -54,6 +64,8 @@ pub(super) struct Mcp {
 struct Server {
     handler: Handler,
     handshakes: Arc<LocalSessionManager>,
+    /// Time of the last message of each handshake.
+    used: Arc<Mutex<HashMap<String, Instant>>>,
     /// Held during a handshake: one at a time, so that none is counted too late.
     shaking: Arc<tokio::sync::Mutex<()>>,
     end: CancellationToken,
@@ -103,6 +115,7 @@ pub(super) async fn message(
         Some(shape) if shape.is_hello => Some(server.room_for_one().await?),
         _ => None,
     };
+    server.note_use(&parts.headers);
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
     let request = Request::from_parts(parts, Full::new(content.clone()));
     let response = match &server.handler {
@@ -182,7 +195,10 @@ impl Mcp {
 
 impl Server {
     fn new(offered: &Offered, caller: &Caller, end: CancellationToken) -> Self {
-        let handshakes = Arc::new(LocalSessionManager::default());
+        let mut handshakes = LocalSessionManager::default();
+        // The SDK's own default would end the session of a client that thinks for five minutes.
+        handshakes.session_config.keep_alive = Some(KEEP_ALIVE);
+        let handshakes = Arc::new(handshakes);
         let config = StreamableHttpServerConfig::default()
             // Answers with one JSON object, unless notifications precede the result.
             .with_json_response(true)
@@ -206,7 +222,21 @@ impl Server {
                 Handler::Fixtures(StreamableHttpService::new(make, remembered, config))
             }
         };
-        Self { handler, handshakes, shaking: Arc::default(), end }
+        Self { handler, handshakes, used: Arc::default(), shaking: Arc::default(), end }
+    }
+
+    /// Notes that a client is here.
+    fn note_use(&self, headers: &HeaderMap) {
+        let id = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
+        let Some(id) = id.filter(|id| id.len() <= ID_BYTES_MAX) else { return };
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.insert(id.to_owned(), Instant::now());
+        // Those of sessions that are gone, and ids of the client's own making.
+        if used.len() > 4 * HANDSHAKES_MAX
+            && let Some(oldest) = used.iter().min_by_key(|(_, at)| **at).map(|(id, _)| id.clone())
+        {
+            used.remove(&oldest);
+        }
     }
 
     /// Returns whether a request belongs to a stored handshake.
@@ -219,8 +249,20 @@ impl Server {
     /// Checks that another handshake can be stored. Other handshakes wait until the returned guard is dropped.
     async fn room_for_one(&self) -> Result<OwnedMutexGuard<()>, Fault> {
         let shaking = Arc::clone(&self.shaking).lock_owned().await;
-        let n = self.handshakes.sessions.read().await.len();
+        let known: Vec<_> = self.handshakes.sessions.read().await.keys().cloned().collect();
+        let n = known.len();
         if n < HANDSHAKES_MAX {
+            return Ok(shaking);
+        }
+        let oldest = {
+            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            used.retain(|id, _| known.iter().any(|known| **known == **id));
+            let idle = |id: &str| used.get(id).map_or(Duration::MAX, Instant::elapsed);
+            known.into_iter().max_by_key(|id| idle(id)).filter(|id| idle(id) >= IDLE_MIN)
+        };
+        if let Some(id) = oldest {
+            // A client that left without a word.
+            let _ = self.handshakes.close_session(&id).await;
             return Ok(shaking);
         }
         let problem =
