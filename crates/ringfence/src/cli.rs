@@ -70,6 +70,8 @@ pub(crate) enum Command {
     /// Deliver alerts that are read from stdin; started by runs themselves
     #[command(hide = true)]
     Notify,
+    /// Print the script by which a shell completes commands and flags: bash, zsh, fish
+    Completions(CompletionsArgs),
     /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
     Bench(BenchArgs),
 }
@@ -225,6 +227,13 @@ pub(crate) struct InitArgs {
     /// Flags for `ringfence mcp`
     #[arg(last = true, value_name = "FLAG")]
     pub(crate) arguments: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// bash, zsh, fish or elvish
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]

@@ -61,8 +61,18 @@ pub(crate) fn dispatch(command: Command, prefork: Option<Prefork>) -> ExitCode {
         Command::Token(args) => token::token(&args),
         Command::Init(args) => init::init(&args),
         Command::Wrap(args) => init::wrap(&args),
+        Command::Completions(args) => completions(&args),
         Command::Hook(args) => hook::hook(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Notify => notify::deliver(),
     }
+}
+
+/// Prints the script by which a shell completes commands and flags.
+fn completions(args: &crate::cli::CompletionsArgs) -> ExitCode {
+    use clap::CommandFactory as _;
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::cli::Cli::command(), "ringfence", &mut script);
+    crate::present::text(&String::from_utf8_lossy(&script));
+    ExitCode::SUCCESS
 }
