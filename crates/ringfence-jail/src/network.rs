@@ -22,6 +22,7 @@ use ringfence_sys::{CallError, IpFamily, Named as _};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 /// True if this program becomes the network helper when it is executed under that name.
 static IS_ALLOWED: AtomicBool = AtomicBool::new(false);
@@ -51,6 +52,9 @@ const NAMES_MAX: usize = 4096;
 
 /// Clients whose program is remembered.
 const CLIENTS_MAX: usize = 4096;
+
+/// Interval between looks at the helper.
+const LOOK_INTERVAL: Duration = Duration::from_millis(400);
 
 /// Time that the helper has to report its last connections when the run is over.
 const LAST_REPORTS_MAX: Duration = Duration::from_secs(3);
@@ -170,6 +174,8 @@ pub(crate) struct Capture {
     helper: Option<Helper>,
     /// Names by their address inside the run.
     names: HashMap<IpAddr, String>,
+    /// Time of the next look at the helper.
+    look_at: Option<Instant>,
     /// True when the run is over, and the helper is expected to end.
     is_finishing: bool,
     pub(crate) clients: Clients,
@@ -210,6 +216,7 @@ impl Capture {
             listeners,
             helper: None,
             names: HashMap::new(),
+            look_at: None,
             is_finishing: false,
             clients: Clients::default(),
             reports: NetworkReport::default(),
@@ -239,7 +246,10 @@ impl Capture {
             let listeners = std::mem::take(&mut self.listeners);
             let credentials = self.credentials.take();
             match Helper::start(&self.plan, &listeners, self.user, credentials.as_ref()) {
-                Ok(helper) => self.helper = Some(helper),
+                Ok(helper) => {
+                    self.helper = Some(helper);
+                    self.look_at = Some(Instant::now() + LOOK_INTERVAL);
+                }
                 // The listeners close: every connect is refused from here on.
                 Err(error) => self
                     .reports
@@ -249,6 +259,25 @@ impl Capture {
             return;
         }
         self.collect();
+    }
+
+    /// Time at which the helper is to be looked at.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Ends a helper that was stopped from outside: its connections would hang, and now they are refused.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if self.look_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.look_at = self.helper.as_ref().map(|_| now + LOOK_INTERVAL);
+        if let Some(helper) = &mut self.helper
+            && helper.is_stopped()
+        {
+            // Its socket closes, which is reported as its end.
+            let _ = helper.child.kill();
+        }
     }
 
     /// Reads every report that has arrived.
@@ -495,6 +524,15 @@ impl Helper {
             ringfence_sys::send_packet(socket, &[IoSlice::new(b"N")], &fds, &mut space)?;
         }
         Ok(helper)
+    }
+}
+
+impl Helper {
+    /// Returns true if a signal stopped it.
+    fn is_stopped(&self) -> bool {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let id = WaitId::Pid(Pid::from_child(&self.child));
+        matches!(rustix::process::waitid(id, options), Ok(Some(status)) if status.stopped())
     }
 }
 

@@ -360,7 +360,9 @@ impl Supervisor<'_> {
 
     fn next_due(&self) -> Option<Instant> {
         let deadline = self.deadline().filter(|_| self.stopped.is_none());
-        [deadline, self.kill_at, self.look_at, self.janitor_at].into_iter().flatten().min()
+        let network = self.capture.as_ref().and_then(Capture::due);
+        let all = [deadline, self.kill_at, self.look_at, self.janitor_at, network];
+        all.into_iter().flatten().min()
     }
 
     fn check_time(&mut self) -> Result<(), NotStarted> {
@@ -377,6 +379,9 @@ impl Supervisor<'_> {
                 return Err(NotStarted::SetupTimeout);
             }
             self.stop(StopReason::Wall);
+        }
+        if let Some(capture) = &mut self.capture {
+            capture.look(now);
         }
         if self.look_at.is_some_and(|at| now >= at) {
             if self.stopped.is_none()
