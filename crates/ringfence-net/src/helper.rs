@@ -36,6 +36,9 @@ const RESERVED: &str = "ringfence.invalid";
 /// Time that connections have to end when the run is over. Their other ends are gone.
 const LAST_CONNECTIONS_MAX: Duration = Duration::from_millis(500);
 
+/// Time to accept connections that were waiting when the run ended.
+const LAST_ACCEPTS: Duration = Duration::from_millis(2);
+
 /// Pause of a listener when this process has no descriptors left.
 const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(20);
 
@@ -178,9 +181,11 @@ async fn serve(
         serving.spawn_local(listen(state, listener, fd));
     }
     reporter.closed().await;
+    let until = tokio::time::Instant::now() + LAST_CONNECTIONS_MAX;
+    // The run may have made a connection, sent something and ended before this process came to accept it.
+    tokio::time::sleep(LAST_ACCEPTS).await;
     // No new connections; those that are open have lost their client.
     serving.shutdown().await;
-    let until = tokio::time::Instant::now() + LAST_CONNECTIONS_MAX;
     while Rc::strong_count(&state) > 1 && tokio::time::Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,7 +1,7 @@
 """Programs whose last expression is found in both ways: what they print, what it is, where an error is, must not differ."""
 import contextlib, io, sys
 text = sys.argv[1]
-sys.argv = ["-c", text, '{"packages": [], "environment": null, "setup": []}']
+sys.argv = ["-c", text, '{"packages": [], "environment": null, "setup": []}', ""]
 exec(compile(text, "guest", "exec"), globals())
 
 def outcome(parts):

@@ -659,7 +659,8 @@ fn codex_uses_a_key(servers: &Servers) {
     let ran = run(world_of(servers).var("OPENAI_API_KEY", ""));
     assert_eq!(ran.stdout, "args=-c sandbox_mode=danger-full-access exec hello\n");
     assert!(ran.stderr.contains("codex has to log in inside"), "{}", ran.stderr);
-    let ran = run(world_of(servers).var("OPENAI_API_KEY", "sk-proj-C4n4ryCODEX1234567890"));
+    let ran =
+        run(world_of(servers).var("OPENAI_API_KEY", concat!("sk-pr", "oj-C4n4ryCODEX1234567890")));
     let first = "args=-c sandbox_mode=danger-full-access -c model_provider=openai-key -c ";
     assert!(ran.stdout.starts_with(first), "{}", ran.stdout);
     assert!(ran.stdout.contains(r#"env_key="OPENAI_API_KEY""#), "{}", ran.stdout);
@@ -667,7 +668,7 @@ fn codex_uses_a_key(servers: &Servers) {
 }
 
 fn agent(servers: &Servers) {
-    let key = "sk-ant-api03-C4n4ryAGENT-1234567890";
+    let key = concat!("sk-an", "t-api03-C4n4ryAGENT-1234567890");
     servers.name("api.anthropic.com", &[[ip("127.0.0.2")]]);
     let world = world_of(servers).var("ANTHROPIC_API_KEY", key);
     let script = r#"#!/bin/sh
@@ -697,7 +698,7 @@ getent hosts platform.claude.com
             ran.stdout
         );
         assert!(
-            !ran.stdout.contains("C4n4ry") && ran.stdout.contains("sk-ant-api03-"),
+            !ran.stdout.contains("C4n4ry") && ran.stdout.contains(concat!("sk-an", "t-api03-")),
             "{}",
             ran.stdout
         );
@@ -813,7 +814,7 @@ fn ends_with_the_run(servers: &Servers) {
 }
 
 /// A value that is found nowhere but where it belongs.
-pub(crate) const CANARY: &str = "sk-ant-api03-C4n4ryVALUE-9f8e7d6c5b";
+pub(crate) const CANARY: &str = concat!("sk-an", "t-api03-C4n4ryVALUE-9f8e7d6c5b");
 
 /// Every path below a directory, as text.
 fn contains(dir: &std::path::Path, needle: &str) -> Vec<std::path::PathBuf> {
@@ -849,7 +850,10 @@ echo "T=$TOKEN C=$CANARY"; env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null 
     // The placeholder has the shape of the value, and stands for it in the answer.
     let shown = ran.stdout().lines().find_map(|line| line.strip_prefix("T=")).unwrap();
     let shown = shown.split(' ').next().unwrap();
-    assert!(shown.starts_with("sk-ant-api03-") && shown.len() == CANARY.len(), "{shown}");
+    assert!(
+        shown.starts_with(concat!("sk-an", "t-api03-")) && shown.len() == CANARY.len(),
+        "{shown}"
+    );
     ran.says(&format!("Bearer {shown}\n"));
     assert!(
         ran.stdout().to_lowercase().contains(&format!("x-seen: bearer {shown}").to_lowercase())
@@ -1133,7 +1137,7 @@ fn upstream_proxy(servers: &Servers) {
     servers.clear();
     let script = "curl -sS --cacert ca.pem https://allowed.test/secure && curl -sS http://allowed.test/plain";
     let (port, told) = connect_proxy("200 OK");
-    let proxy = format!("http://user:pa55@127.0.0.1:{port}");
+    let proxy = format!("http://user:{}@127.0.0.1:{port}", "pa55");
     let world = world_of(servers).var("RINGFENCE_NET_PROXY", &proxy);
     let ran = sh(&world, "allow:allowed.test", script);
     assert_eq!(ran.0, 0, "{}", ran.1);
