@@ -16,6 +16,7 @@ Calls are answered by the host, for this session only, and count: after too many
 """
 import dataclasses
 import fnmatch
+import functools
 import math
 import re
 import sys
@@ -210,29 +211,35 @@ def unique(items: Iterable[Any], key: Callable[[Any], Any] = lambda item: item.p
 
 # Reranking: the same hits in another order.
 
-_WORDS = re.compile(r"[^\W_]+")
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# The parts of names: `parseHTTPHeader` is parse, http and header.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[^\W\d_A-Z]+|[A-Z][^\W\d_A-Z]*|\d+")
 
 
-def _words(text: str) -> List[str]:
-    return [word.lower() for word in _WORDS.findall(_HUMPS.sub(" ", text))]
+@functools.lru_cache(maxsize=1024)
+def _words(text: str) -> Dict[str, int]:
+    """Words of a text, and how often each is there."""
+    words: Dict[str, int] = {}
+    for word in map(str.lower, _WORDS.findall(text)):
+        words[word] = words.get(word, 0) + 1
+    return words
 
 
 def bm25(hits: Sequence[Any], query: str, k1: float = 1.2, b: float = 0.75) -> List[Any]:
     """Orders by BM25 among these hits alone."""
     hits = list(hits)
-    texts = [_words(hit.text + " " + hit.path) for hit in hits]
-    mean = sum(map(len, texts)) / len(texts) if texts else 1.0
+    texts = [(_words(hit.text), _words(hit.path)) for hit in hits]
+    lengths = [sum(text.values()) + sum(path.values()) for text, path in texts]
+    mean = sum(lengths) / len(lengths) if lengths else 1.0
     wanted = set(_words(query))
-    n_with = {word: sum(word in text for text in map(set, texts)) for word in wanted}
+    n_with = {word: sum(word in text or word in path for text, path in texts) for word in wanted}
     scores = []
-    for text in texts:
+    for (text, path), length in zip(texts, lengths):
         score = 0.0
         for word in wanted:
-            n = text.count(word)
+            n = text.get(word, 0) + path.get(word, 0)
             if n:
                 rare = math.log(1 + (len(texts) - n_with[word] + 0.5) / (n_with[word] + 0.5))
-                score += rare * n * (k1 + 1) / (n + k1 * (1 - b + b * len(text) / (mean or 1.0)))
+                score += rare * n * (k1 + 1) / (n + k1 * (1 - b + b * length / (mean or 1.0)))
         scores.append(score)
     return _ordered(hits, scores)
 
@@ -240,7 +247,7 @@ def bm25(hits: Sequence[Any], query: str, k1: float = 1.2, b: float = 0.75) -> L
 def mmr(hits: Sequence[Any], query: str = "", diversity: float = 0.3, limit: Optional[int] = None) -> List[Any]:
     """Orders by maximal marginal relevance: a hit that resembles a better one comes later."""
     left = list(bm25(hits, query)) if query else list(hits)
-    sets = {id(hit): set(_words(hit.text)) for hit in left}
+    sets = {id(hit): _words(hit.text).keys() for hit in left}
     best = max((getattr(hit, "score", 1.0) for hit in left), default=1.0) or 1.0
     taken: List[Any] = []
     likest = {id(hit): 0.0 for hit in left}
@@ -253,8 +260,9 @@ def mmr(hits: Sequence[Any], query: str = "", diversity: float = 0.3, limit: Opt
         taken.append(chosen)
         own = sets[id(chosen)]
         for hit in left:
-            both = sets[id(hit)] | own
-            alike = len(sets[id(hit)] & own) / len(both) if both else 0.0
+            other = sets[id(hit)]
+            shared = len(other & own)
+            alike = shared / ((len(other) + len(own) - shared) or 1)
             likest[id(hit)] = max(likest[id(hit)], alike)
     return taken
 
