@@ -28,6 +28,8 @@
 //! cargo xtask refusals DIR…              ordinary programs, one directory each: how many each preset refuses
 //! cargo xtask relevance --repos DIR --annotations DIR    nDCG@10 of the search, beside semble, bm25s and ripgrep where they are installed
 //! cargo xtask search-speed --dir DIR --from DIR…         1 GB of source files: MB/s, memory, query times, re-indexing; build with --release
+//! cargo xtask grep-speed --dir DIR       the engine's grep beside `rg`, same flags, warm, in turns; build with --profile dist
+//! cargo xtask redos --patterns FILE      patterns of a `ReDoS` collection: each answered within 2 s, or refused with a reason
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -47,11 +49,13 @@ mod clients;
 mod conformance;
 mod dist;
 mod fuzz;
+mod grep_speed;
 mod latency;
 mod network;
 mod program;
 mod pythons;
 mod random;
+mod redos;
 mod refusals;
 mod relevance;
 mod search_speed;
@@ -87,6 +91,10 @@ enum Task {
     Relevance(relevance::RelevanceArgs),
     /// Search speed: throughput and memory of indexing, queries and re-indexing of 1 GB
     SearchSpeed(search_speed::SearchSpeedArgs),
+    /// Speed of grep, beside ripgrep
+    GrepSpeed(grep_speed::GrepSpeedArgs),
+    /// Patterns that take a backtracking matcher forever
+    Redos(redos::RedosArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -125,6 +133,8 @@ fn main() -> ExitCode {
         Task::Refusals(args) => refusals::refusals(&args),
         Task::Relevance(args) => relevance::relevance(&args),
         Task::SearchSpeed(args) => search_speed::search_speed(&args),
+        Task::GrepSpeed(args) => grep_speed::grep_speed(&args),
+        Task::Redos(args) => redos::redos(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),
