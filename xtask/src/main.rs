@@ -30,6 +30,8 @@
 //! cargo xtask search-speed --dir DIR --from DIR…         1 GB of source files: MB/s, memory, query times, re-indexing; build with --release
 //! cargo xtask redaction --vectors DIR    public secret vectors, one repository for each directory: how many are redacted, and how fast
 //! cargo xtask workflow                   search, filter, rerank and aggregate in one execute_code, against four tool calls
+//! cargo xtask grep-speed --dir DIR       the engine's grep beside `rg`, same flags, warm, in turns; build with --profile dist
+//! cargo xtask redos --patterns FILE      patterns of a `ReDoS` collection: each answered within 2 s, or refused with a reason
 //! cargo xtask pythons                    every interpreter found, 3.9 to 3.14: the guest's tests, and each level of speed-ups
 //!
 //! cargo xtask budget                     what `cargo build --release` costs: processor time, wall time, the longest crate, the number of crates
@@ -49,12 +51,14 @@ mod clients;
 mod conformance;
 mod dist;
 mod fuzz;
+mod grep_speed;
 mod latency;
 mod network;
 mod program;
 mod pythons;
 mod random;
 mod redaction;
+mod redos;
 mod refusals;
 mod relevance;
 mod search_speed;
@@ -95,6 +99,10 @@ enum Task {
     Redaction(redaction::RedactionArgs),
     /// Workflow: search, filter, rerank and aggregate in one call, against four
     Workflow(workflow::WorkflowArgs),
+    /// Speed of grep, beside ripgrep
+    GrepSpeed(grep_speed::GrepSpeedArgs),
+    /// Patterns that take a backtracking matcher forever
+    Redos(redos::RedosArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
     /// Build: what it costs, each number within its bound
@@ -135,6 +143,8 @@ fn main() -> ExitCode {
         Task::SearchSpeed(args) => search_speed::search_speed(&args),
         Task::Redaction(args) => redaction::redaction(&args),
         Task::Workflow(args) => workflow::workflow(&args),
+        Task::GrepSpeed(args) => grep_speed::grep_speed(&args),
+        Task::Redos(args) => redos::redos(&args),
         Task::Pythons(args) => pythons::pythons(&args),
         Task::Budget(args) => budget::budget(&args),
         Task::Chart(args) => chart::chart(&args),

@@ -449,7 +449,7 @@ impl Engine {
         let stop = wanted.seen();
         let found = self
             .file("grep", owner, id, path, move |files, path, begun| {
-                let looked_for = format!("{} in {}", query.pattern, path.display());
+                let looked_for = format!("{} in {}", query.shown(), path.display());
                 begun.detail(|entry| entry.arguments(looked_for));
                 files.grep_unless(path, &query, stop)
             })

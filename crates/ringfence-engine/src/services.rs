@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use ringfence_python::{Broker, CallFailure};
-use ringfence_search::PatternStyle;
 use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::call::EngineState;
-use crate::files::{EntryKind, GrepBounds, GrepQuery, LIST_DEPTH_MAX, LIST_ENTRIES_MAX};
+use crate::files::{
+    Case, EntryKind, GrepBounds, GrepContext, GrepQuery, GrepReport, LIST_DEPTH_MAX,
+    LIST_ENTRIES_MAX, PatternStyle, Select,
+};
 use crate::record::StartedCall;
 use crate::search::{ChunkSize, SearchQuery};
 use crate::sessions::{Daily, Session};
@@ -69,12 +71,9 @@ impl Services {
                 })
             }
             "grep" => {
-                let Grep { pattern, path, glob, literal, ignore_case, context, limit } =
-                    read(arguments)?;
-                let bounds = GrepBounds::asked(Some(limit), Some(context));
-                let style = PatternStyle { literal, ignore_case };
-                let query = GrepQuery { pattern, style, glob, bounds };
-                let about = format!("{} in {path}", query.pattern);
+                let asked: Grep = read(arguments)?;
+                let (path, query) = asked.into_query();
+                let about = format!("{} in {path}", query.shown());
                 call("grep", &about, &mut |_| {
                     let files = session.files()?;
                     Ok(json!(files.grep_unless(&path, &query, Arc::clone(stop))?))
@@ -166,14 +165,66 @@ struct Search {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(clippy::struct_excessive_bools, reason = "keyword arguments")]
 struct Grep {
-    pattern: String,
+    pattern: OneOrMore,
     path: String,
     glob: Option<String>,
     literal: bool,
     ignore_case: bool,
     context: usize,
     limit: usize,
+    before: Option<usize>,
+    after: Option<usize>,
+    words: bool,
+    invert: bool,
+    multiline: bool,
+    smart_case: bool,
+    r#type: Option<OneOrMore>,
+    hidden: bool,
+    ignore: bool,
+    files: bool,
+    counts: bool,
+}
+
+impl Grep {
+    fn into_query(self) -> (String, GrepQuery) {
+        let style = PatternStyle {
+            literal: self.literal,
+            case: Case::asked(self.ignore_case, self.smart_case),
+            words: self.words,
+            multiline: self.multiline,
+            select: Select::asked(self.invert),
+        };
+        let context = GrepContext::asked(Some(self.context), self.before, self.after);
+        let query = GrepQuery {
+            patterns: self.pattern.into_vec(),
+            style,
+            report: GrepReport::asked(self.files, self.counts),
+            glob: self.glob,
+            types: self.r#type.map(OneOrMore::into_vec).unwrap_or_default(),
+            skip_hidden: !self.hidden,
+            skip_ignored: self.ignore,
+            bounds: GrepBounds::asked(Some(self.limit), context),
+        };
+        (self.path, query)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl OneOrMore {
+    fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::More(more) => more,
+        }
+    }
 }
 
 #[derive(Deserialize)]

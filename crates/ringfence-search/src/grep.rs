@@ -1,37 +1,24 @@
-//! Goes through texts line by line and keeps what matches, until it has enough of anything: matches, bytes or time. Looks at
-//! the clock often enough to keep it: a pattern sees no more at a time than it gets through in a part of a second.
+//! Searches texts, line by line or across lines, until a bound is met: matches, bytes or time. Never opens a file; the
+//! caller does. Texts may be searched on several threads, each with a [`TextSearch`] of its own, and are added in order.
 
-use std::collections::VecDeque;
 use std::fmt;
-use std::io;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use grep_matcher::Matcher as _;
-use grep_searcher::{
-    BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkContextKind, SinkMatch,
-};
 use serde::Serialize;
 
 use crate::pattern::Pattern;
-use crate::pieces::Pieces;
-use crate::window;
+use crate::text_search::{TextFound, TextSearch};
 
-/// Lines that are held at once: those around a match, itself, and what was read behind it.
-const LINES_HELD: usize = 16;
-
-/// What is held of lines that are short.
-const BUFFER_BYTES: usize = 64 << 10;
-
-/// How much is searched and kept.
+/// Bounds of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Lines that match.
+    /// Matches; files, if files are reported.
     pub matches_max: usize,
-    /// Lines before and after each.
-    pub context_lines: usize,
+    /// Lines around each match.
+    pub context: Context,
     /// Characters of a line.
     pub line_chars_max: usize,
     /// Bytes of one text; a longer one is searched up to here.
@@ -46,7 +33,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             matches_max: 20,
-            context_lines: 0,
+            context: Context::default(),
             line_chars_max: 100,
             text_bytes_max: 10 << 20,
             total_bytes_max: 1 << 30,
@@ -55,34 +42,81 @@ impl Default for Bounds {
     }
 }
 
-/// Lines that match, at most, whoever asks.
+/// Maximum matches that a request may ask for.
 const MATCHES_MAX: usize = 200;
 
-/// Lines before and after each, at most.
-const CONTEXT_MAX: usize = 5;
+/// Maximum lines before and after each match that a request may ask for.
+const CONTEXT_MAX: usize = 30;
 
 impl Bounds {
-    /// What somebody may ask for, who is not trusted with more.
-    pub fn asked(matches: Option<usize>, context_lines: Option<usize>) -> Self {
+    /// Bounds for a request, within the maximum.
+    pub fn asked(matches: Option<usize>, context: Context) -> Self {
         let usual = Self::default();
         Self {
             matches_max: matches.unwrap_or(usual.matches_max).clamp(1, MATCHES_MAX),
-            context_lines: context_lines.unwrap_or(0).min(CONTEXT_MAX),
+            context: Context {
+                before: context.before.min(CONTEXT_MAX),
+                after: context.after.min(CONTEXT_MAX),
+            },
             ..usual
         }
     }
 }
 
-/// A line that matches.
+/// Lines around a match.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Lines before it.
+    pub before: usize,
+    /// Lines after it.
+    pub after: usize,
+}
+
+impl Context {
+    /// As the options of grep say: `-C` is for both sides, `-B` and `-A` for one.
+    pub fn asked(around: Option<usize>, before: Option<usize>, after: Option<usize>) -> Self {
+        let either = |side: Option<usize>| side.or(around).unwrap_or(0);
+        Self { before: either(before), after: either(after) }
+    }
+
+    pub(crate) fn is_none(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Result that a search is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Report {
+    /// Lines.
+    #[default]
+    Lines,
+    /// Files with a selected line. Each is searched up to that line.
+    Files,
+    /// Number of selected lines of each file; of matches, if they may span lines.
+    Counts,
+}
+
+impl Report {
+    /// As the options of grep say: `-l` and `-c`. Names of files are enough if both are given.
+    pub fn asked(files: bool, counts: bool) -> Self {
+        match (files, counts) {
+            (true, _) => Self::Files,
+            (false, true) => Self::Counts,
+            (false, false) => Self::Lines,
+        }
+    }
+}
+
+/// A line that matches, or lines that a match spans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Match {
-    /// The text it is in.
+    /// Path of the text.
     pub path: String,
-    /// Its number, from 1.
+    /// Number of the first line, from 1.
     pub line: u64,
-    /// The character at which the first match in it begins, from 1.
+    /// Character at which the match begins, from 1.
     pub column: u64,
-    /// The line, or a part of it around the match.
+    /// The line, or the part of it around the match. Several lines are separated by `\n`.
     pub text: String,
     /// Lines before it.
     pub before: Vec<String>,
@@ -90,31 +124,76 @@ pub struct Match {
     pub after: Vec<String>,
 }
 
-/// What was found.
+/// A file with selected lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileMatches {
+    /// Path of the text.
+    pub path: String,
+    /// Number of selected lines, if they were counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+/// Result of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// Lines that match, in the order they were met.
+    /// Matches in order.
     pub matches: Vec<Match>,
+    /// Files in order, if files or counts were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FileMatches>,
     /// Texts that were searched.
     pub n_files: u64,
-    /// Texts that are none, which were searched up to there, or have lines too long to search, of which the beginning was.
+    /// Texts that were searched in part: up to a NUL byte, or without the ends of lines that are too long.
     pub n_skipped: u64,
     /// The bound that ended the search before everything was searched.
     pub cut: Option<Cut>,
 }
 
-/// Matches as grep prints them.
+impl Found {
+    /// Returns true if nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.matches.is_empty() && self.files.is_empty()
+    }
+}
+
+/// Formats as grep does. A line that is context of two matches is shown once.
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for hit in &self.matches {
+        for file in &self.files {
+            match file.count {
+                Some(count) => writeln!(f, "{}:{count}", file.path)?,
+                None => writeln!(f, "{}", file.path)?,
+            }
+        }
+        let has_context = |hit: &Match| !hit.before.is_empty() || !hit.after.is_empty();
+        let has_context = self.matches.iter().any(has_context);
+        // The next line of the path that was not shown yet.
+        let mut shown: Option<(&str, u64)> = None;
+        for (n, hit) in self.matches.iter().enumerate() {
+            let path = &hit.path;
+            let next =
+                shown.filter(|(shown_path, _)| shown_path == path).map_or(0, |(_, next)| next);
             let first = hit.line.saturating_sub(hit.before.len() as u64);
-            for (line, before) in (first..).zip(&hit.before) {
-                writeln!(f, "{}-{line}-{before}", hit.path)?;
+            if has_context && shown.is_some() && (next == 0 || first > next) {
+                writeln!(f, "--")?;
             }
-            writeln!(f, "{}:{}:{}", hit.path, hit.line, hit.text)?;
-            for (line, after) in (hit.line + 1..).zip(&hit.after) {
-                writeln!(f, "{}-{line}-{after}", hit.path)?;
+            for (line, before) in (first..).zip(&hit.before).filter(|(line, _)| *line >= next) {
+                writeln!(f, "{path}-{line}-{before}")?;
             }
+            let mut last = hit.line;
+            for (line, text) in (hit.line..).zip(hit.text.split('\n')) {
+                writeln!(f, "{path}:{line}:{text}")?;
+                last = line;
+            }
+            // The next match is shown as one.
+            let following = self.matches.get(n + 1).filter(|following| following.path == *path);
+            let end = following.map_or(u64::MAX, |following| following.line);
+            for (line, after) in (last + 1..end).zip(&hit.after) {
+                writeln!(f, "{path}-{line}-{after}")?;
+                last = line;
+            }
+            shown = Some((path, last + 1));
         }
         Ok(())
     }
@@ -128,11 +207,11 @@ pub enum Cut {
     Matches,
     /// Enough bytes.
     Bytes,
-    /// Enough time, or nobody waits for it any more.
+    /// Out of time, or cancelled.
     Time,
 }
 
-/// How long a search may go on.
+/// End of a search: a deadline and a flag.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     until: Instant,
@@ -140,46 +219,42 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    pub(crate) fn new(until: Instant, stop: Arc<AtomicBool>) -> Self {
+        Self { until, stop }
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || Instant::now() >= self.until
     }
 }
 
-/// A search on its way.
+/// A search in progress.
 #[derive(Debug)]
 pub struct Grep {
-    pattern: Pattern,
-    bounds: Bounds,
-    searcher: Searcher,
-    watch: Watch,
+    search: TextSearch,
     bytes_left: u64,
     found: Found,
 }
 
 impl Grep {
-    /// Begins one; its time starts now.
-    pub fn new(pattern: Pattern, bounds: Bounds) -> Self {
-        Self::unless(pattern, bounds, Arc::default())
+    /// Begins a search; its time starts now.
+    pub fn new(pattern: Pattern, bounds: Bounds, report: Report) -> Self {
+        Self::unless(pattern, bounds, report, Arc::default())
     }
 
-    /// Begins one that ends when `stop` is set, as if its time were over.
-    pub fn unless(pattern: Pattern, bounds: Bounds, stop: Arc<AtomicBool>) -> Self {
-        let searcher = SearcherBuilder::new()
-            .binary_detection(BinaryDetection::quit(0))
-            .before_context(bounds.context_lines)
-            .after_context(bounds.context_lines)
-            .heap_limit(Some(BUFFER_BYTES + LINES_HELD * pattern.line_bytes_max))
-            .line_number(true)
-            .build();
-        let watch = Watch { until: Instant::now() + bounds.time_max, stop };
-        let bytes_left = bounds.total_bytes_max;
-        Self { pattern, bounds, searcher, watch, bytes_left, found: Found::default() }
+    /// Begins a search that also ends when `stop` is set.
+    pub fn unless(pattern: Pattern, bounds: Bounds, report: Report, stop: Arc<AtomicBool>) -> Self {
+        let watch = Watch::new(Instant::now() + bounds.time_max, stop);
+        Self {
+            search: TextSearch::new(pattern, bounds, report, watch),
+            bytes_left: bounds.total_bytes_max,
+            found: Found::default(),
+        }
     }
 
-    /// Whether a bound was met, so that more texts would not be searched. Looks at the clock too: for those who have much to
-    /// do between texts.
+    /// Returns true if a bound was met, so that no more texts are searched. Checks the clock.
     pub fn is_over(&mut self) -> bool {
-        if self.found.cut.is_none() && self.watch.is_over() {
+        if self.found.cut.is_none() && self.search.watch.is_over() {
             self.found.cut = Some(Cut::Time);
         }
         self.found.cut.is_some()
@@ -190,126 +265,53 @@ impl Grep {
         if self.is_over() {
             return;
         }
-        self.found.n_files += 1;
-        let bytes_max = self.bounds.text_bytes_max.min(self.bytes_left);
-        let watch = self.watch.clone();
-        let mut reader = Pieces::new(from.take(bytes_max), self.pattern.line_bytes_max, watch);
-        let mut sink = Lines {
-            path,
-            pattern: &self.pattern,
-            bounds: self.bounds,
-            watch: &self.watch,
-            before: VecDeque::new(),
-            found: &mut self.found,
-        };
-        let searched = self.searcher.search_reader(&self.pattern.matcher, &mut reader, &mut sink);
-        self.bytes_left -= bytes_max - reader.from.limit();
-        if self.bytes_left == 0 && self.found.cut.is_none() {
-            self.found.cut = Some(Cut::Bytes);
-        }
-        match searched {
-            Ok(()) => self.found.n_skipped += u64::from(reader.shortened),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                self.found.cut = Some(Cut::Time);
-            }
-            Err(_) => self.found.n_skipped += 1,
-        }
+        let n_found = self.found.matches.len() + self.found.files.len();
+        let matches_max = self.search.bounds.matches_max.saturating_sub(n_found);
+        let found = self.search.text(path, from, matches_max, self.bytes_left);
+        self.add(found);
     }
 
-    /// What was found.
+    /// Returns a search for another thread, with buffers of its own. What it finds is passed to [`Grep::add`].
+    pub fn text_search(&self) -> TextSearch {
+        self.search.again()
+    }
+
+    /// Adds what was found in the next text. Does nothing once a bound was met.
+    pub fn add(&mut self, text: TextFound) {
+        if self.found.cut.is_some() {
+            return;
+        }
+        let found = &mut self.found;
+        found.n_files += 1;
+        found.n_skipped += u64::from(text.is_partial);
+        found.matches.extend(text.matches);
+        found.files.extend(text.file);
+        let matches_max = self.search.bounds.matches_max;
+        let has_more = found.matches.len() > matches_max || found.files.len() > matches_max;
+        found.matches.truncate(matches_max);
+        found.files.truncate(matches_max);
+        self.bytes_left = self.bytes_left.saturating_sub(text.n_bytes);
+        found.cut = if text.is_over {
+            Some(Cut::Time)
+        } else if text.has_more || has_more {
+            Some(Cut::Matches)
+        } else {
+            (self.bytes_left == 0).then_some(Cut::Bytes)
+        };
+    }
+
+    /// Returns true if a bound was met. Does not check the clock.
+    pub fn has_ended(&self) -> bool {
+        self.found.cut.is_some()
+    }
+
+    /// Bytes that are still searched.
+    pub fn bytes_left(&self) -> u64 {
+        self.bytes_left
+    }
+
+    /// Ends the search.
     pub fn finish(self) -> Found {
         self.found
-    }
-}
-
-/// Takes the lines that match, and those around them.
-struct Lines<'a> {
-    path: &'a str,
-    pattern: &'a Pattern,
-    bounds: Bounds,
-    watch: &'a Watch,
-    before: VecDeque<String>,
-    found: &'a mut Found,
-}
-
-impl Lines<'_> {
-    /// A line as text, without its end.
-    fn line(bytes: &[u8]) -> String {
-        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        String::from_utf8_lossy(bytes).into_owned()
-    }
-
-    fn cut_line(&self, bytes: &[u8]) -> String {
-        window::around(&Self::line(bytes), &(0..0), self.bounds.line_chars_max)
-    }
-
-    /// Gives a line to the matches before it that still lack some behind them.
-    fn follow(&mut self, line: &str) {
-        let n = self.bounds.context_lines;
-        if let Some(last) = self.found.matches.last_mut()
-            && last.path == self.path
-            && last.after.len() < n
-        {
-            last.after.push(line.to_owned());
-        }
-    }
-}
-
-impl Sink for Lines<'_> {
-    type Error = io::Error;
-
-    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
-        if self.watch.is_over() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        if self.found.matches.len() >= self.bounds.matches_max {
-            self.found.cut = Some(Cut::Matches);
-            return Ok(false);
-        }
-        let bytes = found.bytes();
-        let at = self.pattern.matcher.find(bytes).ok().flatten();
-        let at = at.map_or(0..0, |at| at.start()..at.end());
-        let head = String::from_utf8_lossy(&bytes[..at.start]).into_owned();
-        let hit = String::from_utf8_lossy(&bytes[at.start..at.end]);
-        let line = Self::line(bytes);
-        let range = head.len()..(head.len() + hit.len()).min(line.len());
-        let range = if line.get(range.clone()).is_some() { range } else { 0..0 };
-        let text = window::around(&line, &range, self.bounds.line_chars_max);
-        self.follow(&text);
-        self.found.matches.push(Match {
-            path: self.path.to_owned(),
-            line: found.line_number().unwrap_or(0),
-            column: head.chars().count() as u64 + 1,
-            before: self.before.drain(..).collect(),
-            after: Vec::new(),
-            text: text.clone(),
-        });
-        if self.bounds.context_lines > 0 {
-            self.before.push_back(text);
-        }
-        Ok(true)
-    }
-
-    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
-        let line = self.cut_line(context.bytes());
-        if *context.kind() == SinkContextKind::After {
-            self.follow(&line);
-        }
-        self.before.push_back(line);
-        while self.before.len() > self.bounds.context_lines {
-            self.before.pop_front();
-        }
-        Ok(true)
-    }
-
-    fn context_break(&mut self, _: &Searcher) -> Result<bool, io::Error> {
-        self.before.clear();
-        Ok(true)
-    }
-
-    fn binary_data(&mut self, _: &Searcher, _: u64) -> Result<bool, io::Error> {
-        self.found.n_skipped += 1;
-        Ok(false)
     }
 }

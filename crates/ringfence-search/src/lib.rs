@@ -5,6 +5,8 @@
 //! | module | purpose |
 //! |---|---|
 //! | `grep` | searches one text after another, within bounds |
+//! | `text_search` | searches one text line by line |
+//! | `multiline` | searches one text for matches across lines |
 //! | `pattern` | compiles a pattern |
 //! | `pieces` | a text in pieces, with a check of the clock before each |
 //! | `weight` | cost of a pattern per byte of text |
@@ -14,17 +16,18 @@
 //! | `index` | BM25 index on disk, updated incrementally |
 //! | `rank` | queries, hits, weights of the ranker |
 //! | `file_kind` | tests, examples, generated files |
+//! | `file_types` | types of files by name, such as `py` |
 //! | `ignore_rules` | `.gitignore`, hidden files, secrets |
 //! | `tree` | the files below a directory as a source |
 //! | `vectors` | search by meaning with an embedding table, off by default |
 //! | `prompt` | wraps text as data for a model |
 //!
 //! ```
-//! use ringfence_search::{Bounds, Grep, Pattern, PatternStyle};
+//! use ringfence_search::{Bounds, Grep, Pattern, PatternStyle, Report};
 //!
 //! # fn main() -> Result<(), ringfence_spec::Problem> {
 //! let pattern = Pattern::new("fn (\\w+)", PatternStyle::default())?;
-//! let mut grep = Grep::new(pattern, Bounds::default());
+//! let mut grep = Grep::new(pattern, Bounds::default(), Report::Lines);
 //! grep.text("src/lib.rs", &b"mod a;\nfn main() {}\n"[..]);
 //! let found = grep.finish();
 //! assert_eq!((found.matches[0].line, found.matches[0].column), (2, 1));
@@ -37,14 +40,17 @@
 
 mod chunk;
 mod file_kind;
+mod file_types;
 mod grep;
 mod hash;
 mod ignore_rules;
 mod index;
+mod multiline;
 mod pattern;
 mod pieces;
 mod prompt;
 mod rank;
+mod text_search;
 mod token;
 mod tree;
 mod vectors;
@@ -52,7 +58,8 @@ mod weight;
 mod window;
 
 pub use chunk::{Chunk, ChunkOptions, Language, NotText, chunk_text, decode};
-pub use grep::{Bounds, Cut, Found, Grep, Match};
+pub use file_types::FileTypes;
+pub use grep::{Bounds, Context, Cut, FileMatches, Found, Grep, Match, Report};
 pub use ignore_rules::{
     IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
 };
@@ -60,9 +67,10 @@ pub use index::{
     HitText, Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source,
     SourceFile, UpdateReport,
 };
-pub use pattern::{Pattern, PatternStyle};
+pub use pattern::{Case, Pattern, PatternStyle, Select};
 pub use prompt::{CONTEXT_BYTES_MAX, ContextTooLarge, Wrapped, split_context, wrap};
 pub use rank::{Hit, Mode, Query, Weights};
+pub use text_search::{TextFound, TextSearch};
 pub use token::Tokenizer;
 pub use tree::Tree;
 pub use vectors::{Embedder, StaticModel, VectorError, VectorIndex, fuse};

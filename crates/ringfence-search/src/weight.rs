@@ -3,7 +3,7 @@
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-use crate::pattern::PatternStyle;
+use crate::pattern::{Case, PatternStyle};
 
 /// Ranges of a class that take no longer than a character.
 const RANGES_FEW: usize = 4;
@@ -11,21 +11,26 @@ const RANGES_FEW: usize = 4;
 /// A class of more ranges, such as `\w`: it is searched for the one that fits.
 const CLASS_WEIGHT: u64 = 8;
 
+/// A look at each end for the boundary of a word.
+const WORD_WEIGHT: u64 = 2;
+
 /// The weight of a pattern that was understood, at least 1.
 pub(crate) fn of(text: &str, style: PatternStyle) -> u64 {
     let escaped;
     let text = match style {
         // Found without an automaton.
-        PatternStyle { literal: true, ignore_case: false } => return 1,
-        PatternStyle { literal: true, ignore_case: true } => {
+        PatternStyle { literal: true, case: Case::Sensitive, words: false, .. } => return 1,
+        PatternStyle { literal: true, .. } => {
             escaped = regex_syntax::escape(text);
             &escaped
         }
         _ => text,
     };
     let mut parser = ParserBuilder::new();
-    let parser = parser.utf8(false).multi_line(true).case_insensitive(style.ignore_case);
-    parser.build().parse(text).map_or(u64::MAX, |hir| weigh(&hir))
+    let parser =
+        parser.utf8(false).multi_line(true).case_insensitive(style.case != Case::Sensitive);
+    let weight = parser.build().parse(text).map_or(u64::MAX, |hir| weigh(&hir));
+    weight.saturating_add(if style.words { WORD_WEIGHT } else { 0 })
 }
 
 fn weigh(hir: &Hir) -> u64 {
@@ -68,8 +73,9 @@ mod tests {
         ] {
             assert_eq!(of(text, usual), weight, "{text}");
         }
-        let literal = PatternStyle { literal: true, ignore_case: false };
+        let literal = PatternStyle { literal: true, ..usual };
         assert_eq!(of("a{1000}", literal), 1);
-        assert_eq!(of("a{1000}", PatternStyle { ignore_case: true, ..literal }), 7);
+        assert_eq!(of("a{1000}", PatternStyle { case: Case::Insensitive, ..literal }), 7);
+        assert_eq!(of("a{1000}", PatternStyle { words: true, ..literal }), 9);
     }
 }

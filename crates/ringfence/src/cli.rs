@@ -107,23 +107,73 @@ pub(crate) struct AgentArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Searches every file of the workspace except binary ones and what is below `.git`: hidden files and files that \
+    a `.gitignore` names too, unlike ripgrep. Links are not followed. Takes linear time; ends after about 10 s."
+)]
+#[allow(clippy::struct_excessive_bools, reason = "flags")]
 pub(crate) struct GrepArgs {
     /// The session
     #[arg(long, value_name = "ID")]
     pub(crate) session: SessionId,
-    /// The pattern is a text, not an expression
-    #[arg(short = 'F', long)]
+    /// Search for this pattern; may be repeated, and may begin with a dash
+    #[arg(short = 'e', long = "regexp", value_name = "PATTERN", allow_hyphen_values = true)]
+    pub(crate) patterns: Vec<String>,
+    /// Treat the pattern as literal text
+    #[arg(short = 'F', long, alias = "fixed-strings")]
     pub(crate) literal: bool,
     /// Search case-insensitively
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with_all = ["smart_case", "case_sensitive"])]
     pub(crate) ignore_case: bool,
-    /// Only these files, such as `*.py`
+    /// Search case-insensitively if the pattern has no upper-case letter
+    #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
+    pub(crate) smart_case: bool,
+    /// Search case-sensitively [default]
+    #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"])]
+    pub(crate) case_sensitive: bool,
+    /// Match whole words only
+    #[arg(short, long)]
+    pub(crate) word_regexp: bool,
+    /// Select lines that do not match
+    #[arg(short = 'v', long)]
+    pub(crate) invert_match: bool,
+    /// Let a match span lines, up to 128 KiB of them; `.` matches a line end after `(?s)`
+    #[arg(short = 'U', long)]
+    pub(crate) multiline: bool,
+    /// Print only the paths of files with a match
+    #[arg(short = 'l', long, conflicts_with = "count")]
+    pub(crate) files_with_matches: bool,
+    /// Print only the number of matching lines of each file; of matches with `-U`
+    #[arg(short, long)]
+    pub(crate) count: bool,
+    /// Search only matching files, such as `*.py`
     #[arg(short, long, value_name = "GLOB")]
     pub(crate) glob: Option<String>,
-    /// Lines around each match, 5 at most
+    /// Search only files of this type: a language or an extension, such as `py` or `rust`; may be repeated
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    pub(crate) types: Vec<String>,
+    /// Skip hidden files and directories
+    #[arg(long, overrides_with = "hidden")]
+    pub(crate) no_hidden: bool,
+    /// Search hidden files and directories [default]
+    #[arg(long, overrides_with = "no_hidden")]
+    pub(crate) hidden: bool,
+    /// Skip what a `.gitignore` of the workspace names
+    #[arg(long, overrides_with = "no_ignore")]
+    pub(crate) ignore: bool,
+    /// Search what a `.gitignore` names [default]
+    #[arg(long, overrides_with = "ignore")]
+    pub(crate) no_ignore: bool,
+    /// Lines after each match, 30 at most
+    #[arg(short = 'A', long, value_name = "N")]
+    pub(crate) after_context: Option<usize>,
+    /// Lines before each match, 30 at most
+    #[arg(short = 'B', long, value_name = "N")]
+    pub(crate) before_context: Option<usize>,
+    /// Lines around each match, 30 at most
     #[arg(short = 'C', long, value_name = "N")]
     pub(crate) context: Option<usize>,
-    /// Matches, 200 at most
+    /// Maximum number of matches, or of files with `-l` and `-c`, 200 at most [default: 20]
     #[arg(short, long, value_name = "N")]
     pub(crate) max_count: Option<usize>,
     /// Print JSON
@@ -132,11 +182,11 @@ pub(crate) struct GrepArgs {
     /// Where Ringfence keeps its state
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
-    /// What to look for
-    pub(crate) pattern: String,
-    /// A file or directory below the workspace
-    #[arg(default_value = ".")]
-    pub(crate) path: OsString,
+    /// Regular expression in Rust syntax; with `-e` this is the path
+    #[arg(required_unless_present = "patterns")]
+    pub(crate) pattern: Option<OsString>,
+    /// File or directory below the workspace [default: .]
+    pub(crate) path: Option<OsString>,
 }
 
 #[derive(Debug, Args)]

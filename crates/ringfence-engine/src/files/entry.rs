@@ -89,6 +89,20 @@ impl Workspace {
         Ok((seen.fd, seen.stat))
     }
 
+    /// Opens a file of a directory that a walk reached; none if it is not a regular file, or may come from outside.
+    /// Its type was read from the directory, so no device is opened; `owner` is that of the workspace.
+    pub(super) fn open_plain_in(&self, dir: &OwnedFd, name: &OsStr, owner: u32) -> Option<OwnedFd> {
+        let fd = self.root.open_in(dir, name, OFlags::RDONLY).ok()?;
+        let stat = rustix::fs::fstat(&fd).ok()?;
+        let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        (is_plain && !is_shared(&stat, owner)).then_some(fd)
+    }
+
+    /// Owner of the workspace; no user if unknown.
+    pub(super) fn owner(&self) -> u32 {
+        self.root.stat().map_or(u32::MAX, |stat| stat.st_uid)
+    }
+
     /// Opens a file to index or to show a hit; none if no tool may read it.
     pub(crate) fn open_to_search(&self, path: &str) -> Option<(OwnedFd, Stat)> {
         let path = GuestPath::parse("search", path.as_ref()).ok()?;
@@ -127,8 +141,7 @@ impl Workspace {
             }
             other => return Err(problems::not_a_file(act, &path.to_string(), a_kind(other))),
         }
-        let owner = self.root.stat().map_or(u32::MAX, |stat| stat.st_uid);
-        if seen.stat.st_nlink > 1 && seen.stat.st_uid != owner {
+        if is_shared(&seen.stat, self.owner()) {
             let shown = path.to_string();
             return Err(Problem::refused(Code::PathShared, problems::cannot(act, &shown)).cause(
                 "it has several names and another owner than the workspace: it may be a file from outside",
@@ -136,6 +149,11 @@ impl Workspace {
         }
         Ok(())
     }
+}
+
+/// Returns true for a hard-linked file of another owner.
+fn is_shared(stat: &Stat, owner: u32) -> bool {
+    stat.st_nlink > 1 && stat.st_uid != owner
 }
 
 impl Entry {

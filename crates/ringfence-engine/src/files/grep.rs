@@ -1,26 +1,22 @@
-//! Searches the files of a workspace for a pattern, in order of their names, opening each as `read` does. Follows no
-//! link, enters no mount, and skips files that may not be read.
+//! Searches the files of a workspace for a pattern. Reports them in order of their names, and opens each as `read` does.
+//! Follows no link, enters no mount, and skips files that may not be read.
 
-use std::ffi::{OsStr, OsString};
+mod threads;
+mod walk;
+
+use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use globset::{GlobBuilder, GlobMatcher};
-use ringfence_search::{Bounds, Found, Grep, Pattern, PatternStyle};
+use ringfence_search::{Bounds, FileTypes, Found, Grep, Pattern, PatternStyle, Report};
 use ringfence_spec::{Code, Problem};
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::FileType;
 
-use super::path::{GuestPath, joined, shown};
-use super::walk::{names_in, reading};
+use super::path::GuestPath;
 use super::{Workspace, problems};
-
-/// Maximum depth of a search.
-const DEPTH_MAX: usize = 64;
-
-/// Maximum names read in one search.
-const NAMES_MAX: usize = 200_000;
+use walk::{NAMES_MAX, Walk, Walked};
 
 /// Maximum length of a glob: matching time grows with each of its characters, for every name.
 const GLOB_BYTES_MAX: usize = 512;
@@ -28,20 +24,32 @@ const GLOB_BYTES_MAX: usize = 512;
 /// Maximum alternatives of a glob, as in `{a,b}`.
 const GLOB_CHOICES_MAX: usize = 32;
 
-/// Directory skipped at every depth: git's own files.
-const UNSEARCHED: &str = ".git";
-
 /// A search pattern and the files to search.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct GrepQuery {
-    /// A regular expression or a literal.
-    pub pattern: String,
-    /// Interpretation of the pattern.
+    /// Regular expressions or literals; a line matches if one of them does.
+    pub patterns: Vec<String>,
+    /// Interpretation of the patterns.
     pub style: PatternStyle,
+    /// Result of the search.
+    pub report: Report,
     /// Files to search, such as `*.py` or `src/**/*.rs`; all files if `None`.
     pub glob: Option<String>,
+    /// Types of files to search, such as `py`; all files if there are none.
+    pub types: Vec<String>,
+    /// Skip files and directories whose names begin with a dot.
+    pub skip_hidden: bool,
+    /// Skip what a `.gitignore` names.
+    pub skip_ignored: bool,
     /// Limits of the search.
     pub bounds: Bounds,
+}
+
+impl GrepQuery {
+    /// The patterns as one line for the ledger.
+    pub(crate) fn shown(&self) -> String {
+        self.patterns.join(" | ")
+    }
 }
 
 impl Workspace {
@@ -60,30 +68,42 @@ impl Workspace {
         let act = "search";
         let path = GuestPath::parse(act, path.as_ref())?;
         self.check_may_read(act, &path)?;
-        let mut search = Search {
-            workspace: self,
+        let pattern = Pattern::any_of(&query.patterns, query.style)?;
+        let select = Selection {
             glob: query.glob.as_deref().map(glob).transpose()?,
-            grep: Grep::unless(Pattern::new(&query.pattern, query.style)?, query.bounds, stop),
-            names: path.names().to_vec(),
-            n_names_left: NAMES_MAX,
+            types: FileTypes::parse(&query.types)?,
+            skip_hidden: query.skip_hidden,
+            skip_ignored: query.skip_ignored,
         };
+        let mut grep = Grep::unless(pattern, query.bounds, query.report, stop);
         let is_file = path.split().is_some()
             && self.find(act, &path)?.seen.file_type() != FileType::Directory;
         if is_file {
             let (file, _) = self.open_file(act, &path)?;
-            search.grep.text(&path.to_string(), File::from(file));
-            return Ok(search.grep.finish());
+            grep.text(&path.to_string(), File::from(file));
+            return Ok(grep.finish());
         }
-        let fail = |errno| self.explain(act, path.names(), errno);
-        let dir = self.root.directory(path.names()).map_err(fail)?;
-        let dir = reading(&self.root, &dir).map_err(fail)?;
-        if !search.below(&dir, DEPTH_MAX) {
+        let walk = Walk::new(self, select, path.names(), grep.text_search())
+            .map_err(|errno| self.explain(act, path.names(), errno))?;
+        let owner = self.owner();
+        let open = |dir: &_, name: &_| self.open_plain_in(dir, name, owner).map(File::from);
+        let (found, walked) =
+            threads::search(grep, query.bounds.matches_max, &open, |each| walk.run(each));
+        if walked == Walked::TooMany {
             let why = format!("it holds more than {NAMES_MAX} names");
             return Err(problems::too_large(act, &path.to_string(), why)
                 .hint("search a directory below it"));
         }
-        Ok(search.grep.finish())
+        Ok(found)
     }
+}
+
+/// Files that are searched.
+struct Selection {
+    glob: Option<GlobMatcher>,
+    types: FileTypes,
+    skip_hidden: bool,
+    skip_ignored: bool,
 }
 
 /// A pattern without `/` matches names at any depth, as in a `.gitignore`.
@@ -109,73 +129,5 @@ fn glob(pattern: &str) -> Result<GlobMatcher, Problem> {
     match GlobBuilder::new(&whole).literal_separator(true).build() {
         Ok(glob) => Ok(glob.compile_matcher()),
         Err(error) => refused(pattern, &error, "such as `*.py`, or `src/**/*.rs`"),
-    }
-}
-
-struct Search<'a> {
-    workspace: &'a Workspace,
-    glob: Option<GlobMatcher>,
-    grep: Grep,
-    names: Vec<OsString>,
-    n_names_left: usize,
-}
-
-impl Search<'_> {
-    /// Searches a directory. Returns false if the limit on names was exceeded.
-    fn below(&mut self, dir: &OwnedFd, depth: usize) -> bool {
-        let mut names = match names_in(dir, self.n_names_left) {
-            Ok(Some(names)) => names,
-            Ok(None) => return false,
-            // Removed meanwhile, or unreadable.
-            Err(_) => return true,
-        };
-        self.n_names_left -= names.len();
-        names.sort_unstable();
-        for name in names {
-            if self.grep.is_over() {
-                break;
-            }
-            self.names.push(name);
-            let few = self.one(dir, depth);
-            self.names.pop();
-            if !few {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn one(&mut self, dir: &OwnedFd, depth: usize) -> bool {
-        let workspace = self.workspace;
-        let Some(name) = self.names.last() else { return true };
-        if workspace.rules.read_forbidden.matches(&self.names) {
-            return true;
-        }
-        // A mount or an entry removed meanwhile fails here; a link falls through the match below. Neither is searched.
-        let Ok(seen) = workspace.root.look(dir, name) else { return true };
-        match seen.file_type() {
-            FileType::Directory if name != UNSEARCHED && depth > 1 => {
-                let opened = workspace.root.open_in(dir, name, OFlags::RDONLY | OFlags::DIRECTORY);
-                opened.map_or(true, |below| self.below(&below, depth - 1))
-            }
-            FileType::RegularFile => {
-                self.file();
-                true
-            }
-            _ => true,
-        }
-    }
-
-    fn file(&mut self) {
-        let path = joined(&self.names);
-        let path: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(path.as_slice());
-        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(path)) {
-            return;
-        }
-        let opened = GuestPath::parse("search", path)
-            .and_then(|path| self.workspace.open_file("search", &path));
-        if let Ok((file, _)) = opened {
-            self.grep.text(&shown(&self.names), File::from(file));
-        }
     }
 }

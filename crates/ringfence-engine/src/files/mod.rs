@@ -59,7 +59,10 @@ pub use handle::Lookup;
 pub use list::{LIST_DEPTH_MAX, LIST_ENTRIES_MAX, Listing};
 pub use read::{ContentKind, Contents};
 pub use relocate::OnConflict;
-pub use ringfence_search::{Bounds as GrepBounds, Cut, Found as Grepped, Match, PatternStyle};
+pub use ringfence_search::{
+    Bounds as GrepBounds, Case, Context as GrepContext, Cut, FileMatches, Found as Grepped, Match,
+    PatternStyle, Report as GrepReport, Select,
+};
 pub(crate) use rules::check_copy;
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
 pub use usage::Usage;

@@ -78,6 +78,11 @@ pub(super) fn cannot(act: &str, path: &str) -> String {
 
 /// Renders a path as printable text of limited length. Invalid UTF-8 and invisible characters are escaped.
 pub(super) fn shown_bytes(path: &[u8]) -> String {
+    // Most are short and plain, and a search shows the path of every file.
+    let is_plain = |b: &u8| matches!(b, b' '..=b'~') && *b != b'`';
+    if path.len() <= SHOWN_CHARS_MAX && path.iter().all(is_plain) {
+        return String::from_utf8_lossy(path).into_owned();
+    }
     let mut text = String::new();
     let mut n_chars = 0;
     for chunk in path.utf8_chunks() {

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 
 use super::handle::Root;
@@ -19,6 +19,9 @@ const OPENS_MAX: usize = 2_000_000;
 
 /// Maximum directories held open at once; for those above, only the names are kept.
 const HELD_MAX: usize = 64;
+
+/// Bytes of names per getdents64(2).
+const LISTING_BYTES: usize = 32 << 10;
 
 /// Result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +120,28 @@ pub(super) fn names_in(dir: &OwnedFd, max: usize) -> Result<Option<Vec<OsString>
         names.push(OsStr::from_bytes(name).to_owned());
     }
     Ok(Some(names))
+}
+
+/// Returns the names and types in a directory that was opened to read, or `None` if there are more than `max`.
+pub(super) fn entries_in(
+    dir: &OwnedFd,
+    max: usize,
+) -> Result<Option<Vec<(OsString, FileType)>>, Errno> {
+    let mut buffer = Vec::with_capacity(LISTING_BYTES);
+    let mut listing = RawDir::new(dir, buffer.spare_capacity_mut());
+    let mut entries = Vec::new();
+    while let Some(entry) = listing.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        if entries.len() == max {
+            return Ok(None);
+        }
+        entries.push((OsStr::from_bytes(name).to_owned(), entry.file_type()));
+    }
+    Ok(Some(entries))
 }
 
 /// Reopens a directory so that its names can be read.

@@ -332,7 +332,7 @@ pub(crate) fn files_of_a_session_are_its_owners(world: &World) {
 }
 
 pub(crate) fn a_dropped_search_gives_its_place_back(world: &World) {
-    use ringfence_engine::files::{GrepBounds, GrepQuery, PatternStyle, WriteOptions};
+    use ringfence_engine::files::{GrepBounds, GrepQuery, WriteOptions};
     let engine = world.engine();
     on_runtime(async {
         let id = engine.session_create("ann", SessionOptions::default()).await.unwrap().id;
@@ -342,10 +342,9 @@ pub(crate) fn a_dropped_search_gives_its_place_back(world: &World) {
         let options = WriteOptions::default();
         engine.file_write("ann", &id, "x".into(), text.collect(), options).await.unwrap();
         let query = GrepQuery {
-            pattern: "(?:[01]*1[01]{90}){10}[^01]".to_owned(),
-            style: PatternStyle::default(),
-            glob: None,
+            patterns: vec!["(?:[01]*1[01]{90}){10}[^01]".to_owned()],
             bounds: GrepBounds { time_max: Duration::from_mins(10), ..GrepBounds::default() },
+            ..GrepQuery::default()
         };
         let slow = engine.file_grep("ann", &id, ".".into(), query);
         assert!(tokio::time::timeout(Duration::from_millis(400), slow).await.is_err());

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use ringfence_engine::files::{
-    Cut, FileRules, GrepBounds, GrepQuery, Grepped, PatternStyle, Patterns, Workspace,
+    Cut, FileRules, GrepBounds, GrepQuery, GrepReport, Grepped, PatternStyle, Patterns, Select,
+    Workspace,
 };
 
 use crate::hostile;
@@ -14,10 +15,9 @@ use crate::world::{CANARY, LOOKUPS, World, code};
 
 pub(crate) fn for_text(pattern: &str) -> GrepQuery {
     GrepQuery {
-        pattern: pattern.to_owned(),
-        style: PatternStyle::default(),
-        glob: None,
+        patterns: vec![pattern.to_owned()],
         bounds: GrepBounds { matches_max: 1000, ..GrepBounds::default() },
+        ..GrepQuery::default()
     }
 }
 
@@ -51,6 +51,99 @@ fn files_are_searched_in_order_and_links_and_git_are_not() {
         assert_eq!(found_in(&workspace, Some("*.py"), "."), all[2..]);
         assert_eq!(found_in(&workspace, Some("a/*"), "."), all[1..2]);
         assert_eq!(found_in(&workspace, Some("a/**/*.py"), "."), all[2..3]);
+    }
+}
+
+#[test]
+fn hidden_and_ignored_files_and_other_types_are_skipped_if_asked() {
+    let world = World::new();
+    world.put(".gitignore", "*.log\n/out/\n!keep.log\n");
+    world.put(".hidden/a.py", "needle");
+    world.put(".b.py", "needle");
+    world.put("a.log", "needle");
+    world.put("keep.log", "needle");
+    world.put("out/a.py", "needle");
+    world.put("src/.gitignore", "gen.py\n");
+    world.put("src/a.py", "needle");
+    world.put("src/a.rs", "needle");
+    world.put("src/gen.py", "needle");
+    world.put("src/out/b.log", "needle");
+    for lookup in LOOKUPS {
+        let workspace = world.open(lookup);
+        let find = |path: &str, query: GrepQuery| {
+            let found = workspace.grep(path, &query).unwrap();
+            found.matches.iter().map(|hit| hit.path.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let query = for_text("needle");
+        assert_eq!(
+            find(".", query.clone()),
+            ".b.py .hidden/a.py a.log keep.log out/a.py src/a.py src/a.rs src/gen.py src/out/b.log"
+        );
+        let visible = GrepQuery { skip_hidden: true, ..query.clone() };
+        assert_eq!(
+            find(".", visible.clone()),
+            "a.log keep.log out/a.py src/a.py src/a.rs src/gen.py src/out/b.log"
+        );
+        let tracked = GrepQuery { skip_ignored: true, ..visible };
+        assert_eq!(find(".", tracked.clone()), "keep.log src/a.py src/a.rs");
+        // The rules above a directory hold in it; a path that is named is searched.
+        assert_eq!(find("src", tracked.clone()), "src/a.py src/a.rs");
+        assert_eq!(find("out", tracked.clone()), "out/a.py");
+        assert_eq!(find("a.log", tracked.clone()), "a.log");
+        let python = GrepQuery { types: vec!["py".into()], ..query.clone() };
+        assert_eq!(find(".", python), ".b.py .hidden/a.py out/a.py src/a.py src/gen.py");
+        let both = GrepQuery { types: vec!["rust".into(), "log".into()], ..tracked };
+        assert_eq!(find(".", both), "keep.log src/a.rs");
+    }
+    let unknown = GrepQuery { types: vec!["pithon".into()], ..for_text("x") };
+    let refused = world.open(LOOKUPS[0]).grep(".", &unknown).unwrap_err();
+    assert_eq!(refused.code.as_str(), "bad_arguments");
+}
+
+#[test]
+fn threads_change_neither_order_nor_limits() {
+    let world = World::new();
+    // Enough batches for several threads, of different sizes, some slow.
+    for n in 0..600 {
+        let text = if n % 50 == 0 { "x\n".repeat(100_000) } else { String::new() };
+        world.put(format!("d{:02}/f{n:03}", n % 37), format!("{text}needle {n}\nother\nneedle\n"));
+    }
+    let workspace = world.open(LOOKUPS[0]);
+    let mut expected = Vec::new();
+    for dir in 0..37 {
+        expected.extend((0..600).filter(|n| n % 37 == dir).map(|n| format!("d{dir:02}/f{n:03}")));
+    }
+    let files = |report, max| {
+        let bounds = GrepBounds { matches_max: max, ..GrepBounds::default() };
+        workspace.grep(".", &GrepQuery { report, bounds, ..for_text("needle") }).unwrap()
+    };
+    let found = files(GrepReport::Files, 600);
+    let paths: Vec<_> = found.files.iter().map(|file| file.path.clone()).collect();
+    assert_eq!((paths, found.n_files, found.cut), (expected.clone(), 600, None));
+    for max in [1, 2, 63, 64, 65, 66, 500, 599] {
+        let found = files(GrepReport::Files, max);
+        let paths: Vec<_> = found.files.iter().map(|file| file.path.clone()).collect();
+        assert_eq!((paths.as_slice(), found.cut), (&expected[..max], Some(Cut::Matches)), "{max}");
+        let found = files(GrepReport::Lines, 2 * max - 1);
+        let last = found.matches.last().unwrap();
+        assert_eq!((last.path.as_str(), last.column), (expected[max - 1].as_str(), 1), "{max}");
+        assert_eq!((found.matches.len(), found.cut), (2 * max - 1, Some(Cut::Matches)));
+    }
+    let found = files(GrepReport::Counts, 1000);
+    assert!(found.files.len() == 600 && found.files.iter().all(|file| file.count == Some(2)));
+    let style = PatternStyle { select: Select::NonMatching, ..PatternStyle::default() };
+    let query = GrepQuery { style, report: GrepReport::Counts, ..for_text("needle|x") };
+    assert!(workspace.grep(".", &query).unwrap().files.iter().all(|file| file.count == Some(1)));
+    for (bytes, text_bytes) in [(1 << 20, 10 << 20), (1, 1)] {
+        let bounds = GrepBounds {
+            matches_max: 10_000,
+            total_bytes_max: bytes,
+            text_bytes_max: text_bytes,
+            ..GrepBounds::default()
+        };
+        let found = workspace.grep(".", &GrepQuery { bounds, ..for_text("needle") }).unwrap();
+        assert_eq!(found.cut, Some(Cut::Bytes), "{bytes}");
+        assert!(found.n_files < 600);
     }
 }
 

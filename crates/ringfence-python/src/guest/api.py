@@ -21,7 +21,7 @@ import math
 import re
 import sys
 import time
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
 __all__ = [
     "BudgetExceeded", "CallError", "Chunk", "File", "Hit", "Match", "chunks", "files", "filtering", "grep", "read",
@@ -105,17 +105,42 @@ def search(
 
 
 def grep(
-    pattern: str,
+    pattern: Union[str, List[str]],
     path: str = ".",
     glob: Optional[str] = None,
     literal: bool = False,
     ignore_case: bool = False,
     context: int = 0,
     limit: int = 100,
-) -> List[Match]:
-    """Returns the lines that match a regular expression, at most `limit`, with lines around each."""
+    *,
+    before: Optional[int] = None,
+    after: Optional[int] = None,
+    words: bool = False,
+    invert: bool = False,
+    multiline: bool = False,
+    smart_case: bool = False,
+    type: Union[str, List[str], None] = None,
+    hidden: bool = True,
+    ignore: bool = False,
+    files_only: bool = False,
+    count: bool = False,
+) -> Any:
+    """Returns the lines that match a regular expression, or one of several, as a list of Match, at most `limit`.
+
+    `context`, `before`, `after`: lines around each, 30 at most. `words`: whole words only. `invert`: lines that do not
+    match. `multiline`: a match may span lines. `type`: a language or an extension, such as `py`. `hidden=False` skips
+    hidden files, `ignore=True` skips what a .gitignore names.
+    With `files_only` returns a list of paths, with `count` a dict of paths and numbers of lines; `limit` is on files.
+    """
     asked = {"pattern": pattern, "path": path, "glob": glob, "literal": literal, "ignore_case": ignore_case}
-    return _made(Match, _call("grep", dict(asked, context=context, limit=limit))["matches"])
+    asked.update(context=context, limit=limit, before=before, after=after, words=words, invert=invert)
+    asked.update(multiline=multiline, smart_case=smart_case, type=type, hidden=hidden, ignore=ignore)
+    found = _call("grep", dict(asked, files=files_only, counts=count))
+    if files_only:
+        return [file["path"] for file in found.get("files", [])]
+    if count:
+        return {file["path"]: file["count"] for file in found.get("files", [])}
+    return _made(Match, found["matches"])
 
 
 def read(path: str, offset: int = 0, limit: Optional[int] = None) -> str:

@@ -21,7 +21,7 @@ macro_rules! languages {
                 match self { $(Self::$variant => $name),* }
             }
 
-            fn of_extension(extension: &str) -> Option<Self> {
+            pub(crate) fn of_extension(extension: &str) -> Option<Self> {
                 match extension {
                     $($($extension)|* => Some(Self::$variant),)*
                     _ => None,
@@ -87,12 +87,22 @@ impl Language {
             }
             return found.unwrap_or(Self::Text);
         }
-        match name {
+        Self::of_bare_name(name).or_else(|| of_interpreter(text)).unwrap_or(Self::Text)
+    }
+
+    /// The language of a name without an extension.
+    pub(crate) fn of_bare_name(name: &str) -> Option<Self> {
+        Some(match name {
             "Makefile" | "makefile" | "Dockerfile" | "Justfile" | "justfile" => Self::Shell,
             "Rakefile" | "Gemfile" | "Guardfile" | "Vagrantfile" => Self::Ruby,
             "Jenkinsfile" => Self::Groovy,
-            _ => of_interpreter(text).unwrap_or(Self::Text),
-        }
+            _ => return None,
+        })
+    }
+
+    /// Names of all languages.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        Self::ALL.iter().map(|language| language.name())
     }
 
     /// Whether it is source code, as opposed to prose, data and markup.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use ringfence_engine::files::{
-    ContentKind, Cut, EntryKind, FileAccess, GrepBounds, GrepQuery, Grepped, Parents, PatternStyle,
-    WriteOptions,
+    Case, ContentKind, Cut, EntryKind, FileAccess, GrepBounds, GrepContext, GrepQuery, Grepped,
+    Parents, PatternStyle, WriteOptions,
 };
 use ringfence_engine::search::{SearchQuery, SearchResult};
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
@@ -39,6 +39,9 @@ const WAIT_S_MAX: f64 = 60.0;
 
 /// Maximum number of hits in a result.
 const SEARCH_HITS_MAX: usize = 50;
+
+/// Lines before and after a match of `grep`, as its schema says.
+const GREP_CONTEXT_MAX: usize = 5;
 
 /// Maximum characters of a listing as text; the structured data has all of it.
 const LISTING_CHARS_MAX: usize = 8_000;
@@ -300,11 +303,17 @@ impl McpServer {
     async fn grep(&self, arguments: JsonObject) -> Answered {
         let Grep { session, pattern, path, glob, literal, ignore_case, context, limit } =
             arguments::read("grep", arguments)?;
+        let context = context.map(|n| n.min(GREP_CONTEXT_MAX));
         let query = GrepQuery {
-            pattern,
-            style: PatternStyle { literal, ignore_case },
+            patterns: vec![pattern],
+            style: PatternStyle {
+                literal,
+                case: Case::asked(ignore_case, false),
+                ..PatternStyle::default()
+            },
             glob,
-            bounds: GrepBounds::asked(limit, context),
+            bounds: GrepBounds::asked(limit, GrepContext::asked(context, None, None)),
+            ..GrepQuery::default()
         };
         let found = self.engine.file_grep(&self.client, &session, path.into(), query).await?;
         let mut text = lines(&found);

@@ -1,10 +1,13 @@
 //! `ringfence grep`: searches a session's files as an agent's search does, and prints matches as grep does.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use ringfence_engine::LOCAL;
-use ringfence_engine::files::{GrepBounds, GrepQuery, Grepped, PatternStyle};
-use ringfence_spec::Problem;
+use ringfence_engine::files::{
+    Case, GrepBounds, GrepContext, GrepQuery, GrepReport, Grepped, PatternStyle, Select,
+};
+use ringfence_spec::{Code, Problem};
 
 use crate::cli::GrepArgs;
 use crate::commands::session_files::FileEngine;
@@ -27,19 +30,53 @@ pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
                     );
                 }
             }
-            ExitCode::from(if found.matches.is_empty() { NOTHING } else { 0 })
+            ExitCode::from(if found.is_empty() { NOTHING } else { 0 })
         }
         Err(problem) => present::problem(&problem),
     }
 }
 
 fn attempt(args: &GrepArgs) -> Result<Grepped, Problem> {
-    let files = FileEngine::start(args.data_dir.as_ref())?;
+    let (patterns, path) = operands(args)?;
     let query = GrepQuery {
-        pattern: args.pattern.clone(),
-        style: PatternStyle { literal: args.literal, ignore_case: args.ignore_case },
+        patterns,
+        style: PatternStyle {
+            literal: args.literal,
+            case: Case::asked(args.ignore_case, args.smart_case),
+            words: args.word_regexp,
+            multiline: args.multiline,
+            select: Select::asked(args.invert_match),
+        },
+        report: GrepReport::asked(args.files_with_matches, args.count),
         glob: args.glob.clone(),
-        bounds: GrepBounds::asked(args.max_count, args.context),
+        types: args.types.clone(),
+        skip_hidden: args.no_hidden,
+        skip_ignored: args.ignore,
+        bounds: GrepBounds::asked(
+            args.max_count,
+            GrepContext::asked(args.context, args.before_context, args.after_context),
+        ),
     };
-    files.wait(files.engine.file_grep(LOCAL, &args.session, args.path.clone(), query))
+    let files = FileEngine::start(args.data_dir.as_ref())?;
+    files.wait(files.engine.file_grep(LOCAL, &args.session, path, query))
+}
+
+/// Returns the patterns and the path. With `-e` the first operand is the path, as in grep(1).
+fn operands(args: &GrepArgs) -> Result<(Vec<String>, OsString), Problem> {
+    let GrepArgs { patterns, pattern, path, .. } = args;
+    let here = || OsString::from(".");
+    if patterns.is_empty() {
+        let pattern = pattern.clone().unwrap_or_default().into_string();
+        let pattern = pattern.map_err(|_| {
+            Problem::usage(Code::PatternInvalid, "cannot search with this pattern")
+                .cause("it is not UTF-8")
+        })?;
+        return Ok((vec![pattern], path.clone().unwrap_or_else(here)));
+    }
+    if let Some(second) = path {
+        let problem = format!("unexpected operand `{}`", second.to_string_lossy());
+        return Err(Problem::usage(Code::BadArguments, problem)
+            .cause("with `-e` the only operand is the path"));
+    }
+    Ok((patterns.clone(), pattern.clone().unwrap_or_else(here)))
 }

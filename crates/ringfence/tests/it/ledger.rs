@@ -186,6 +186,29 @@ fn a_session_outlives_the_command_that_made_it() {
     assert_eq!((found.code, found.stdout.as_str()), (0, "notes-1-one\nnotes:2:Two\n"));
     assert_eq!(ringfence(&world, &["grep", "--session", &id, "three"]).code, 1);
     assert_eq!(ringfence(&world, &["grep", "--session", &id, "("]).code, 2);
+    for (args, code, out) in [
+        (&["-e", "-x", "-e", "one"][..], 0, "notes:1:one\n"),
+        (&["-e", "one", "notes"], 0, "notes:1:one\n"),
+        (&["-A", "1", "--", "one"], 0, "notes:1:one\nnotes-2-Two\n"),
+        (&["-B1", "-s", "Two"], 0, "notes-1-one\nnotes:2:Two\n"),
+        (&["-S", "two"], 0, "notes:2:Two\n"),
+        (&["-S", "TWO"], 1, ""),
+        (&["-i", "-s", "two"], 1, ""),
+        (&["-w", "on|tw|Two"], 0, "notes:2:Two\n"),
+        (&["-v", "-c", "o$"], 0, "note:1\nnotes:1\n"),
+        (&["-vl", "kept"], 0, "notes\n"),
+        (&["-l", "-m", "1", "."], 0, "note\n"),
+        (&["-U", r"one\nT"], 0, "notes:1:one\nnotes:2:Two\n"),
+        (&["-t", "py", "."], 1, ""),
+        (&["--no-hidden", "--ignore", "-t", "txt", "."], 1, ""),
+        (&["-t", "pithon", "."], 2, ""),
+        (&["-l", "-c", "."], 2, ""),
+        (&["-e", "a", "b", "c"], 2, ""),
+        (&["--no-hidden"], 2, ""),
+    ] {
+        let found = ringfence(&world, &[&["grep", "--session", &id], args].concat());
+        assert_eq!((found.code, found.stdout.as_str()), (code, out), "{args:?} {}", found.stderr);
+    }
     let rows = ringfence(&world, &["audit", "ls", "--json", "--tool", "grep"]).stdout;
     assert!(rows.contains("two in ."), "a search is written down: {rows}");
     let copy = ringfence(&world, &["session", "fork", &id]).stdout.trim().to_owned();

@@ -10,8 +10,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::files::{
-    ContentKind, Depth, GrepBounds, GrepQuery, LIST_ENTRIES_MAX, Parents, PatternStyle,
-    WriteOptions,
+    Case, ContentKind, Depth, GrepBounds, GrepContext, GrepQuery, GrepReport, LIST_ENTRIES_MAX,
+    Parents, PatternStyle, Select, WriteOptions,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ pub(super) struct DeleteQuery {
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
+#[allow(clippy::struct_excessive_bools, reason = "query parameters")]
 pub(super) struct SearchQuery {
     /// Regular expression in Rust syntax.
     pattern: String,
@@ -63,10 +64,65 @@ pub(super) struct SearchQuery {
     /// Search case-insensitively.
     #[serde(default)]
     ignore_case: bool,
-    /// Lines around each match, up to 5 [default: 0].
+    /// Search case-insensitively if the pattern has no upper-case letter.
+    #[serde(default)]
+    smart_case: bool,
+    /// Match whole words only.
+    #[serde(default)]
+    words: bool,
+    /// Select lines that do not match.
+    #[serde(default)]
+    invert: bool,
+    /// Let a match span lines.
+    #[serde(default)]
+    multiline: bool,
+    /// Return only the files with a match, in `files`.
+    #[serde(default)]
+    files: bool,
+    /// Return only the number of matching lines of each file, in `files`.
+    #[serde(default)]
+    counts: bool,
+    /// Search only files of these types, such as `py` or `rs,toml`.
+    r#type: Option<String>,
+    /// Search files whose names begin with a dot [default: true].
+    hidden: Option<bool>,
+    /// Skip what a `.gitignore` names.
+    #[serde(default)]
+    ignore: bool,
+    /// Lines around each match, up to 30 [default: 0].
     context: Option<usize>,
-    /// Maximum number of matches, up to 200 [default: 20].
+    /// Lines before each match, up to 30 [default: `context`].
+    before: Option<usize>,
+    /// Lines after each match, up to 30 [default: `context`].
+    after: Option<usize>,
+    /// Maximum number of matches, or of files, up to 200 [default: 20].
     limit: Option<usize>,
+}
+
+impl SearchQuery {
+    fn into_query(self) -> (String, GrepQuery) {
+        let style = PatternStyle {
+            literal: self.literal,
+            case: Case::asked(self.ignore_case, self.smart_case),
+            words: self.words,
+            multiline: self.multiline,
+            select: Select::asked(self.invert),
+        };
+        let types = self.r#type.as_deref().unwrap_or_default();
+        let types = types.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let context = GrepContext::asked(self.context, self.before, self.after);
+        let query = GrepQuery {
+            patterns: vec![self.pattern],
+            style,
+            report: GrepReport::asked(self.files, self.counts),
+            glob: self.glob,
+            types: types.map(str::to_owned).collect(),
+            skip_hidden: self.hidden == Some(false),
+            skip_ignored: self.ignore,
+            bounds: GrepBounds::asked(self.limit, context),
+        };
+        (self.path.unwrap_or_else(|| ".".to_owned()), query)
+    }
 }
 
 /// List a session's files
@@ -140,7 +196,7 @@ pub(super) async fn read(
 #[utoipa::path(
     get, path = "/sessions/{id}/grep", tag = "files",
     params(("id" = String, Path, description = "The session"), SearchQuery),
-    responses((status = 200, description = "Lines that match, and the bound that ended the search", body = Value)),
+    responses((status = 200, description = "Lines that match, or files, and the bound that ended the search", body = Value)),
 )]
 pub(super) async fn grep(
     State(app): State<Arc<AppState>>,
@@ -148,14 +204,7 @@ pub(super) async fn grep(
     Path(id): Path<SessionId>,
     Query(search): Query<SearchQuery>,
 ) -> Result<Response, Fault> {
-    let SearchQuery { pattern, path, glob, literal, ignore_case, context, limit } = search;
-    let query = GrepQuery {
-        pattern,
-        style: PatternStyle { literal, ignore_case },
-        glob,
-        bounds: GrepBounds::asked(limit, context),
-    };
-    let path = path.unwrap_or_else(|| ".".to_owned());
+    let (path, query) = search.into_query();
     let found = app.engine.file_grep(may.name(), &id, path.into(), query).await?;
     Ok(Json(found).into_response())
 }
