@@ -232,12 +232,13 @@ impl Client {
             json!({"path": hit["path"], "start_line": hit["start_line"], "end_line": hit["end_line"], "score": hit["score"], "text": text})
         };
         let all = found["structuredContent"]["hits"].as_array();
-        let mut hits = Value::from_iter(all.into_iter().flatten().map(short)).to_string();
+        let mut hits = all.into_iter().flatten().map(short).collect::<Value>().to_string();
         for step in [FILTER, RERANK, AGGREGATE] {
             let literal = Value::from(hits.as_str()).to_string();
             let result = self.code(session, &format!("HITS = {literal}\n{step}"))?;
             chars += result.to_string().len();
-            hits = result["structuredContent"]["stdout"].as_str().unwrap_or_default().to_owned();
+            let printed = result["structuredContent"]["stdout"].as_str().unwrap_or_default();
+            printed.clone_into(&mut hits);
         }
         Ok(chars)
     }
