@@ -128,7 +128,7 @@ pub(crate) struct GrepArgs {
     /// Search case-insensitively if the pattern has no upper-case letter
     #[arg(short = 'S', long, overrides_with_all = ["ignore_case", "case_sensitive"])]
     pub(crate) smart_case: bool,
-    /// Search case-sensitively [default]
+    /// Search case-sensitively; the default
     #[arg(short = 's', long, overrides_with_all = ["ignore_case", "smart_case"])]
     pub(crate) case_sensitive: bool,
     /// Match whole words only
@@ -155,7 +155,7 @@ pub(crate) struct GrepArgs {
     /// Skip hidden files and directories
     #[arg(long, overrides_with = "hidden")]
     pub(crate) no_hidden: bool,
-    /// Search hidden files and directories [default]
+    /// Search hidden files and directories; the default
     #[arg(long, overrides_with = "no_hidden")]
     pub(crate) hidden: bool,
     /// Skip what a `.gitignore` of the workspace names
