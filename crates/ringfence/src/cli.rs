@@ -161,7 +161,7 @@ pub(crate) struct GrepArgs {
     /// Skip what a `.gitignore` of the workspace names
     #[arg(long, overrides_with = "no_ignore")]
     pub(crate) ignore: bool,
-    /// Search what a `.gitignore` names [default]
+    /// Search what a `.gitignore` names; the default
     #[arg(long, overrides_with = "ignore")]
     pub(crate) no_ignore: bool,
     /// Lines after each match, 30 at most
