@@ -126,6 +126,8 @@ pub(super) async fn message(
     if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return Ok(no_message(&content));
     }
+    // A new handshake has its id from here.
+    server.note_use(response.headers());
     let mut response = response.map(Body::new);
     if is_end && response.status() == StatusCode::ACCEPTED {
         // The session is closed, not only accepted for closing; the Python SDK warns of any status but 200 and 204.
@@ -257,7 +259,7 @@ impl Server {
         let oldest = {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             used.retain(|id, _| known.iter().any(|known| **known == **id));
-            let idle = |id: &str| used.get(id).map_or(Duration::MAX, Instant::elapsed);
+            let idle = |id: &str| used.get(id).map_or(Duration::ZERO, Instant::elapsed);
             known.into_iter().max_by_key(|id| idle(id)).filter(|id| idle(id) >= IDLE_MIN)
         };
         if let Some(id) = oldest {
