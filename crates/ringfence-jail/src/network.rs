@@ -2,7 +2,7 @@
 //! the network helper, hands them over and collects its reports. Parses no byte that came over the network.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{IoSlice, Seek as _, Write as _};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,7 +18,7 @@ use ringfence_spec::{
     Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
     NetworkEvent, Problem, PublishedPort, escape_name,
 };
-use ringfence_sys::{CallError, IpFamily, Named as _};
+use ringfence_sys::{CallError, IpFamily};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
@@ -497,11 +497,7 @@ impl Helper {
         };
         let bytes = postcard::to_allocvec(&orders)
             .map_err(|_| CallError::new("serialize(network plan)", Errno::INVAL))?;
-        let memory = rustix::fs::memfd_create(HELPER_NAME, rustix::fs::MemfdFlags::CLOEXEC)
-            .named(|| "memfd_create")?;
-        let mut memory = std::fs::File::from(memory);
-        let written = memory.write_all(&bytes).and_then(|()| memory.rewind());
-        written.map_err(|e| CallError::new("write(network plan)", errno(&e)))?;
+        let memory = ringfence_sys::memory_file(HELPER_NAME, &bytes)?;
         let (ours, theirs) = ringfence_sys::packet_pair()?;
         let mut command = Command::new("/proc/self/exe");
         command
@@ -525,9 +521,7 @@ impl Helper {
         }
         Ok(helper)
     }
-}
 
-impl Helper {
     /// Returns true if a signal stopped it.
     fn is_stopped(&self) -> bool {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

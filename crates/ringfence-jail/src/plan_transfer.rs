@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 
 use ringfence_sys::{CallError, Named};
-use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,12 +13,7 @@ const BYTES_MAX: u64 = 16 << 20;
 /// Serializes a value to a descriptor. `None` if it cannot be serialized, as paths that are not text.
 pub(crate) fn write(orders: &impl Serialize) -> Result<Option<OwnedFd>, CallError> {
     let Ok(bytes) = postcard::to_allocvec(orders) else { return Ok(None) };
-    let fd = rustix::fs::memfd_create("orders", MemfdFlags::CLOEXEC).named(|| "memfd_create")?;
-    let mut at = 0;
-    while at < bytes.len() {
-        at += rustix::io::pwrite(&fd, &bytes[at..], at as u64).named(|| "pwrite(orders)")?;
-    }
-    Ok(Some(fd))
+    ringfence_sys::memory_file("orders", &bytes).map(Some)
 }
 
 /// Deserializes it.
@@ -63,8 +57,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt;
         let cwd = std::ffi::OsStr::from_bytes(b"/caf\xe9").into();
         assert!(write(&Orders { cwd, ..Orders::default() }).unwrap().is_none());
-        let fd = rustix::fs::memfd_create("x", MemfdFlags::CLOEXEC).unwrap();
-        rustix::io::write(&fd, &[0xff; 64]).unwrap();
+        let fd = ringfence_sys::memory_file("x", &[0xff; 64]).unwrap();
         assert!(read::<Orders>(&fd).is_err());
     }
 }

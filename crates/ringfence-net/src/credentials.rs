@@ -1,7 +1,6 @@
 //! Credentials that requests carry and the run never has. The run has placeholders; a request to the right host and path
 //! gets the value instead, and an answer that repeats the value gets the placeholder back.
 
-use std::io::{Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 
 use base64::Engine as _;
@@ -10,7 +9,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
 use memchr::memmem;
 use ringfence_spec::SecretGrant;
 use ringfence_spec::network::Host;
-use ringfence_sys::{CallError, Named as _};
+use ringfence_sys::CallError;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -71,20 +70,13 @@ impl std::fmt::Debug for Credentials {
 impl Credentials {
     /// Writes them to a memory file for the helper.
     pub fn into_memory(self) -> Result<OwnedFd, CallError> {
-        let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        let memory =
-            rustix::fs::memfd_create("ringfence-credentials", flags).named(|| "memfd_create")?;
         let mut bytes = postcard::to_allocvec(&self)
             .map_err(|_| CallError::new("serialize(credentials)", Errno::INVAL))?;
-        let mut memory = std::fs::File::from(memory);
-        let written = memory.write_all(&bytes).and_then(|()| memory.rewind());
+        let memory = ringfence_sys::memory_file("ringfence-credentials", &bytes);
         // A process forked from this one later has a copy of its memory.
         bytes.fill(0);
         self.forget();
-        written.map_err(|e| {
-            CallError::new("write(credentials)", Errno::from_io_error(&e).unwrap_or(Errno::IO))
-        })?;
-        Ok(memory.into())
+        memory
     }
 
     fn forget(self) {

@@ -65,18 +65,22 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
         Verdict::Denied(denied) => return Err(Refusal::by_rules(denied)),
     };
     state.limits.take(LimitKind::Connections, host)?;
+    let failed =
+        |reason: String| Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) };
+    let made = |stream: TcpStream, address| {
+        prepare(&stream, state.reporter.n_open());
+        request.made(grant.rule, address);
+        request.traffic.limit(state.limits.bytes(host));
+        Dialled { stream }
+    };
     if let (Some(proxy), Dial::Public) = (&state.plan.upstream, &grant.dial) {
         if let Host::Ip(ip) = host {
             check(&grant, &[*ip])?;
         }
-        let (stream, address) = through(state, proxy, host, port).await.map_err(|reason| {
-            let reason = format!("the upstream proxy {proxy}: {reason}");
-            Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) }
-        })?;
-        prepare(&stream, state.reporter.n_open());
-        request.made(grant.rule, address);
-        request.traffic.limit(state.limits.bytes(host));
-        return Ok(Dialled { stream });
+        let (stream, address) = through(state, proxy, host, port)
+            .await
+            .map_err(|reason| failed(format!("the upstream proxy {proxy}: {reason}")))?;
+        return Ok(made(stream, address));
     }
     let addresses = match (host, &grant.dial) {
         (_, Dial::HostLoopback) => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
@@ -91,18 +95,12 @@ pub(crate) async fn dial(state: &State, request: &Request) -> Result<Dialled, Re
         match tokio::time::timeout(patience, TcpStream::connect(SocketAddr::new(address, port)))
             .await
         {
-            Ok(Ok(stream)) => {
-                // Small writes of the run's own protocols are not held back.
-                prepare(&stream, state.reporter.n_open());
-                request.made(grant.rule, address);
-                request.traffic.limit(state.limits.bytes(host));
-                return Ok(Dialled { stream });
-            }
+            Ok(Ok(stream)) => return Ok(made(stream, address)),
             Ok(Err(error)) => reason = format!("{address}: {error}"),
             Err(_) => reason = format!("{address}: no answer in {} s", patience.as_secs()),
         }
     }
-    Err(Refusal { rule: Some(grant.rule.to_owned()), ..Refusal::failed(reason) })
+    Err(failed(reason))
 }
 
 /// Asks the operator's proxy for a connection. It resolves the name, and its own rules decide about addresses.
@@ -120,10 +118,7 @@ async fn through(
     let address = *addresses.first().ok_or("its name has no address")?;
     let asked = async {
         let mut stream = TcpStream::connect(SocketAddr::new(address, proxy.port)).await?;
-        let target = match host {
-            Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]:{port}"),
-            host => format!("{host}:{port}"),
-        };
+        let target = format!("{}:{port}", host.in_url());
         let login = proxy
             .login
             .as_ref()

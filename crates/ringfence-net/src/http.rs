@@ -370,10 +370,7 @@ impl Session {
         let mut path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str).to_owned();
         *request.version_mut() = Version::HTTP_11;
         let usual = if self.tls { HTTPS } else { HTTP };
-        let shown = match host {
-            Host::Ip(std::net::IpAddr::V6(v6)) => format!("[{v6}]"),
-            host => host.to_string(),
-        };
+        let shown = host.in_url();
         let authority = if port == usual { shown } else { format!("{shown}:{port}") };
         let not_sendable = || text(StatusCode::BAD_REQUEST, "ringfence: not a request for a host");
         let value = HeaderValue::try_from(authority).map_err(|_| not_sendable())?;

@@ -3,15 +3,12 @@
 //! made on a thread of their own, so that the deadline, the memory limit and the output of the run are watched meanwhile.
 
 use std::fmt;
-use std::io::{Seek as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use ringfence_sys::{CallError, Named as _};
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::io::Errno;
+use ringfence_sys::CallError;
 use serde_json::json;
 
 use crate::channel::{self, CHUNK_BYTES, Frame};
@@ -161,26 +158,8 @@ fn answer(
     if body.len() <= CHUNK_BYTES {
         return channel::send_now(channel, b'A', &[head.as_bytes(), &body], &[]);
     }
-    let memory = sealed(&body)?;
+    let memory = ringfence_sys::sealed_memory_file("ringfence-result", &body)?;
     channel::send_now(channel, b'A', &[head.as_bytes()], &[memory.as_fd()])
-}
-
-/// A memory file that cannot be changed.
-fn sealed(bytes: &[u8]) -> Result<OwnedFd, CallError> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = rustix::fs::memfd_create("ringfence-result", flags).named(|| "memfd_create")?;
-    let mut file = std::fs::File::from(memory);
-    let errno = |e: &std::io::Error| {
-        let number = e.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
-        Errno::from_raw_os_error(number)
-    };
-    file.write_all(bytes)
-        .and_then(|()| file.rewind())
-        .map_err(|e| CallError::new("write(result)", errno(&e)))?;
-    let memory = OwnedFd::from(file);
-    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
-    rustix::fs::fcntl_add_seals(&memory, seals).named(|| "fcntl(F_ADD_SEALS)")?;
-    Ok(memory)
 }
 
 #[cfg(test)]

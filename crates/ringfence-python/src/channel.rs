@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub(crate) use ringfence_sys::packet_pair as pair;
 use ringfence_sys::{CallError, Named};
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, SendFlags};
 
 /// Maximum size of a frame.
 pub(crate) const FRAME_BYTES_MAX: usize = 1 << 18;
@@ -25,11 +25,7 @@ pub(crate) fn send(
     body: &[&[u8]],
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), CallError> {
-    let kind = [kind];
-    let parts: Vec<IoSlice<'_>> =
-        std::iter::once(&kind[..]).chain(body.iter().copied()).map(IoSlice::new).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    ringfence_sys::send_packet(socket, &parts, fds, &mut space)
+    send_with(socket, kind, body, fds, SendFlags::empty())
 }
 
 /// Sends one frame to a guest that waits for it; fails if it has not read the last ones.
@@ -39,11 +35,21 @@ pub(crate) fn send_now(
     body: &[&[u8]],
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), CallError> {
+    send_with(socket, kind, body, fds, SendFlags::DONTWAIT)
+}
+
+fn send_with(
+    socket: impl AsFd,
+    kind: u8,
+    body: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<(), CallError> {
     let kind = [kind];
     let parts: Vec<IoSlice<'_>> =
         std::iter::once(&kind[..]).chain(body.iter().copied()).map(IoSlice::new).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    ringfence_sys::send_packet_now(socket, &parts, fds, &mut space)
+    ringfence_sys::send_packet_with(socket, &parts, fds, &mut space, flags)
 }
 
 /// One frame that was received.

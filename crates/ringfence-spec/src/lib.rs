@@ -23,6 +23,9 @@
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+#[macro_use]
+mod by_text;
+
 mod code;
 mod connection;
 mod enforcement;

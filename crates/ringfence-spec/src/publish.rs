@@ -41,19 +41,7 @@ impl FromStr for PublishedPort {
     }
 }
 
-impl TryFrom<String> for PublishedPort {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<PublishedPort> for String {
-    fn from(port: PublishedPort) -> Self {
-        port.to_string()
-    }
-}
+convert_by_text!(PublishedPort);
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@
 //! | `fork` | fork, vfork, unshare |
 //! | `kernel` | files of `/proc`, `/sys` and cgroups |
 //! | `lock` | byte locks that show whether their holder lives |
+//! | `memory` | memory files, also sealed ones |
 //! | `mount` | attributes and id maps of detached mounts |
 //! | `net` | interface flags, raw addresses, packets with descriptors |
 //! | `pack` | machine code for another process: moves its memory onto huge pages |
@@ -34,6 +35,7 @@ mod fd;
 mod fork;
 mod kernel;
 mod lock;
+mod memory;
 mod mount;
 mod net;
 mod pack;
@@ -50,11 +52,12 @@ pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_
 pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
 pub use lock::{hold_byte, is_byte_held};
+pub use memory::{memory_file, sealed_memory_file};
 pub use mount::{MountAttributes, idmap, set_attributes};
 pub use net::{
     Datagram, IpFamily, RouteKind, RoutedFamilies, answer_datagram, connect_raw,
     listen_on_every_address, loopback_up, packet_pair, receive_datagram, receive_on_every_address,
-    receive_packet, route_everything_to_loopback, route_kind, send_packet, send_packet_now,
+    receive_packet, route_everything_to_loopback, route_kind, send_packet, send_packet_with,
     stream_socket,
 };
 pub use pack::pack_code;

@@ -452,17 +452,8 @@ pub fn send_packet(
     send_packet_with(socket, parts, fds, space, SendFlags::empty())
 }
 
-/// Sends one packet, or fails with EAGAIN if the other side has not read the last ones.
-pub fn send_packet_now(
-    socket: impl AsFd,
-    parts: &[IoSlice<'_>],
-    fds: &[BorrowedFd<'_>],
-    space: &mut [MaybeUninit<u8>],
-) -> Result<(), CallError> {
-    send_packet_with(socket, parts, fds, space, SendFlags::DONTWAIT)
-}
-
-fn send_packet_with(
+/// Sends one packet with these flags: `DONTWAIT` fails with EAGAIN if the other side has not read the last ones.
+pub fn send_packet_with(
     socket: impl AsFd,
     parts: &[IoSlice<'_>],
     fds: &[BorrowedFd<'_>],

@@ -315,8 +315,7 @@ class Api:
 
     def find_spec(self, name, path=None, target=None):
         if name == "code_api":
-            spec = type(sys.__spec__)(name, self, is_package=True)
-            return spec
+            return type(sys.__spec__)(name, self, is_package=True)
 
     def create_module(self, spec):
         return None

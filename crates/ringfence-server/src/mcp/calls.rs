@@ -69,6 +69,17 @@ type Answered = Result<CallToolResult, Stop>;
 /// Result of a tool that starts a run, which may outlast its call.
 type StartedCall = Result<CallToolResponse, Stop>;
 
+/// Awaits the answer of a search. A cancelled request drops it, which ends the search and frees its slot for another call.
+async fn until_cancelled(
+    context: &RequestContext<RoleServer>,
+    answer: impl Future<Output = Answered>,
+) -> StartedCall {
+    tokio::select! {
+        answered = answer => answered.map(Into::into),
+        () = context.ct.cancelled() => Err(Stop::Cancelled),
+    }
+}
+
 impl McpServer {
     /// Calls a tool by name.
     pub(super) async fn call(
@@ -85,19 +96,9 @@ impl McpServer {
             "write_file" => self.write_file(arguments).await.map(Into::into),
             "edit_file" => self.edit_file(arguments).await.map(Into::into),
             "list_dir" => self.list_dir(arguments).await.map(Into::into),
-            "grep" => tokio::select! {
-                answered = self.grep(arguments) => answered.map(Into::into),
-                // Ends the search and frees its slot for another call.
-                () = context.ct.cancelled() => Err(Stop::Cancelled),
-            },
-            "search" => tokio::select! {
-                answered = self.search(arguments) => answered.map(Into::into),
-                () = context.ct.cancelled() => Err(Stop::Cancelled),
-            },
-            "index" => tokio::select! {
-                answered = self.index(arguments) => answered.map(Into::into),
-                () = context.ct.cancelled() => Err(Stop::Cancelled),
-            },
+            "grep" => until_cancelled(context, self.grep(arguments)).await,
+            "search" => until_cancelled(context, self.search(arguments)).await,
+            "index" => until_cancelled(context, self.index(arguments)).await,
             "session" => self.session(arguments).await.map(Into::into),
             _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
         };

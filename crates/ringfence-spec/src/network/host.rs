@@ -129,6 +129,14 @@ pub enum Host {
 }
 
 impl Host {
+    /// As it stands in a URL and before a port: an IPv6 address in brackets.
+    pub fn in_url(&self) -> String {
+        match self {
+            Self::Ip(IpAddr::V6(ip)) => format!("[{ip}]"),
+            host => host.to_string(),
+        }
+    }
+
     /// Parses the bytes of a protocol field. Bytes that are not text are refused.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         match std::str::from_utf8(bytes) {

@@ -75,19 +75,7 @@ impl fmt::Display for NetworkLimit {
     }
 }
 
-impl TryFrom<String> for NetworkLimit {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<NetworkLimit> for String {
-    fn from(limit: NetworkLimit) -> Self {
-        limit.text.into()
-    }
-}
+convert_by_text!(NetworkLimit);
 
 #[cfg(test)]
 mod tests {

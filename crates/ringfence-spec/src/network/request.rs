@@ -120,19 +120,7 @@ impl fmt::Display for RequestRule {
     }
 }
 
-impl TryFrom<String> for RequestRule {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<RequestRule> for String {
-    fn from(rule: RequestRule) -> Self {
-        rule.to_string()
-    }
-}
+convert_by_text!(RequestRule);
 
 #[cfg(test)]
 mod tests {

@@ -338,8 +338,8 @@ pub(super) fn smallest_grant(host: &Host, port: u16) -> Option<String> {
         Host::Name(name) => Some(name_and_port(name, port, !name.is_single_label())),
         Host::Ip(ip) if is_own_loopback(*ip) => Some(format!("localhost:{port}")),
         Host::Ip(ip) if forbidden(*ip) == Some("loopback") || is_undialable(*ip) => None,
-        Host::Ip(ip) => {
-            let ip = if ip.is_ipv4() { ip.to_string() } else { format!("[{ip}]") };
+        Host::Ip(_) => {
+            let ip = host.in_url();
             Some(if WEB.contains(&port) { ip } else { format!("{ip}:{port}") })
         }
     }

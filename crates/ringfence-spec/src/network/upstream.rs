@@ -26,14 +26,7 @@ impl UpstreamProxy {
     /// The whole text, with the password: for Ringfence's own processes.
     pub fn with_login(&self) -> String {
         let login = self.login.as_ref().map(|login| format!("{login}@")).unwrap_or_default();
-        format!("http://{login}{}", self.place())
-    }
-
-    fn place(&self) -> String {
-        match &self.host {
-            Host::Ip(std::net::IpAddr::V6(ip)) => format!("[{ip}]:{}", self.port),
-            host => format!("{host}:{}", self.port),
-        }
+        format!("http://{login}{}:{}", self.host.in_url(), self.port)
     }
 }
 
@@ -74,7 +67,7 @@ impl FromStr for UpstreamProxy {
 impl fmt::Display for UpstreamProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let login = if self.login.is_some() { "…@" } else { "" };
-        write!(f, "http://{login}{}", self.place())
+        write!(f, "http://{login}{}:{}", self.host.in_url(), self.port)
     }
 }
 
