@@ -48,7 +48,7 @@ nouserns | nothing) echo 0 > /proc/sys/user/max_user_namespaces ;;
 esac
 
 seconds=90
-[ "$scenario" != escapes ] || seconds=7000
+case $scenario in escapes | cost) seconds=7000 ;; esac
 
 encoded() {
     if [ -s "$1" ]; then base64 -w0 "$1"; else printf -- -; fi

@@ -61,12 +61,12 @@ pub struct Prefork(Result<Option<PreforkedChild>, Fault>);
 impl Prefork {
     /// Forks a child for a command. The calling process must have one thread.
     pub fn for_command() -> Self {
-        Self(PreforkedChild::start(RunIdentity::Command))
+        Self(PreforkedChild::start(RunIdentity::Command).map(Some))
     }
 
     /// Forks a child for Python code. The calling process must have one thread.
     pub fn for_code() -> Self {
-        Self(PreforkedChild::start(RunIdentity::Code))
+        Self(PreforkedChild::start(RunIdentity::Code).map(Some))
     }
 
     /// No child yet: one is forked once the plan is made.

@@ -88,6 +88,10 @@ fn wait_and_tidy(read: &OwnedFd, cleanup: &mut Cleanup, pidfd: &OwnedFd) {
     if closed.is_err() {
         return;
     }
+    // Here, where it delays no start: the supervisor is waiting for the program.
+    if let Some(leaf) = &cleanup.leaf {
+        leaf.sweep_neighbours();
+    }
     let mut byte = [0u8; 1];
     let said = rustix::io::retry_on_intr(|| rustix::io::read(read, &mut byte));
     if said == Ok(1) {

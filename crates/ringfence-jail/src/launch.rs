@@ -55,17 +55,17 @@ pub enum RunIdentity {
 /// it.
 pub struct PreforkedChild {
     born: UnsupervisedChild,
+    /// On v2, the leaf it was forked into; dropped after the child, because only an empty cgroup can be removed.
+    leaf: Option<Box<Leaf>>,
     identity: Identity,
     before: Option<Signals>,
 }
 
 impl PreforkedChild {
-    /// Starts a child, unless on this host a child must be forked into its cgroup, which needs the plan. The calling
-    /// process must have one thread.
-    pub fn start(who: RunIdentity) -> Result<Option<Self>, Fault> {
-        if cgroup::is_v2() && matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_))) {
-            return Ok(None);
-        }
+    /// Starts a child. On v2 it is forked into its cgroup: to move it later takes milliseconds. The calling process must
+    /// have one thread.
+    pub fn start(who: RunIdentity) -> Result<Self, Fault> {
+        let leaf = leaf_before_fork()?;
         let ids = crate::survey::caller_ids();
         let identity = match who {
             RunIdentity::Command => Identity::of_caller(ids),
@@ -74,20 +74,22 @@ impl PreforkedChild {
         let (signals, before) = block_signals()?;
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
-        let born = UnsupervisedChild::fork(wires, kinds, None, |handover| {
+        let target = leaf.as_ref().and_then(Leaf::clone_target);
+        let born = UnsupervisedChild::fork(wires, kinds, target, |handover| {
             child::walk_early(handover, identity)
         })
         .map_err(Fault::NoNamespaces)?;
         born.take_identity(&identity)?;
-        Ok(Some(Self { born, identity, before: Some(before) }))
+        Ok(Self { born, leaf: leaf.map(Box::new), identity, before: Some(before) })
     }
 
     /// Sends the child its plan and runs it to its end. A plan that cannot be sent comes back as
     /// [`Fault::NotSendable`]: a child forked with it can run it.
     pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
+        let leaf = self.leaf.take().map(|leaf| *leaf);
         let result =
-            self.hand_over(task).and_then(|plumbing| go_on(self.born, task, plumbing, None));
+            self.hand_over(task).and_then(|plumbing| go_on(self.born, task, plumbing, leaf));
         restore(before)?;
         result
     }
@@ -173,9 +175,7 @@ fn cannot(what: &'static str) -> impl Fn(CallError) -> Fault {
 fn launch(task: &Task<'_>, signals: Signals) -> Result<Finished, Fault> {
     let plan = task.plan;
     let namespaces = plan.tier == Tier::Namespaces;
-    // On v2 a child is forked into its leaf; on v1 it enters by itself, and the leaf can wait.
-    let v2 = matches!(cgroup::find_parent(), Ok(cgroup::Parent::V2(_)));
-    let leaf = if v2 { make_leaf(task)? } else { None };
+    let leaf = if plan.cgroup.is_some() { leaf_before_fork()? } else { None };
     if !namespaces {
         // A process that detaches itself is reparented to this one instead of the host's init, so that it can be
         // killed.
@@ -204,12 +204,29 @@ fn own_channel(task: &Task<'_>) -> Result<Option<OwnedFd>, Fault> {
     channel.transpose().map_err(cannot("cannot pass the channel on"))
 }
 
-fn make_leaf(task: &Task<'_>) -> Result<Option<Leaf>, Fault> {
-    let Some(limits) = &task.plan.cgroup else { return Ok(None) };
-    let parent = cgroup::find_parent().map_err(|why| {
-        Problem::cannot_build(Code::Cgroup, "cannot find a cgroup to work in").cause(why)
-    })?;
-    Leaf::new(&parent, limits, task.name).map(Some).map_err(cannot("cannot make a cgroup"))
+/// Makes the leaf that a child is forked into, on v2. On v1 a child enters by itself, and the leaf can wait.
+fn leaf_before_fork() -> Result<Option<Leaf>, Fault> {
+    match cgroup::find_parent() {
+        Ok(parent @ cgroup::Parent::V2 { .. }) => {
+            Leaf::new(&parent).map(Some).map_err(cannot("cannot make a cgroup"))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Sets the limits of the plan, on a leaf that is made now unless the child is in one already.
+fn limited_leaf(task: &Task<'_>, leaf: Option<Leaf>) -> Result<Option<Leaf>, Fault> {
+    let Some(limits) = &task.plan.cgroup else { return Ok(leaf) };
+    let leaf = if let Some(leaf) = leaf {
+        Ok(leaf)
+    } else {
+        let parent = cgroup::find_parent().map_err(|why| {
+            Problem::cannot_build(Code::Cgroup, "cannot find a cgroup to work in").cause(why)
+        })?;
+        Leaf::new(&parent.for_limits(limits))
+    };
+    let limited = leaf.and_then(|mut leaf| leaf.limit(limits).map(|()| Some(leaf)));
+    limited.map_err(cannot("cannot make a cgroup"))
 }
 
 /// Prepares the resources that a forked child waits for, then supervises it to its end.
@@ -244,9 +261,7 @@ fn go_on(
     let mounts = identity::prepare_mounts(plan).map_err(cannot_translate)?;
     // A child that failed meanwhile has closed its end; the supervisor receives the reason.
     let _ = channel::send(&control, &Message::Supplies(mounts));
-    if leaf.is_none() {
-        leaf = make_leaf(task)?;
-    }
+    leaf = limited_leaf(task, leaf)?;
     let tasks = match &leaf {
         Some(leaf) => leaf.tasks().map_err(cannot("cannot open the cgroup"))?,
         None => Vec::new(),

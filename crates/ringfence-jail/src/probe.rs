@@ -80,10 +80,10 @@ pub fn cgroup() -> Result<&'static str, String> {
         pids_max: Some(16),
         count_cpu: false,
     };
-    let name = format!("probe-{}", rustix::process::getpid().as_raw_nonzero());
-    crate::cgroup::Leaf::new(&parent, &plan, &name).map_err(|e| e.to_string())?;
+    let leaf = crate::cgroup::Leaf::new(&parent);
+    leaf.and_then(|mut leaf| leaf.limit(&plan)).map_err(|e| e.to_string())?;
     Ok(match parent {
-        crate::cgroup::Parent::V2(_) => "cgroup2",
+        crate::cgroup::Parent::V2 { .. } => "cgroup2",
         crate::cgroup::Parent::V1 { .. } => "cgroup1",
     })
 }

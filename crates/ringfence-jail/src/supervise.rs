@@ -200,7 +200,8 @@ enum Source {
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
     let limits = &run.plan.limits;
-    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.cleanup.leaf.is_some(), run.pid);
+    let is_limited = run.cleanup.leaf.as_ref().is_some_and(Leaf::is_limited);
+    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, is_limited, run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,

@@ -107,7 +107,9 @@ pub(crate) fn build(
     let mut programs = vec![binary.to_owned()];
     files.insert("/usr/bin/ringfence".into(), binary.to_owned());
     let more: &[&str] = if attacks.is_some() { &ATTACK_TOOLS } else { &[] };
-    for tool in TOOLS.iter().chain(more) {
+    // A peer, where the host has it.
+    let peer = Path::new("/usr/bin/bwrap").exists().then_some(&"bwrap");
+    for tool in TOOLS.iter().chain(more).chain(peer) {
         let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
         let found = dirs.iter().map(|d| Path::new(d).join(tool)).find(|p| p.exists());
         let path =
@@ -195,6 +197,7 @@ fn write(image: &Path, files: &BTreeMap<PathBuf, PathBuf>, escapes: &str) -> std
     }
     archive.file("init", 0o755, 0, include_bytes!("../../vm/init.sh"))?;
     archive.file("vm/main.sh", 0o755, 0, include_bytes!("../../vm/main.sh"))?;
+    archive.file("vm/cost.py", 0o644, 0, include_bytes!("../../vm/cost.py"))?;
     archive.file("vm/services.py", 0o644, 0, include_bytes!("../../vm/services.py"))?;
     archive.file("vm/escapes.sh", 0o644, 0, escapes.as_bytes())?;
     for scenario in &SCENARIOS {

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::CannotTry;
 use crate::vm::kernel::Kernel;
-use crate::vm::steps::{ESCAPES, Scenario};
+use crate::vm::steps::{COST, ESCAPES, Scenario};
 
 /// A boot takes seconds and a step a few more; a machine that is up longer hangs.
 const UPTIME_MAX: Duration = Duration::from_mins(10);
 
-/// Every attack there is, emulated.
-const ESCAPES_UPTIME_MAX: Duration = Duration::from_hours(2);
+/// Every attack there is, emulated, or every figure.
+const LONG_UPTIME_MAX: Duration = Duration::from_hours(2);
 
 /// What one step answered.
 #[derive(Debug)]
@@ -63,7 +63,8 @@ pub(crate) fn boot(
         .stdin(Stdio::null())
         .spawn()
         .map_err(|e| format!("cannot start qemu-system-x86_64: {e}"))?;
-    let uptime_max = if scenario.name == ESCAPES { ESCAPES_UPTIME_MAX } else { UPTIME_MAX };
+    let uptime_max =
+        if [ESCAPES, COST].contains(&scenario.name) { LONG_UPTIME_MAX } else { UPTIME_MAX };
     let mut machine = Machine(child);
     let started = Instant::now();
     loop {

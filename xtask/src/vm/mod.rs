@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 
 use crate::{CannotTry, Verdict, program};
 use machine::Answer;
-use steps::{ESCAPES, SCENARIOS, Scenario};
+use steps::{COST, ESCAPES, SCENARIOS, Scenario};
 
 #[derive(Debug, Args)]
 pub(crate) struct VmArgs {
     /// The kernel series to boot, as Debian packages it for clouds
-    #[arg(long, value_name = "SERIES", default_values_t = ["6.1".to_owned()])]
+    #[arg(long, value_name = "SERIES", default_values_t = ["6.1".to_owned(), "6.12".to_owned()])]
     kernel: Vec<String>,
-    /// Only this scenario: default, nouserns, nolandlock, nothing or escapes (only when named: it takes long)
+    /// Only this scenario: default, nouserns, nolandlock, nothing; only when named, because they take long: escapes, cost
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Of the scenario `escapes`, only attacks whose name contains this
@@ -46,7 +46,9 @@ pub(crate) struct VmArgs {
 pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     let chosen: Vec<&Scenario> = SCENARIOS
         .iter()
-        .filter(|s| args.scenario.as_ref().map_or(s.name != ESCAPES, |name| name == s.name))
+        .filter(|s| {
+            args.scenario.as_ref().map_or(![ESCAPES, COST].contains(&s.name), |name| name == s.name)
+        })
         .collect();
     if chosen.is_empty() {
         let names: Vec<&str> = SCENARIOS.iter().map(|s| s.name).collect();
@@ -70,7 +72,7 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
             let started = Instant::now();
             let answers = machine::boot(&kernel, &image, scenario, &dir)?;
             let seconds = started.elapsed().as_secs_f64();
-            let wrong = judge(scenario, &kernel, &answers, args.verbose);
+            let wrong = judge(scenario, &kernel, &answers, args.verbose || scenario.name == COST);
             let skipped = skipped(&answers);
             for line in &skipped {
                 eprintln!("{line}");

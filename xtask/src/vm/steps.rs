@@ -278,7 +278,7 @@ const REFUSED_OUTSIDE: &[Expect] =
 const REFUSED_SOCKETS: &[Expect] =
     &[Code(0), StdoutHas("unix ENOENT\\ntcp ECONNREFUSED\\nraw EPERM\\npair MADE")];
 const REFUSED_NAMES: &[Expect] =
-    &[Code(0), StdoutHas("mcp ENXIO\\nclaude ENOTDIR\\nenvrc ENXIO\\nmove EBUSY\\nhere MADE\\n")];
+    &[Code(0), StdoutHas("mcp EISDIR\\nclaude EROFS\\nenvrc EISDIR\\nmove EBUSY\\nhere MADE\\n")];
 const REFUSED_MOUNTS: &[Expect] = &[
     Code(0),
     StdoutHas(
@@ -298,17 +298,41 @@ const HIDDEN: &[Expect] =
 const DOCTOR: &str = "ringfence doctor --json";
 const TRUE: &str = "ringfence run --json -- true";
 
-/// The scenario that is run only when named.
+/// A server of the host's, by name, and one that was not granted.
+const REACH: &str = python_run!(
+    "--net allow:localhost:7777",
+    "
+print(socket.create_connection((\"localhost\", 7777), 20).recv(99))
+attempt(\"other\", lambda: socket.create_connection((\"localhost\", 7778), 20))
+"
+);
+const REACHED: &[Expect] = &[
+    Code(0),
+    StdoutHas("b'canary'\\nother ECONNREFUSED\\n"),
+    Json("/connections/0/host", "localhost"),
+];
+
+/// The scenarios that are run only when named: they take long.
 pub(crate) const ESCAPES: &str = "escapes";
+pub(crate) const COST: &str = "cost";
 
 /// Every scenario.
-pub(crate) const SCENARIOS: [Scenario; 5] = [
+pub(crate) const SCENARIOS: [Scenario; 6] = [
     Scenario { name: "default", kernel_line: "", steps: DEFAULT },
     Scenario { name: "nouserns", kernel_line: "", steps: NO_USER_NAMESPACES },
     Scenario { name: "nolandlock", kernel_line: "lsm=capability", steps: NO_LANDLOCK },
     Scenario { name: "nothing", kernel_line: "lsm=capability", steps: NOTHING },
     Scenario { name: ESCAPES, kernel_line: "", steps: ATTACKS },
+    Scenario { name: COST, kernel_line: "", steps: COSTS },
 ];
+
+/// What a start costs, counted; its table is printed.
+const COSTS: &[Step] = &[
+    step("start", Root, "python3 /vm/cost.py /sys/fs/cgroup", COUNTED),
+    step("start", User, "python3 /vm/cost.py", COUNTED),
+    step("start", Delegated, "python3 /vm/cost.py", COUNTED),
+];
+const COUNTED: &[Expect] = &[Code(0), StdoutHas("bwrap      cpu")];
 
 /// Debian as it is installed.
 const DEFAULT: &[Step] = &[
@@ -368,6 +392,9 @@ const DEFAULT: &[Step] = &[
     step("sockets outside", User, SOCKETS_OUTSIDE, &[Code(0), Stdout("canary\ncanary\n")]),
     step("sockets", Root, SOCKETS, REFUSED_SOCKETS),
     step("sockets", User, SOCKETS, REFUSED_SOCKETS),
+    step("reach", Root, REACH, REACHED),
+    step("reach", User, REACH, REACHED),
+    step("reach", Delegated, REACH, REACHED),
     step("protected names", Root, PROTECTED, REFUSED_NAMES),
     step("protected names", User, PROTECTED, REFUSED_NAMES),
     step("mounts", Root, MOUNTS, REFUSED_MOUNTS),
