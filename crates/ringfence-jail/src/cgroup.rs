@@ -57,6 +57,8 @@ pub(crate) struct Leaf {
     /// The directories, locked: files in them are opened by name alone.
     fds: Vec<OwnedFd>,
     is_limited: bool,
+    /// True if the child is in it, on v1.
+    is_joined: bool,
     oom: Option<OwnedFd>,
 }
 
@@ -219,6 +221,7 @@ impl Leaf {
             dirs: Vec::new(),
             fds: Vec::new(),
             is_limited: false,
+            is_joined: false,
             oom: None,
         };
         for dir in parents {
@@ -276,9 +279,19 @@ impl Leaf {
         (self.version == Version::V2).then(|| self.fds.first().map(AsFd::as_fd)).flatten()
     }
 
+    /// Moves a process into it, on v1: takes milliseconds if no process was moved for a while.
+    pub(crate) fn take_in(&mut self, pid: i32) -> Result<(), CallError> {
+        for file in self.tasks()? {
+            rustix::io::write(&file, pid.to_string().as_bytes())
+                .named(|| format!("write(tasks, {pid})"))?;
+        }
+        self.is_joined = true;
+        Ok(())
+    }
+
     /// Files that a child writes `0` to, on v1. Opened here because the child may not be allowed to.
     pub(crate) fn tasks(&self) -> Result<Vec<OwnedFd>, CallError> {
-        if self.version == Version::V2 {
+        if self.version == Version::V2 || self.is_joined {
             return Ok(Vec::new());
         }
         self.fds.iter().map(|dir| open_in(dir, "tasks", OFlags::WRONLY)).collect()

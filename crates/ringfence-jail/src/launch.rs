@@ -6,7 +6,7 @@ use ringfence_plan::{Identity, Orders, Plan};
 use ringfence_spec::{Code, Problem, Tier};
 use ringfence_sys::{CallError, Forked, Named, Namespaces, SignalFd, Signals};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Signal};
+use rustix::process::{DumpableBehavior, Pid, Signal};
 
 use crate::cgroup::{self, Leaf};
 use crate::channel::{self, Failure, Message, SetupPart};
@@ -65,12 +65,15 @@ impl PreforkedChild {
     /// Starts a child. On v2 it is forked into its cgroup: to move it later takes milliseconds. The calling process must
     /// have one thread.
     pub fn start(who: RunIdentity) -> Result<Self, Fault> {
-        let leaf = leaf_before_fork()?;
         let ids = crate::survey::caller_ids();
-        let identity = match who {
+        Self::start_as(match who {
             RunIdentity::Command => Identity::of_caller(ids),
             RunIdentity::Code => Identity::of_code(ids),
-        };
+        })
+    }
+
+    fn start_as(identity: Identity) -> Result<Self, Fault> {
+        let leaf = leaf_before_fork()?;
         let (signals, before) = block_signals()?;
         let wires = Wires::new(signals)?;
         let kinds = child::kinds(&Orders::birth());
@@ -81,6 +84,24 @@ impl PreforkedChild {
         .map_err(Fault::NoNamespaces)?;
         born.take_identity(&identity)?;
         Ok(Self { born, leaf: leaf.map(Box::new), identity, before: Some(before) })
+    }
+
+    /// Starts a child for a command that the process `planner` will plan, with everything that can be done before: it is
+    /// in its cgroup on v1 too.
+    pub(crate) fn start_ready(planner: Pid) -> Result<Self, Fault> {
+        let ids = crate::survey::caller_ids_of(planner);
+        let mut child = Self::start_as(Identity::of_caller(ids))?;
+        if child.leaf.is_none()
+            && let Ok(parent) = cgroup::find_parent()
+        {
+            let leaf = Leaf::new(&parent).and_then(|mut leaf| {
+                leaf.take_in(child.born.pid)?;
+                Ok(leaf)
+            });
+            child.leaf = Some(Box::new(leaf.map_err(cannot("cannot make a cgroup"))?));
+        }
+        let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        Ok(child)
     }
 
     /// Sends the child its plan and runs it to its end. A plan that cannot be sent comes back as

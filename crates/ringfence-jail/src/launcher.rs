@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ringfence_plan::Plan;
 use ringfence_spec::{Code, Problem};
@@ -22,7 +23,8 @@ use rustix::net::RecvFlags;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::launch::{Fault, Permit, Task};
+use crate::launch::{Fault, Permit, PreforkedChild, Task};
+use crate::ready::ReadySupervisors;
 use crate::registry::Registry;
 use crate::stdio::StdioMode;
 use crate::supervise::Finished;
@@ -211,20 +213,18 @@ impl Launcher {
             Problem::internal(Code::Launcher, "cannot make a line to the run").cause(e)
         })?;
         let (line, theirs) = (OwnedFd::from(line), OwnedFd::from(theirs));
-        let [stdin, stdout, stderr] = request.stdio;
-        let mut fds = vec![plan.as_fd(), theirs.as_fd(), stdin, stdout, stderr];
-        fds.extend(request.channel);
-        fds.extend(request.credentials);
-        let channel = if request.channel.is_some() { HAS_CHANNEL } else { 0 };
-        let credentials = if request.credentials.is_some() { HAS_CREDENTIALS } else { 0 };
-        let present = [0, channel | credentials];
-        let state = request.state.as_os_str().as_bytes();
-        let parts =
-            [IoSlice::new(request.name.as_bytes()), IoSlice::new(&present), IoSlice::new(state)];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let gone = || CallError::new("the launcher is gone", Errno::PIPE);
         let socket = self.socket.as_ref().ok_or_else(gone).map_err(cannot)?;
-        ringfence_sys::send_packet(socket, &parts, &fds, &mut space).map_err(cannot)?;
+        let packet = Packet {
+            name: request.name,
+            state: request.state,
+            plan: plan.as_fd(),
+            line: theirs.as_fd(),
+            stdio: request.stdio,
+            channel: request.channel,
+            credentials: request.credentials,
+        };
+        packet.send(socket).map_err(cannot)?;
         Ok(Launched { line })
     }
 }
@@ -276,6 +276,34 @@ impl Launched {
     }
 }
 
+/// A request as it is sent.
+struct Packet<'a> {
+    name: &'a str,
+    state: &'a Path,
+    plan: BorrowedFd<'a>,
+    line: BorrowedFd<'a>,
+    stdio: [BorrowedFd<'a>; 3],
+    channel: Option<BorrowedFd<'a>>,
+    credentials: Option<BorrowedFd<'a>>,
+}
+
+impl Packet<'_> {
+    fn send(&self, socket: &OwnedFd) -> Result<(), CallError> {
+        let [stdin, stdout, stderr] = self.stdio;
+        let mut fds = vec![self.plan, self.line, stdin, stdout, stderr];
+        fds.extend(self.channel);
+        fds.extend(self.credentials);
+        let channel = if self.channel.is_some() { HAS_CHANNEL } else { 0 };
+        let credentials = if self.credentials.is_some() { HAS_CREDENTIALS } else { 0 };
+        let present = [0, channel | credentials];
+        let state = self.state.as_os_str().as_bytes();
+        let parts =
+            [IoSlice::new(self.name.as_bytes()), IoSlice::new(&present), IoSlice::new(state)];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+        ringfence_sys::send_packet(socket, &parts, &fds, &mut space)
+    }
+}
+
 fn supervisor_died() -> Problem {
     let message = "the run's supervisor ended without a word; the run ended with it";
     Problem::internal(Code::SupervisorDied, message)
@@ -289,20 +317,31 @@ fn serve(socket: &OwnedFd) {
         return;
     }
     let mut supervisors: Vec<i32> = Vec::new();
-    while let Ok(Some(received)) = Received::next(socket) {
+    let mut ready = ReadySupervisors::new();
+    loop {
+        let is_asked = has_request(socket, ready.pause());
         while let Ok(Some(reaped)) = ringfence_sys::reap_any(false) {
             supervisors.retain(|pid| *pid != reaped.pid);
         }
+        if !is_asked {
+            supervisors.extend(ready.tend());
+            continue;
+        }
+        let Ok(Some(received)) = Received::next(socket) else { break };
+        let left = if received.is_command() { ready.hand_over(received) } else { Some(received) };
+        let Some(received) = left else { continue };
         // If the fork fails, the line closes, and the waiting caller sees that nothing ran.
         match ringfence_sys::fork() {
             Ok(Forked::Parent { pid, .. }) => supervisors.push(pid),
             Ok(Forked::Child) => {
-                received.run();
+                ready.clear();
+                received.run(None);
                 ringfence_sys::exit_now(0)
             }
             Err(_) => {}
         }
     }
+    ready.clear();
     for pid in supervisors.iter().copied().filter_map(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, Signal::TERM);
     }
@@ -311,8 +350,15 @@ fn serve(socket: &OwnedFd) {
     }
 }
 
+/// Waits for a request or the end of the caller, at most for this long. Returns false if neither came.
+fn has_request(socket: &OwnedFd, at_most: Option<Duration>) -> bool {
+    let at_most = at_most.and_then(|pause| Timespec::try_from(pause).ok());
+    let mut fds = [PollFd::new(socket, PollFlags::IN)];
+    rustix::event::poll(&mut fds, at_most.as_ref()) != Ok(0)
+}
+
 /// A launch request as received.
-struct Received {
+pub(crate) struct Received {
     name: String,
     state: PathBuf,
     plan: OwnedFd,
@@ -324,7 +370,7 @@ struct Received {
 
 impl Received {
     /// The next request; `None` if the caller is gone.
-    fn next(socket: &OwnedFd) -> Result<Option<Self>, CallError> {
+    pub(crate) fn next(socket: &OwnedFd) -> Result<Option<Self>, CallError> {
         let mut body = [0u8; BODY_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let flags = RecvFlags::empty();
@@ -346,12 +392,32 @@ impl Received {
         }))
     }
 
-    /// Supervises the run to its end, in a process of its own, and reports the result.
-    fn run(self) {
+    /// Returns true for a command: programs talk to their caller.
+    fn is_command(&self) -> bool {
+        self.channel.is_none()
+    }
+
+    /// Sends it on to a supervisor that is ready.
+    pub(crate) fn send_to(&self, socket: &OwnedFd) -> Result<(), CallError> {
+        let [stdin, stdout, stderr] = &self.stdio;
+        let packet = Packet {
+            name: &self.name,
+            state: &self.state,
+            plan: self.plan.as_fd(),
+            line: self.line.as_fd(),
+            stdio: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()],
+            channel: self.channel.as_ref().map(AsFd::as_fd),
+            credentials: self.credentials.as_ref().map(AsFd::as_fd),
+        };
+        packet.send(socket)
+    }
+
+    /// Supervises the run to its end, in a process of its own, and reports the result. `child` is one that was made ready.
+    pub(crate) fn run(self, child: Option<PreforkedChild>) {
         // SIGTERM, not SIGKILL, so that the run is ended and cleaned up after, however the launcher died.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
         let mut report =
-            self.supervise().unwrap_or_else(|problem| RunReport::Problem(Box::new(problem)));
+            self.supervise(child).unwrap_or_else(|problem| RunReport::Problem(Box::new(problem)));
         let root = match &mut report {
             RunReport::Finished(finished) => finished.root.take(),
             _ => None,
@@ -374,7 +440,7 @@ impl Received {
         }
     }
 
-    fn supervise(&self) -> Result<RunReport, Problem> {
+    fn supervise(&self, child: Option<PreforkedChild>) -> Result<RunReport, Problem> {
         let cannot =
             |e: CallError| Problem::internal(Code::Launcher, "cannot launch the run").cause(e);
         let [stdin, stdout, stderr] = &self.stdio;
@@ -394,7 +460,12 @@ impl Received {
             cancel: Some(self.line.as_fd()),
             permit: Permit::GIVEN,
         };
-        Ok(match crate::launch::run(&task) {
+        let ran = match child.map(|child| child.run(&task)) {
+            // Its plan begins otherwise, or cannot be sent: a child forked with it can run it.
+            None | Some(Err(Fault::NotSendable)) => crate::launch::run(&task),
+            Some(ran) => ran,
+        };
+        Ok(match ran {
             Ok(finished) => RunReport::Finished(Box::new(finished)),
             Err(Fault::NoNamespaces(error)) => RunReport::NoNamespaces {
                 call: error.call.clone(),

@@ -22,6 +22,7 @@
 //! | `output_buffer` | the output so far of a running program |
 //! | `plan_transfer` | sends plans to another process |
 //! | `probe` | probes kernel features |
+//! | `ready` | supervisors that wait for a command with half of its fence made |
 //! | `registry` | records of placeholders and nested repositories |
 //! | `seccomp_notify` | answers the filter's notifications |
 //! | `stdio` | the program's stdin, stdout and stderr |
@@ -52,6 +53,7 @@ mod open;
 mod output_buffer;
 mod plan_transfer;
 pub mod probe;
+mod ready;
 mod registry;
 mod seccomp_notify;
 mod stdio;

@@ -53,6 +53,11 @@ pub struct Caller {
 
 /// The caller's user and group ids.
 pub(crate) fn caller_ids() -> CallerIds {
+    caller_ids_of(rustix::process::getpid())
+}
+
+/// The same for runs that another process of the same user plans.
+pub(crate) fn caller_ids_of(planner: rustix::process::Pid) -> CallerIds {
     // Constant for the life of this process, and needed twice on the way to a run.
     static MAP: OnceLock<String> = OnceLock::new();
     let uid = rustix::process::geteuid().as_raw();
@@ -67,8 +72,7 @@ pub(crate) fn caller_ids() -> CallerIds {
             Mapped::To(outside) => outside == 0,
             Mapped::Unknown => uid == 0,
         },
-        stand_in_id: STAND_IN_FIRST
-            + rustix::process::getpid().as_raw_nonzero().get().unsigned_abs() % (1 << 22),
+        stand_in_id: STAND_IN_FIRST + planner.as_raw_nonzero().get().unsigned_abs() % (1 << 22),
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod client;
 mod hygiene;
 mod long;
 mod notify;
+mod ready;
 
 use ringfence_testing::{Json, json};
 

@@ -1,0 +1,172 @@
+//! Supervisors that wait for a command with their child's namespaces, root and cgroup made. Each serves one run. The
+//! launcher keeps a few, so that a command over MCP or HTTP starts in a fence that is half built.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use ringfence_sys::{Forked, open_kernel_file};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Pid, Signal};
+
+use crate::launch::PreforkedChild;
+use crate::launcher::Received;
+
+/// Maximum time that one waits. It sees the host's mounts as they were, and costs two processes.
+const AGE_MAX: Duration = Duration::from_mins(1);
+
+/// Requests that follow each other faster than this are served before another supervisor is made ready.
+const QUIET: Duration = Duration::from_millis(3);
+
+/// Time that one has to end.
+const REAPED_AFTER: Duration = Duration::from_secs(1);
+
+/// Maximum number that wait, whatever the number of processors.
+const WAITING_MAX: usize = 4;
+
+/// Tells the launcher that a supervisor is ready.
+const READY: &[u8] = b"r";
+
+/// One that waits or prepares itself. Dropping it ends it.
+struct ReadySupervisor {
+    socket: OwnedFd,
+    since: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Preparing,
+    Ready,
+    /// It failed, or was killed.
+    Gone,
+}
+
+impl ReadySupervisor {
+    fn state(&self) -> State {
+        let mut byte = [0u8; 1];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        match rustix::net::recv(&self.socket, &mut byte[..], flags) {
+            Ok((1, _)) => State::Ready,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => State::Preparing,
+            _ => State::Gone,
+        }
+    }
+}
+
+/// The ready supervisors of one launcher.
+pub(crate) struct ReadySupervisors {
+    waiting: Vec<ReadySupervisor>,
+    /// How many to keep: none before the first command.
+    n_wanted: usize,
+    /// True if one could not prepare itself: on this host none can.
+    has_failed: bool,
+    /// True if some were told to end, and are to be reaped.
+    are_ending: bool,
+    mounts: Option<std::fs::File>,
+    /// The process that plans.
+    planner: Option<Pid>,
+}
+
+impl ReadySupervisors {
+    /// For the launcher of its parent process.
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: Vec::new(),
+            n_wanted: 0,
+            has_failed: false,
+            are_ending: false,
+            mounts: open_kernel_file("/proc/self/mountinfo").ok(),
+            planner: rustix::process::getppid(),
+        }
+    }
+
+    /// Time after which [`tend`](Self::tend) has something to do.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        if self.waiting.len() < self.n_wanted {
+            return Some(QUIET);
+        }
+        if self.are_ending {
+            return Some(REAPED_AFTER);
+        }
+        let oldest = self.waiting.iter().map(|ready| ready.since).min()?;
+        Some(AGE_MAX.saturating_sub(oldest.elapsed()))
+    }
+
+    /// Ends those that waited too long, or makes one ready if one is missing. Returns its pid. The caller reaps before.
+    pub(crate) fn tend(&mut self) -> Option<i32> {
+        self.are_ending = false;
+        let n_waiting = self.waiting.len();
+        self.waiting.retain(|ready| ready.since.elapsed() < AGE_MAX);
+        if self.waiting.len() < n_waiting {
+            // No command came for so long: the next one makes others ready.
+            self.n_wanted = self.waiting.len();
+            self.are_ending = true;
+        }
+        if self.waiting.len() < self.n_wanted { self.start() } else { None }
+    }
+
+    /// Gives a command to a supervisor that is ready. Returns it if there is none.
+    pub(crate) fn hand_over(&mut self, command: Received) -> Option<Received> {
+        if self.mounts_changed() {
+            self.waiting.clear();
+        }
+        if self.waiting.iter().any(|ready| ready.state() == State::Gone) {
+            self.has_failed = true;
+            self.waiting.clear();
+        }
+        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.n_wanted = if self.has_failed { 0 } else { n_processors.min(WAITING_MAX) };
+        while let Some(at) = self.waiting.iter().position(|r| r.state() == State::Ready) {
+            let ready = self.waiting.swap_remove(at);
+            // Takes the byte that `state` left: a socket that is closed with something unread resets its peer.
+            let _ = rustix::net::recv(&ready.socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
+            if command.send_to(&ready.socket).is_ok() {
+                return None;
+            }
+        }
+        Some(command)
+    }
+
+    /// Forgets all of them, in a fork: a copy of a socket would keep a supervisor from noticing its launcher's end.
+    pub(crate) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Returns true if the host's mounts changed since the last call: see `proc_pid_mountinfo(5)`.
+    fn mounts_changed(&self) -> bool {
+        let Some(mounts) = &self.mounts else { return true };
+        let mut fds = [PollFd::new(mounts, PollFlags::PRI)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        !matches!(rustix::event::poll(&mut fds, Some(&at_once)), Ok(0))
+    }
+
+    fn start(&mut self) -> Option<i32> {
+        let planner = self.planner?;
+        let (ours, theirs) = ringfence_sys::packet_pair().ok()?;
+        match ringfence_sys::fork().ok()? {
+            Forked::Parent { pid, .. } => {
+                self.waiting.push(ReadySupervisor { socket: ours, since: Instant::now() });
+                Some(pid)
+            }
+            Forked::Child => {
+                self.clear();
+                drop(ours);
+                let work = std::panic::AssertUnwindSafe(|| wait_and_run(&theirs, planner));
+                let done = std::panic::catch_unwind(work);
+                ringfence_sys::exit_now(i32::from(done.is_err()))
+            }
+        }
+    }
+}
+
+/// Prepares a child, waits for a command and supervises it. Returns at once if the launcher is gone.
+fn wait_and_run(socket: &OwnedFd, planner: Pid) {
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    let Ok(child) = PreforkedChild::start_ready(planner) else { return };
+    if rustix::net::send(socket, READY, SendFlags::NOSIGNAL).is_err() {
+        return;
+    }
+    if let Ok(Some(command)) = Received::next(socket) {
+        command.run(Some(child));
+    }
+}

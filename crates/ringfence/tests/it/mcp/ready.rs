@@ -1,0 +1,92 @@
+//! Supervisors that wait for a command with half of its fence made.
+
+use std::collections::BTreeSet;
+
+use ringfence_testing::json;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::client::Client;
+use super::long::running;
+use crate::living::{eventually, gone};
+use crate::support::World;
+
+#[test]
+fn a_command_is_given_to_a_supervisor_that_waits() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let server = client.pid().as_raw_nonzero().get().unsigned_abs();
+    run(&mut client);
+    eventually("a supervisor waits", || !waiting(server).is_empty());
+    let before = waiting(server);
+    let marker = running(&mut client);
+    let supervisors: BTreeSet<u32> = sleepers(&marker)
+        .into_iter()
+        .filter_map(|pid| ancestors(pid).into_iter().find(|pid| before.contains(pid)))
+        .collect();
+    assert_eq!(supervisors.len(), 1, "{before:?}");
+    client.close();
+    gone(&marker);
+    assert!(client.end().0.success());
+    eventually("no supervisor is left", || before.iter().all(|pid| !is_alive(*pid)));
+}
+
+#[test]
+fn a_command_runs_though_the_supervisors_that_waited_are_dead() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let server = client.pid().as_raw_nonzero().get().unsigned_abs();
+    for _ in 0..3 {
+        run(&mut client);
+        eventually("a supervisor waits", || !waiting(server).is_empty());
+        for pid in waiting(server) {
+            let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
+        }
+        run(&mut client);
+    }
+    assert!(client.leave().0.success());
+}
+
+fn run(client: &mut Client) {
+    let called = client.call("run_command", &json!({"command": "echo $((6 * 7))"}));
+    let called = client.finished(called);
+    assert_eq!(called.data["stdout"], "42\n", "{}", called.text);
+}
+
+/// Supervisors below the server's launcher whose one child is alone in a namespace of its own.
+fn waiting(server: u32) -> BTreeSet<u32> {
+    let launchers = children(server);
+    let supervisors = launchers.iter().flat_map(|launcher| children(*launcher));
+    supervisors
+        .filter(|pid| matches!(children(*pid)[..], [child] if children(child).is_empty()))
+        .collect()
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn sleepers(marker: &str) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(b"sleep") && String::from_utf8_lossy(&line).contains(marker)
+    })
+    .collect()
+}
+
+fn ancestors(mut pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    while pid > 1 {
+        found.push(pid);
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        pid = parent.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    }
+    found
+}
+
+fn is_alive(pid: u32) -> bool {
+    std::fs::exists(format!("/proc/{pid}")).unwrap()
+}
