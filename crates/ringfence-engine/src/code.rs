@@ -14,8 +14,8 @@ use ringfence_plan::{
     is_too_broad, plan_alone, plan_code,
 };
 use ringfence_python::{
-    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, Listing, OneShot,
-    OneShotChannel, OneShotTask, Output, Pool, Preload, Processes, Raised, Repl, Snapshot,
+    Artifacts, Attempt, Ended, Exit, Finished, GuestReport, Interpreter, Job, LeftOut, Listing,
+    OneShot, OneShotChannel, OneShotTask, Output, Pool, Preload, Processes, Raised, Repl, Snapshot,
     ZygoteKeeper, discover, run_alone,
 };
 use ringfence_screen::Verdict as ScreenVerdict;
@@ -175,7 +175,8 @@ impl PythonContext {
         let workspace = workspace.filter(|cwd| !is_too_broad(cwd, &facts));
         let written_by_runs = |path: &Path| {
             let inside = workspace.as_ref().filter(|workspace| path.starts_with(workspace));
-            inside.cloned().or_else(|| registry.written_by_runs(path))
+            let root = inside.cloned().or_else(|| registry.written_by_runs(path));
+            root.filter(|root| !registry.is_out_of_reach(root, path))
         };
         let interpreter = discover(
             policy.python.as_deref(),
@@ -628,7 +629,7 @@ impl PooledRunner {
 pub(crate) fn add_artifacts(outcome: &mut Outcome, listing: Listing) {
     outcome.artifacts = listing.artifacts;
     if let Some(enforcement) = outcome.enforcement.as_mut().filter(|_| !listing.is_complete) {
-        enforcement.gaps.push("the run left more files than are listed".to_owned());
+        enforcement.gaps.push("the run left files that are not listed: too many, or in a directory that cannot be opened".to_owned());
     }
 }
 
@@ -741,7 +742,8 @@ fn blocked(run_id: RunId, enforcement: &Enforcement, verdict: &ScreenVerdict) ->
     outcome
 }
 
-/// Copies a run's files to a host directory. The outcome reports files that were not copied; its status stays.
+/// Copies a run's files to a host directory. The outcome reports files that were not copied. Its status is no longer `ok`
+/// if copying failed; a name that is refused does not change it.
 pub(crate) fn copy_out(
     outcome: &mut Outcome,
     files: &Artifacts,
@@ -752,10 +754,15 @@ pub(crate) fn copy_out(
     let made = std::fs::create_dir_all(to).map_err(|e| e.to_string());
     let copied = made
         .and_then(|()| files.copy_to(to, given, bytes_max, check_copy).map_err(|e| e.to_string()));
-    let left_out = copied.unwrap_or_else(|error| vec![error]);
-    if !left_out.is_empty() && outcome.error.is_none() {
+    let left_out =
+        copied.unwrap_or_else(|error| LeftOut { failed: vec![error], ..LeftOut::default() });
+    if outcome.status == Status::Ok && !left_out.failed.is_empty() {
+        outcome.status = Status::Failed;
+    }
+    let reasons = [left_out.failed, left_out.refused].concat();
+    if !reasons.is_empty() && outcome.error.is_none() {
         let message =
-            format!("files were not copied to `{}`: {}", to.display(), left_out.join("; "));
+            format!("files were not copied to `{}`: {}", to.display(), reasons.join("; "));
         outcome.error = Some(info(Code::ArtifactsIncomplete, message, None));
     }
 }

@@ -29,8 +29,11 @@ const LINKS_BYTES_MAX: u64 = 256 << 10;
 /// Interval between sweeps of the records of all workspaces.
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
-/// Maximum number of records checked in one sweep.
-const SWEEP_MAX: u32 = 256;
+/// Maximum number of records checked in one sweep. The next sweep goes on behind them.
+const SWEEP_MAX: usize = 256;
+
+/// Maximum number of records listed to choose those from. Some 20 ms, once a minute.
+const SWEEP_LIST_MAX: u32 = 100_000;
 
 /// Time to wait for a record locked by another run, which holds the lock while it makes or removes names.
 const LOCK_MAX: Duration = Duration::from_secs(10);
@@ -171,8 +174,6 @@ impl Registry {
         if recent {
             return Vec::new();
         }
-        let _ = fs::remove_file(&mark);
-        let _ = write_new(&mark, b"");
         self.sweep_now()
     }
 
@@ -180,21 +181,24 @@ impl Registry {
     pub fn sweep_now(&self) -> Vec<String> {
         let mut notices = Vec::new();
         let dir = self.dir.join("workspaces");
-        let Ok(dir) = untrusted::open_absolute(&dir) else { return notices };
-        let Ok(listed) = untrusted::open_directory_beneath(&dir, Path::new(".")) else {
+        let mark = dir.join(".swept");
+        // The mark holds the name of the last record that was checked.
+        let last = untrusted::read_file(&mark, NAME_BYTES_MAX).unwrap_or_default();
+        let Ok(names) = untrusted::open_absolute(&dir)
+            .and_then(|dir| untrusted::open_directory_beneath(&dir, Path::new(".")))
+            .and_then(|listed| names_after(&listed, &last))
+        else {
             return notices;
         };
-        let mut ids = Vec::new();
-        let _ = untrusted::list(&listed, &Budget::entries(SWEEP_MAX), |name, _| {
-            ids.extend(name.to_str().and_then(id_of_name));
-            std::ops::ControlFlow::Continue(())
-        });
-        for id in ids {
+        // Before the records are checked: a process that starts meanwhile has nothing to sweep.
+        let _ = fs::remove_file(&mark);
+        let _ = write_new(&mark, names.last().map_or(b"", |name| name.as_bytes()));
+        for id in names.iter().filter_map(|name| id_of_name(name)) {
             let edited = self.edit(id, Missing::Leave, |record| match record {
                 Some(record) => settle(record, None),
                 None => Edit::Keep,
             });
-            // A record that cannot be read or written now is tried again by the next sweep.
+            // A record that cannot be read or written now is tried again by a later sweep.
             notices.extend(edited.ok().and_then(|edited| edited.notice));
         }
         notices
@@ -211,6 +215,25 @@ impl Registry {
         let inside_state = path.starts_with(&self.dir).then(|| self.dir.clone());
         inside_state
             .or_else(|| path.ancestors().find(|dir| is_recorded(dir).is_some()).map(Path::to_owned))
+    }
+
+    /// Returns true if no run in `root` can have changed `path` or what is below it: runs have the caller's user id, and
+    /// every file belongs to root and can be written by nobody else. A run in `/usr/share` leaves Python's files there as
+    /// they are. `path` is canonical.
+    pub fn is_out_of_reach(&self, root: &Path, path: &Path) -> bool {
+        let own = rustix::process::geteuid().as_raw();
+        // Runs of root have the workspace's owner. A record of another user tells of runs that had another id.
+        let stat = rustix::fs::lstat(root);
+        let record = stat.map(|stat| self.file(crate::open::id_of(&stat)));
+        let by_other = record.is_ok_and(|record| {
+            rustix::fs::lstat(&record).is_ok_and(|record| record.st_uid != own)
+        });
+        if own == 0 || by_other {
+            return false;
+        }
+        let way = path.ancestors().take_while(|at| at.starts_with(root));
+        way.into_iter().all(|at| rustix::fs::lstat(at).is_ok_and(|stat| is_roots_alone(&stat)))
+            && all_roots_alone(path, &Budget::new(REACH_ENTRIES_MAX, 0, REACH_MAX))
     }
 
     /// Notes the directories that a run may write, makes the placeholders, and notes that `key` holds them. Written
@@ -410,6 +433,30 @@ impl WorkspaceRecord {
     }
 }
 
+/// Maximum length of a record's name: two numbers of 16 digits.
+const NAME_BYTES_MAX: u64 = 64;
+
+/// Names of up to `SWEEP_MAX` records: those behind `last` by name, then those from the beginning.
+fn names_after(dir: &OwnedFd, last: &[u8]) -> Result<Vec<String>, CallError> {
+    let (mut behind, mut before) = (BTreeSet::new(), BTreeSet::new());
+    let listed = untrusted::list(dir, &Budget::entries(SWEEP_LIST_MAX), |name, _| {
+        let Some(name) = name.to_str().filter(|name| id_of_name(name).is_some()) else {
+            return std::ops::ControlFlow::Continue(());
+        };
+        let names = if name.as_bytes() > last { &mut behind } else { &mut before };
+        names.insert(name.to_owned());
+        if names.len() > SWEEP_MAX {
+            names.pop_last();
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    match listed {
+        // More records than are listed at once: those that were are swept.
+        Err(error) if error.errno != Errno::DQUOT => Err(error),
+        _ => Ok(behind.into_iter().chain(before).take(SWEEP_MAX).collect()),
+    }
+}
+
 /// `DEV-INO.json`, in hexadecimal.
 fn name_of_id(id: FileId) -> String {
     format!("{:x}-{:x}.json", id.dev, id.ino)
@@ -598,6 +645,49 @@ fn parent<'a>(root: &'a OwnedFd, path: &'a Path) -> Result<(Parent<'a>, &'a Path
     Ok((parent, name))
 }
 
+/// Bounds of a check whether a run could have changed a directory tree. Python's own library has some 2,000 entries.
+const REACH_ENTRIES_MAX: u32 = 50_000;
+const REACH_MAX: Duration = Duration::from_secs(2);
+
+/// Returns true if a file belongs to root and nobody else can write it. The group's bits cover access lists: acl(5).
+fn is_roots_alone(stat: &rustix::fs::Stat) -> bool {
+    let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+    stat.st_uid == 0 && (is_link || stat.st_mode & 0o022 == 0)
+}
+
+/// The same for everything below `path`, which may be a file. False if the budget is spent or a directory cannot be listed.
+fn all_roots_alone(path: &Path, budget: &Budget) -> bool {
+    let mut pending = vec![path.to_owned()];
+    while let Some(at) = pending.pop() {
+        let Ok(opened) = untrusted::open_absolute(&at) else { return false };
+        let Ok(stat) = rustix::fs::fstat(&opened) else { return false };
+        if !is_roots_alone(&stat) {
+            return false;
+        }
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            continue;
+        }
+        let Ok(dir) = untrusted::open_directory_beneath(&opened, Path::new(".")) else {
+            return false;
+        };
+        let mut all = true;
+        let listed = untrusted::list(&dir, budget, |name, _| {
+            let stat = untrusted::stat_at(&dir, name);
+            all &= stat.is_some_and(|stat| {
+                if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                    pending.push(at.join(name));
+                }
+                is_roots_alone(&stat)
+            });
+            if all { std::ops::ControlFlow::Continue(()) } else { std::ops::ControlFlow::Break(()) }
+        });
+        if listed.is_err() || !all {
+            return false;
+        }
+    }
+    true
+}
+
 /// Start time of a process, in clock ticks since boot; together with the pid it is unique.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = crate::survey::small_file(format!("/proc/{pid}/stat")).ok()?;
@@ -691,6 +781,31 @@ mod tests {
         assert!(f.root.join(".vscode").exists());
         f.registry.sweep_now();
         assert!(!f.root.join(".vscode").exists());
+    }
+
+    #[test]
+    fn sweeps_reach_every_record_in_turn() {
+        let f = fixture();
+        let n_roots = SWEEP_MAX * 2 + 10;
+        let dead = RunKey { pid: 1, start_ticks: u64::MAX, run: "dead".into() };
+        let root = |i: usize| f.root.join(format!("{i}"));
+        for i in 0..n_roots {
+            fs::create_dir(root(i)).unwrap();
+            let wanted = [placeholder(&root(i), ".vscode", PlaceholderShape::Inert)];
+            std::mem::forget(f.registry.hold(&[], &wanted, &dead).unwrap());
+        }
+        let n_left = || (0..n_roots).filter(|&i| root(i).join(".vscode").exists()).count();
+        // Records stay as long as their directory does, so each sweep must go on behind the last.
+        for expected in [n_roots - SWEEP_MAX, n_roots - 2 * SWEEP_MAX, 0] {
+            f.registry.sweep_now();
+            assert_eq!(n_left(), expected);
+        }
+        let again = [placeholder(&root(0), ".vscode", PlaceholderShape::Inert)];
+        std::mem::forget(f.registry.hold(&[], &again, &dead).unwrap());
+        for _ in 0..3 {
+            f.registry.sweep_now();
+        }
+        assert_eq!(n_left(), 0);
     }
 
     #[test]

@@ -31,8 +31,17 @@ const NS_PER_S: i128 = 1_000_000_000;
 pub struct Listing {
     /// By name.
     pub artifacts: Vec<Artifact>,
-    /// False if a bound cut the listing short. Directories that cannot be opened are skipped.
+    /// False if a bound cut the listing short, or a directory could not be opened.
     pub is_complete: bool,
+}
+
+/// Files that were not copied, each with its reason.
+#[derive(Debug, Default)]
+pub struct LeftOut {
+    /// Their names are refused.
+    pub refused: Vec<String>,
+    /// They could not be read or written, or passed a bound.
+    pub failed: Vec<String>,
 }
 
 /// A run's directory after its end.
@@ -138,7 +147,7 @@ impl Artifacts {
         })
     }
 
-    /// Their raw names and sizes; and true if no bound cut the listing short.
+    /// Their raw names and sizes; and true if the list is complete.
     fn files(&self) -> (Vec<(PathBuf, u64)>, bool) {
         let mut list = Vec::new();
         let is_complete = self.walk(|path, stat| {
@@ -156,15 +165,24 @@ impl Artifacts {
         (list, is_complete)
     }
 
-    /// Calls `each` with every plain file, which returns false for one that it has no room for. Returns true if no bound
-    /// cut the walk short.
+    /// Calls `each` with every plain file, which returns false for one that it has no room for. Returns true if every
+    /// directory was listed to its end.
     fn walk(&self, mut each: impl FnMut(PathBuf, &Stat) -> bool) -> bool {
         let budget = Budget::new(ENTRIES_MAX, u64::MAX, LIST_MAX);
         let mut is_complete = true;
         let mut pending: VecDeque<(PathBuf, usize)> = VecDeque::from([(PathBuf::new(), 0)]);
         while let Some((dir, depth)) = pending.pop_front() {
             let at = if dir.as_os_str().is_empty() { Path::new(".") } else { &dir };
-            let Ok(opened) = open_directory_beneath(&self.workspace, at) else { continue };
+            let opened = match open_directory_beneath(&self.workspace, at) {
+                Ok(opened) => opened,
+                // Removed or replaced since it was listed: its files are gone.
+                Err(error) if matches!(error.errno, Errno::NOENT | Errno::NOTDIR) => continue,
+                // A run can take away the permissions of its own directory; what is in it is not known.
+                Err(_) => {
+                    is_complete = false;
+                    continue;
+                }
+            };
             let listed = untrusted::list(&opened, &budget, |name, _| {
                 let Some(stat) = stat_at(&opened, name) else { return ControlFlow::Continue(()) };
                 match FileType::from_raw_mode(stat.st_mode) {
@@ -203,23 +221,23 @@ impl Artifacts {
 
     /// Copies the files that a run made or changed to a directory of the host's, never through a link of either side and
     /// no more than `bytes_max` in all: a sparse file counts with its apparent size. `given` are the files that the run
-    /// was given. `check` returns the reason to refuse a name. Returns the files left out, each with its reason.
+    /// was given. `check` returns the reason to refuse a name.
     pub fn copy_to(
         &self,
         dir: &Path,
         given: &[(String, Vec<u8>)],
         bytes_max: u64,
         check: impl Fn(&Path) -> Result<(), String>,
-    ) -> Result<Vec<String>, CallError> {
+    ) -> Result<LeftOut, CallError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
             rustix::fs::open(dir, flags, Mode::empty()).named(|| format!("open({dir:?})"))?;
-        let mut left_out = Vec::new();
+        let mut left_out = LeftOut::default();
         let mut room = bytes_max;
         let (files, is_complete) = self.files();
         if !is_complete {
-            left_out.push(format!(
-                "more than {FILES_MAX} files, or deeper than {DEPTH_MAX} directories"
+            left_out.failed.push(format!(
+                "files beyond {FILES_MAX}, deeper than {DEPTH_MAX} directories, or in directories that cannot be opened"
             ));
         }
         for (path, bytes) in files {
@@ -227,11 +245,11 @@ impl Artifacts {
                 continue;
             }
             if let Err(why) = check(&path) {
-                left_out.push(format!("{path:?}: {why}"));
+                left_out.refused.push(format!("{path:?}: {why}"));
             } else if bytes > room {
-                left_out.push(format!("{path:?}: together they pass {bytes_max} bytes"));
+                left_out.failed.push(format!("{path:?}: together they pass {bytes_max} bytes"));
             } else if let Err(error) = self.copy_one(&path, &root, bytes) {
-                left_out.push(format!("{path:?}: {error}"));
+                left_out.failed.push(format!("{path:?}: {error}"));
             } else {
                 room -= bytes;
             }
@@ -308,5 +326,44 @@ fn media_type(path: &Path) -> &'static str {
         "gz" => "application/gzip",
         "sqlite" | "db" => "application/vnd.sqlite3",
         _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// Takes from this thread the capabilities by which root reads any directory. An ordinary user has none.
+    fn obey_permissions() {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, sets).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_opened_makes_the_list_incomplete() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        fs::create_dir(root.join("closed")).unwrap();
+        fs::write(root.join("closed/hidden.csv"), "1").unwrap();
+        fs::write(root.join("open.csv"), "1").unwrap();
+        let files = Artifacts::of_directory(&root).unwrap();
+        assert!(files.list().is_complete && files.list().artifacts.len() == 2);
+        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let (listing, left_out) = std::thread::scope(|scope| {
+            let list = || {
+                obey_permissions();
+                (files.list(), files.copy_to(out.path(), &[], 1 << 20, |_| Ok(())).unwrap())
+            };
+            scope.spawn(list).join().unwrap()
+        });
+        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+        let names: Vec<&str> = listing.artifacts.iter().map(|a| a.path.as_str()).collect();
+        assert_eq!((names.as_slice(), listing.is_complete), (&["open.csv"][..], false));
+        assert!(left_out.failed[0].contains("cannot be opened"), "{left_out:?}");
     }
 }

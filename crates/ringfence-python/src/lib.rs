@@ -33,7 +33,7 @@ mod worker;
 mod zygote;
 mod zygote_keeper;
 
-pub use artifacts::{Artifacts, Listing, Snapshot};
+pub use artifacts::{Artifacts, LeftOut, Listing, Snapshot};
 pub use broker::{Broker, CallFailure};
 pub use interpreter::{Interpreter, InterpreterSearch, discover};
 pub use one_shot::{OneShot, OneShotChannel, OneShotTask, Processes, argv, run_alone};

@@ -207,6 +207,9 @@ impl FromStr for Network {
         }
         match text.strip_prefix("allow:") {
             Some(list) => NetworkRules::parse(list).map(Self::Allow),
+            None if NetworkRules::parse(text).is_ok() => {
+                Err(format!("`{text}` is not a network policy; write allow:{text}"))
+            }
             None => Err(format!("`{text}` is not a network policy; write none or allow:HOST")),
         }
     }

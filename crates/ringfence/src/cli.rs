@@ -1,7 +1,7 @@
 //! The command line, as data.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -900,14 +900,36 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     if let Some(run) = RunAlone::of(&arguments) {
         return Ok(Command::Run(run));
     }
-    match Cli::try_parse_from(arguments) {
+    match Cli::try_parse_from(&arguments) {
         Ok(cli) => Ok(cli.command),
         Err(error) => {
             // Nothing can be done about a closed stdout or stderr.
             let _ = error.print();
+            let unknown = error.kind() == clap::error::ErrorKind::InvalidSubcommand;
+            if let Some(way) =
+                arguments.get(1).filter(|_| unknown).and_then(|word| way_to_run(word))
+            {
+                crate::present::say(&way);
+            }
             Err(ExitCode::from(if error.use_stderr() { 2 } else { 0 }))
         }
     }
+}
+
+/// How to run a program or script that stands where a subcommand belongs.
+fn way_to_run(word: &OsStr) -> Option<String> {
+    let text = word.to_str()?;
+    let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+    if text.ends_with(".py") && is_file(Path::new(word)) {
+        return Some(format!("run a Python program with `ringfence exec {text}`"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_program = if text.contains('/') {
+        is_file(Path::new(word))
+    } else {
+        std::env::split_paths(&path).any(|dir| is_file(&dir.join(word)))
+    };
+    is_program.then(|| format!("run a command with `ringfence run -- {text}`"))
 }
 
 /// The parser of `run` alone, which every fenced command passes: all parsers together take five times as long to build.

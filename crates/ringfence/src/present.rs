@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ringfence_spec::invisible::escape_unseen;
-use ringfence_spec::{Code, Outcome, Problem, Status, escape_json};
+use ringfence_spec::{
+    Code, Denial, DenialRule, DeniedBy, Layer, Outcome, Problem, Status, escape_json,
+};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FileType;
 use serde::Serialize;
@@ -77,8 +79,9 @@ pub(crate) fn gaps(gaps: &[String]) {
 /// Maximum lines of one kind on stderr.
 const TOLD_MAX: usize = 5;
 
-/// Prints on stderr why a passthrough run was stopped, and its denials.
-pub(crate) fn talk(outcome: &Outcome) {
+/// Prints on stderr why a passthrough run was stopped, and its denials, but for those about `except`, which the caller
+/// explains.
+pub(crate) fn talk(outcome: &Outcome, except: Option<&str>) {
     if !takes_text(rustix::stdio::stderr()) {
         return;
     }
@@ -89,11 +92,21 @@ pub(crate) fn talk(outcome: &Outcome) {
             let _ = writeln!(err, "ringfence:   hint: {}", plain(&hint.to_string(), Lines::One));
         }
     }
-    for denial in outcome.denials.iter().filter(|d| d.syscall.is_some()).take(TOLD_MAX) {
-        let program = denial.program.as_deref().unwrap_or("?");
-        let [subject, program, hint] = [&denial.subject, program, &denial.hint.to_string()]
-            .map(|part| plain(part, Lines::One));
-        let _ = writeln!(err, "ringfence: refused {subject} by {program}: {hint}");
+    let told = |denial: &&Denial| {
+        is_told(denial, outcome) && except.is_none_or(|subject| denial.subject != subject)
+    };
+    for denial in outcome.denials.iter().filter(told).take(TOLD_MAX) {
+        let hint = plain(&denial.hint.to_string(), Lines::One);
+        let subject = plain(&denial.subject, Lines::One);
+        let _ = match (&denial.program, denial.by) {
+            // The interpreter's own words about a file name it in the hint.
+            (_, DeniedBy::Guest) => writeln!(err, "ringfence: {hint}"),
+            (Some(program), DeniedBy::Host) => {
+                let program = plain(program, Lines::One);
+                writeln!(err, "ringfence: refused {subject} by {program}: {hint}")
+            }
+            (None, DeniedBy::Host) => writeln!(err, "ringfence: refused {subject}: {hint}"),
+        };
     }
     for note in &outcome.notes {
         let _ = writeln!(err, "ringfence: {}", plain(note, Lines::One));
@@ -117,6 +130,20 @@ pub(crate) fn talk(outcome: &Outcome) {
             err,
             "ringfence: `{name}` appeared or was replaced during the run; look at it before anything obeys it"
         );
+    }
+}
+
+/// Returns true for a denial that a person should read. The rest is in the outcome.
+fn is_told(denial: &Denial, outcome: &Outcome) -> bool {
+    match denial.by {
+        // Node lists interfaces by netlink at its start, and goes on without them.
+        DeniedBy::Host if denial.rule == DenialRule::Netlink => outcome.status != Status::Ok,
+        // A limit that ended the run is its error, printed already.
+        DeniedBy::Host => {
+            outcome.error.as_ref().is_none_or(|error| error.message != denial.subject)
+        }
+        // Missing network and processes are told by the host; a file or module, once the program failed for it.
+        DeniedBy::Guest => denial.layer == Layer::Filesystem && outcome.exception.is_some(),
     }
 }
 

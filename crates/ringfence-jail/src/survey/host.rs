@@ -151,6 +151,19 @@ pub fn found(path: &Path) -> Option<Found> {
     resolve(path).ok().map(|resolved| resolved.found)
 }
 
+/// The program that the first line of a script names, with a carriage return that belongs to it: execve(2),
+/// "Interpreter scripts". `path` is canonical.
+pub fn interpreter_line(path: &Path) -> Option<String> {
+    use std::io::Read as _;
+    // The kernel reads as many bytes: BINPRM_BUF_SIZE.
+    let mut start = Vec::with_capacity(256);
+    untrusted::open_file(path).ok()?.take(256).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let name = line.trim_start_matches([' ', '\t']).split([' ', '\t']).next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
 /// Files that are replaced, each where it lies after every link.
 fn system_texts(preset: CommandPreset) -> Vec<SystemText> {
     let place = |path: &Path| match look(path) {

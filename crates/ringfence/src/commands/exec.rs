@@ -39,7 +39,7 @@ pub(crate) fn exec(args: &ExecArgs, prefork: Prefork) -> ExitCode {
     let alerts = Alerts::default();
     let mut patience = PATIENCE_MIN;
     let ran = attempt(args, prefork, &alerts, &mut patience);
-    let code = local::show(ran, args.json, |ran| show(&ran.outcome, patience));
+    let code = local::show(ran, args.json, |ran| show(&ran.outcome, args, patience));
     notify::later(&alerts.take(), &args.policy);
     code
 }
@@ -100,7 +100,13 @@ pub(crate) fn read(source: &Source, place: Option<&HostContext>) -> Result<Vec<u
         std::io::stdin().lock().take(most).read_to_end(&mut code).map_err(cannot)?;
     } else {
         let real = place.map(|place| place.without_planted_links(file, "FILE")).transpose()?;
-        let opened = open_without_waiting(real.as_deref().unwrap_or(file)).map_err(cannot)?;
+        let opened = open_without_waiting(real.as_deref().unwrap_or(file)).map_err(|e| {
+            let text = file.to_string_lossy();
+            let is_code =
+                e.kind() == std::io::ErrorKind::NotFound && text.contains(['(', '=', ' ']);
+            let problem = cannot(e);
+            if is_code { problem.hint("code itself is given with `-c`") } else { problem }
+        })?;
         opened.take(most).read_to_end(&mut code).map_err(cannot)?;
     }
     Ok(code)
@@ -245,7 +251,7 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
 }
 
 /// Prints the program's output, then the reason it was stopped.
-fn show(outcome: &Outcome, patience: Duration) {
+fn show(outcome: &Outcome, args: &ExecArgs, patience: Duration) {
     use base64::Engine as _;
     let bytes = |text: &str| match outcome.encoding {
         Encoding::Utf8 => text.as_bytes().to_vec(),
@@ -264,21 +270,68 @@ fn show(outcome: &Outcome, patience: Duration) {
         }
         return;
     }
-    present::talk(outcome);
-    if let Some(name) = not_given(outcome) {
-        let (place, way) = match &outcome.session_id {
-            Some(id) => ("the session", format!("ringfence session put {id} {name}")),
-            None => ("the program's", format!("--file {name}")),
-        };
-        present::say(&format!(
-            "`{name}` is in your directory, not in {place}: copy it in with `{way}`"
-        ));
+    let missed = missed_file(outcome).or_else(|| missed_module(outcome, args));
+    present::talk(outcome, missed.as_ref().map(|missed| missed.subject.as_str()));
+    if let Some(missed) = missed {
+        present::say(&missed.line);
     }
 }
 
-/// The file that a program missed and that is in the caller's directory.
-fn not_given(outcome: &Outcome) -> Option<&str> {
+/// A file or module that a program missed and that its caller has.
+struct Missed {
+    /// As the program named it.
+    subject: String,
+    /// Where it is, and the flag that helps.
+    line: String,
+}
+
+fn missed_file(outcome: &Outcome) -> Option<Missed> {
     let exception = outcome.exception.as_ref().filter(|e| e.kind == "FileNotFoundError")?;
     let name = exception.message.rsplit_once(": '")?.1.strip_suffix('\'')?;
-    (is_plain_name(name) && exists(Path::new(name))).then_some(name)
+    let path = Path::new(name);
+    let is_outside = path.is_absolute() && !path.starts_with(ringfence_plan::WORKSPACE);
+    if !(is_outside || is_plain_name(name)) || !exists(path) {
+        return None;
+    }
+    let line = match &outcome.session_id {
+        _ if is_outside => {
+            format!("`{name}` is on the host, not in this run: show it with `--ro {name}`")
+        }
+        Some(id) => in_the_directory(name, "the session", &session_put(id, name)),
+        None => in_the_directory(name, "the program's", &format!("--file {name}")),
+    };
+    Some(Missed { subject: name.to_owned(), line })
+}
+
+/// A module that is beside the script, or for code without a file in the caller's directory.
+fn missed_module(outcome: &Outcome, args: &ExecArgs) -> Option<Missed> {
+    let exception = outcome.exception.as_ref().filter(|e| e.kind == "ModuleNotFoundError")?;
+    let subject = exception.message.split('\'').nth(1)?;
+    let module = subject.split('.').next().filter(|module| is_plain_name(module))?;
+    let (source, _) = args.program();
+    let script = source.file.filter(|file| file != Path::new("-"));
+    let dir = script.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let mut files = [format!("{module}.py"), module.to_owned()].into_iter().map(|f| dir.join(f));
+    let file = files.find(|file| exists(file))?;
+    let name = file.to_str()?;
+    let line = match (&outcome.session_id, &script) {
+        (Some(id), _) => in_the_directory(name, "the session", &session_put(id, name)),
+        (None, None) => in_the_directory(name, "the program's", &format!("--file {name}")),
+        (None, Some(_)) => {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            format!(
+                "`{name}` is beside your program, not in this run: show it with `--ro {}`",
+                dir.display()
+            )
+        }
+    };
+    Some(Missed { subject: subject.to_owned(), line })
+}
+
+fn in_the_directory(name: &str, place: &str, way: &str) -> String {
+    format!("`{name}` is in your directory, not in {place}: copy it in with `{way}`")
+}
+
+fn session_put(id: &str, name: &str) -> String {
+    format!("ringfence session put {id} {name}")
 }
