@@ -472,6 +472,7 @@ impl EngineState {
             files: call.files.clone(),
             argv: call.argv.clone(),
             value: true,
+            own_modules: policy.rules.preset.has_own_modules(),
             timeout: narrowed(policy.limits.timeout, call.timeout),
             output_bytes_max: policy.limits.output.bytes(),
             ..Job::default()
@@ -543,8 +544,13 @@ impl EngineState {
                     ran.outcome.session_id = Some(session.id.to_string());
                     return Ok(ran);
                 }
-                if policy.processes.is_some() {
-                    return self.code_with_processes(context, call, &job, verdict, cancel);
+                // An interpreter that a run could have changed is not kept warm: it runs one program at a time.
+                let is_written = || {
+                    let warm = self.warm().err();
+                    warm.is_some_and(|problem| problem.code == Code::PythonWrittenByRuns)
+                };
+                if policy.processes.is_some() || is_written() {
+                    return self.code_in_own_interpreter(context, call, &job, verdict, cancel);
                 }
                 if !verdict.safe {
                     return Ok(blocked(self.warm()?.runner.blocked(run_id, verdict)));
@@ -570,9 +576,9 @@ impl EngineState {
         }
     }
 
-    /// Runs a program that may have child processes in an interpreter of its own: a warm worker is one process in the
-    /// cgroup of all, whose limits do not hold for a tree.
-    fn code_with_processes(
+    /// Runs a program in an interpreter of its own. One that may have child processes: a warm worker is one process in the
+    /// cgroup of all, whose limits do not hold for a tree. And one of an interpreter that cannot be kept warm.
+    fn code_in_own_interpreter(
         &self,
         context: CallContext<'_>,
         call: &CodeCall,
@@ -798,6 +804,14 @@ impl EngineState {
         let warm = Arc::new(Warm { pool, runner });
         *slot = Some(Arc::clone(&warm));
         Ok(warm)
+    }
+
+    /// Starts the workers, or the launcher for an interpreter that a run could have changed, which is not kept warm.
+    pub(crate) fn warm_if_possible(&self) -> Result<(), Problem> {
+        match self.warm() {
+            Err(problem) if problem.code == Code::PythonWrittenByRuns => self.launcher().map(drop),
+            warm => warm.map(drop),
+        }
     }
 
     /// Programs that run at once. Counting processors reads files of the cgroup: not for a run that needs no workers.

@@ -605,7 +605,7 @@ impl Engine {
             return Ok(());
         }
         let state = Arc::clone(&self.state);
-        blocking(move || state.warm().map(drop)).await
+        blocking(move || state.warm_if_possible()).await
     }
 
     /// Starts the workers on the calling thread; see [`Engine::warm_up`].
@@ -613,7 +613,7 @@ impl Engine {
         if self.state.code.processes.is_some() {
             return self.state.launcher().map(drop);
         }
-        self.state.warm().map(drop)
+        self.state.warm_if_possible()
     }
 
     /// Waits until `n` workers are idle and ready for a program.

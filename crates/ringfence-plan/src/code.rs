@@ -161,8 +161,8 @@ fn refuse_written_python(python: &PythonFacts) -> Result<(), Problem> {
         written.display()
     ));
     Err(problem.hint(
-        "name another with `--python`, such as `/usr/bin/python3` or an environment outside your workspaces; `ringfence exec` \
-         runs this one for a single program",
+        "name another with `--python`, such as `/usr/bin/python3` or an environment outside your workspaces; programs without a \
+         session run with this one",
     ))
 }
 

@@ -49,6 +49,8 @@ pub struct Job {
     pub name: Option<String>,
     /// True to return the value of a final expression.
     pub value: bool,
+    /// True to find modules in its directory, as `python` does. They are not screened.
+    pub own_modules: bool,
     /// Wall clock.
     pub timeout: Option<Duration>,
     /// Bytes kept of each stream.
@@ -376,6 +378,7 @@ pub(crate) fn parts(job: &Job, fate: AfterRun) -> impl Iterator<Item = InputFram
 fn how(job: &Job, fate: AfterRun) -> Vec<u8> {
     let mut how = Vec::new();
     how.extend(job.value.then_some(b'v'));
+    how.extend(job.own_modules.then_some(b'm'));
     match fate {
         AfterRun::Single => {}
         AfterRun::OncePermitted => how.push(b'w'),

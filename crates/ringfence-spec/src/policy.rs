@@ -90,6 +90,11 @@ pub enum CodePreset {
 }
 
 impl CodePreset {
+    /// Returns true if programs may import modules of their own directory, which are not screened.
+    pub const fn has_own_modules(self) -> bool {
+        matches!(self, Self::Data | Self::Open)
+    }
+
     /// Every preset, in the order `ringfence policy presets` lists them.
     pub const ALL: [Self; 4] = [Self::Data, Self::Standard, Self::Strict, Self::Open];
 

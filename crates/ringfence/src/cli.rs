@@ -902,15 +902,15 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => Ok(cli.command),
-        Err(error) => {
+        Err(mut error) => {
+            let unknown = error.kind() == clap::error::ErrorKind::InvalidSubcommand;
+            let word = arguments.get(1).filter(|_| unknown);
+            if let Some(way) = word.and_then(|word| way_to_run(word)) {
+                use clap::error::{ContextKind, ContextValue};
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![way.into()]));
+            }
             // Nothing can be done about a closed stdout or stderr.
             let _ = error.print();
-            let unknown = error.kind() == clap::error::ErrorKind::InvalidSubcommand;
-            if let Some(way) =
-                arguments.get(1).filter(|_| unknown).and_then(|word| way_to_run(word))
-            {
-                crate::present::say(&way);
-            }
             Err(ExitCode::from(if error.use_stderr() { 2 } else { 0 }))
         }
     }

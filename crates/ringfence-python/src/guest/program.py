@@ -15,6 +15,7 @@ import sys
 import time
 
 NAME = "main.py"
+WORKSPACE = "/workspace"
 VALUE_CHARS_MAX = 32_768
 MESSAGE_CHARS_MAX = 8_192
 NOTE_CHARS_MAX = 200
@@ -76,6 +77,10 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
         leave(0)
     # From here on the program runs, and may send any frame itself.
     channel.send(b"G")
+    if b"m" in flags and WORKSPACE not in sys.path:
+        # As `python` does. Compiled modules would be files that the program made.
+        sys.path.insert(0, WORKSPACE)
+        sys.dont_write_bytecode = True
     if not keep:
         sys.argv = [name] + [argument.decode() for argument in arguments]
         if name[:1] == "/":

@@ -101,8 +101,12 @@ pub(super) fn examine() -> DoctorReport {
     let mut checks = checks;
     checks.push(check(
         "python",
-        python(),
-        "name one with `--python`, outside the directories that runs may write",
+        python().map_err(|problem| match problem.cause {
+            // The rest of a row is on its line.
+            Some(cause) => format!("{}: {cause}", problem.message),
+            None => problem.message,
+        }),
+        "install `python3`, or name one with `--python` that is outside the directories that runs may write",
     ));
     let uname = rustix::system::uname();
     let kernel = uname.release().to_string_lossy().into_owned();
@@ -116,7 +120,8 @@ fn python() -> Result<String, Problem> {
     let python = ringfence_engine::python_facts(&effective.policy, &effective.place)?;
     let place = python.prefix.display();
     if let Some(written) = &python.written_by_runs {
-        let message = format!("{} in {place} is not kept warm", python.version);
+        let message =
+            format!("{} in {place} runs single programs, and no sessions", python.version);
         let cause = format!("it lies in `{}`, which runs may write", written.display());
         return Err(Problem::refused(Code::PythonWrittenByRuns, message).cause(cause));
     }

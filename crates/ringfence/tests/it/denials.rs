@@ -22,6 +22,33 @@ fn a_refused_call_is_reported_with_its_program_and_a_hint() {
 }
 
 #[test]
+fn a_person_reads_that_there_is_no_network_and_is_not_told_what_works_without() {
+    if !have("notify") {
+        return;
+    }
+    let world = World::new();
+    let lookup = "import socket\nsocket.getaddrinfo('registry.test', 443)";
+    let ran = world.ringfence(&["run", "--", "python3", "-c", lookup]);
+    let line = "ringfence: refused lookup(registry.test) by python3";
+    assert_eq!(ran.stderr.matches(line).count(), 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("this run has no network; `--net allow:registry.test`"),
+        "{}",
+        ran.stderr
+    );
+    // Node lists interfaces when it starts, and goes on without.
+    let netlink = "import socket\ntry: socket.socket(16, 3, 0)\nexcept OSError: pass\n";
+    let ran = world.ringfence(&["run", "--", "python3", "-c", netlink]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let failed = format!("{netlink}raise SystemExit(1)");
+    let ran = world.ringfence(&["run", "--", "python3", "-c", &failed]);
+    assert!(ran.stderr.contains("netlink sockets are not available"), "{}", ran.stderr);
+    // A limit that ended the run is told once.
+    let ran = world.ringfence(&["run", "--timeout", "300ms", "--", "sleep", "60"]);
+    assert_eq!(ran.stderr.matches("300ms").count(), 1, "{}", ran.stderr);
+}
+
+#[test]
 fn what_a_denial_costs_can_be_measured() {
     if !have("notify") {
         return;

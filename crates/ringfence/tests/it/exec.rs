@@ -92,6 +92,109 @@ fn a_file_that_is_missing_inside_and_present_outside_is_told_with_its_flag() {
 }
 
 #[test]
+fn a_program_imports_the_modules_of_its_directory() {
+    let world = World::new();
+    let code = "open('own.py', 'w').write('answer = 42')\nimport own\nprint(own.answer)";
+    let outcome = world.ringfence(&["exec", "--json", "-c", code]).json();
+    assert_eq!(outcome["stdout"], "42\n", "{outcome}");
+    // No compiled modules beside it.
+    let artifacts = outcome["artifacts"].as_array().unwrap();
+    assert!(artifacts.len() == 1 && artifacts[0]["path"] == "own.py", "{outcome}");
+    // So do workers and the cells of a session.
+    let item = format!("{}", ringfence_testing::json!({"id": 1, "code": code}));
+    world.write("work/item", &format!("{item}\n"));
+    let outcome = world.ringfence(&["batch", "item"]).json();
+    assert_eq!(outcome["stdout"], "42\n", "{outcome}");
+    let cells = world.write("work/cells", &format!("{}\n", ringfence_testing::json!(code)));
+    let mut repl = world.command(&["repl", "--json"]);
+    let output = repl.stdin(std::fs::File::open(cells).unwrap()).bounded_output().unwrap();
+    let outcome = crate::support::Ran::from(&output).json();
+    assert_eq!(outcome["stdout"], "42\n", "{outcome}");
+    // A module is not screened, so that a preset which allows certain imports has none of its own.
+    world.write("work/math.py", "print('mine')");
+    let flags = ["exec", "--preset", "standard", "--file", "math.py", "-c"];
+    let ran = world.ringfence(&[&flags[..], &["import math; print(math.floor(2.5))"]].concat());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "2\n"), "{}", ran.stderr);
+    world.write("work/own.py", "answer = 42");
+    let flags = ["exec", "--preset", "standard", "--allow-import", "own", "--file", "own.py", "-c"];
+    let ran = world.ringfence(&[&flags[..], &["import own"]].concat());
+    assert!(ran.stderr.contains("No module named 'own'"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_file_elsewhere_on_the_host_is_told_with_its_flag() {
+    let world = World::new();
+    let file = world.write("elsewhere/data.csv", "3\n");
+    let code = format!("print(open({:?}).read())", file.to_str().unwrap());
+    let ran = world.ringfence(&["exec", "-c", &code]);
+    assert_eq!(ran.code, 1);
+    let flag = format!("--ro {}", file.display());
+    assert!(
+        ran.stderr.contains(&format!("not in this run: show it with `{flag}`")),
+        "{}",
+        ran.stderr
+    );
+    let ran = world.ringfence(&["exec", "--ro", file.to_str().unwrap(), "-c", &code]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "3\n\n"), "{}", ran.stderr);
+    // What the host does not have either has no flag.
+    let ran = world.ringfence(&["exec", "-c", "open('/no/such/file')"]);
+    assert!(ran.stderr.contains("is not visible in this run"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("--ro"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_module_beside_the_program_is_told_with_its_flag() {
+    let world = World::new();
+    world.write("work/app/helper.py", "answer = 42\n");
+    world.write("work/app/main.py", "from helper import answer\nprint(answer)\n");
+    let ran = world.ringfence(&["exec", "app/main.py"]);
+    assert_eq!(ran.code, 1);
+    let line = "`app/helper.py` is beside your program, not in this run: show it with `--ro app`";
+    assert!(ran.stderr.contains(line), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("is not installed"), "{}", ran.stderr);
+    let ran = world.ringfence(&["exec", "--ro", "app", "app/main.py"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "42\n"), "{}", ran.stderr);
+    // Code without a file has the caller's directory beside it.
+    world.write("work/helper.py", "answer = 43\n");
+    let code = "import helper; print(helper.answer)";
+    let ran = world.ringfence(&["exec", "-c", code]);
+    assert!(ran.stderr.contains("copy it in with `--file helper.py`"), "{}", ran.stderr);
+    let ran = world.ringfence(&["exec", "--file", "helper.py", "-c", code]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "43\n"), "{}", ran.stderr);
+    // A module that nobody has is a package that is missing; one that a program can do without is not mentioned.
+    let ran = world.ringfence(&["exec", "-c", "import no_such_module"]);
+    assert!(ran.stderr.contains("`no_such_module` is not installed"), "{}", ran.stderr);
+    let code = "try:\n    import no_such_module\nexcept ImportError:\n    print('without')";
+    let ran = world.ringfence(&["exec", "-c", code]);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("without\n", ""));
+}
+
+#[test]
+fn code_that_stands_for_a_file_is_told_its_flag() {
+    let world = World::new();
+    let ran = world.ringfence(&["exec", "print(6*7)"]);
+    assert!(ran.code == 2 && ran.stderr.contains("given with `-c`"), "{}", ran.stderr);
+    let ran = world.ringfence(&["exec", "nowhere.py"]);
+    assert!(ran.code == 2 && !ran.stderr.contains("hint"), "{}", ran.stderr);
+}
+
+#[test]
+fn artifacts_that_cannot_be_copied_are_no_success() {
+    let world = World::new();
+    // A file where the directory would be: so for root too.
+    let taken = world.write("work/taken", "");
+    let flags = ["exec", "--artifacts", taken.to_str().unwrap(), "-c"];
+    let ran = world.ringfence(&[&flags[..], &["open('a', 'w').write('x')"]].concat());
+    assert_eq!(ran.code, 125, "{}", ran.stderr);
+    assert!(ran.stderr.contains("files were not copied"), "{}", ran.stderr);
+    // A program that failed keeps its own exit code.
+    let ran = world
+        .ringfence(&[&flags[..], &["open('a', 'w').write('x'); raise SystemExit(7)"]].concat());
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(ran.stderr.contains("files were not copied"), "{}", ran.stderr);
+}
+
+#[test]
 fn output_streams_and_has_no_bound() {
     let world = World::new();
     let code = "import time\nprint('first', flush=True)\ntime.sleep(60)";

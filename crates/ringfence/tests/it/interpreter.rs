@@ -34,19 +34,53 @@ fn activated(world: &World, args: &[&str], stdin: &str) -> Ran {
 #[test]
 fn an_environment_that_a_run_could_write_is_not_kept_warm() {
     let world = planted();
-    let item = "{\"id\": 1, \"code\": \"6*7\"}\n";
-    let ran = activated(&world, &["batch"], item);
+    let cell = "import sys; print(hasattr(sys, 'planted'), sys.prefix.endswith('.venv'))";
+    let ran = activated(&world, &["repl"], cell);
     assert_eq!(ran.code, 126, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stderr.contains("cannot be kept warm"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("PLANTED"), "{}", ran.stderr);
     // Following the hint helps.
-    let ran = activated(&world, &["batch", "--python", "/usr/bin/python3"], item);
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let ran = activated(&world, &["repl", "--python", "/usr/bin/python3"], cell);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "False False\n"), "{}", ran.stderr);
     // Neither does it help to start somewhere else.
     let python = world.work().join(".venv/bin/python3");
-    let mut command = world.command(&["batch", "--python", python.to_str().unwrap()]);
+    let mut command = world.command(&["repl", "--python", python.to_str().unwrap()]);
     let ran = Ran::from(&command.current_dir(world.home()).bounded_output().unwrap());
     assert_eq!(ran.code, 126, "{}{}", ran.stdout, ran.stderr);
+}
+
+#[test]
+fn many_programs_of_such_an_environment_run_one_by_one_and_say_so() {
+    let world = planted();
+    let code = "import sys; print(hasattr(sys, 'planted'), sys.prefix.endswith('.venv'))";
+    let items = format!("{{\"id\": 1, \"code\": \"{code}\"}}\n{{\"id\": 2, \"code\": \"6*7\"}}\n");
+    let ran = activated(&world, &["batch", "-j", "1"], &items);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let outcomes: Vec<_> =
+        ran.stdout.lines().map(|line| ringfence_testing::Json::parse(line)).collect();
+    assert_eq!(outcomes[0]["stdout"], "False True\n", "{}", outcomes[0]);
+    assert_eq!(outcomes[1]["value"], "42", "{}", outcomes[1]);
+    for outcome in &outcomes {
+        assert_eq!(outcome["start"], "cold", "{outcome}");
+        let gaps = outcome["enforcement"]["gaps"].to_string();
+        assert!(gaps.contains("which runs may write"), "{gaps}");
+    }
+}
+
+#[test]
+fn a_run_in_a_directory_of_roots_leaves_the_system_python_trusted() {
+    let world = World::new();
+    let mut command = world.command(&["run", "--", "true"]);
+    let ran = Ran::from(&command.current_dir("/usr/lib").bounded_output().unwrap());
+    let item = world.work().join("item");
+    std::fs::write(&item, "{\"id\": 1, \"code\": \"6*7\"}\n").unwrap();
+    let flags = ["batch", "--python", "/usr/bin/python3", item.to_str().unwrap()];
+    let batch = world.ringfence(&flags);
+    assert_eq!(batch.code, 0, "{}", batch.stderr);
+    let gaps = batch.json()["enforcement"]["gaps"].to_string();
+    // Runs of root in a directory of root's can write it, so that root's Python is no longer trusted.
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(gaps.contains("which runs may write"), is_root && ran.code == 0, "{gaps}");
 }
 
 #[test]

@@ -155,3 +155,56 @@ fn a_command_that_only_the_host_sees_is_told_with_its_place() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hi\n"), "{}", ran.stderr);
     assert!(!world.ringfence(&["run", "--", "no-such-tool"]).stderr.contains("the host has"));
 }
+
+#[test]
+fn a_script_whose_interpreter_is_missing_is_not_called_missing_itself() {
+    let world = World::new();
+    let script = |name: &str, text: &str| {
+        let path = world.write(&format!("work/{name}"), text);
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+    };
+    script("gone", "#!/no/such/interpreter -x\n");
+    script("windows", "#!/bin/sh\r\necho hi\r\n");
+    let interpreter = world.write("elsewhere/run", "#!/bin/sh\necho run\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&interpreter, mode).unwrap();
+    script("unseen", &format!("#!{}\n", interpreter.display()));
+    let unseen = format!("add `--ro {}`", interpreter.display());
+    for (command, hint) in [
+        ("./gone", "names `/no/such/interpreter`, which does not exist"),
+        ("./windows", "ends with a carriage return"),
+        ("./unseen", unseen.as_str()),
+        ("true --version", "have a shell read the line with `sh -c`"),
+    ] {
+        let ran = world.ringfence(&["run", "--", command]);
+        assert_eq!(ran.code, 127, "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains(hint), "{command}: {}", ran.stderr);
+        assert_eq!(ran.stderr.matches("hint: ").count(), 1, "{command}: {}", ran.stderr);
+    }
+    let ran = world.ringfence(&["run", "--ro", interpreter.to_str().unwrap(), "--", "./unseen"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "run\n"), "{}", ran.stderr);
+    let ran = world.ringfence(&["run", "--", "no such tool"]);
+    assert!(!ran.stderr.contains("hint"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_program_in_place_of_a_subcommand_is_told_the_way_to_run_it() {
+    let world = World::new();
+    world.write("work/main.py", "print(1)\n");
+    for (word, way) in
+        [("ls", "`ringfence run -- ls`"), ("main.py", "`ringfence exec main.py`"), ("no-such", "")]
+    {
+        let ran = world.ringfence(&[word, "-l"]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains("unrecognized subcommand"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(way), "{word}: {}", ran.stderr);
+        assert_eq!(ran.stderr.contains("tip:"), !way.is_empty(), "{word}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_host_in_place_of_a_network_policy_is_told_as_a_rule() {
+    let ran = World::new().ringfence(&["run", "--net", "pypi.org", "--", "true"]);
+    assert!(ran.code == 2 && ran.stderr.contains("write allow:pypi.org"), "{}", ran.stderr);
+}
