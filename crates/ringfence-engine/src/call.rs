@@ -21,6 +21,7 @@ use crate::cancel::Cancel;
 use crate::clock::Clock;
 use crate::code::{CodePolicy, Mode, OneShotRunner, PooledRunner, PythonContext, copy_out};
 use crate::command::{self, CommandLaunch, CommandRunner, Io, Prefork};
+use crate::command_hint;
 use crate::engine::{CodeCall, CommandCall, RunResult};
 use crate::host_context::HostContext;
 use crate::ids::fresh_id;
@@ -718,9 +719,13 @@ impl EngineState {
                 return Err(Problem::internal(Code::Repl, "a REPL runs Python, not commands"));
             }
         };
-        let (plan, finished) = ran.map_err(|problem| match problem.code {
-            Code::CommandNotFound => command::with_place(problem, &call.argv[0], &self.host),
-            _ => problem,
+        let (plan, finished) = ran.map_err(|problem| {
+            let command = &call.argv[0];
+            // A path in a session is not one of the host's.
+            if session.is_some() && command.as_encoded_bytes().contains(&b'/') {
+                return problem;
+            }
+            command_hint::explain(problem, command, &self.host, &policy.hide)
         })?;
         let gaps_after = finished.gaps.clone();
         // Commands see the host's own paths, so there is none to hide.

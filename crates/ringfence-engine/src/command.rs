@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringfence_jail::survey::{Asked, Caller, found, host_facts, interpreter_line, request};
+use ringfence_jail::survey::{Asked, Caller, found, host_facts, request};
 use ringfence_jail::{
     Budget, Ending, Fault, Finished, Launcher, Permit, PreforkedChild, Registry, RunIdentity,
     StdioMode, StopReason, Task,
@@ -322,88 +322,6 @@ impl<'a> CommandRunner<'a> {
             warn(&format!("  - {gap}"));
         }
     }
-}
-
-/// Adds the way out for a command that was not found: where the host has it, or what its caller probably meant.
-pub(crate) fn with_place(problem: Problem, command: &OsStr, place: &HostContext) -> Problem {
-    let is_path = Path::new(command).components().count() > 1;
-    let at = if is_path {
-        Some(place.cwd.join(command).components().collect::<PathBuf>())
-            .filter(|at| found(at).is_some())
-    } else {
-        on_path(command, place)
-    };
-    let hint = match at {
-        Some(at) => where_it_is(&at, is_path, place),
-        None => what_was_meant(command, place),
-    };
-    match hint {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
-}
-
-/// The first program of that name in the caller's `PATH`.
-fn on_path(command: &OsStr, place: &HostContext) -> Option<PathBuf> {
-    let path = place.environment.get(OsStr::new("PATH"))?;
-    let mut candidates = std::env::split_paths(path).map(|dir| dir.join(command));
-    candidates.find(|candidate| found(candidate).is_some_and(|f| f.kind == FileKind::File))
-}
-
-/// A command that the host has at `at`: the run does not see it, or not the program that its first line names.
-fn where_it_is(at: &Path, is_path: bool, place: &HostContext) -> Option<Hint> {
-    let is_visible = is_path && at.starts_with(&place.cwd);
-    let interpreter = found(at).and_then(|f| interpreter_line(&f.path));
-    if let Some(interpreter) = interpreter {
-        let [script, named] = [at.to_string_lossy(), interpreter.as_str().into()]
-            .map(|name| escape_name(&name).into_owned());
-        if interpreter.ends_with('\r') {
-            let hint = format!(
-                "the first line of `{script}` ends with a carriage return, which is taken for a part of the program's name; \
-                 save the file with Unix line ends"
-            );
-            return Some(hint.into());
-        }
-        if found(Path::new(&interpreter)).is_none() {
-            return Some(
-                format!("the first line of `{script}` names `{named}`, which does not exist")
-                    .into(),
-            );
-        }
-        if is_visible {
-            return Some(Hint::operator(
-                format!(
-                    "the first line of `{script}` names `{named}`, which this run does not see: add `--ro {named}`"
-                ),
-                format!("to show `{named}` to runs: the first line of `{script}` names it"),
-            ));
-        }
-    }
-    if is_visible {
-        return None;
-    }
-    // Found by its directory in PATH, which a run has only if it sees it.
-    let shown = if is_path { at } else { at.parent().unwrap_or(at) };
-    let (at, shown) = (at.display(), shown.display());
-    Some(Hint::operator(
-        format!("the host has `{at}`, which this run does not see: add `--ro {shown}`"),
-        format!("to show `{shown}` to runs: the host has `{at}`"),
-    ))
-}
-
-/// A command that the host does not have either.
-fn what_was_meant(command: &OsStr, place: &HostContext) -> Option<Hint> {
-    let text = command.to_str()?;
-    let has = |name: &str| on_path(OsStr::new(name), place).is_some();
-    let first_word = text.split_whitespace().next().filter(|word| *word != text);
-    if first_word.is_some_and(has) {
-        let hint = "this is one word with spaces in it: give program and arguments as words of their own, or have a shell \
-                    read the line with `sh -c`";
-        return Some(hint.into());
-    }
-    // `python` and `pip`, which some distributions do not have.
-    let versioned = format!("{text}3");
-    has(&versioned).then(|| format!("this host has `{versioned}`").into())
 }
 
 /// Limits the host's work before a run, whatever earlier runs left in the workspace: ten seconds, or the run's timeout

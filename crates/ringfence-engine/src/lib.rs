@@ -30,6 +30,7 @@
 //! |---|---|
 //! | `engine`, `builder`, `init` | the public handle, its settings, the launcher in an embedding program |
 //! | `call` | engine state and the one blocking implementation of every kind of run |
+//! | `command_hint` | ways out for a command that did not start |
 //! | `command`, `code`, `repl` | how a command, a Python program and a REPL cell are launched |
 //! | `runs` | registry of running and finished runs |
 //! | `sessions`, `files` | sessions, their interpreters and files |
@@ -49,6 +50,7 @@ pub mod cancel;
 pub mod clock;
 mod code;
 mod command;
+mod command_hint;
 mod credentials;
 mod engine;
 pub mod files;

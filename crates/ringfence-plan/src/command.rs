@@ -129,10 +129,7 @@ pub fn is_too_broad(path: &Path, facts: &HostFacts) -> bool {
 fn too_broad(path: &Path, facts: &HostFacts) -> Option<Problem> {
     let shown = path.display();
     let broad = |message: String| {
-        Problem::refused(Code::WorkspaceTooBroad, message).hint(Hint::operator(
-            "start in a project directory, or use `--preset readonly`",
-            "to start the service in a project directory",
-        ))
+        Problem::refused(Code::WorkspaceTooBroad, message).hint(Hint::OtherDirectory)
     };
     if path == Path::new("/") {
         return Some(broad("`/` cannot be made writable".to_owned()));
@@ -172,15 +169,27 @@ fn refuse_broad_workspaces(
         .chain(request.writable_files.iter().map(|f| &f.path))
     {
         let shown = path.display();
+        let is_cwd = *path == request.cwd.path;
         if let Some(problem) = too_broad(path, facts) {
-            return Err(problem);
+            return Err(if is_cwd {
+                problem
+            } else {
+                problem.hint(Hint::operator(
+                    "grant a directory below it with `--rw`",
+                    "to grant a directory below it",
+                ))
+            });
         }
         if let Some(hidden) = hidden_above(path, request) {
             return Err(Problem::usage(
                 Code::ContradictoryPaths,
                 format!("`{shown}` is writable and inside `{hidden}`, which is hidden"),
             )
-            .hint("drop one of `--rw` and `--hide`"));
+            .hint(if is_cwd {
+                "start in another directory, or drop `--hide`"
+            } else {
+                "drop one of `--rw` and `--hide`"
+            }));
         }
     }
     for found in &request.readable {

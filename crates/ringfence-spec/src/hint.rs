@@ -83,6 +83,10 @@ pub enum Hint {
     Python,
     /// A program tried to start a child process.
     ChildProcess,
+    /// There is no session of that id.
+    NewSession,
+    /// The directory to work in cannot be made writable, such as a home.
+    OtherDirectory,
     /// Something that a flag changes and only the operator can change for other readers.
     Operator {
         /// The words with the flag.
@@ -152,6 +156,21 @@ impl Hint {
                 };
                 format!("{none}, or {way}")
             }
+            Self::NewSession => {
+                let way = match face {
+                    Face::CommandLine => "`ringfence session new`",
+                    Face::Mcp => "`{\"action\": \"create\"}` of the tool `session`",
+                    Face::Rest => "`POST /api/v1/sessions`",
+                };
+                format!("make one with {way}; a session ends 24 hours after it was made")
+            }
+            Self::OtherDirectory if at_command_line => {
+                "start in a project directory, or use `--preset readonly`".to_owned()
+            }
+            Self::OtherDirectory => {
+                "give `session`, whose /workspace is writable, or ask the operator to start the service in a project directory"
+                    .to_owned()
+            }
             Self::Operator { command_line, .. } if at_command_line => command_line.clone(),
             Self::Operator { request, .. } => format!("ask the operator {request}"),
         }
@@ -176,6 +195,8 @@ impl Hint {
             | Self::LongerTime(_)
             | Self::Python
             | Self::ChildProcess
+            | Self::NewSession
+            | Self::OtherDirectory
             | Self::Operator { .. } => {}
         }
     }
@@ -219,6 +240,8 @@ enum HintData {
     Network(String),
     Python,
     ChildProcess,
+    NewSession,
+    OtherDirectory,
     Operator { command_line: String, request: String },
 }
 
@@ -262,6 +285,8 @@ mod tests {
             Hint::Network("example.com:8443".to_owned()),
             Hint::Python,
             Hint::ChildProcess,
+            Hint::NewSession,
+            Hint::OtherDirectory,
             Hint::operator("pass `--proc none`", "to start the service with `proc` set to `none`"),
         ];
         for row in &rows {
@@ -275,6 +300,8 @@ mod tests {
                 | Hint::Network(_)
                 | Hint::Python
                 | Hint::ChildProcess
+                | Hint::NewSession
+                | Hint::OtherDirectory
                 | Hint::Operator { .. } => {}
             }
         }
@@ -283,7 +310,7 @@ mod tests {
 
     #[test]
     fn each_reader_is_told_only_what_it_has() {
-        const ARGUMENTS: [&str; 1] = ["`timeout_s`"];
+        const ARGUMENTS: [&str; 3] = ["`timeout_s`", "`session`", "POST"];
         for hint in every() {
             let [command_line, mcp, rest] = Face::ALL.map(|face| hint.words(face));
             assert!(!ARGUMENTS.iter().any(|name| command_line.contains(name)), "{command_line}");

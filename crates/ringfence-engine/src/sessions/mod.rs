@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ringfence_jail::survey::found;
 use ringfence_plan::{Access, HostWorkspace};
-use ringfence_spec::{ByteSize, Code, Problem};
+use ringfence_spec::{ByteSize, Code, Hint, Problem};
 use serde::Serialize;
 
 pub use interpreter::Quota;
@@ -473,7 +473,7 @@ pub(crate) fn unknown() -> Problem {
         Code::SessionUnknown,
         "there is no such session",
     )
-    .hint("make one first; a session ends 24 hours after it was made")
+    .hint(Hint::NewSession)
 }
 
 /// Compares in constant time for strings of equal length.

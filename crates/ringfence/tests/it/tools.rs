@@ -184,6 +184,26 @@ fn a_script_whose_interpreter_is_missing_is_not_called_missing_itself() {
     }
     let ran = world.ringfence(&["run", "--ro", interpreter.to_str().unwrap(), "--", "./unseen"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "run\n"), "{}", ran.stderr);
+    // The same for what is there and cannot be executed.
+    world.write("work/plain", "echo hi\n");
+    script("no-interpreter", "echo hi\n");
+    std::fs::create_dir(world.work().join("directory")).unwrap();
+    for (command, hint) in [
+        ("./plain", "`chmod +x`"),
+        ("./no-interpreter", "such as `#!/bin/sh`"),
+        ("./directory", "is a directory"),
+    ] {
+        let ran = world.ringfence(&["run", "--", command]);
+        assert_eq!(ran.code, 126, "{command}: {}", ran.stderr);
+        assert!(ran.stderr.contains(hint), "{command}: {}", ran.stderr);
+    }
+    let ran = world.ringfence(&["run", "--", "sh", "./plain"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "hi\n"), "{}", ran.stderr);
+    let hidden = world.root().join("elsewhere");
+    let hidden = hidden.to_str().unwrap();
+    let ran = world.ringfence(&["run", "--hide", hidden, "--", interpreter.to_str().unwrap()]);
+    assert!(ran.stderr.contains("is hidden from this run"), "{}", ran.stderr);
+    assert!(!ran.stderr.contains("--ro"), "{}", ran.stderr);
     let ran = world.ringfence(&["run", "--", "no such tool"]);
     assert!(!ran.stderr.contains("hint"), "{}", ran.stderr);
 }
