@@ -42,7 +42,7 @@ pub(crate) fn explain(
 struct Place {
     /// As the caller's directory or `PATH` leads to it, links unresolved.
     path: PathBuf,
-    /// The same for a message.
+    /// For a message: a path as the caller wrote it.
     shown: String,
     /// True if the command is a path, false if it was found in `PATH`.
     is_path: bool,
@@ -57,7 +57,8 @@ impl Place {
         } else {
             on_path(command, place)
         }?;
-        let shown = escape_name(&path.to_string_lossy()).into_owned();
+        let shown = if is_path { command.to_string_lossy() } else { path.to_string_lossy() };
+        let shown = escape_name(&shown).into_owned();
         Some(Self { path, shown, is_path })
     }
 }
