@@ -918,16 +918,17 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
 
 /// How to run a program or script that stands where a subcommand belongs.
 fn way_to_run(word: &OsStr) -> Option<String> {
+    use rustix::fs::{Access, access};
     let text = word.to_str()?;
-    let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    if text.ends_with(".py") && is_file(Path::new(word)) {
+    let is_python = Path::new(word).extension().is_some_and(|extension| extension == "py");
+    if is_python && access(word, Access::EXISTS).is_ok() {
         return Some(format!("run a Python program with `ringfence exec {text}`"));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_program = if text.contains('/') {
-        is_file(Path::new(word))
+        access(word, Access::EXEC_OK).is_ok()
     } else {
-        std::env::split_paths(&path).any(|dir| is_file(&dir.join(word)))
+        std::env::split_paths(&path).any(|dir| access(dir.join(word), Access::EXEC_OK).is_ok())
     };
     is_program.then(|| format!("run a command with `ringfence run -- {text}`"))
 }
