@@ -266,6 +266,14 @@ impl Entry {
         self
     }
 
+    /// A file that was written, whose content was hashed while it was: SHA-256 in hexadecimal.
+    #[must_use]
+    pub fn wrote_hashed(mut self, path: impl Into<String>, bytes: u64, sha256: &str) -> Self {
+        let sha256 = sha256.parse().ok();
+        self.details.writes.push(Write { path: path.into(), bytes, sha256 });
+        self
+    }
+
     pub(crate) fn of(kind: Kind, run_id: Option<RunId>) -> Self {
         Self {
             at_ms: now_ms(),

@@ -18,7 +18,7 @@ use crate::code::CodePolicy;
 use crate::command::{Io, Prefork};
 use crate::files::{
     Contents, Deleted, Depth, Edit, Entry as FileEntry, GrepQuery, Grepped, Listing, OnConflict,
-    Parents, Workspace, WriteOptions, WrittenFile,
+    OpenedFile, Parents, Precondition, Spool, Workspace, WriteOptions, WrittenFile,
 };
 use crate::ids::fresh_id;
 use crate::intercept::{self, Subject};
@@ -88,6 +88,11 @@ pub enum Call {
 }
 
 impl Call {
+    /// Name of the tool, as in the ledger.
+    pub(crate) fn tool(&self) -> &'static str {
+        self.as_run().tool()
+    }
+
     fn as_run(&self) -> RunCall<'_> {
         match self {
             Self::Code(call) => RunCall::Code(call),
@@ -404,6 +409,49 @@ impl Engine {
         .await
     }
 
+    /// Opens a session's file to read it in parts. `choose` decides what of it is sent, and returns the number of bytes too,
+    /// which is recorded.
+    pub async fn file_open<T: Send + 'static>(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        choose: impl FnOnce(&OpenedFile) -> (T, u64) + Send + 'static,
+    ) -> Result<(OpenedFile, T), Problem> {
+        self.file("read_file", owner, id, path, move |files, path, begun| {
+            let opened = files.open_to_read(path)?;
+            let (chosen, n_bytes) = choose(&opened);
+            begun.bytes_read += n_bytes;
+            Ok((opened, chosen))
+        })
+        .await
+    }
+
+    /// Makes a spool for content that is received in parts. Blocks the thread.
+    pub fn spool(&self, bytes_max: u64) -> Result<Spool, Problem> {
+        Spool::new(&self.state.host.state, bytes_max)
+    }
+
+    /// Writes a session's file atomically, with the content of a spool, if its old state is as expected.
+    pub async fn file_write_spooled(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        content: Spool,
+        options: WriteOptions,
+        when: Precondition,
+    ) -> Result<WrittenFile, Problem> {
+        self.file("write_file", owner, id, path, move |files, path, begun| {
+            let written = files.write_spooled(path, &content, options, &when)?;
+            let shown = path.to_string_lossy().into_owned();
+            let (n_bytes, sha256) = (written.total_bytes, written.sha256.as_str());
+            begun.detail(|entry| entry.wrote_hashed(shown, n_bytes, sha256));
+            Ok(written)
+        })
+        .await
+    }
+
     /// Replaces parts of a session's text file; returns the number of replacements too.
     pub async fn file_edit(
         &self,
@@ -431,8 +479,21 @@ impl Engine {
         depth: usize,
         entries_max: usize,
     ) -> Result<Listing, Problem> {
+        self.file_list_from(owner, id, path, depth, 0, entries_max).await
+    }
+
+    /// Lists a session's directory without its first `n_skipped` entries.
+    pub async fn file_list_from(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        depth: usize,
+        n_skipped: usize,
+        entries_max: usize,
+    ) -> Result<Listing, Problem> {
         self.file("list_dir", owner, id, path, move |files, path, _| {
-            files.list(path, depth, entries_max)
+            files.list_from(path, depth, n_skipped, entries_max)
         })
         .await
     }
@@ -570,8 +631,22 @@ impl Engine {
         path: OsString,
         depth: Depth,
     ) -> Result<Deleted, Problem> {
-        self.file("delete_file", owner, id, path, move |files, path, _| files.delete(path, depth))
-            .await
+        self.file_delete_if(owner, id, path, depth, Precondition::Any).await
+    }
+
+    /// Deletes a session's file, or a directory with its contents, if its state is as expected.
+    pub async fn file_delete_if(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        depth: Depth,
+        when: Precondition,
+    ) -> Result<Deleted, Problem> {
+        self.file("delete_file", owner, id, path, move |files, path, _| {
+            files.delete_if(path, depth, &when)
+        })
+        .await
     }
 
     /// Runs one operation on a session's file, through the same path as every call.

@@ -32,7 +32,7 @@
 //! | `call` | engine state and the one blocking implementation of every kind of run |
 //! | `command_hint` | ways out for a command that did not start |
 //! | `command`, `code`, `repl` | how a command, a Python program and a REPL cell are launched |
-//! | `runs` | registry of running and finished runs |
+//! | `runs`, `run_feed`, `live_output` | registry of running and finished runs, their starts and ends, their output as it is written |
 //! | `sessions`, `files` | sessions, their interpreters and files |
 //! | [`admission`] | concurrency, rates, queues, circuit breakers |
 //! | `intercept`, [`watch`] | rules, risk ratings, alerts |
@@ -59,10 +59,12 @@ mod ids;
 mod init;
 mod intercept;
 mod launched;
+mod live_output;
 mod metrics;
 mod partial_output;
 mod record;
 mod repl;
+mod run_feed;
 mod runs;
 pub mod search;
 mod services;
@@ -93,13 +95,15 @@ pub use host_context::HostContext;
 pub use ids::{fresh_id, some_id};
 pub use init::init;
 pub use intercept::AlertSink;
+pub use live_output::{LiveOutput, OpenLine, OutputChunk};
 pub use partial_output::{OutputCursor, PartialOutput, PartialText};
 pub use record::{Recorder, StartedCall, redact};
 pub use repl::Repl;
-pub use ringfence_jail::Launcher;
+pub use ringfence_jail::{Launcher, OutputStream};
 pub use ringfence_python::Artifacts;
 pub use ringfence_screen::decide::Rules;
-pub use runs::{Ended, KeepFiles, Run};
+pub use run_feed::{Feed, FeedPage, RunEvent};
+pub use runs::{Ended, KeepFiles, Run, RunWatch};
 pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionOptions, SessionSettings, SessionState,
     Sessions, Swept, Today,

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use ringfence_jail::{OutputBuffer as Raw, Tail};
 use ringfence_screen::scrub::Scrub;
+use tokio::sync::watch;
 
 use crate::call::Redaction;
 use crate::record::redact;
@@ -15,17 +16,27 @@ use crate::text::cut_character;
 const DOUBTFUL_BYTES: usize = 256;
 
 /// Output buffer passed with a call, readable before the call ends. Clones share the buffer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct PartialOutput {
-    raw: Raw,
-    manner: Arc<OnceLock<OutputFormat>>,
+    pub(crate) raw: Raw,
+    pub(crate) manner: Arc<OnceLock<OutputFormat>>,
+    /// Changes with every write.
+    written: watch::Receiver<()>,
+}
+
+impl Default for PartialOutput {
+    fn default() -> Self {
+        let (raw, (tell, written)) = (Raw::default(), watch::channel(()));
+        raw.on_write(move || tell.send_replace(()));
+        Self { raw, manner: Arc::default(), written }
+    }
 }
 
 /// Scrubbing and redaction of a run's output.
 #[derive(Debug)]
-struct OutputFormat {
-    scrub: Scrub,
-    redact: bool,
+pub(crate) struct OutputFormat {
+    pub(crate) scrub: Scrub,
+    pub(crate) redact: bool,
 }
 
 /// Tail of a run's output so far.
@@ -80,6 +91,16 @@ impl PartialOutput {
         let redact = redaction == Redaction::Answers;
         let _ = self.manner.set(OutputFormat { scrub, redact });
         self.raw.clone()
+    }
+
+    /// Returns a receiver that changes with every write.
+    pub(crate) fn written(&self) -> watch::Receiver<()> {
+        self.written.clone()
+    }
+
+    /// Number of bytes that the buffer holds.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.raw.kept_bytes()
     }
 
     /// Returns the current tail.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringfence_audit::now_ms;
 use ringfence_python::Artifacts;
@@ -14,7 +14,9 @@ use tokio::task::AbortHandle;
 use crate::call::EngineState;
 use crate::engine::{Call, Engine, RunResult};
 use crate::ids::fresh_id;
+use crate::live_output::{LiveOutput, OpenLine};
 use crate::partial_output::{OutputCursor, PartialOutput, PartialText};
+use crate::run_feed::{Announcer, Feed};
 use crate::sessions::SessionId;
 
 /// Maximum concurrent runs of one owner.
@@ -26,10 +28,13 @@ const KEPT_MAX: usize = 64;
 /// Memory limit of those results. The newest is kept whatever its size.
 const KEPT_BYTES_MAX: u64 = 32 << 20;
 
+/// Time for which the files of an ended run are kept.
+const FILES_KEPT: Duration = Duration::from_mins(15);
+
 /// Retention of a run's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepFiles {
-    /// Keep the files as part of the result.
+    /// Keep the files as part of the result, for 15 minutes at most.
     Yes,
     /// Remove the files when the run ends.
     No,
@@ -39,6 +44,7 @@ pub enum KeepFiles {
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     owners: Mutex<HashMap<Arc<str>, VecDeque<Arc<Run>>>>,
+    feeds: Mutex<HashMap<Arc<str>, Arc<Feed>>>,
 }
 
 /// A client's run.
@@ -51,6 +57,7 @@ pub struct Run {
     partial_output: PartialOutput,
     ended: watch::Receiver<Option<Arc<Ended>>>,
     cancelled_ms: OnceLock<i64>,
+    announcer: Arc<Announcer>,
     task: AbortHandle,
 }
 
@@ -61,23 +68,35 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Time of the outcome.
     pub at_ms: i64,
-    files: Mutex<Option<Artifacts>>,
+    ended: Instant,
+    files: Mutex<Option<Arc<Artifacts>>>,
 }
 
 impl Ended {
     fn new(ran: RunResult, keep: KeepFiles) -> Self {
-        let files = ran.files.filter(|_| keep == KeepFiles::Yes);
-        Self { outcome: ran.outcome, at_ms: now_ms(), files: Mutex::new(files) }
+        let files = ran.files.filter(|_| keep == KeepFiles::Yes).map(Arc::new);
+        let files = Mutex::new(files);
+        Self { outcome: ran.outcome, at_ms: now_ms(), ended: Instant::now(), files }
     }
 
-    /// Takes the files the run left. Only the first call returns them.
-    pub fn take_files(&self) -> Option<Artifacts> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Returns the files the run left, while they are kept.
+    pub fn files(&self) -> Option<Arc<Artifacts>> {
+        self.lock_files().clone()
+    }
+
+    fn drop_old_files(&self) {
+        if self.ended.elapsed() >= FILES_KEPT {
+            *self.lock_files() = None;
+        }
+    }
+
+    fn lock_files(&self) -> MutexGuard<'_, Option<Arc<Artifacts>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn bytes(&self) -> u64 {
         let text = self.outcome.stdout.len() + self.outcome.stderr.len();
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.lock_files();
         let files =
             files.as_ref().map_or(0, |_| self.outcome.artifacts.iter().map(|a| a.bytes).sum());
         files + text as u64
@@ -115,6 +134,16 @@ impl Run {
         self.partial_output.read_after(cursor)
     }
 
+    /// Returns the output after a cursor, in the order it was written.
+    pub fn live_after(&self, cursor: OutputCursor, open_line: OpenLine) -> LiveOutput {
+        self.partial_output.live_after(cursor, open_line)
+    }
+
+    /// Returns a watch on output and end of the run.
+    pub fn watch(&self) -> RunWatch {
+        RunWatch { written: self.partial_output.written(), ended: self.ended.clone() }
+    }
+
     /// Returns the result, if the run ended without being cancelled.
     pub fn result(&self) -> Option<Arc<Ended>> {
         self.ended.borrow().clone()
@@ -138,6 +167,8 @@ impl Run {
         }
         // Drops the engine's future, which kills the tree.
         self.task.abort();
+        let outcome = || self.result().map_or_else(|| self.cancelled(), |e| e.outcome.clone());
+        self.announcer.finished_if_not_yet(outcome);
     }
 
     /// Returns the time of cancellation, if any.
@@ -178,6 +209,24 @@ impl Run {
     }
 }
 
+/// Changes of a run.
+#[derive(Debug)]
+pub struct RunWatch {
+    written: watch::Receiver<()>,
+    ended: watch::Receiver<Option<Arc<Ended>>>,
+}
+
+impl RunWatch {
+    /// Waits for output that was not there at the last call, or for the run's end.
+    pub async fn changed(&mut self) {
+        tokio::select! {
+            // Neither sender of a run that ended is there any more.
+            Ok(()) = self.written.changed() => {}
+            _ = self.ended.wait_for(Option::is_some) => {}
+        }
+    }
+}
+
 impl Engine {
     /// Starts a run that other callers of the same owner can look up by its id. Requires a tokio runtime.
     pub fn start(
@@ -212,9 +261,14 @@ impl Engine {
         let (tell, ended) = watch::channel(None);
         // Not the engine's handle: the task must not keep alive the handle whose drop ends it.
         let (state, client) = (Arc::clone(&self.state), client.to_owned());
+        let feed = self.state.runs.feed(owner);
+        let announcer = Arc::new(Announcer::started(feed, id, session.as_ref(), call.tool()));
+        let announce = Arc::clone(&announcer);
         let task = tokio::spawn(async move {
             let ran = EngineState::serve(state, &client, call).await;
-            tell.send_replace(Some(Arc::new(Ended::new(ran, keep))));
+            let ended = Arc::new(Ended::new(ran, keep));
+            tell.send_replace(Some(Arc::clone(&ended)));
+            announce.finished_if_not_yet(|| ended.outcome.clone());
         });
         let run = Arc::new(Run {
             id,
@@ -224,6 +278,7 @@ impl Engine {
             partial_output,
             ended,
             cancelled_ms: OnceLock::new(),
+            announcer,
             task: task.abort_handle(),
         });
         runs.push_back(Arc::clone(&run));
@@ -241,6 +296,19 @@ impl Engine {
     pub fn list_runs(&self, owner: &str) -> Vec<Arc<Run>> {
         let owners = self.state.runs.lock();
         owners.get(owner).into_iter().flatten().rev().cloned().collect()
+    }
+
+    /// Returns the feed of an owner's runs.
+    pub fn run_feed(&self, owner: &str) -> Arc<Feed> {
+        self.state.runs.feed(owner)
+    }
+
+    /// Drops the files of runs that ended a while ago.
+    pub fn drop_old_files(&self) {
+        let owners = self.state.runs.lock();
+        for ended in owners.values().flatten().filter_map(|run| run.result()) {
+            ended.drop_old_files();
+        }
     }
 
     /// Number of running runs of all owners.
@@ -265,6 +333,15 @@ impl Runs {
             }
             keep
         });
+        self.lock_feeds().retain(|owner, _| keep(owner));
+    }
+
+    fn feed(&self, owner: &str) -> Arc<Feed> {
+        Arc::clone(self.lock_feeds().entry(owner.into()).or_default())
+    }
+
+    fn lock_feeds(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Feed>>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, VecDeque<Arc<Run>>>> {
@@ -281,6 +358,7 @@ fn tidy(runs: &mut VecDeque<Arc<Run>>) {
             run.is_running() || {
                 n += 1;
                 bytes += run.result().map_or(0, |ended| ended.bytes());
+                bytes += run.partial_output.kept_bytes() as u64;
                 n == 1 || (n <= KEPT_MAX && bytes <= KEPT_BYTES_MAX)
             },
         );

@@ -51,6 +51,7 @@ fn main() -> Result<(), Problem> {
         offer: Offer::Engine,
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         allow_hosts: Vec::new(),
+        cors_origins: Vec::new(),
         tls: None,
         authority: None,
         limits: Limits { drain: Duration::from_secs(1), ..Limits::default() },

@@ -209,6 +209,7 @@ names! {
     PolicyNotFound, "policy_not_found", "The policy file does not exist.";
     Poll, "poll", "The run could not be watched.";
     PortNotFree, "port_not_free", "A port to publish cannot be bound on the host.";
+    PreconditionFailed, "precondition_failed", "The file is not in the state that the request expects (`If-Match`, `If-None-Match`).";
     ProcMount, "proc_mount", "The host refuses a new `/proc`.";
     Python, "python", "The Python interpreter could not be started.";
     PythonNotFound, "python_not_found", "No usable Python interpreter was found.";
@@ -217,6 +218,7 @@ names! {
     QuotaExceeded, "quota_exceeded", "The session's files exceed their quota.";
     QuotaUnknown, "quota_unknown", "The size of the session's files could not be determined.";
     Randomness, "randomness", "The kernel gave no random bytes for an id.";
+    RangeInvalid, "range_invalid", "The requested range is not within the file.";
     RateLimited, "rate_limited", "The client exceeded its rate limit.";
     ReadOnly, "read_only", "The session's files are read-only.";
     Repl, "repl", "The interpreter of a REPL failed.";
@@ -278,6 +280,8 @@ names! {
     TooManyRequests, "too_many_requests", "The client has too many requests in progress.";
     TooManyRuns, "too_many_runs", "The client has too many runs in progress.";
     TooManySessions, "too_many_sessions", "The owner has too many sessions.";
+    TooManyStreams, "too_many_streams", "The client has too many event streams or uploads open.";
+    TransportRefused, "transport_refused", "The request does not fit MCP over HTTP.";
     UnknownClient, "unknown_client", "The MCP client is not known to `init`.";
     UnknownKey, "unknown_key", "The settings key is not known.";
     Unreadable, "unreadable", "The file cannot be read.";

@@ -703,6 +703,9 @@ pub(crate) struct ServiceFlags {
     /// A name the service answers to besides this machine's own
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) allow_host: Vec<String>,
+    /// An origin whose pages may use the service from a browser (CORS), such as https://app.example.org; there is no `*`
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) cors_origins: Vec<String>,
     /// A certificate for TLS, with those that vouch for it
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<String>,
@@ -733,6 +736,9 @@ pub(crate) struct ServiceFlags {
     /// Bytes of a request's body [default: 1M]
     #[arg(long, value_name = "SIZE")]
     pub(crate) body: Option<String>,
+    /// Bytes of a file that a client writes [default: 100M]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) upload: Option<String>,
     /// Connections at once [default: 8192]
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<String>,

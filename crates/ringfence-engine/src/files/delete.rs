@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::path::GuestPath;
+use super::stream::Precondition;
 use super::walk::{ENTRIES_MAX, names_in, walk};
 use super::write::{fresh_name, is_draft};
 use super::{Workspace, problems};
@@ -35,11 +36,22 @@ pub struct Deleted {
 impl Workspace {
     /// Deletes the entry at a path. A directory that holds a protected name is refused before anything is deleted.
     pub fn delete(&self, path: impl AsRef<OsStr>, depth: Depth) -> Result<Deleted, Problem> {
+        self.delete_if(path, depth, &Precondition::Any)
+    }
+
+    /// Deletes an entry if its state is as expected.
+    pub fn delete_if(
+        &self,
+        path: impl AsRef<OsStr>,
+        depth: Depth,
+        when: &Precondition,
+    ) -> Result<Deleted, Problem> {
         let act = "delete";
         let path = GuestPath::parse(act, path.as_ref())?;
         self.check_may_change(act, &path)?;
         let mut meter = self.changing();
         let found = self.find(act, &path)?;
+        when.check(act, &path.to_string(), Some(&found.seen.stat))?;
         meter.forget();
         let fail = |errno| self.explain(act, path.names(), errno);
         if found.seen.file_type() != FileType::Directory {

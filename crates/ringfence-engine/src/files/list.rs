@@ -38,6 +38,17 @@ impl Workspace {
         depth: usize,
         entries_max: usize,
     ) -> Result<Listing, Problem> {
+        self.list_from(path, depth, 0, entries_max)
+    }
+
+    /// Lists a directory without its first `n_skipped` entries, so that it can be read in pages.
+    pub fn list_from(
+        &self,
+        path: impl AsRef<OsStr>,
+        depth: usize,
+        n_skipped: usize,
+        entries_max: usize,
+    ) -> Result<Listing, Problem> {
         let act = "list";
         let path = GuestPath::parse(act, path.as_ref())?;
         self.check_may_read(act, &path)?;
@@ -48,6 +59,7 @@ impl Workspace {
             workspace: self,
             names: path.names().to_vec(),
             n_names_left: NAMES_MAX,
+            n_to_skip: n_skipped,
             entries_max: entries_max.min(LIST_ENTRIES_MAX),
             listing: Listing { entries: Vec::new(), truncated: false },
         };
@@ -67,6 +79,7 @@ struct Lister<'a> {
     workspace: &'a Workspace,
     names: Vec<OsString>,
     n_names_left: usize,
+    n_to_skip: usize,
     entries_max: usize,
     listing: Listing,
 }
@@ -90,15 +103,16 @@ impl Lister<'_> {
 
     fn one(&mut self, dir: &OwnedFd, depth: usize) {
         let root = &self.workspace.root;
-        let Some(name) = self.names.last() else { return };
+        let Some(name) = self.names.last().cloned() else { return };
+        let name = name.as_os_str();
         let path = joined(&self.names);
         let seen = match root.look(dir, name) {
             Ok(seen) => seen,
-            Err(Errno::XDEV) => return self.listing.entries.push(Entry::mount(&path)),
+            Err(Errno::XDEV) => return self.push(|| Entry::mount(&path)),
             // Removed since the directory was read.
             Err(_) => return,
         };
-        self.listing.entries.push(Entry::seen(&path, &seen));
+        self.push(|| Entry::seen(&path, &seen));
         if seen.file_type() != FileType::Directory || depth == 1 {
             return;
         }
@@ -109,6 +123,14 @@ impl Lister<'_> {
         // A subdirectory that cannot be read, or has too many names, is listed without its contents.
         if opened.and_then(|below| self.list(&below, depth - 1)).is_err() {
             self.listing.truncated = true;
+        }
+    }
+
+    fn push(&mut self, entry: impl FnOnce() -> Entry) {
+        if self.n_to_skip > 0 {
+            self.n_to_skip -= 1;
+        } else {
+            self.listing.entries.push(entry());
         }
     }
 }

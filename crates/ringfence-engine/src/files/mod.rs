@@ -38,6 +38,7 @@ mod problems;
 mod read;
 mod relocate;
 mod rules;
+mod stream;
 mod usage;
 mod walk;
 mod write;
@@ -65,6 +66,7 @@ pub use ringfence_search::{
 };
 pub(crate) use rules::check_copy;
 pub use rules::{FileAccess, FileRules, Patterns, WRITE_FORBIDDEN};
+pub use stream::{FileTag, OpenedFile, Precondition, Spool};
 pub use usage::Usage;
 pub use write::{Durability, Parents, WriteMode, WriteOptions, WrittenFile};
 

@@ -80,7 +80,7 @@ impl Workspace {
 }
 
 /// A range may start and end within a character, so text may too.
-fn content_kind(bytes: &[u8]) -> ContentKind {
+pub(super) fn content_kind(bytes: &[u8]) -> ContentKind {
     let start = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
     let bytes = &bytes[start..];
     let text = match std::str::from_utf8(bytes) {

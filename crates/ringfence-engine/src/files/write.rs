@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::handle::Seen;
 use super::path::GuestPath;
+use super::stream::{FileTag, Precondition, Spool};
 use super::usage::disk_bytes;
 use super::{Workspace, problems};
 use ringfence_spec::hex;
@@ -77,6 +78,35 @@ pub struct WrittenFile {
     pub sha256: String,
     /// True if the file is new.
     pub created: bool,
+    /// Tag of the new file.
+    pub tag: FileTag,
+}
+
+/// New content.
+#[derive(Clone, Copy, Debug)]
+enum NewContent<'a> {
+    Bytes(&'a [u8]),
+    Spooled(&'a Spool),
+}
+
+impl NewContent<'_> {
+    fn n_bytes(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Spooled(spool) => spool.n_bytes(),
+        }
+    }
+
+    fn write_to(self, file: &OwnedFd, sha256: &mut Sha256) -> Result<(), Errno> {
+        let mut part = |part: &[u8]| {
+            sha256.update(part);
+            write_all(file, part)
+        };
+        match self {
+            Self::Bytes(bytes) => bytes.chunks(CHUNK_BYTES).try_for_each(part),
+            Self::Spooled(spool) => spool.read(&mut part),
+        }
+    }
 }
 
 impl Workspace {
@@ -87,15 +117,48 @@ impl Workspace {
         content: &[u8],
         options: WriteOptions,
     ) -> Result<WrittenFile, Problem> {
+        self.write_if(path, content, options, &Precondition::Any)
+    }
+
+    /// Writes a file if its old state is as expected. Other operations on the workspace wait from the check on; a program in it
+    /// does not.
+    pub fn write_if(
+        &self,
+        path: impl AsRef<OsStr>,
+        content: &[u8],
+        options: WriteOptions,
+        when: &Precondition,
+    ) -> Result<WrittenFile, Problem> {
+        self.write_content(path.as_ref(), NewContent::Bytes(content), options, when)
+    }
+
+    /// Writes a file whose content was received in parts, if its old state is as expected.
+    pub fn write_spooled(
+        &self,
+        path: impl AsRef<OsStr>,
+        content: &Spool,
+        options: WriteOptions,
+        when: &Precondition,
+    ) -> Result<WrittenFile, Problem> {
+        self.write_content(path.as_ref(), NewContent::Spooled(content), options, when)
+    }
+
+    fn write_content(
+        &self,
+        path: &OsStr,
+        content: NewContent<'_>,
+        options: WriteOptions,
+        when: &Precondition,
+    ) -> Result<WrittenFile, Problem> {
         let act = "write";
-        let path = GuestPath::parse(act, path.as_ref())?;
+        let path = GuestPath::parse(act, path)?;
         self.check_may_change(act, &path)?;
         path.check_new(act)?;
         let shown = path.to_string();
         if path.split().is_none() || path.names_a_directory() {
             return Err(problems::not_a_file(act, &shown, "the name of a directory"));
         }
-        self.check_size(act, &shown, content.len() as u64)?;
+        self.check_size(act, &shown, content.n_bytes())?;
         let mut meter = self.changing();
 
         let mut to_sync = Vec::new();
@@ -106,6 +169,7 @@ impl Workspace {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(fail(errno)),
         };
+        when.check(act, &shown, old.as_ref().map(|seen| &seen.stat))?;
         let head = match (&old, options.mode) {
             (Some(_), WriteMode::Create) => return Err(problems::exists(act, &shown)),
             (Some(seen), WriteMode::Replace) => {
@@ -120,7 +184,7 @@ impl Workspace {
             (None, _) => None,
         };
         let head_bytes = head.as_ref().map_or(0, |(_, s)| u64::try_from(s.st_size).unwrap_or(0));
-        let total_bytes = head_bytes.saturating_add(content.len() as u64);
+        let total_bytes = head_bytes.saturating_add(content.n_bytes());
         self.check_size(act, &shown, total_bytes)?;
         // A hard-linked file stays on disk under its other names.
         let only_name = |seen: &&Seen| seen.stat.st_nlink == 1;
@@ -132,16 +196,13 @@ impl Workspace {
         if let Some((file, _)) = &head {
             copy(file, &draft.file, head_bytes, &mut sha256).map_err(fail)?;
         }
-        for chunk in content.chunks(CHUNK_BYTES) {
-            write_all(&draft.file, chunk).map_err(fail)?;
-        }
-        sha256.update(content);
+        content.write_to(&draft.file, &mut sha256).map_err(fail)?;
         self.give(&draft.file, old.as_ref()).map_err(fail)?;
         if options.durability == Durability::SurvivesPowerLoss {
             rustix::fs::fsync(&draft.file).map_err(fail)?;
             to_sync.push(dir.try_clone().map_err(|_| fail(Errno::MFILE))?);
         }
-        draft.take_the_place_of(name, options.mode).map_err(fail)?;
+        let tag = draft.take_the_place_of(name, options.mode).map_err(fail)?;
         meter.changed(freed, total_bytes);
         if options.durability == Durability::SurvivesPowerLoss {
             for dir in to_sync {
@@ -151,7 +212,8 @@ impl Workspace {
                 })?;
             }
         }
-        Ok(WrittenFile { total_bytes, sha256: hex(&sha256.finalize()), created: old.is_none() })
+        let sha256 = hex(&sha256.finalize());
+        Ok(WrittenFile { total_bytes, sha256, created: old.is_none(), tag })
     }
 
     /// Opens a new file's parent directory, creating it if missing and requested, and returns it with the file's name.
@@ -242,8 +304,8 @@ impl<'a> Draft<'a> {
         Ok(Self { dir, name: Some(name), file })
     }
 
-    fn take_the_place_of(mut self, name: &OsStr, mode: WriteMode) -> Result<(), Errno> {
-        let Some(draft) = self.name.clone() else { return Ok(()) };
+    fn take_the_place_of(mut self, name: &OsStr, mode: WriteMode) -> Result<FileTag, Errno> {
+        let draft = self.name.clone().ok_or(Errno::NOENT)?;
         if mode == WriteMode::Create {
             // Another process may have created it since the check.
             rename_new(self.dir, draft.as_ref(), self.dir, name)?;
@@ -251,7 +313,8 @@ impl<'a> Draft<'a> {
             rustix::fs::renameat(self.dir, &draft, self.dir, name)?;
         }
         self.name = None;
-        Ok(())
+        // After the rename, which counts as a change.
+        Ok(FileTag::of(&rustix::fs::fstat(&self.file)?))
     }
 }
 
@@ -324,7 +387,7 @@ fn copy(from: &OwnedFd, to: &OwnedFd, bytes: u64, sha256: &mut Sha256) -> Result
     Ok(())
 }
 
-fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+pub(super) fn write_all(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::write(file, bytes) {
             Ok(0) => return Err(Errno::NOSPC),

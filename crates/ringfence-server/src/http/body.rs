@@ -1,20 +1,30 @@
 //! Reads request bodies, within bounds of size and time.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Bytes;
+use ringfence_engine::files::Spool;
 use ringfence_spec::{Code, Problem};
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::AppState;
 use super::fault::Fault;
+use super::scope::Caller;
 
-/// Time limit for reading a body.
+/// Time limit for reading a body; of an upload, for each part of it.
 const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// Slowest rate of an upload after that time, on average.
+const UPLOAD_BYTES_PER_S: u64 = 16 << 10;
+
+/// Bytes of an upload that are held in memory.
+const SPOOLED_BYTES: usize = 1 << 20;
 
 /// Rejects a body by its `Content-Length`, before any of it is read.
 pub(super) fn check_length(headers: &HeaderMap, bytes_max: usize) -> Result<(), Fault> {
@@ -45,14 +55,20 @@ fn too_large(bytes_max: usize) -> Fault {
     Fault::new(StatusCode::PAYLOAD_TOO_LARGE, problem)
 }
 
+fn not_json() -> Fault {
+    let problem = Problem::usage(Code::NotJson, "the body is not declared as JSON")
+        .hint("send it with `Content-Type: application/json`");
+    Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem)
+}
+
 /// JSON body, deserialized as `T`.
 #[derive(Debug)]
 pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Fault;
 
-    async fn from_request(request: Request, app: &std::sync::Arc<AppState>) -> Result<Self, Fault> {
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, Fault> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         // Also rejects HTML forms of other sites, which browsers send without a CORS preflight.
         let is_json = kind.is_some_and(|kind| {
@@ -60,9 +76,7 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> 
             kind.eq_ignore_ascii_case("application/json")
         });
         if !is_json {
-            let problem = Problem::usage(Code::NotJson, "the body is not declared as JSON")
-                .hint("send it with `Content-Type: application/json`");
-            return Err(Fault::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, problem));
+            return Err(not_json());
         }
         let bytes = read(request.into_body(), app.limits.body_bytes_max).await?;
         let value = serde_json::from_slice(&bytes).map_err(|e| {
@@ -74,14 +88,77 @@ impl<T: DeserializeOwned> FromRequest<std::sync::Arc<AppState>> for JsonBody<T> 
     }
 }
 
-/// Raw body.
+/// Body that may be left out; then the default of `T`.
 #[derive(Debug)]
-pub(super) struct Content(pub(super) Bytes);
+pub(super) struct OptionalJson<T>(pub(super) T);
 
-impl FromRequest<std::sync::Arc<AppState>> for Content {
+impl<T: DeserializeOwned + Default> FromRequest<Arc<AppState>> for OptionalJson<T> {
     type Rejection = Fault;
 
-    async fn from_request(request: Request, app: &std::sync::Arc<AppState>) -> Result<Self, Fault> {
-        read(request.into_body(), app.limits.body_bytes_max).await.map(Self)
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, Fault> {
+        // A form of another site has a type, and is rejected by it.
+        if request.headers().contains_key(header::CONTENT_TYPE) {
+            return JsonBody::from_request(request, app).await.map(|JsonBody(value)| Self(value));
+        }
+        if !read(request.into_body(), app.limits.body_bytes_max).await?.is_empty() {
+            return Err(not_json());
+        }
+        Ok(Self(T::default()))
     }
+}
+
+/// Receives a body of any size up to the limit of uploads, in bounded memory: large ones a part at a time. The second result
+/// is held until the file is written.
+pub(super) async fn spool(
+    app: &AppState,
+    caller: &Caller,
+    mut body: Body,
+) -> Result<(Spool, Option<OwnedSemaphorePermit>), Fault> {
+    let bytes_max = app.limits.upload_bytes_max;
+    let (mut spool, mut upload, mut part) = (None, None, Vec::new());
+    let (began, mut n_bytes) = (Instant::now(), 0_u64);
+    loop {
+        let frame = tokio::time::timeout(READ_WITHIN, body.frame()).await;
+        let frame = frame.map_err(|_| slow("for 30 seconds nothing of the body came"))?;
+        let bytes = match frame {
+            None => break,
+            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            Some(Err(_)) => {
+                return Err(Problem::usage(Code::BadBody, "the body broke off").into());
+            }
+        };
+        n_bytes = n_bytes.saturating_add(bytes.len() as u64);
+        if n_bytes > bytes_max {
+            return Err(too_large(usize::try_from(bytes_max).unwrap_or(usize::MAX)));
+        }
+        let grace = began.elapsed().saturating_sub(READ_WITHIN).as_secs();
+        if n_bytes < grace.saturating_mul(UPLOAD_BYTES_PER_S) {
+            return Err(slow("the body came too slowly"));
+        }
+        part.extend_from_slice(&bytes);
+        if part.len() >= SPOOLED_BYTES {
+            if upload.is_none() {
+                upload = Some(app.streams.upload(caller)?);
+            }
+            spool = Some(store(app, spool, std::mem::take(&mut part)).await?);
+        }
+    }
+    Ok((store(app, spool, part).await?, upload))
+}
+
+async fn store(app: &AppState, spool: Option<Spool>, part: Vec<u8>) -> Result<Spool, Fault> {
+    let (engine, bytes_max) = (app.engine.clone(), app.limits.upload_bytes_max);
+    let stored = tokio::task::spawn_blocking(move || {
+        let mut spool = spool.map_or_else(|| engine.spool(bytes_max), Ok)?;
+        spool.write(&part)?;
+        Ok::<_, Problem>(spool)
+    });
+    let stored = stored.await;
+    let stored =
+        stored.map_err(|e| Problem::internal(Code::Internal, "the body was lost").cause(e))?;
+    Ok(stored?)
+}
+
+fn slow(what: &str) -> Fault {
+    Fault::new(StatusCode::REQUEST_TIMEOUT, Problem::usage(Code::BodySlow, what))
 }

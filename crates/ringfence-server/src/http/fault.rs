@@ -31,6 +31,7 @@ fn status_of(problem: &Problem) -> StatusCode {
         Code::Exists | Code::NotEmpty | Code::Busy | Code::NoCheckpoint | Code::TooManySessions => {
             StatusCode::CONFLICT
         }
+        Code::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         Code::TooLarge | Code::QuotaExceeded => StatusCode::PAYLOAD_TOO_LARGE,
         Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         _ if problem.retry_after_ms.is_some() => StatusCode::TOO_MANY_REQUESTS,

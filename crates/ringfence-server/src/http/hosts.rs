@@ -18,7 +18,7 @@ pub(super) struct Hosts {
 
 /// Host in lower case, with an optional port.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Name {
+pub(super) struct Name {
     host: String,
     port: Option<u16>,
 }
@@ -35,8 +35,8 @@ impl Hosts {
         Ok(Self { named: named.collect::<Result<_, _>>()? })
     }
 
-    /// Rejects a request for another host, or from a page of another site.
-    pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+    /// Rejects a request for another host. Returns the host that it names.
+    pub(super) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Name, Fault> {
         let host = asked(uri, headers).ok_or_else(|| {
             let problem = Problem::usage(Code::BadHost, "the request does not name one host");
             Fault::new(StatusCode::BAD_REQUEST, problem)
@@ -49,6 +49,11 @@ impl Hosts {
             .hint("its operator can allow that name with `--allow-host`");
             return Err(Fault::new(StatusCode::FORBIDDEN, problem));
         }
+        Ok(host)
+    }
+
+    /// Rejects a request from a page of another site than the host that it names.
+    pub(super) fn check_origin(&self, host: &Name, headers: &HeaderMap) -> Result<(), Fault> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let allowed = match (origins.next(), origins.next()) {
             (None, _) => true,
@@ -57,7 +62,7 @@ impl Hosts {
                 .to_str()
                 .ok()
                 .and_then(origin_of)
-                .is_some_and(|origin| origin == host || self.has(&origin)),
+                .is_some_and(|origin| origin == *host || self.has(&origin)),
         };
         if allowed {
             return Ok(());
@@ -136,7 +141,9 @@ mod tests {
                 value.parse().unwrap(),
             );
         }
-        match Hosts::new(&named).unwrap().check(&target.parse().unwrap(), &map) {
+        let hosts = Hosts::new(&named).unwrap();
+        let host = hosts.check_host(&target.parse().unwrap(), &map);
+        match host.and_then(|host| hosts.check_origin(&host, &map)) {
             Ok(()) => 200,
             Err(fault) => fault.into_response().status().as_u16(),
         }

@@ -44,6 +44,9 @@ const KEEP_ALIVE: Duration = Duration::from_hours(24);
 /// The longest id of a handshake that is noted.
 const ID_BYTES_MAX: usize = 128;
 
+/// The longest text of a transport error that is read.
+const SAID_BYTES_MAX: usize = 4 << 10;
+
 /// Handler offered to clients.
 #[derive(Debug)]
 pub(super) enum Offered {
@@ -133,7 +136,7 @@ pub(super) async fn message(
         // The session is closed, not only accepted for closing; the Python SDK warns of any status but 200 and 204.
         *response.status_mut() = StatusCode::NO_CONTENT;
     }
-    Ok(response.into_response())
+    Ok(as_problem(response.into_response()).await)
 }
 
 /// Returns whether a message starts new work. Messages about an existing run do not, nor do notifications, which may
@@ -153,6 +156,42 @@ fn no_message(content: &[u8]) -> Response {
 fn refused(code: i32, said: &str, id: Option<&RequestId>) -> Response {
     let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": said}});
     (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
+}
+
+/// Id of the handshake that a message belongs to.
+fn session_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get("mcp-session-id").and_then(|id| id.to_str().ok())
+}
+
+/// Makes a problem document of an error that the transport answers in plain text. JSON-RPC errors stay as they are.
+async fn as_problem(response: Response) -> Response {
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    if !is_error || declares_json(response.headers()) {
+        return response;
+    }
+    let (parts, content) = response.into_parts();
+    let said = axum::body::to_bytes(content, SAID_BYTES_MAX).await.unwrap_or_default();
+    let said = ringfence_engine::shown(&String::from_utf8_lossy(&said));
+    let problem = match status {
+        StatusCode::NOT_FOUND => {
+            Problem::new(ProblemKind::NotFound, Code::HandshakeUnknown, "unknown MCP session id")
+                .hint("send `initialize` again")
+        }
+        _ if status.is_server_error() => {
+            Problem::internal(Code::Internal, "the message could not be handled")
+        }
+        _ if said.is_empty() => Problem::usage(
+            Code::TransportRefused,
+            status.canonical_reason().unwrap_or("the request does not fit MCP over HTTP"),
+        ),
+        _ => Problem::usage(Code::TransportRefused, said),
+    };
+    let mut response = Fault::new(status, problem).into_response();
+    if let Some(methods) = parts.headers.get(header::ALLOW) {
+        response.headers_mut().insert(header::ALLOW, methods.clone());
+    }
+    response
 }
 
 fn declares_json(headers: &HeaderMap) -> bool {
@@ -229,8 +268,7 @@ impl Server {
 
     /// Notes that a client is here.
     fn note_use(&self, headers: &HeaderMap) {
-        let id = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
-        let Some(id) = id.filter(|id| id.len() <= ID_BYTES_MAX) else { return };
+        let Some(id) = session_id(headers).filter(|id| id.len() <= ID_BYTES_MAX) else { return };
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(id.to_owned(), Instant::now());
         // Those of sessions that are gone, and ids of the client's own making.
@@ -243,9 +281,8 @@ impl Server {
 
     /// Returns whether a request belongs to a stored handshake.
     async fn remembers(&self, headers: &HeaderMap) -> bool {
-        let id = headers.get("mcp-session-id").and_then(|id| id.to_str().ok());
         let sessions = self.handshakes.sessions.read().await;
-        id.is_some_and(|id| sessions.contains_key(id))
+        session_id(headers).is_some_and(|id| sessions.contains_key(id))
     }
 
     /// Checks that another handshake can be stored. Other handshakes wait until the returned guard is dropped.

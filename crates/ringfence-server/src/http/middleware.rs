@@ -15,7 +15,7 @@ use super::api::BASE;
 use super::fault::Fault;
 use super::oauth::is_well_known;
 use super::tokens::Denied;
-use super::{AppState, body};
+use super::{AppState, body, cors};
 
 /// Maximum number of concurrent requests per client. More would only wait for admission by the engine, each with its
 /// body in memory.
@@ -27,9 +27,11 @@ pub(super) async fn middleware(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let mut response = match let_in(&app, &mut request) {
-        // Held until the request is answered.
-        Ok(_place) => next.run(request).await,
+    let origin = app.cors.allowed(request.headers());
+    let mut response = match let_in(&app, &mut request, origin.as_ref()) {
+        // The place is held until the request is answered.
+        Ok(Passed::ToHandler(_place)) => next.run(request).await,
+        Ok(Passed::Preflight(response)) => response,
         Err(fault) => fault.into_response(),
     };
     app.counts.count(response.status());
@@ -41,18 +43,38 @@ pub(super) async fn middleware(
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Some(origin) = origin {
+        cors::permit(headers, origin);
+    }
     response
 }
 
-fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphorePermit>, Fault> {
-    app.hosts.check(request.uri(), request.headers())?;
+/// A request that passed.
+enum Passed {
+    /// Handled while this place is held.
+    ToHandler(Option<Arc<OwnedSemaphorePermit>>),
+    /// Answered already: a browser asked what a page may do.
+    Preflight(Response),
+}
+
+fn let_in(
+    app: &AppState,
+    request: &mut Request,
+    origin: Option<&HeaderValue>,
+) -> Result<Passed, Fault> {
+    let host = app.hosts.check_host(request.uri(), request.headers())?;
+    if origin.is_none() {
+        app.hosts.check_origin(&host, request.headers())?;
+    } else if let Some(response) = cors::preflight(request.method(), request.headers()) {
+        return Ok(Passed::Preflight(response));
+    }
     // Health checks need no token.
     if matches!(request.uri().path(), "/healthz" | "/readyz") {
-        return Ok(None);
+        return Ok(Passed::ToHandler(None));
     }
     // Nor does the document that says where to get one.
     if is_well_known(request.uri().path()) {
-        return Ok(None);
+        return Ok(Passed::ToHandler(None));
     }
     let caller = match app.tokens.check(bearer(request.headers())) {
         Ok(caller) => caller,
@@ -74,10 +96,13 @@ fn let_in(app: &AppState, request: &mut Request) -> Result<Option<OwnedSemaphore
     if app.drain.is_cancelled() && is_new_work(request.method(), request.uri().path()) {
         return Err(draining());
     }
-    body::check_length(request.headers(), app.body_bytes_max(request.uri().path()))?;
-    let place = app.places.take(&caller.name)?;
+    let bytes_max = app.body_bytes_max(request.method(), request.uri().path());
+    body::check_length(request.headers(), bytes_max)?;
+    // Handlers that send a file hold it until the file is sent.
+    let place = Arc::new(app.places.take(&caller.name)?);
     request.extensions_mut().insert(caller);
-    Ok(Some(place))
+    request.extensions_mut().insert(Arc::clone(&place));
+    Ok(Passed::ToHandler(Some(place)))
 }
 
 /// Returns whether a request starts new work. Reading, and cancelling a run, does not. For `/mcp`, the message decides.

@@ -5,34 +5,42 @@
 //! |---|---|
 //! | `api` | REST handlers and the `OpenAPI` document. |
 //! | `body` | Reads request bodies within bounds. |
+//! | `conditions` | Conditional and range requests. |
 //! | `connections` | Bounds the number of connections. |
+//! | `cors` | Cross-origin requests of the operator's pages. |
 //! | `counts` | Counts responses by status, for `/metrics`. |
 //! | `fault` | Problems as HTTP responses. |
 //! | `hosts` | Checks the host and origin of requests. |
 //! | `mcp` | MCP over streamable HTTP, one server per client. |
 //! | `middleware` | Checks every request before it is routed. |
 //! | `oauth` | OAuth metadata: where to get a token. |
+//! | `page` | Pages of lists. |
 //! | `params` | Extractors for path and query parameters. |
 //! | `runs` | Runs as REST responses. |
 //! | `scope` | Scopes of tokens, and the caller of a request. |
 //! | `serve` | Accepts connections, serves them, and drains at shutdown. |
+//! | `streams` | Response bodies that are made while they are sent: events and large files. |
 //! | `tls` | Reads certificate and key. |
 //! | `tokens` | Bearer tokens and their file. |
 //! | `write_timeout` | Ends connections whose client stops reading. |
 
 mod api;
 mod body;
+mod conditions;
 mod connections;
+mod cors;
 mod counts;
 mod fault;
 mod hosts;
 mod mcp;
 mod middleware;
 mod oauth;
+mod page;
 mod params;
 mod runs;
 mod scope;
 mod serve;
+mod streams;
 mod tls;
 mod tokens;
 mod write_timeout;
@@ -44,7 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::routing::{any, get};
 use hyper::body::Bytes;
 use ringfence_engine::Engine;
@@ -61,6 +69,7 @@ pub use scope::Scope;
 pub use tls::TlsFiles;
 pub use tokens::{Token, Tokens};
 
+use cors::Cors;
 use fault::Fault;
 use hosts::Hosts;
 use oauth::WELL_KNOWN;
@@ -92,6 +101,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Host names that the service answers to, besides loopback names.
     pub allow_hosts: Vec<String>,
+    /// Origins whose pages may use the service from a browser.
+    pub cors_origins: Vec<String>,
     /// Certificate and key files.
     pub tls: Option<TlsFiles>,
     /// Resource limits.
@@ -113,6 +124,8 @@ pub struct Settings {
 pub struct Limits {
     /// Maximum bytes of a REST request's body.
     pub body_bytes_max: usize,
+    /// Maximum bytes of a file that is written. A session's own limit holds too.
+    pub upload_bytes_max: u64,
     /// Maximum number of concurrent connections.
     pub connections_max: usize,
     /// Time that runs may continue after the shutdown signal.
@@ -121,7 +134,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes_max: 1 << 20, connections_max: 8192, drain: Duration::from_secs(20) }
+        Self {
+            body_bytes_max: 1 << 20,
+            upload_bytes_max: 100 << 20,
+            connections_max: 8192,
+            drain: Duration::from_secs(20),
+        }
     }
 }
 
@@ -130,6 +148,7 @@ impl Default for Limits {
 pub struct Service {
     settings: Settings,
     hosts: Hosts,
+    cors: Cors,
     tokens: Tokens,
     n_tokens: usize,
     tokens_needed: bool,
@@ -145,6 +164,7 @@ impl Service {
     /// Checks settings. A service that other machines can reach needs a token and an allowed host name.
     pub fn check(settings: Settings) -> Result<Self, Problem> {
         let hosts = Hosts::new(&settings.allow_hosts)?;
+        let cors = Cors::new(&settings.cors_origins)?;
         let tokens = Tokens::of(&settings.data_dir);
         let all = tokens.list()?;
         let n_tokens = all.iter().filter(|token| token.revoked_ms.is_none()).count();
@@ -176,6 +196,14 @@ impl Service {
             .cause("others than this machine could ask, by any name that leads here")
             .hint("name it as clients do with `--allow-host`, or listen on 127.0.0.1"));
         }
+        if !settings.cors_origins.is_empty() && n_tokens == 0 {
+            return Err(Problem::usage(
+                Code::TokenNeeded,
+                "cannot let pages of other origins in without a token",
+            )
+            .cause("every page of these origins could run programs here")
+            .hint("make one with `ringfence token new --name NAME`"));
+        }
         let reached = !listen.ip().is_loopback() || !settings.allow_hosts.is_empty();
         if reached && n_tokens == 0 {
             return Err(Problem::usage(
@@ -186,7 +214,7 @@ impl Service {
             .hint("make one with `ringfence token new --name NAME`"));
         }
         let tls = settings.tls.as_ref().map(TlsFiles::read).transpose()?;
-        Ok(Self { settings, hosts, tokens, n_tokens, tokens_needed, tls })
+        Ok(Self { settings, hosts, cors, tokens, n_tokens, tokens_needed, tls })
     }
 
     /// Summarizes the service, for people.
@@ -197,6 +225,10 @@ impl Service {
             "this machine's own names".to_owned()
         } else {
             format!("this machine's own names, {}", allow_hosts.join(", "))
+        };
+        let origins = match &self.settings.cors_origins[..] {
+            [] => "none but its own".to_owned(),
+            all => all.join(", "),
         };
         let clients = match self.n_tokens {
             0 if self.tokens_needed => {
@@ -213,14 +245,16 @@ impl Service {
         format!(
             "listen       {scheme}://{listen}\n\
              hosts        {hosts}\n\
+             origins      {origins}\n\
              clients      {clients}\n\
              routes       {routes}\n\
-             body         {} bytes at most; /mcp {} bytes\n\
+             body         {} bytes at most; /mcp {} bytes; files {} bytes\n\
              connections  {} at most\n\
              drain        {} s\n\
              ledger       {}\n",
             limits.body_bytes_max,
             mcp::BODY_BYTES_MAX,
+            limits.upload_bytes_max,
             limits.connections_max,
             limits.drain.as_secs(),
             ledger.as_ref().map_or_else(|| "off".to_owned(), |dir| dir.display().to_string()),
@@ -244,7 +278,7 @@ impl Service {
         let listener = self.bind()?;
         let scheme = self.scheme();
         let address = listener.local_addr().unwrap_or(self.settings.listen);
-        let Self { settings, hosts, tokens, tls, .. } = self;
+        let Self { settings, hosts, cors, tokens, tls, .. } = self;
         let (routes, document) = api::routes();
         let offered = match settings.offer {
             Offer::Engine => mcp::Offered::Tools(engine.clone()),
@@ -257,7 +291,10 @@ impl Service {
             mcp: mcp::Mcp::new(offered),
             engine,
             hosts,
+            cors,
             tokens,
+            streams: streams::StreamSlots::default(),
+            epoch: ringfence_audit::now_ms(),
             places: middleware::RequestSlots::default(),
             counts: counts::Counts::default(),
             limits: settings.limits,
@@ -318,7 +355,11 @@ impl Service {
 struct AppState {
     engine: Engine,
     hosts: Hosts,
+    cors: Cors,
     tokens: Tokens,
+    streams: streams::StreamSlots,
+    /// Time of the start: names this life of the service in ids of events.
+    epoch: i64,
     mcp: mcp::Mcp,
     places: middleware::RequestSlots,
     counts: counts::Counts,
@@ -344,8 +385,15 @@ struct About {
 
 impl AppState {
     /// Maximum size of a request's body.
-    fn body_bytes_max(&self, path: &str) -> usize {
-        if path == "/mcp" { mcp::BODY_BYTES_MAX } else { self.limits.body_bytes_max }
+    fn body_bytes_max(&self, method: &Method, path: &str) -> usize {
+        match path {
+            "/mcp" => mcp::BODY_BYTES_MAX,
+            // Files are the only thing that is put.
+            _ if *method == Method::PUT => {
+                usize::try_from(self.limits.upload_bytes_max).unwrap_or(usize::MAX)
+            }
+            _ => self.limits.body_bytes_max,
+        }
     }
 
     /// Writes a message for the operator, but not as often as clients could cause it.

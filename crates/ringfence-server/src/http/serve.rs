@@ -120,7 +120,9 @@ async fn end_revoked(app: &AppState) -> std::convert::Infallible {
             let owners: HashSet<String> = callers.iter().map(Caller::owner).collect();
             app.engine.end_runs(|owner| owners.contains(owner));
             app.mcp.keep_only(&callers);
+            app.streams.keep_only(&callers);
         }
+        app.engine.drop_old_files();
     }
 }
 

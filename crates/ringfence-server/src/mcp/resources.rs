@@ -47,13 +47,13 @@ struct StoredRun {
     run_id: String,
     /// Name and whole contents of each.
     streams: Vec<(&'static str, Vec<u8>)>,
-    files: Option<(Artifacts, Vec<Artifact>)>,
+    files: Option<(Arc<Artifacts>, Vec<Artifact>)>,
     n_bytes: u64,
 }
 
 impl ResourceStore {
     /// Stores what does not fit in the result of a run; returns links to it.
-    pub(super) fn keep(&self, outcome: &Outcome, files: Option<Artifacts>) -> Vec<Resource> {
+    pub(super) fn keep(&self, outcome: &Outcome, files: Option<Arc<Artifacts>>) -> Vec<Resource> {
         let streams = [
             ("stdout", &outcome.stdout, truncate::STDOUT_CHARS_MAX),
             ("stderr", &outcome.stderr, truncate::OTHER_CHARS_MAX),

@@ -113,9 +113,8 @@ impl Runs {
         let made = tokio::spawn(async move {
             let made = cell.get_or_init(|| async move {
                 let pictures = ended.outcome.artifacts.iter().any(tool_result::is_picture);
-                let make = move || {
-                    tool_result::of_run(ended.outcome.clone(), ended.take_files(), &resources)
-                };
+                let make =
+                    move || tool_result::of_run(ended.outcome.clone(), ended.files(), &resources);
                 // Scaling an image down takes a while.
                 let result = if pictures {
                     tokio::task::spawn_blocking(make).await.ok()

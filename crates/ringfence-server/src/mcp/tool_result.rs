@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use ringfence_engine::{Artifacts, OutputCursor, Run, some_id};
 use ringfence_spec::{
@@ -24,7 +25,7 @@ const TOLD_MAX: usize = 10;
 /// Builds the result of a run that ended, with links to what does not fit in it.
 pub(super) fn of_run(
     mut outcome: Outcome,
-    files: Option<Artifacts>,
+    files: Option<Arc<Artifacts>>,
     resources: &ResourceStore,
 ) -> CallToolResult {
     let mut images = Vec::new();

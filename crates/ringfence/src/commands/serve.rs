@@ -45,6 +45,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         offer: if args.fixtures { Offer::Fixtures } else { Offer::Engine },
         listen: how.listen,
         allow_hosts: how.allow_hosts,
+        cors_origins: how.cors_origins,
         tls: how.tls,
         authority: how.authority,
         limits: how.limits,

@@ -28,6 +28,8 @@ pub(crate) struct Service {
     pub(crate) listen: SocketAddr,
     /// Accepted host names.
     pub(crate) allow_hosts: Vec<String>,
+    /// Origins whose pages may use the service.
+    pub(crate) cors_origins: Vec<String>,
     /// Certificate and key.
     pub(crate) tls: Option<TlsFiles>,
     /// Authorization servers that issue tokens.
@@ -87,6 +89,7 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
         };
         let several = match name.as_str() {
             "allow_host" => Some(&mut said.allow_host),
+            "cors_origins" => Some(&mut said.cors_origins),
             "authorization_server" => Some(&mut said.authorization_server),
             _ => None,
         };
@@ -110,6 +113,7 @@ fn fill(said: &mut ServiceFlags, table: toml::Table, file: &Path) -> Result<(), 
             "queue" => &mut said.queue,
             "breakers" => &mut said.breakers,
             "body" => &mut said.body,
+            "upload" => &mut said.upload,
             "connections" => &mut said.connections,
             "drain" => &mut said.drain,
             _ => {
@@ -143,12 +147,15 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
     Ok(Service {
         listen: parse("listen", said.listen.as_deref())?.unwrap_or(LISTEN),
         allow_hosts: said.allow_host,
+        cors_origins: said.cors_origins,
         tls,
         authority,
         limits: Limits {
             body_bytes_max: body.map_or(bounds.body_bytes_max, |size| {
                 usize::try_from(size.bytes()).unwrap_or(usize::MAX)
             }),
+            upload_bytes_max: parse::<ByteSize>("upload", said.upload.as_deref())?
+                .map_or(bounds.upload_bytes_max, |size| size.bytes()),
             connections_max: parse::<Count>("connections", said.connections.as_deref())?
                 .map_or(bounds.connections_max, |n| n.get() as usize),
             drain: parse::<Span>("drain", said.drain.as_deref())?

@@ -19,7 +19,7 @@ use crate::http::scope::{Admin, Scoped};
 /// Read the policy
 ///
 /// Permissions and limits of runs, and the source of each value.
-#[utoipa::path(get, path = "/policy", tag = "about", responses((status = 200, description = "The policy", body = Value)))]
+#[utoipa::path(get, path = "/policy", tag = "about", operation_id = "read_policy", responses((status = 200, description = "The policy", body = super::schema::AnyObject)))]
 pub(super) async fn policy(State(app): State<Arc<AppState>>, _may: Scoped<Admin>) -> Response {
     prepared(&app.about.policy)
 }
@@ -27,13 +27,13 @@ pub(super) async fn policy(State(app): State<Arc<AppState>>, _may: Scoped<Admin>
 /// Read the host's enforcement report
 ///
 /// As probed when the service started.
-#[utoipa::path(get, path = "/doctor", tag = "about", responses((status = 200, description = "The report", body = Value)))]
+#[utoipa::path(get, path = "/doctor", tag = "about", operation_id = "read_doctor", responses((status = 200, description = "The report", body = super::schema::AnyObject)))]
 pub(super) async fn doctor(State(app): State<Arc<AppState>>, _may: Scoped<Admin>) -> Response {
     prepared(&app.about.doctor)
 }
 
 /// Read this document
-#[utoipa::path(get, path = "/openapi.json", tag = "about", responses((status = 200, description = "OpenAPI 3.1", body = Value)))]
+#[utoipa::path(get, path = "/openapi.json", tag = "about", operation_id = "read_openapi", responses((status = 200, description = "OpenAPI 3.1", body = super::schema::AnyObject)))]
 pub(super) async fn document(State(app): State<Arc<AppState>>) -> Response {
     prepared(&app.about.document)
 }

@@ -40,6 +40,8 @@ pub(super) struct AuditQuery {
     /// Time to stop before, in milliseconds since 1970.
     until_ms: Option<i64>,
     /// `next` of the previous page.
+    cursor: Option<String>,
+    /// The same; the name it had before.
     after: Option<String>,
     /// Maximum number of records [default: 50].
     limit: Option<usize>,
@@ -52,8 +54,8 @@ pub(super) struct AuditQuery {
 ///
 /// Your own calls, newest first; those of all clients with the scope `admin`.
 #[utoipa::path(
-    get, path = "/audit", tag = "audit", params(AuditQuery),
-    responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = serde_json::Value)),
+    get, path = "/audit", tag = "audit", operation_id = "list_audit", params(AuditQuery),
+    responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = super::schema::AuditPage)),
 )]
 pub(super) async fn all(
     State(app): State<Arc<AppState>>,
@@ -65,9 +67,9 @@ pub(super) async fn all(
 
 /// Read the audit records of a session
 #[utoipa::path(
-    get, path = "/sessions/{id}/audit", tag = "audit",
+    get, path = "/sessions/{id}/audit", tag = "audit", operation_id = "list_session_audit",
     params(("id" = String, Path, description = "The session"), AuditQuery),
-    responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = serde_json::Value)),
+    responses((status = 200, description = "A page: `records`, and `next` for the page after it", body = super::schema::AuditPage)),
 )]
 pub(super) async fn of_session(
     State(app): State<Arc<AppState>>,
@@ -107,7 +109,7 @@ async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<
             .hint("the operator runs this service with `--audit off`")
             .into());
     };
-    let (after, limit) = (which.after, which.limit.unwrap_or(ROWS));
+    let (after, limit) = (which.cursor.or(which.after), which.limit.unwrap_or(ROWS));
     let read = move || Reader::open(&ledger, None)?.page(&filter, after.as_deref(), limit);
     let page = tokio::task::spawn_blocking(read).await.map_err(|_| unreadable())??;
     Ok(Json(page))

@@ -15,25 +15,31 @@ use ringfence_engine::files::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
-use crate::http::AppState;
-use crate::http::body::Content;
+use super::schema::{Bytes, FileDeleted, FileListing, FileWritten, GrepResult};
+use super::send_file;
+use crate::http::conditions::{self, Answer};
 use crate::http::fault::Fault;
+use crate::http::page::bad_cursor;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
+use crate::http::{AppState, body};
 
 /// Range of a file, or depth of a directory listing.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FileQuery {
-    /// First byte [default: 0].
+    /// First byte of a file [default: 0].
     offset: Option<u64>,
-    /// Maximum number of bytes, up to 10 MiB.
+    /// Of a file, the maximum number of bytes, up to 10 MiB; of a directory, the maximum number of entries, up to 10,000.
     limit: Option<u64>,
     /// Levels of a directory to list [default: 1].
     depth: Option<usize>,
+    /// Of a directory, `next` of the previous page.
+    cursor: Option<String>,
 }
 
 /// Options for deleting a directory.
@@ -127,53 +133,91 @@ impl SearchQuery {
 
 /// List a session's files
 #[utoipa::path(
-    get, path = "/sessions/{id}/files", tag = "files",
+    get, path = "/sessions/{id}/files", tag = "files", operation_id = "list_files",
     params(("id" = String, Path, description = "The session"), FileQuery),
-    responses((status = 200, description = "What is in its workspace", body = Value)),
+    responses((status = 200, description = "What is in its workspace", body = FileListing)),
 )]
 pub(super) async fn list_root(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
     Path(id): Path<SessionId>,
-    Query(part): Query<FileQuery>,
+    Query(asked): Query<FileQuery>,
 ) -> Result<Response, Fault> {
-    list(&app, &may, &id, ".", part.depth).await
+    list(&app, &may, &id, ".", asked).await
 }
 
 /// Read a file, or list a directory
+///
+/// Whole, by a `Range` of one part, or by `offset` and `limit`.
 #[utoipa::path(
-    get, path = "/sessions/{id}/files/{*path}", tag = "files",
+    get, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
     params(
         ("id" = String, Path, description = "The session"),
         ("path" = String, Path, description = "Below its workspace"),
         FileQuery,
+        ("Range" = Option<String>, Header, description = "One range, such as `bytes=0-99`"),
+        ("If-Match" = Option<String>, Header, description = "`ETag` that the file must have"),
+        ("If-None-Match" = Option<String>, Header, description = "`ETag` of what you have"),
+        ("If-Range" = Option<String>, Header, description = "`ETag` that the file must have for the range"),
     ),
-    responses((
-        status = 200,
-        description = "The file's bytes; `Ringfence-Total-Bytes` is its length, `Ringfence-Next-Offset` where the next part begins. \
-            Of a directory, its entries as JSON",
-        body = Vec<u8>, content_type = "application/octet-stream",
-    )),
+    responses(
+        (
+            status = 200,
+            description = "The file's bytes; `Ringfence-Total-Bytes` is its length, `Ringfence-Next-Offset` where the next part begins, \
+                `Ringfence-Sha256` the hash of what is sent, up to 1 MiB. Of a directory, its entries as JSON",
+            content((inline(Bytes) = "application/octet-stream"), (String = "text/plain"), (FileListing = "application/json")),
+        ),
+        (
+            status = 206, description = "The range",
+            content((inline(Bytes) = "application/octet-stream"), (String = "text/plain")),
+        ),
+        (status = 304, description = "You have it"),
+    ),
 )]
 pub(super) async fn read(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
     Path((id, path)): Path<(SessionId, String)>,
-    Query(part): Query<FileQuery>,
+    Query(asked): Query<FileQuery>,
+    axum::Extension(slot): axum::Extension<Arc<OwnedSemaphorePermit>>,
+    headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    let FileQuery { offset, limit, depth } = part;
-    if depth.is_some() {
-        return list(&app, &may, &id, &path, depth).await;
+    if asked.depth.is_some() || asked.cursor.is_some() {
+        return list(&app, &may, &id, &path, asked).await;
     }
-    let offset = offset.unwrap_or(0);
-    let read = app.engine.file_read(may.name(), &id, path.clone().into(), offset, limit).await;
-    let contents = match read {
-        Ok(contents) => contents,
-        Err(problem) if problem.code == Code::NotAFile => {
-            return list(&app, &may, &id, &path, None).await;
+    let read = if asked.offset.is_some() || asked.limit.is_some() {
+        read_part(&app, &may, &id, &path, &asked).await
+    } else {
+        let choose = move |file: &ringfence_engine::files::OpenedFile| {
+            let answer = conditions::evaluate(&headers, &file.tag, file.total_bytes);
+            let n_bytes = match &answer {
+                Answer::Whole => file.total_bytes,
+                Answer::Part(range) => range.end - range.start,
+                Answer::NotModified | Answer::Failed | Answer::OutOfRange => 0,
+            };
+            (answer, n_bytes)
+        };
+        match app.engine.file_open(may.name(), &id, path.clone().into(), choose).await {
+            Ok((file, answer)) => return send_file::respond(file, answer, &path, slot).await,
+            Err(problem) => Err(problem),
         }
-        Err(problem) => return Err(problem.into()),
     };
+    match read {
+        Err(problem) if problem.code == Code::NotAFile => list(&app, &may, &id, &path, asked).await,
+        other => Ok(other?),
+    }
+}
+
+/// Reads the bytes from an offset on.
+async fn read_part(
+    app: &AppState,
+    may: &Scoped<Files>,
+    id: &SessionId,
+    path: &str,
+    asked: &FileQuery,
+) -> Result<Response, ringfence_spec::Problem> {
+    let offset = asked.offset.unwrap_or(0);
+    let contents = app.engine.file_read(may.name(), id, path.into(), offset, asked.limit).await?;
     let mut headers = HeaderMap::new();
     let kind = match contents.kind {
         ContentKind::Text => "text/plain; charset=utf-8",
@@ -194,9 +238,9 @@ pub(super) async fn read(
 
 /// Search a session's files
 #[utoipa::path(
-    get, path = "/sessions/{id}/grep", tag = "files",
+    get, path = "/sessions/{id}/grep", tag = "files", operation_id = "grep_files",
     params(("id" = String, Path, description = "The session"), SearchQuery),
-    responses((status = 200, description = "Lines that match, or files, and the bound that ended the search", body = Value)),
+    responses((status = 200, description = "Lines that match, or files, and the bound that ended the search", body = GrepResult)),
 )]
 pub(super) async fn grep(
     State(app): State<Arc<AppState>>,
@@ -211,56 +255,66 @@ pub(super) async fn grep(
 
 /// Write a file
 ///
-/// Written atomically; missing directories are created.
+/// Written atomically; missing directories are created. With `If-Match` or `If-None-Match` only if it is as expected.
 #[utoipa::path(
-    put, path = "/sessions/{id}/files/{*path}", tag = "files",
+    put, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
     params(
         ("id" = String, Path, description = "The session"),
         ("path" = String, Path, description = "Below its workspace"),
+        ("If-Match" = Option<String>, Header, description = "`ETag` that the file must have, or `*` for any file"),
+        ("If-None-Match" = Option<String>, Header, description = "`*` if it must be new"),
     ),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = inline(Bytes), content_type = "application/octet-stream"),
     responses(
-        (status = 200, description = "It was replaced", body = Value),
-        (status = 201, description = "It is new", body = Value),
+        (status = 200, description = "It was replaced; `ETag` is its new one", body = FileWritten),
+        (status = 201, description = "It is new; `ETag` is its tag", body = FileWritten),
     ),
 )]
 pub(super) async fn write(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
     Path((id, path)): Path<(SessionId, String)>,
-    Content(content): Content,
+    headers: HeaderMap,
+    content: axum::body::Body,
 ) -> Result<Response, Fault> {
+    let (spool, _upload) = body::spool(&app, &may.caller, content).await?;
     let options = WriteOptions { parents: Parents::Create, ..WriteOptions::default() };
+    let when = conditions::precondition(&headers);
     let written = app
         .engine
-        .file_write(may.name(), &id, path.clone().into(), content.into(), options)
+        .file_write_spooled(may.name(), &id, path.clone().into(), spool, options, when)
         .await?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let told = json!({
         "path": path, "created": written.created,
         "total_bytes": written.total_bytes, "sha256": written.sha256,
     });
-    Ok((status, Json(told)).into_response())
+    let tag = [(header::ETAG, conditions::etag(&written.tag))];
+    Ok((status, tag, Json(told)).into_response())
 }
 
 /// Delete a file or a directory
 #[utoipa::path(
-    delete, path = "/sessions/{id}/files/{*path}", tag = "files",
+    delete, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
     params(
         ("id" = String, Path, description = "The session"),
         ("path" = String, Path, description = "Below its workspace"),
         DeleteQuery,
+        ("If-Match" = Option<String>, Header, description = "`ETag` that the file must have"),
     ),
-    responses((status = 200, description = "How many names are gone", body = Value)),
+    responses((status = 200, description = "How many names are gone", body = FileDeleted)),
 )]
 pub(super) async fn delete(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
     Path((id, path)): Path<(SessionId, String)>,
     Query(how_much): Query<DeleteQuery>,
+    headers: HeaderMap,
 ) -> Result<Json<Value>, Fault> {
     let depth = if how_much.recursive { Depth::All } else { Depth::One };
-    let deleted = app.engine.file_delete(may.name(), &id, path.clone().into(), depth).await?;
+    let when = conditions::precondition(&headers);
+    let deleted =
+        app.engine.file_delete_if(may.name(), &id, path.clone().into(), depth, when).await?;
     Ok(Json(json!({"path": path, "n_entries": deleted.n_entries})))
 }
 
@@ -269,11 +323,20 @@ async fn list(
     may: &Scoped<Files>,
     id: &SessionId,
     path: &str,
-    depth: Option<usize>,
+    asked: FileQuery,
 ) -> Result<Response, Fault> {
-    let depth = depth.unwrap_or(1).max(1);
+    let depth = asked.depth.unwrap_or(1).max(1);
+    let limit = asked.limit.and_then(|n| usize::try_from(n).ok()).unwrap_or(LIST_ENTRIES_MAX);
+    let limit = limit.clamp(1, LIST_ENTRIES_MAX);
+    let offset: usize =
+        asked.cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(|_| bad_cursor()))?;
     let engine = &app.engine;
-    let listing = engine.file_list(may.name(), id, path.into(), depth, LIST_ENTRIES_MAX).await?;
-    let told = json!({"path": path, "entries": listing.entries, "truncated": listing.truncated});
+    let listing = engine.file_list_from(may.name(), id, path.into(), depth, offset, limit).await?;
+    // Fewer entries than that were left out by something else than this bound.
+    let more = listing.truncated && listing.entries.len() == limit;
+    let next = more.then(|| offset.saturating_add(limit).to_string());
+    let told = json!({
+        "path": path, "entries": listing.entries, "truncated": listing.truncated, "next": next,
+    });
     Ok(Json(told).into_response())
 }

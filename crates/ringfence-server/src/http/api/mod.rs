@@ -2,11 +2,14 @@
 //! `OpenAPI` document is generated from the declarations that define the routes.
 
 mod about;
+mod artifacts;
 mod audit;
+mod events;
 mod files;
 mod runs;
 mod schema;
 mod search;
+mod send_file;
 mod sessions;
 
 use std::sync::Arc;
@@ -28,9 +31,15 @@ pub(super) fn routes() -> (Router<Arc<AppState>>, OpenApi) {
     let (router, mut document) = OpenApiRouter::<Arc<AppState>>::with_openapi(schema::frame())
         .routes(routes!(runs::create, runs::list))
         .routes(routes!(runs::show, runs::cancel))
+        .routes(routes!(events::of_run))
+        .routes(routes!(events::of_client))
+        .routes(routes!(artifacts::list))
+        .routes(routes!(artifacts::read))
         .routes(routes!(sessions::create, sessions::list))
         .routes(routes!(sessions::show, sessions::close))
         .routes(routes!(sessions::fork))
+        .routes(routes!(sessions::checkpoints))
+        .routes(routes!(sessions::rollback))
         .routes(routes!(files::list_root))
         .routes(routes!(files::grep))
         .routes(routes!(search::search))
@@ -57,9 +66,15 @@ mod tests {
         let rows: &[(&str, &[&str])] = &[
             ("/runs", &["get", "post"]),
             ("/runs/{id}", &["delete", "get"]),
+            ("/runs/{id}/events", &["get"]),
+            ("/runs/{id}/artifacts", &["get"]),
+            ("/runs/{id}/artifacts/{path}", &["get"]),
+            ("/events", &["get"]),
             ("/sessions", &["get", "post"]),
             ("/sessions/{id}", &["delete", "get"]),
             ("/sessions/{id}/fork", &["post"]),
+            ("/sessions/{id}/checkpoints", &["get"]),
+            ("/sessions/{id}/rollback", &["post"]),
             ("/sessions/{id}/files", &["get"]),
             ("/sessions/{id}/files/{path}", &["delete", "get", "put"]),
             ("/sessions/{id}/grep", &["get"]),
@@ -74,6 +89,7 @@ mod tests {
         ];
         let paths = document["paths"].as_object().unwrap();
         assert_eq!(paths.len(), rows.len(), "{:?}", paths.keys());
+        let mut ids = std::collections::HashSet::new();
         for (path, methods) in rows {
             let path = &paths[&format!("{BASE}{path}")];
             let mut found: Vec<&String> = path.as_object().unwrap().keys().collect();
@@ -81,6 +97,8 @@ mod tests {
             assert_eq!(found, *methods);
             for (method, operation) in path.as_object().unwrap() {
                 assert!(operation["summary"].is_string(), "{method} has no summary");
+                let id = operation["operationId"].as_str().unwrap();
+                assert!(ids.insert(id.to_owned()), "{id} is not unique");
                 assert!(operation["responses"]["default"].is_object(), "{method}: {operation}");
             }
         }

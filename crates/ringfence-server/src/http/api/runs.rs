@@ -12,11 +12,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::schema::Outcome;
+use super::schema::{Outcome, RunList};
 use crate::http::AppState;
 use crate::http::body::JsonBody;
 use crate::http::fault::Fault;
-use crate::http::params::Path;
+use crate::http::page::{self, PageQuery, Place};
+use crate::http::params::{Path, Query};
 use crate::http::runs;
 use crate::http::scope::{Run, Scoped};
 use crate::request;
@@ -54,12 +55,13 @@ enum Command {
 ///
 /// Answers when the run has ended. A client that disconnects before cancels it.
 #[utoipa::path(
-    post, path = "/runs", tag = "runs", request_body = RunRequest,
+    post, path = "/runs", tag = "runs", operation_id = "start_run", request_body = RunRequest,
     responses(
         (status = 200, description = "It has an outcome, good or bad", body = Outcome),
         (status = 202, description = "It goes on in the background", body = Outcome),
         (status = 422, description = "Refused before it ran; `denials` says why", body = Outcome),
         (status = 429, description = "Turned away; come again after `Retry-After`", body = Outcome),
+        (status = 503, description = "The engine shuts down", body = Outcome),
     ),
 )]
 pub(super) async fn create(
@@ -70,6 +72,7 @@ pub(super) async fn create(
     let RunRequest { code, command, session, timeout_s, stdin, cwd, background } = asked;
     let timeout = request::seconds(timeout_s)?;
     let stdin = stdin.unwrap_or_default().into_bytes();
+    let call_session = session.clone();
     let call: Call = match (code, command) {
         (Some(code), None) => {
             if cwd.is_some() {
@@ -90,7 +93,9 @@ pub(super) async fn create(
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };
-    let run = app.engine.start(&may.caller.owner(), may.name(), call, KeepFiles::No)?;
+    // Those of a session stay in it.
+    let keep = if call_session.is_some() { KeepFiles::No } else { KeepFiles::Yes };
+    let run = app.engine.start(&may.caller.owner(), may.name(), call, keep)?;
     if background == Some(true) {
         let place = [(header::LOCATION, format!("{}/runs/{}", super::BASE, run.id()))];
         return Ok((StatusCode::ACCEPTED, place, Json(run.running(&run.partial()))).into_response());
@@ -100,15 +105,31 @@ pub(super) async fn create(
 
 /// List your runs
 ///
-/// Those in progress and the last that ended, newest first.
-#[utoipa::path(get, path = "/runs", tag = "runs", responses((status = 200, description = "The runs", body = Value)))]
-pub(super) async fn list(State(app): State<Arc<AppState>>, may: Scoped<Run>) -> Json<Value> {
-    let runs = app.engine.list_runs(&may.caller.owner());
+/// Those in progress and the last that ended, newest first, whether they were started over REST or MCP.
+#[utoipa::path(
+    get, path = "/runs", tag = "runs", operation_id = "list_runs", params(PageQuery),
+    responses((status = 200, description = "The runs", body = RunList)),
+)]
+pub(super) async fn list(
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Run>,
+    Query(asked): Query<PageQuery>,
+) -> Result<Json<Value>, Fault> {
+    let (limit, from) = (asked.limit()?, asked.place()?);
+    let place = |run: &Arc<ringfence_engine::Run>| Place {
+        at_ms: run.began_ms(),
+        id: run.id().to_string(),
+    };
+    let mut runs = app.engine.list_runs(&may.caller.owner());
+    runs.sort_by_key(|run| std::cmp::Reverse(place(run)));
+    let is_after = |run: &Arc<_>| from.as_ref().is_none_or(|from| place(run) < *from);
+    let (runs, next) = page::after(runs.into_iter(), limit, is_after, place);
     let runs = runs.iter().map(|run| {
         let status = if run.is_running() { "running" } else { "ended" };
-        json!({"run_id": run.id(), "session_id": run.session(), "status": status})
+        let (run_id, session_id) = (run.id(), run.session());
+        json!({"run_id": run_id, "session_id": session_id, "status": status, "began_ms": run.began_ms()})
     });
-    Json(json!({"runs": runs.collect::<Vec<_>>()}))
+    Ok(Json(json!({"runs": runs.collect::<Vec<_>>(), "next": next})))
 }
 
 /// Read the state of a run
@@ -116,8 +137,13 @@ pub(super) async fn list(State(app): State<Arc<AppState>>, may: Scoped<Run>) -> 
 /// `status` is `running` until the run has ended; then this is its outcome, with the HTTP status it was or would have
 /// been sent with.
 #[utoipa::path(
-    get, path = "/runs/{id}", tag = "runs", params(("id" = String, Path, description = "The run")),
-    responses((status = 200, description = "How it stands", body = Outcome)),
+    get, path = "/runs/{id}", tag = "runs", operation_id = "read_run", params(("id" = String, Path, description = "The run")),
+    responses(
+        (status = 200, description = "How it stands", body = Outcome),
+        (status = 422, description = "It was refused before it ran", body = Outcome),
+        (status = 429, description = "It was turned away", body = Outcome),
+        (status = 503, description = "It was turned away while the engine shut down", body = Outcome),
+    ),
 )]
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
@@ -132,8 +158,13 @@ pub(super) async fn show(
 ///
 /// Kills all its processes. A run that has ended is unchanged.
 #[utoipa::path(
-    delete, path = "/runs/{id}", tag = "runs", params(("id" = String, Path, description = "The run")),
-    responses((status = 200, description = "How it ended", body = Outcome)),
+    delete, path = "/runs/{id}", tag = "runs", operation_id = "cancel_run", params(("id" = String, Path, description = "The run")),
+    responses(
+        (status = 200, description = "How it ended", body = Outcome),
+        (status = 422, description = "It was refused before it ran", body = Outcome),
+        (status = 429, description = "It was turned away", body = Outcome),
+        (status = 503, description = "It was turned away while the engine shut down", body = Outcome),
+    ),
 )]
 pub(super) async fn cancel(
     State(app): State<Arc<AppState>>,

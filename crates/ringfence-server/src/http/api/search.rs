@@ -11,12 +11,17 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
+use super::schema::{ChunkList, IndexReport, SearchHits};
 use crate::http::AppState;
 use crate::http::fault::Fault;
+use crate::http::page::{self, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
 
-/// Hits of one answer.
+/// Hits of one answer, if the request names no other number.
+const HITS: usize = 10;
+
+/// Hits of one search, on all its pages.
 const HITS_MAX: usize = 100;
 
 /// Words to find, and where.
@@ -32,6 +37,8 @@ pub(super) struct RankedQuery {
     glob: Option<String>,
     /// Search only files in this language.
     language: Option<String>,
+    /// `next` of the previous page.
+    cursor: Option<String>,
 }
 
 /// A file, and the size of its pieces.
@@ -49,13 +56,18 @@ pub(super) struct ChunkQuery {
     /// Wrap each piece as data, for the prompt of another model.
     #[serde(default)]
     prompt: bool,
+    /// Maximum number of pieces [default: all].
+    #[param(minimum = 1)]
+    limit: Option<usize>,
+    /// `next` of the previous page.
+    cursor: Option<String>,
 }
 
 /// Find pieces of a session's files by words
 #[utoipa::path(
-    get, path = "/sessions/{id}/search", tag = "files",
+    get, path = "/sessions/{id}/search", tag = "files", operation_id = "search_files",
     params(("id" = String, Path, description = "The session"), RankedQuery),
-    responses((status = 200, description = "Pieces of files, the best first", body = Value)),
+    responses((status = 200, description = "Pieces of files, the best first", body = SearchHits)),
 )]
 pub(super) async fn search(
     State(app): State<Arc<AppState>>,
@@ -63,19 +75,27 @@ pub(super) async fn search(
     Path(id): Path<SessionId>,
     Query(asked): Query<RankedQuery>,
 ) -> Result<Response, Fault> {
-    let RankedQuery { query, limit, glob, language } = asked;
-    let limit = limit.unwrap_or(0).min(HITS_MAX);
-    let query = SearchQuery { query, limit, glob, language };
-    Ok(Json(app.engine.search(may.name(), &id, query).await?).into_response())
+    let RankedQuery { query, limit, glob, language, cursor } = asked;
+    let offset = PageQuery { limit: None, cursor }.offset()?;
+    let limit = limit.filter(|limit| *limit > 0).unwrap_or(HITS).min(HITS_MAX);
+    // Ranked anew for each page, up to the hits that one search can have.
+    let wanted = offset.saturating_add(limit).saturating_add(1).min(HITS_MAX);
+    let query = SearchQuery { query, limit: wanted, glob, language };
+    let mut found = app.engine.search(may.name(), &id, query).await?;
+    found.hits.drain(..offset.min(found.hits.len()));
+    let next = page::cut(&mut found.hits, offset, limit);
+    let mut told = serde_json::to_value(found).unwrap_or_default();
+    told["next"] = json!(next);
+    Ok(Json(told).into_response())
 }
 
 /// Bring a session's search index up to date
 ///
 /// A search does so too; this tells what was left out.
 #[utoipa::path(
-    post, path = "/sessions/{id}/index", tag = "files",
+    post, path = "/sessions/{id}/index", tag = "files", operation_id = "index_files",
     params(("id" = String, Path, description = "The session")),
-    responses((status = 200, description = "What was indexed and what was left out", body = Value)),
+    responses((status = 200, description = "What was indexed and what was left out", body = IndexReport)),
 )]
 pub(super) async fn index(
     State(app): State<Arc<AppState>>,
@@ -89,9 +109,9 @@ pub(super) async fn index(
 ///
 /// At definitions, headings or paragraphs.
 #[utoipa::path(
-    get, path = "/sessions/{id}/chunks", tag = "files",
+    get, path = "/sessions/{id}/chunks", tag = "files", operation_id = "list_chunks",
     params(("id" = String, Path, description = "The session"), ChunkQuery),
-    responses((status = 200, description = "The pieces in order", body = Value)),
+    responses((status = 200, description = "The pieces in order", body = ChunkList)),
 )]
 pub(super) async fn chunks(
     State(app): State<Arc<AppState>>,
@@ -99,8 +119,12 @@ pub(super) async fn chunks(
     Path(id): Path<SessionId>,
     Query(asked): Query<ChunkQuery>,
 ) -> Result<Response, Fault> {
-    let ChunkQuery { path, lines, overlap, prompt } = asked;
+    let ChunkQuery { path, lines, overlap, prompt, limit, cursor } = asked;
+    let offset = PageQuery { limit: None, cursor }.offset()?;
     let size = ChunkSize { lines, overlap_percent: overlap, prompt };
-    let chunks = app.engine.chunk(may.name(), &id, path.into(), size).await?;
-    Ok(Json(json!({"chunks": chunks})).into_response())
+    let mut chunks = app.engine.chunk(may.name(), &id, path.into(), size).await?;
+    chunks.drain(..offset.min(chunks.len()));
+    let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+    let next = page::cut(&mut chunks, offset, limit);
+    Ok(Json(json!({"chunks": chunks, "next": next})).into_response())
 }

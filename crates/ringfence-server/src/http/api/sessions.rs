@@ -1,7 +1,7 @@
 //! Sessions: create, read, copy and close.
 
 use ringfence_engine::files::FileAccess;
-use ringfence_engine::{SessionId, SessionOptions};
+use ringfence_engine::{SessionId, SessionOptions, SessionState};
 use std::sync::Arc;
 
 use axum::Json;
@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
+use super::schema::{CheckpointList, Session, SessionList};
 use crate::http::AppState;
-use crate::http::body::JsonBody;
+use crate::http::body::{JsonBody, OptionalJson};
 use crate::http::fault::Fault;
-use crate::http::params::Path;
+use crate::http::page::{self, PageQuery, Place};
+use crate::http::params::{Path, Query};
 use crate::http::scope::{Scoped, Sessions};
 
 /// Options of a new session.
@@ -30,13 +32,13 @@ pub(super) struct SessionRequest {
 ///
 /// Keeps Python variables and files between runs, for at most 24 hours.
 #[utoipa::path(
-    post, path = "/sessions", tag = "sessions", request_body = SessionRequest,
-    responses((status = 201, description = "The session; `id` is what to pass as `session`", body = Value)),
+    post, path = "/sessions", tag = "sessions", operation_id = "create_session", request_body = Option<SessionRequest>,
+    responses((status = 201, description = "The session; `id` is what to pass as `session`", body = Session)),
 )]
 pub(super) async fn create(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
-    JsonBody(asked): JsonBody<SessionRequest>,
+    OptionalJson(asked): OptionalJson<SessionRequest>,
 ) -> Result<(StatusCode, Json<Value>), Fault> {
     let options = SessionOptions { access: FileAccess::from_read_only(asked.read_only) };
     let state = app.engine.session_create(may.name(), options).await?;
@@ -44,20 +46,33 @@ pub(super) async fn create(
 }
 
 /// List your sessions
-#[utoipa::path(get, path = "/sessions", tag = "sessions", responses((status = 200, description = "The sessions", body = Value)))]
+///
+/// Oldest first.
+#[utoipa::path(
+    get, path = "/sessions", tag = "sessions", operation_id = "list_sessions", params(PageQuery),
+    responses((status = 200, description = "The sessions", body = SessionList)),
+)]
 pub(super) async fn list(
     State(app): State<Arc<AppState>>,
     may: Scoped<Sessions>,
+    Query(asked): Query<PageQuery>,
 ) -> Result<Json<Value>, Fault> {
+    let (limit, from) = (asked.limit()?, asked.place()?);
+    let place = |state: &SessionState| Place {
+        at_ms: i64::try_from(state.created_ms).unwrap_or(i64::MAX),
+        id: state.id.to_string(),
+    };
     let states = app.engine.session_list(may.name()).await?;
+    let is_after = |state: &SessionState| from.as_ref().is_none_or(|from| place(state) > *from);
+    let (states, next) = page::after(states.into_iter(), limit, is_after, place);
     let sessions: Vec<Value> = states.iter().map(shown).collect();
-    Ok(Json(json!({"sessions": sessions})))
+    Ok(Json(json!({"sessions": sessions, "next": next})))
 }
 
 /// Read a session
 #[utoipa::path(
-    get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "The session")),
-    responses((status = 200, description = "What is known of it", body = Value)),
+    get, path = "/sessions/{id}", tag = "sessions", operation_id = "read_session", params(("id" = String, Path, description = "The session")),
+    responses((status = 200, description = "What is known of it", body = Session)),
 )]
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,
@@ -72,7 +87,7 @@ pub(super) async fn show(
 ///
 /// Deletes its files and variables, and kills its processes.
 #[utoipa::path(
-    delete, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "The session")),
+    delete, path = "/sessions/{id}", tag = "sessions", operation_id = "close_session", params(("id" = String, Path, description = "The session")),
     responses((status = 204, description = "It is gone")),
 )]
 pub(super) async fn close(
@@ -88,8 +103,8 @@ pub(super) async fn close(
 ///
 /// Creates a session with a copy of the files. Variables are not copied.
 #[utoipa::path(
-    post, path = "/sessions/{id}/fork", tag = "sessions", params(("id" = String, Path, description = "The session")),
-    responses((status = 201, description = "The new session", body = Value)),
+    post, path = "/sessions/{id}/fork", tag = "sessions", operation_id = "fork_session", params(("id" = String, Path, description = "The session")),
+    responses((status = 201, description = "The new session", body = Session)),
 )]
 pub(super) async fn fork(
     State(app): State<Arc<AppState>>,
@@ -98,6 +113,54 @@ pub(super) async fn fork(
 ) -> Result<(StatusCode, Json<Value>), Fault> {
     let state = app.engine.session_fork(may.name(), &id).await?;
     Ok((StatusCode::CREATED, Json(shown(&state))))
+}
+
+/// List the checkpoints of a session
+///
+/// Cells that its variables can be rolled back to, oldest first.
+#[utoipa::path(
+    get, path = "/sessions/{id}/checkpoints", tag = "sessions", operation_id = "list_checkpoints",
+    params(("id" = String, Path, description = "The session"), PageQuery),
+    responses((status = 200, description = "The checkpoints", body = CheckpointList)),
+)]
+pub(super) async fn checkpoints(
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
+    Path(id): Path<SessionId>,
+    Query(asked): Query<PageQuery>,
+) -> Result<Json<Value>, Fault> {
+    let (limit, offset) = (asked.limit()?, asked.offset()?);
+    let info = app.engine.session_info(may.name(), &id).await?;
+    let mut cells: Vec<u64> = info.checkpoints.into_iter().skip(offset).collect();
+    let next = page::cut(&mut cells, offset, limit);
+    Ok(Json(json!({"session_id": id, "checkpoints": cells, "next": next})))
+}
+
+/// Cell to go back to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RollbackRequest {
+    /// Number of the cell, one of the session's `checkpoints`.
+    #[schema(minimum = 0)]
+    cell: u64,
+}
+
+/// Roll back a session
+///
+/// Restores the variables to their state after a cell. Files stay as they are.
+#[utoipa::path(
+    post, path = "/sessions/{id}/rollback", tag = "sessions", operation_id = "rollback_session",
+    params(("id" = String, Path, description = "The session")), request_body = RollbackRequest,
+    responses((status = 200, description = "The session after it", body = Session)),
+)]
+pub(super) async fn rollback(
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Sessions>,
+    Path(id): Path<SessionId>,
+    JsonBody(asked): JsonBody<RollbackRequest>,
+) -> Result<Json<Value>, Fault> {
+    let info = app.engine.session_rollback(may.name(), &id, asked.cell).await?;
+    Ok(Json(shown(&info)))
 }
 
 /// Serializes a session for its owner.
