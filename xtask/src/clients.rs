@@ -1,5 +1,6 @@
 //! Real clients: the SDKs that hosts are built on use a server over stdio and over HTTP, each in both eras of the protocol;
-//! and two programs that judge servers look at it.
+//! two programs that judge servers look at it; a validator reads the `OpenAPI` document of its REST interface, and a Python client
+//! generated from that document uses it.
 //! Installs them with pip and npm below the target directory, once; needs python3 with venv, node and npm.
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ const TYPESCRIPT: [&str; 2] =
 
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12";
 const SCORE: &str = "mcpscore==1.29.0";
+
+/// What reads the `OpenAPI` document, and what makes a client of it.
+const REST: [&str; 2] = ["openapi-spec-validator==0.9.0", "openapi-python-client==0.29.1"];
 
 /// The part of its points that `mcpscore` must give, in percent.
 const SCORE_MIN: &str = "95";
@@ -64,7 +68,54 @@ pub(crate) fn clients(args: &ClientsArgs) -> Result<Verdict, CannotTry> {
     if !judged(&place, &stdio)? {
         verdict = Verdict::Failed;
     }
+    if !generated(&place, &scripts, &service)? {
+        verdict = Verdict::Failed;
+    }
     Ok(verdict)
+}
+
+/// Whether the `OpenAPI` document is valid, every operation of it can be generated, and the generated client works.
+fn generated(place: &Path, scripts: &Path, service: &Service) -> Result<bool, CannotTry> {
+    let at = |name: &str| place.join(name).to_string_lossy().into_owned();
+    let (url, document, client) = (service.url(), at("openapi.json"), at("generated"));
+    let python = at("rest/bin/python");
+    let fetch = "import sys, urllib.request as r; open(sys.argv[2], 'wb').write(r.urlopen(sys.argv[1]).read())";
+    let (validator, generator) =
+        (at("rest/bin/openapi-spec-validator"), at("rest/bin/openapi-python-client"));
+    let drive = scripts.join("rest.py").to_string_lossy().into_owned();
+    let of_service = format!("{url}/api/v1/openapi.json");
+    let steps = [
+        vec![python.as_str(), "-c", fetch, &of_service, &document],
+        vec![&validator, &document],
+        // Without hooks it needs no formatter, and with this flag a warning is an error.
+        vec![
+            &generator,
+            "generate",
+            "--path",
+            &document,
+            "--output-path",
+            &client,
+            "--overwrite",
+            "--config",
+            "rest.yaml",
+            "--fail-on-warning",
+        ],
+        vec![&python, &drive, url],
+    ];
+    std::fs::write(place.join("rest.yaml"), "post_hooks: []\n")
+        .map_err(|e| format!("cannot write the generator's settings: {e}"))?;
+    for step in &steps {
+        let mut command = Command::new(step[0]);
+        command.args(&step[1..]).current_dir(place).env("PYTHONPATH", &client);
+        let output = command.output().map_err(|e| format!("cannot start {}: {e}", step[0]))?;
+        print!("rest  {}", String::from_utf8_lossy(&output.stdout));
+        if !output.status.success() {
+            println!("{step:?}\n{}", String::from_utf8_lossy(&output.stderr));
+            return Ok(false);
+        }
+    }
+    println!();
+    Ok(true)
 }
 
 /// Whether those who judge servers find nothing wrong with this one.
@@ -104,6 +155,10 @@ fn install(scripts: &Path) -> Result<PathBuf, CannotTry> {
     if !place.join("venv/bin/python").exists() {
         run("python3", &["-m", "venv", "venv"])?;
         run("venv/bin/pip", &["install", "--quiet", PYTHON])?;
+    }
+    if !place.join("rest/bin/openapi-python-client").exists() {
+        run("python3", &["-m", "venv", "rest"])?;
+        run("rest/bin/pip", &["install", "--quiet", REST[0], REST[1]])?;
     }
     // Of its own: it brings another release of the SDK.
     if !place.join("score/bin/mcpscore").exists() {

@@ -20,7 +20,8 @@
 //! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
 //! cargo xtask fuzz workspace             workspaces that fenced programs fill at random: the next start is quick or refused
 //!
-//! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP; Inspector and mcpscore judge it
+//! cargo xtask clients                    the SDKs of Python and TypeScript use a server over stdio and HTTP; Inspector and mcpscore judge it; a client generated from its `OpenAPI` document uses REST
+//! cargo xtask schemathesis               five minutes of generated REST requests: no 5xx, every answer as the document says
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask network                    requests and bytes through a run's network, beside a copy loop, tinyproxy and squid
 //! cargo xtask conformance                the protocol's own suite, required sets of both revisions
@@ -38,7 +39,7 @@
 //! cargo xtask chart FILE                 no proof: draws `docs/chart.svg` from the output of `ringfence bench --json`
 //! cargo xtask dist                       no proof: builds the program for packages and figures, its functions in the order of a start
 //! ```
-//! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
+//! `clients` needs python3 with venv, node, npm, and both their registries; `conformance` needs node and npm; `schemathesis` needs python3 with venv. `vm` needs qemu-system-x86_64, apt, dpkg-deb and /usr/bin/python3; it needs no root and installs nothing.
 //!
 //! All exit 0 when everything held, 1 when something did not, 2 when they could not try.
 //! `--json` prints one object on stdout; progress goes to stderr. `--binary` takes a binary built elsewhere.
@@ -61,6 +62,7 @@ mod redaction;
 mod redos;
 mod refusals;
 mod relevance;
+mod schemathesis;
 mod search_speed;
 mod service;
 mod soak;
@@ -81,6 +83,8 @@ enum Task {
     Fuzz(fuzz::FuzzArgs),
     /// Real clients: the SDKs of Python and TypeScript use a server
     Clients(clients::ClientsArgs),
+    /// REST by generated requests: no 5xx, every answer as the `OpenAPI` document says
+    Schemathesis(schemathesis::SchemathesisArgs),
     /// What calls over MCP take, beside `FastMCP`
     Latency(latency::LatencyArgs),
     /// What the network of a run costs, beside a plain copy loop and other proxies
@@ -134,6 +138,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::soak(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Clients(args) => clients::clients(&args),
+        Task::Schemathesis(args) => schemathesis::schemathesis(&args),
         Task::Latency(args) => latency::latency(&args),
         Task::Network(args) => network::network(&args),
         Task::Conformance(args) => conformance::conformance(&args),

@@ -43,6 +43,11 @@ impl Service {
         Ok(Self { child, url, _data: data })
     }
 
+    /// Its address.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Where MCP is spoken.
     pub(crate) fn mcp(&self) -> String {
         format!("{}/mcp", self.url)

@@ -378,8 +378,13 @@ impl Sessions {
         }
         // By handle, whatever permissions the session's runs left on its directories.
         let workspace = self.store.workspace(id);
-        if rustix::fs::access(&workspace, rustix::fs::Access::EXISTS).is_ok() {
-            Workspace::open(&workspace, FileRules::default())?.clear()?;
+        if exists(&workspace) {
+            let cleared = Workspace::open(&workspace, FileRules::default());
+            match cleared.and_then(|files| files.clear()) {
+                // Removed meanwhile, by another close of the same session or by a sweep.
+                Err(_) if !exists(&workspace) => {}
+                cleared => drop(cleared?),
+            }
         }
         self.store.remove(id)
     }
@@ -400,13 +405,20 @@ impl Session {
     pub(crate) fn host_workspace(&self) -> Result<HostWorkspace, Problem> {
         use std::os::unix::fs::MetadataExt as _;
         let missing = || Problem::internal(Code::Workspace, "the session's directory is not there");
-        let meta = std::fs::symlink_metadata(&self.workspace).map_err(|e| missing().cause(e))?;
+        let meta = std::fs::symlink_metadata(&self.workspace)
+            .map_err(|e| self.or_closed(missing().cause(e)))?;
         Ok(HostWorkspace {
             found: found(&self.workspace).ok_or_else(missing)?,
             owner: (meta.uid(), meta.gid()),
             session: self.id.to_string(),
             access: self.access(),
         })
+    }
+
+    /// Returns a problem with its directory; if the session was closed meanwhile, the answer for unknown ones.
+    fn or_closed(&self, problem: Problem) -> Problem {
+        let is_closed = self.closed.load(Ordering::SeqCst) || !exists(&self.workspace);
+        if is_closed { unknown() } else { problem }
     }
 
     /// Returns the access its runs have to its files.
@@ -424,15 +436,17 @@ impl Session {
             let access = FileAccess::from_read_only(state.read_only);
             FileRules { quota_bytes: Some(state.quota_bytes), access, ..FileRules::default() }
         };
-        let files = Workspace::open(&self.workspace, rules)?;
-        files.remove_drafts()?;
+        let files = Workspace::open(&self.workspace, rules);
+        let files = files.and_then(|files| files.remove_drafts().map(|_| files));
+        let files = files.map_err(|problem| self.or_closed(problem))?;
         Ok(self.files.get_or_init(|| files))
     }
 
     /// Opens its index, once.
     pub(crate) fn index(&self) -> Result<&SessionIndex, Problem> {
         if self.index.get().is_none() {
-            let opened = SessionIndex::open(&self.workspace)?;
+            let opened = SessionIndex::open(&self.workspace);
+            let opened = opened.map_err(|problem| self.or_closed(problem))?;
             let _ = self.index.set(opened);
         }
         self.index.get().ok_or_else(|| Problem::internal(Code::Index, "there is no search index"))
@@ -464,6 +478,10 @@ impl Session {
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn exists(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXISTS).is_ok()
 }
 
 /// The error for every session that does not exist or is not the caller's.

@@ -69,23 +69,30 @@ impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for JsonBody<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, Fault> {
-        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         // Also rejects HTML forms of other sites, which browsers send without a CORS preflight.
-        let is_json = kind.is_some_and(|kind| {
-            let kind = kind.split(';').next().unwrap_or_default().trim();
-            kind.eq_ignore_ascii_case("application/json")
-        });
-        if !is_json {
+        if !declares_json(request.headers()) {
             return Err(not_json());
         }
         let bytes = read(request.into_body(), app.limits.body_bytes_max).await?;
-        let value = serde_json::from_slice(&bytes).map_err(|e| {
-            Problem::usage(Code::BadArguments, "the body is not what this route takes")
-                .cause(e)
-                .hint("`/api/v1/openapi.json` describes it")
-        })?;
-        Ok(Self(value))
+        parse(&bytes).map(Self)
     }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    serde_json::from_slice(bytes).map_err(|e| {
+        Problem::usage(Code::BadArguments, "the body is not what this route takes")
+            .cause(e)
+            .hint("`/api/v1/openapi.json` describes it")
+            .into()
+    })
+}
+
+fn declares_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    })
 }
 
 /// Body that may be left out; then the default of `T`.
@@ -97,13 +104,18 @@ impl<T: DeserializeOwned + Default> FromRequest<Arc<AppState>> for OptionalJson<
 
     async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, Fault> {
         // A form of another site has a type, and is rejected by it.
-        if request.headers().contains_key(header::CONTENT_TYPE) {
-            return JsonBody::from_request(request, app).await.map(|JsonBody(value)| Self(value));
-        }
-        if !read(request.into_body(), app.limits.body_bytes_max).await?.is_empty() {
+        let has_type = request.headers().contains_key(header::CONTENT_TYPE);
+        if has_type && !declares_json(request.headers()) {
             return Err(not_json());
         }
-        Ok(Self(T::default()))
+        let bytes = read(request.into_body(), app.limits.body_bytes_max).await?;
+        match (bytes.is_empty(), has_type) {
+            (true, _) => Ok(Self(T::default())),
+            (false, true) => {
+                parse::<Option<T>>(&bytes).map(|value| Self(value.unwrap_or_default()))
+            }
+            (false, false) => Err(not_json()),
+        }
     }
 }
 

@@ -22,6 +22,15 @@ impl Drop for CancelWithRequest<'_> {
 /// Waits for the end. A client that stops waiting cancels the run.
 pub(super) async fn attend(run: &Run) -> Response {
     let _cancel = CancelWithRequest(run);
+    let ended = run.ended().await;
+    let error = ended.as_ref().and_then(|ended| ended.outcome.error.as_ref());
+    if error.is_some_and(|e| e.code == Code::SessionUnknown) {
+        // There is no session to run in: the same response as from every other route.
+        let problem =
+            Problem::new(ProblemKind::NotFound, Code::SessionUnknown, "there is no such session")
+                .hint("make one with `POST /api/v1/sessions`");
+        return Fault::from(problem).into_response();
+    }
     end(run).await
 }
 
@@ -62,16 +71,6 @@ fn respond(outcome: &Outcome) -> Response {
             StatusCode::SERVICE_UNAVAILABLE
         }
         Status::Rejected => StatusCode::TOO_MANY_REQUESTS,
-        // There is no session to run in: the same response as from every other route.
-        _ if error.is_some_and(|e| e.code == Code::SessionUnknown) => {
-            let problem = Problem::new(
-                ProblemKind::NotFound,
-                Code::SessionUnknown,
-                "there is no such session",
-            )
-            .hint("make one with `POST /api/v1/sessions`");
-            return Fault::from(problem).into_response();
-        }
         _ => StatusCode::OK,
     };
     let mut response = (status, axum::Json(&*outcome.worded_for(Face::Rest))).into_response();

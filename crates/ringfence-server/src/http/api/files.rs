@@ -2,7 +2,7 @@
 //! a browser.
 
 use ringfence_engine::SessionId;
-use ringfence_spec::Code;
+use ringfence_spec::{Code, Problem};
 use std::sync::Arc;
 
 use axum::Json;
@@ -143,7 +143,17 @@ pub(super) async fn list_root(
     Path(id): Path<SessionId>,
     Query(asked): Query<FileQuery>,
 ) -> Result<Response, Fault> {
+    check_offset(&asked)?;
     list(&app, &may, &id, ".", asked).await
+}
+
+fn check_offset(asked: &FileQuery) -> Result<(), Fault> {
+    match asked.offset.map(i64::try_from) {
+        Some(Err(_)) => {
+            Err(Problem::usage(Code::BadArguments, "`offset` is larger than any file").into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Read a file, or list a directory
@@ -182,6 +192,7 @@ pub(super) async fn read(
     axum::Extension(slot): axum::Extension<Arc<OwnedSemaphorePermit>>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
+    check_offset(&asked)?;
     if asked.depth.is_some() || asked.cursor.is_some() {
         return list(&app, &may, &id, &path, asked).await;
     }
@@ -215,7 +226,7 @@ async fn read_part(
     id: &SessionId,
     path: &str,
     asked: &FileQuery,
-) -> Result<Response, ringfence_spec::Problem> {
+) -> Result<Response, Problem> {
     let offset = asked.offset.unwrap_or(0);
     let contents = app.engine.file_read(may.name(), id, path.into(), offset, asked.limit).await?;
     let mut headers = HeaderMap::new();

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
-    Components, ContentBuilder, Info, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
-    Responses, Schema, SecurityRequirement,
+    Components, ContentBuilder, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Required,
+    ResponseBuilder, Responses, Schema, SecurityRequirement,
 };
 use utoipa::{PartialSchema, ToSchema};
 
@@ -39,6 +39,9 @@ const PROBLEMS: [(&str, &str); 9] = [
 const BODY_PROBLEMS: [(&str, &str); 2] =
     [("408", "The body came too slowly"), ("415", "The body is not declared as JSON")];
 
+/// Operations whose body may be left out.
+const OPTIONAL_BODIES: [&str; 2] = ["create_session", "write_file"];
+
 /// Statuses of problems of single operations.
 const OTHER_PROBLEMS: [(&str, &str, &str); 10] = [
     ("read_file", "412", "It is not as `If-Match` expects"),
@@ -67,6 +70,11 @@ pub(super) fn finish(document: &mut OpenApi) {
         for operation in operations {
             let id = operation.operation_id.clone().unwrap_or_default();
             let has_body = operation.request_body.is_some();
+            if OPTIONAL_BODIES.contains(&&*id)
+                && let Some(body) = &mut operation.request_body
+            {
+                body.required = Some(Required::False);
+            }
             let of_body = BODY_PROBLEMS.iter().filter(|_| has_body);
             let own = OTHER_PROBLEMS.iter().filter(|(of, ..)| *of == id);
             let own = own.map(|(_, status, what)| (*status, *what));

@@ -32,7 +32,7 @@ pub(super) struct SessionRequest {
 ///
 /// Keeps Python variables and files between runs, for at most 24 hours.
 #[utoipa::path(
-    post, path = "/sessions", tag = "sessions", operation_id = "create_session", request_body = Option<SessionRequest>,
+    post, path = "/sessions", tag = "sessions", operation_id = "create_session", request_body = SessionRequest,
     responses((status = 201, description = "The session; `id` is what to pass as `session`", body = Session)),
 )]
 pub(super) async fn create(

@@ -39,7 +39,7 @@ fn a_large_body_is_refused_before_it_is_read() {
     for path in ["/api/v1/runs", "/mcp", "/api/v1/sessions/x/files/a"] {
         let mut client = server.client();
         let method = if path.ends_with("files/a") { "PUT" } else { "POST" };
-        client.begin(method, path, &[json, ("Content-Length", "100000000")], b"");
+        client.begin(method, path, &[json, ("Content-Length", "200000000")], b"");
         // Nothing of it was sent yet.
         let answer = client.answer();
         assert_eq!((answer.status, answer.code().as_str()), (413, "body_too_large"), "{path}");

@@ -299,3 +299,25 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
+
+#[test]
+fn errors_of_the_transport_are_problem_documents() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let list = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}"#;
+    let unknown = ("Mcp-Session-Id", "00000000-0000-0000-0000-000000000000");
+    let old = ("Mcp-Protocol-Version", "2025-11-25");
+    let rows: &[(&str, Headers<'_>, &str, u16)] = &[
+        ("POST", &[("Accept", "text/html"), JSON], list, 406),
+        ("POST", &[BOTH, ("Content-Type", "text/plain")], list, 415),
+        ("POST", &[BOTH, JSON, old, unknown], list, 404),
+        ("GET", &[("Accept", "text/event-stream"), old, unknown], "", 404),
+        ("DELETE", &[old, unknown], "", 404),
+        ("PATCH", &[BOTH], "", 405),
+    ];
+    for (method, headers, body, status) in rows {
+        let answer = server.client().send(method, "/mcp", headers, body.as_bytes());
+        assert_eq!(answer.status, *status, "{method} {headers:?}: {}", answer.text());
+        assert!(!answer.code().is_empty());
+    }
+}
