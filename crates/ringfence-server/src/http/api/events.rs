@@ -319,6 +319,8 @@ fn page(mut source: impl Source, limit: Option<usize>) -> Result<Response, Fault
 fn stream(mut source: impl Source, slot: StreamSlot, end: CancellationToken) -> Response {
     let (sender, body) = streams::channel();
     tokio::spawn(async move {
+        // The whole of it: the task would hold only the field that it uses.
+        let slot = slot;
         let mut text = format!("retry: {RETRY_MS}\n\n");
         let (mut beat, mut shown) = (Instant::now() + HEARTBEAT, Instant::now());
         let mut open_line = OpenLine::Show;

@@ -109,18 +109,24 @@ fn output_is_followed_as_it_is_written_and_replayed() {
     assert_eq!(client.get("/api/v1/runs/x/events").code(), "run_unknown");
 
     // The same as pages.
-    let (mut pages, mut cursor) = (Vec::new(), String::new());
+    let (mut pages, mut text, mut cursor) = (Vec::new(), String::new(), String::new());
     loop {
         let page = client.get(&format!("{path}?limit=2{cursor}")).json();
         let events = page["events"].as_array().unwrap().to_vec();
         assert!(events.len() <= 2 && !events.is_empty(), "{page}");
         pages.extend(events.iter().map(|event| event["event"].as_str().unwrap().to_owned()));
+        let stdout = events.iter().filter(|event| event["event"] == "stdout");
+        text.extend(stdout.map(|event| event["data"]["data"].as_str().unwrap().to_owned()));
         cursor = format!("&cursor={}", page["next"].as_str().unwrap());
         if page["ended"] == true {
             break;
         }
     }
-    assert_eq!(pages, names(&all));
+    assert_eq!(
+        (pages.first().unwrap(), pages.last().unwrap()),
+        (&"started".to_owned(), &"finished".to_owned())
+    );
+    assert_eq!(text, output(&all, "stdout"));
 }
 
 #[test]
@@ -138,7 +144,8 @@ fn what_was_dropped_is_told() {
         client.get(&format!("/api/v1/runs/{run}")).json()["status"] != "running"
     });
     let all = follow(&mut client, &run, None);
-    let lost: u64 = all.iter().filter_map(|event| event.data["bytes"].as_u64()).sum();
+    let lost = all.iter().filter(|event| event.name == "lost");
+    let lost: u64 = lost.map(|event| event.data["bytes"].as_u64().unwrap()).sum();
     let written = client.get(&format!("/api/v1/runs/{run}")).json()["stdout"].clone();
     let (written, kept) = (written.as_str().unwrap().to_owned(), output(&all, "stdout"));
     assert!(lost > 0 && kept.len() < 300 << 10, "{lost} {}", kept.len());
