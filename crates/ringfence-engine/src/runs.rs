@@ -68,7 +68,7 @@ pub struct Ended {
     pub outcome: Outcome,
     /// Time of the outcome.
     pub at_ms: i64,
-    ended: Instant,
+    at: Instant,
     files: Mutex<Option<Arc<Artifacts>>>,
 }
 
@@ -76,7 +76,7 @@ impl Ended {
     fn new(ran: RunResult, keep: KeepFiles) -> Self {
         let files = ran.files.filter(|_| keep == KeepFiles::Yes).map(Arc::new);
         let files = Mutex::new(files);
-        Self { outcome: ran.outcome, at_ms: now_ms(), ended: Instant::now(), files }
+        Self { outcome: ran.outcome, at_ms: now_ms(), at: Instant::now(), files }
     }
 
     /// Returns the files the run left, while they are kept.
@@ -85,7 +85,7 @@ impl Ended {
     }
 
     fn drop_old_files(&self) {
-        if self.ended.elapsed() >= FILES_KEPT {
+        if self.at.elapsed() >= FILES_KEPT {
             *self.lock_files() = None;
         }
     }
