@@ -703,7 +703,7 @@ pub(crate) struct ServiceFlags {
     /// A name the service answers to besides this machine's own
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) allow_host: Vec<String>,
-    /// An origin whose pages may use the service from a browser (CORS), such as https://app.example.org; there is no `*`
+    /// An origin whose pages may use the service from a browser (CORS), such as `https://app.example.org`; there is no `*`
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors_origins: Vec<String>,
     /// A certificate for TLS, with those that vouch for it

@@ -58,7 +58,8 @@ pub(super) struct EventQuery {
 struct Event {
     /// Place to come back to. None for an event that says what was lost.
     id: Option<String>,
-    event: &'static str,
+    #[serde(rename = "event")]
+    name: &'static str,
     data: Value,
 }
 
@@ -205,7 +206,7 @@ impl Source for RunEvents {
             let (run_id, session_id) = (self.run.id(), self.run.session());
             let data =
                 json!({"run_id": run_id, "session_id": session_id, "at_ms": self.run.began_ms()});
-            events.push(Event { id: Some(self.place()), event: "started", data });
+            events.push(Event { id: Some(self.place()), name: "started", data });
             self.position = Position::Output(OutputCursor::default());
         }
         while let Position::Output(cursor) = self.position
@@ -217,7 +218,7 @@ impl Source for RunEvents {
             if live.lost_bytes > 0 {
                 let hint = "it was written faster than it was read; the outcome has it, up to the output limit";
                 let data = json!({"bytes": live.lost_bytes, "hint": hint});
-                events.push(Event { id: None, event: "lost", data });
+                events.push(Event { id: None, name: "lost", data });
             }
             let (n_chunks, room) = (live.chunks.len(), limit.saturating_sub(events.len()));
             self.position = Position::Output(match live.chunks.get(room) {
@@ -226,12 +227,12 @@ impl Source for RunEvents {
                 None => live.cursor,
             });
             for chunk in live.chunks.into_iter().take(room) {
-                let event = match chunk.stream {
+                let name = match chunk.stream {
                     OutputStream::Stdout => "stdout",
                     OutputStream::Stderr => "stderr",
                 };
                 let data = json!({"data": chunk.data, "encoding": chunk.encoding});
-                events.push(Event { id: Some(chunk.cursor.to_string()), event, data });
+                events.push(Event { id: Some(chunk.cursor.to_string()), name, data });
             }
             if n_chunks > room || live.more {
                 continue;
@@ -245,9 +246,9 @@ impl Source for RunEvents {
         let last = self.last();
         let n_last = last.len();
         let room = limit.saturating_sub(events.len());
-        for (at, (event, data)) in last.into_iter().enumerate().skip(n).take(room) {
+        for (at, (name, data)) in last.into_iter().enumerate().skip(n).take(room) {
             self.position = Position::End(at + 1);
-            events.push(Event { id: Some(self.position.to_string()), event, data });
+            events.push(Event { id: Some(self.position.to_string()), name, data });
         }
         (events, matches!(self.position, Position::End(n) if n >= n_last))
     }
@@ -275,19 +276,19 @@ impl Source for FeedEvents {
         let mut events = Vec::new();
         if std::mem::take(&mut self.is_restarted) {
             let data = json!({"events": null, "hint": "the service was restarted since"});
-            events.push(Event { id: None, event: "lost", data });
+            events.push(Event { id: None, name: "lost", data });
         }
         let found = self.feed.after(self.n, limit);
         if found.n_lost > 0 {
             let hint = "they were dropped before they were read";
             let data = json!({"events": found.n_lost, "hint": hint});
-            events.push(Event { id: None, event: "lost", data });
+            events.push(Event { id: None, name: "lost", data });
         }
         for event in found.events {
             self.n = event.n;
             events.push(Event {
                 id: Some(self.place()),
-                event: event.name,
+                name: event.name,
                 data: event.data.clone(),
             });
         }
@@ -296,7 +297,7 @@ impl Source for FeedEvents {
 
     async fn changed(&mut self) {
         if self.watch.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -327,7 +328,9 @@ fn stream(mut source: impl Source, slot: StreamSlot, end: CancellationToken) -> 
         loop {
             let (events, ended) = source.take(LIMIT_MAX, open_line);
             let is_full = events.len() >= LIMIT_MAX;
-            events.iter().for_each(|event| write(&mut text, event));
+            for event in &events {
+                write(&mut text, event);
+            }
             if Instant::now() >= beat {
                 text.push_str(": still here\n\n");
             }
@@ -371,7 +374,7 @@ fn write(text: &mut String, event: &Event) {
     if let Some(id) = &event.id {
         let _ = writeln!(text, "id: {id}");
     }
-    let _ = write!(text, "event: {}\ndata: {}\n\n", event.event, event.data);
+    let _ = write!(text, "event: {}\ndata: {}\n\n", event.name, event.data);
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {

@@ -143,17 +143,18 @@ pub(super) async fn list_root(
     Path(id): Path<SessionId>,
     Query(asked): Query<FileQuery>,
 ) -> Result<Response, Fault> {
-    check_offset(&asked)?;
+    check_range(&asked)?;
     list(&app, &may, &id, ".", asked).await
 }
 
-fn check_offset(asked: &FileQuery) -> Result<(), Fault> {
-    match asked.offset.map(i64::try_from) {
-        Some(Err(_)) => {
-            Err(Problem::usage(Code::BadArguments, "`offset` is larger than any file").into())
-        }
-        _ => Ok(()),
+/// Rejects numbers that are larger than any file.
+fn check_range(asked: &FileQuery) -> Result<(), Fault> {
+    let is_large = |n: Option<u64>| n.is_some_and(|n| i64::try_from(n).is_err());
+    if is_large(asked.offset) || is_large(asked.limit) {
+        let problem = Problem::usage(Code::BadArguments, "`offset` or `limit` is too large");
+        return Err(problem.into());
     }
+    Ok(())
 }
 
 /// Read a file, or list a directory
@@ -192,7 +193,7 @@ pub(super) async fn read(
     axum::Extension(slot): axum::Extension<Arc<OwnedSemaphorePermit>>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
-    check_offset(&asked)?;
+    check_range(&asked)?;
     if asked.depth.is_some() || asked.cursor.is_some() {
         return list(&app, &may, &id, &path, asked).await;
     }

@@ -127,8 +127,11 @@ macro_rules! schema {
     };
 }
 
+/// Name of a schema, and what makes it.
+type NamedSchema = (&'static str, fn() -> Value);
+
 /// Schemas that other schemas refer to.
-const PARTS: &[(&str, fn() -> Value)] = &[
+const PARTS: &[NamedSchema] = &[
     ("RunSummary", || {
         object(
             &["run_id", "session_id", "status", "began_ms"],
@@ -223,6 +226,7 @@ const PARTS: &[(&str, fn() -> Value)] = &[
     }),
 ];
 
+#[allow(clippy::needless_pass_by_value, reason = "made for this call")]
 fn object(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
