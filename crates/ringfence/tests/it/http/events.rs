@@ -112,7 +112,7 @@ fn output_is_followed_as_it_is_written_and_replayed() {
     let (mut pages, mut text, mut cursor) = (Vec::new(), String::new(), String::new());
     loop {
         let page = client.get(&format!("{path}?limit=2{cursor}")).json();
-        let events = page["events"].as_array().unwrap().to_vec();
+        let events = page["events"].as_array().unwrap().clone();
         assert!(events.len() <= 2 && !events.is_empty(), "{page}");
         pages.extend(events.iter().map(|event| event["event"].as_str().unwrap().to_owned()));
         let stdout = events.iter().filter(|event| event["event"] == "stdout");

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 
 use ringfence_testing::json;
 
-use super::client::Server;
+use super::client::{Headers, Server};
 use crate::support::{World, have};
 
 #[test]
@@ -27,7 +27,7 @@ fn parts_and_tags_of_a_file() {
     assert_eq!(whole.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(whole.header("content-disposition"), Some("attachment; filename*=UTF-8''a.txt"));
 
-    let rows: &[(&[(&str, &str)], u16, &str, Option<&str>)] = &[
+    let rows: &[(Headers<'_>, u16, &str, Option<&str>)] = &[
         (&[("Range", "bytes=2-4")], 206, "234", Some("bytes 2-4/10")),
         (&[("Range", "bytes=8-")], 206, "89", Some("bytes 8-9/10")),
         (&[("Range", "bytes=-3")], 206, "789", Some("bytes 7-9/10")),
