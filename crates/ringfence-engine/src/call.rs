@@ -98,7 +98,7 @@ pub enum Redaction {
     /// Answers are as the program wrote them.
     #[default]
     LedgerOnly,
-    /// Answers are redacted as the ledger is. Cannot reach output that passes through to a terminal or a pipe.
+    /// Answers and output that passes through are redacted as the ledger is. Cannot reach a terminal of the run's own.
     Answers,
 }
 
@@ -389,7 +389,15 @@ impl EngineState {
     ) -> Result<RunResult, Problem> {
         let client = context.client;
         self.stage("launch", client);
-        let mut ran = self.launch(context, call, about, launch)?;
+        let ran = self.launch(context, call, about, launch);
+        let partial_output = match call {
+            RunCall::Code(call) => call.partial_output.as_ref(),
+            RunCall::Command(call) => call.partial_output.as_ref(),
+        };
+        if let Some(partial_output) = partial_output {
+            partial_output.finish();
+        }
+        let mut ran = ran?;
         self.stage("collect", client);
         if let Subject::Code(verdict) = about {
             ran.outcome.findings.clone_from(&verdict.findings);
@@ -481,8 +489,7 @@ impl EngineState {
         let blocked = RunResult::of;
         match launch {
             Launch::Foreground { prefork, io, .. } => {
-                // Redaction cannot reach output that passes through.
-                let io = if self.redaction == Redaction::Answers { Io::Capture } else { io };
+                let io = self.redacted(io);
                 let session =
                     call.session.as_ref().map(|id| self.sessions_unswept()?.find(client, id));
                 let session = session.transpose()?;
@@ -608,6 +615,15 @@ impl EngineState {
         Ok(RunResult { files, ..RunResult::of(outcome) })
     }
 
+    /// Takes secrets out of output that passes through, where they are taken out of answers. A terminal is not a stream
+    /// of text: what is on it depends on where the cursor is.
+    fn redacted(&self, io: Io) -> Io {
+        match (self.redaction, io) {
+            (Redaction::Answers, Io::Passthrough) => Io::Redacted,
+            (_, io) => io,
+        }
+    }
+
     /// Shows a program's output before its end as it is shown after.
     fn partial(
         &self,
@@ -687,7 +703,7 @@ impl EngineState {
             work_in(&mut policy, session)?;
         }
         let io = match &launch {
-            Launch::Foreground { io, .. } => *io,
+            Launch::Foreground { io, .. } => self.redacted(*io),
             Launch::Service { .. } | Launch::Repl(_) => Io::Capture,
         };
         let mut runner = CommandRunner::new(&policy, &self.host, run_id, call.argv.clone(), io)

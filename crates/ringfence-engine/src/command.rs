@@ -25,6 +25,7 @@ use crate::call::{Hook, PlanHook};
 use crate::credentials::{self, Prepared};
 use crate::host_context::HostContext;
 use crate::launched::{self, CommandInput};
+use crate::redacted_stream::RedactedStream;
 use crate::text::{self, encode, millis};
 use crate::verdict::{self, End, Kind, Verdict};
 
@@ -39,6 +40,8 @@ const SURVEY_BYTES_MAX: u64 = 64 << 20;
 pub enum Io {
     /// Byte for byte to this process's own stdin, stdout and stderr.
     Passthrough,
+    /// The same without secrets, which are replaced as the output passes.
+    Redacted,
     /// Passed through a terminal of the run's own.
     Terminal,
     /// Captured in the outcome.
@@ -50,6 +53,7 @@ impl Io {
     pub(crate) fn mode(self, bytes_max: u64) -> StdioMode {
         match self {
             Self::Passthrough | Self::Terminal => StdioMode::Passthrough,
+            Self::Redacted => StdioMode::Filtered(RedactedStream::passthrough),
             Self::Capture => StdioMode::Capture { bytes_max },
         }
     }

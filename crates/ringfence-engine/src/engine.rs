@@ -25,7 +25,7 @@ use crate::intercept::{self, Subject};
 use crate::metrics::Gauges;
 use crate::partial_output::PartialOutput;
 use crate::record::{self, Recorder};
-use crate::search::{ChunkSize, FileChunk, IndexReport, SearchQuery, SearchResult};
+use crate::search::{ChunkSize, FileChunk, IndexReport, OnIndexed, SearchQuery, SearchResult};
 use crate::sessions::{
     Daily, Session, SessionId, SessionInfo, SessionOptions, SessionState, Swept,
 };
@@ -546,6 +546,17 @@ impl Engine {
         id: &SessionId,
         path: OsString,
     ) -> Result<IndexReport, Problem> {
+        self.index_with(owner, id, path, Arc::new(|_, _| ())).await
+    }
+
+    /// The same, and calls `progress` now and then.
+    pub async fn index_with(
+        &self,
+        owner: &str,
+        id: &SessionId,
+        path: OsString,
+        progress: OnIndexed,
+    ) -> Result<IndexReport, Problem> {
         let wanted = cancel::StopFlag::default();
         let stop = wanted.seen();
         let report = self
@@ -557,7 +568,7 @@ impl Engine {
                 move |state, session| {
                     let below = session.files()?.path_of(&path)?;
                     state.sessions()?.take_daily(session, Daily::IndexJob)?;
-                    let mut report = session.index_job(&stop)?;
+                    let mut report = session.index_job(&stop, &progress)?;
                     report.skipped_files.retain(|file| Path::new(&file.path).starts_with(&below));
                     Ok(report)
                 },

@@ -37,6 +37,7 @@
 //! | [`admission`] | concurrency, rates, queues, circuit breakers |
 //! | `intercept`, [`watch`] | rules, risk ratings, alerts |
 //! | `record`, `verdict` | ledger rows; status and error of an outcome |
+//! | `partial_output`, `redacted_stream` | output of a running call; secrets taken out of it as it is written |
 //! | `metrics`, `trace` | numbers and timings |
 //! | `sweeper`, [`cancel`], [`clock`] | expiry of sessions, cancellation, time |
 
@@ -63,6 +64,7 @@ mod live_output;
 mod metrics;
 mod partial_output;
 mod record;
+mod redacted_stream;
 mod repl;
 mod run_feed;
 mod runs;

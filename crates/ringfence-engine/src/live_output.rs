@@ -6,24 +6,17 @@ use ringfence_jail::{OutputStream, Piece};
 use ringfence_spec::Encoding;
 
 use crate::partial_output::{OutputCursor, OutputFormat, PartialOutput};
-use crate::record::redact;
 use crate::text::cut_character;
 
 /// Bytes handed out by one read.
 const READ_BYTES: usize = 64 << 10;
-
-/// First line of a block that redaction takes out as a whole.
-const BLOCK_BEGIN: &[u8] = b"-----BEGIN ";
-
-/// Last line of such a block.
-const BLOCK_END: &[u8] = b"-----END ";
 
 /// Handling of a line that is not complete yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenLine {
     /// Keep it for the next read.
     Hold,
-    /// Hand it out, unless secrets are taken out of the output.
+    /// Hand it out.
     Show,
     /// Hand it out: nothing follows.
     End,
@@ -61,9 +54,7 @@ impl PartialOutput {
         let Some(format) = self.manner.get() else {
             return LiveOutput { cursor: from, ..LiveOutput::default() };
         };
-        // With redaction from one byte before: it tells whether a line begins here.
-        let back = |at: u64| if format.redact { at.saturating_sub(1) } else { at };
-        let pieces = self.raw.pieces_after(back(from.stdout), back(from.stderr), READ_BYTES);
+        let pieces = self.raw.pieces_after(from.stdout, from.stderr, READ_BYTES);
         let more = pieces.iter().map(|piece| piece.bytes.len()).sum::<usize>() >= READ_BYTES;
         let mut reader = Reader {
             format,
@@ -95,30 +86,19 @@ struct Pending {
     /// Place of its first byte in the stream.
     at: u64,
     bytes: Vec<u8>,
-    /// True if the beginning of its line was dropped.
+    /// True if it begins after a gap, maybe within a character.
     is_torn: bool,
-    /// True if nothing of the stream was read yet.
-    is_new: bool,
 }
 
 impl Pending {
     fn new(at: u64) -> Self {
-        Self { at, bytes: Vec::new(), is_torn: false, is_new: true }
+        Self { at, bytes: Vec::new(), is_torn: false }
     }
 }
 
 impl Reader<'_> {
-    fn take(&mut self, mut piece: Piece) {
+    fn take(&mut self, piece: Piece) {
         let pending = &mut self.streams[index(piece.stream)];
-        if pending.is_new && self.format.redact && pending.at > 0 {
-            let is_before = piece.at < pending.at;
-            pending.is_torn = !(is_before && piece.bytes.first() == Some(&b'\n'));
-            if is_before {
-                piece.bytes.remove(0);
-                piece.at += 1;
-            }
-        }
-        pending.is_new = false;
         let expected = pending.at + pending.bytes.len() as u64;
         let gap = piece.at.saturating_sub(expected);
         if gap > 0 {
@@ -129,16 +109,13 @@ impl Reader<'_> {
         }
         pending.bytes.extend_from_slice(&piece.bytes);
         if pending.is_torn {
-            // The rest of a line may be the rest of a secret, or of a character.
-            let line = pending.bytes.iter().position(|b| *b == b'\n').map(|at| at + 1);
-            let Some(skipped) = line.or_else(|| (!self.format.redact).then_some(0)) else { return };
-            let skipped = if self.format.redact { skipped } else { in_character(&pending.bytes) };
+            let skipped = in_character(&pending.bytes);
             self.live.lost_bytes += skipped as u64;
             pending.at += skipped as u64;
             pending.bytes.drain(..skipped);
             pending.is_torn = false;
         }
-        let n = lines_end(&self.streams[index(piece.stream)].bytes, self.format.redact);
+        let n = lines_end(&self.streams[index(piece.stream)].bytes);
         self.give_out(piece.stream, n);
     }
 
@@ -147,18 +124,9 @@ impl Reader<'_> {
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             let pending = &mut self.streams[index(stream)];
             let n = match open_line {
-                OpenLine::End if pending.is_torn => {
-                    // The end of a line whose beginning was dropped.
-                    self.live.lost_bytes += pending.bytes.len() as u64;
-                    pending.at += pending.bytes.len() as u64;
-                    pending.bytes.clear();
-                    0
-                }
                 OpenLine::End => pending.bytes.len(),
-                OpenLine::Show if !self.format.redact => {
-                    pending.bytes.len() - cut_character(&pending.bytes)
-                }
-                OpenLine::Show | OpenLine::Hold => 0,
+                OpenLine::Show => pending.bytes.len() - cut_character(&pending.bytes),
+                OpenLine::Hold => 0,
             };
             self.give_out(stream, n);
         }
@@ -172,14 +140,7 @@ impl Reader<'_> {
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
             let pending = &mut self.streams[index(stream)];
             let n = pending.bytes.len() - cut_character(&pending.bytes);
-            if self.format.redact {
-                // A secret may lie across the cut: the outcome has the line, and the live output does not.
-                self.live.lost_bytes += n as u64;
-                pending.at += n as u64;
-                pending.bytes.drain(..n);
-            } else {
-                self.give_out(stream, n);
-            }
+            self.give_out(stream, n);
         }
     }
 
@@ -203,12 +164,14 @@ impl Reader<'_> {
 
 impl OutputFormat {
     fn chunk(&self, bytes: &[u8]) -> (String, Encoding) {
+        if self.filtered {
+            return (String::from_utf8_lossy(bytes).into_owned(), Encoding::Utf8);
+        }
         let shown = self.scrub.bytes(bytes);
         if shown.binary {
             return (base64::engine::general_purpose::STANDARD.encode(bytes), Encoding::Base64);
         }
-        let text = if self.redact { redact(&shown.text).into_owned() } else { shown.text };
-        (text, Encoding::Utf8)
+        (shown.text, Encoding::Utf8)
     }
 }
 
@@ -219,18 +182,9 @@ fn index(stream: OutputStream) -> usize {
     }
 }
 
-/// Length of the complete lines. With redaction, without a block that has not ended.
-fn lines_end(bytes: &[u8], redact: bool) -> usize {
-    let Some(end) = bytes.iter().rposition(|b| *b == b'\n').map(|at| at + 1) else { return 0 };
-    if !redact {
-        return end;
-    }
-    let last = |needle: &[u8]| bytes[..end].windows(needle.len()).rposition(|w| w == needle);
-    match (last(BLOCK_BEGIN), last(BLOCK_END)) {
-        (Some(begin), None) => begin,
-        (Some(begin), Some(ended)) if ended < begin => begin,
-        _ => end,
-    }
+/// Length of the complete lines.
+fn lines_end(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
 }
 
 /// Number of bytes at the start that belong to a character that began before.
@@ -282,6 +236,7 @@ mod tests {
             for part in all.as_bytes().chunks(5_000) {
                 raw.add_stdout(part);
             }
+            raw.finish();
             let (mut cursor, mut lost, mut got) = (OutputCursor::default(), 0, String::new());
             loop {
                 let live = output.live_after(cursor, OpenLine::End);
@@ -300,29 +255,30 @@ mod tests {
     }
 
     #[test]
-    fn with_redaction_no_line_and_no_key_is_shown_in_parts() {
+    fn with_redaction_no_secret_is_shown_in_parts() {
         let output = PartialOutput::default();
         let raw = output.begin(Scrub::default(), Redaction::Answers);
         let token = concat!("ghp_", "0123456789abcdefghijABCDEFGHIJ012345");
         let (head, rest) = token.split_at(12);
+        let mut shown = String::new();
+        let mut cursor = OutputCursor::default();
+        let mut read = |open_line| {
+            let live = output.live_after(cursor, open_line);
+            shown.extend(live.chunks.iter().map(|chunk| chunk.data.as_str()));
+            cursor = live.cursor;
+            assert_eq!(live.lost_bytes, 0);
+        };
         raw.add_stdout(format!("token = {head}").as_bytes());
-        let live = output.live_after(OutputCursor::default(), OpenLine::Show);
-        assert!(live.chunks.is_empty());
+        read(OpenLine::Show);
         raw.add_stdout(format!("{rest}\n-----BEGIN RSA PRIVATE KEY-----\nMIIE").as_bytes());
-        let live = output.live_after(live.cursor, OpenLine::Show);
-        assert!(live.chunks.len() == 1 && !live.chunks[0].data.contains(rest), "{live:?}");
+        read(OpenLine::Show);
         raw.add_stdout(
             b"abcdefghijklmnopqrstuvwxyz0123456789\n-----END RSA PRIVATE KEY-----\nend\n",
         );
-        let live = output.live_after(live.cursor, OpenLine::Hold);
-        assert!(!data(&live).concat().contains("MIIEabc"), "{live:?}");
-        assert!(data(&live).concat().ends_with("end\n"), "{live:?}");
-        // A line longer than a read is not cut where a secret may lie.
-        raw.add_stdout(&[b'y'; READ_BYTES]);
-        raw.add_stdout(b"zz\nlast\n");
-        let long = output.live_after(live.cursor, OpenLine::Show);
-        assert!(long.chunks.is_empty() && long.more && long.lost_bytes > 0, "{long:?}");
-        let rest = output.live_after(long.cursor, OpenLine::Show);
-        assert_eq!(data(&rest), ["last\n"]);
+        read(OpenLine::Show);
+        raw.finish();
+        read(OpenLine::End);
+        assert!(shown.starts_with("token = ") && shown.ends_with("end\n"), "{shown}");
+        assert!(!shown.contains(rest) && !shown.contains("MIIE"), "{shown}");
     }
 }

@@ -10,9 +10,10 @@ use tokio::sync::watch;
 
 use crate::call::Redaction;
 use crate::record::redact;
+use crate::redacted_stream::RedactedStream;
 use crate::text::cut_character;
 
-/// Bytes dropped from a tail without a line break: they may be the rest of a secret that redaction would hide.
+/// Bytes dropped from a tail without a line break: they may be the rest of an escape sequence.
 const DOUBTFUL_BYTES: usize = 256;
 
 /// Output buffer passed with a call, readable before the call ends. Clones share the buffer.
@@ -32,11 +33,12 @@ impl Default for PartialOutput {
     }
 }
 
-/// Scrubbing and redaction of a run's output.
+/// Treatment of a run's output when it is read.
 #[derive(Debug)]
 pub(crate) struct OutputFormat {
     pub(crate) scrub: Scrub,
-    pub(crate) redact: bool,
+    /// True if the buffer has the text without its controls and secrets: a filter took them out as it was written.
+    pub(crate) filtered: bool,
 }
 
 /// Tail of a run's output so far.
@@ -46,9 +48,9 @@ pub struct PartialText {
     pub stdout: String,
     /// Tail of standard error.
     pub stderr: String,
-    /// Total bytes of standard output.
+    /// Bytes that the program wrote to standard output.
     pub stdout_bytes: u64,
-    /// Total bytes of standard error.
+    /// Bytes that the program wrote to standard error.
     pub stderr_bytes: u64,
     /// Progress note of the program.
     pub note: Option<String>,
@@ -58,7 +60,7 @@ pub struct PartialText {
     pub is_whole: bool,
 }
 
-/// A place in the output of a run: bytes of each stream.
+/// A place in the output of a run as it is shown: bytes of each stream, after redaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputCursor {
     /// Bytes of standard output.
@@ -88,8 +90,11 @@ impl FromStr for OutputCursor {
 impl PartialOutput {
     /// Sets the output format before anything is written, and returns the raw buffer.
     pub(crate) fn begin(&self, scrub: Scrub, redaction: Redaction) -> Raw {
-        let redact = redaction == Redaction::Answers;
-        let _ = self.manner.set(OutputFormat { scrub, redact });
+        let filtered = redaction == Redaction::Answers;
+        if filtered {
+            self.raw.filter([RedactedStream::scrubbed(&scrub), RedactedStream::scrubbed(&scrub)]);
+        }
+        let _ = self.manner.set(OutputFormat { scrub, filtered });
         self.raw.clone()
     }
 
@@ -98,9 +103,19 @@ impl PartialOutput {
         self.written.clone()
     }
 
+    /// Time at which text that was held back can be read without another write.
+    pub(crate) fn due(&self) -> Option<std::time::Instant> {
+        self.raw.due()
+    }
+
     /// Number of bytes that the buffer holds.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.raw.kept_bytes()
+    }
+
+    /// Ends the output: text that was held back because a secret could lie across two writes can be read.
+    pub(crate) fn finish(&self) {
+        self.raw.finish();
     }
 
     /// Returns the current tail.
@@ -113,7 +128,8 @@ impl PartialOutput {
         // Empty before `begin`.
         let Some(manner) = self.manner.get() else { return PartialText::default() };
         let written = self.raw.read();
-        let (stdout_bytes, stderr_bytes) = (written.stdout.total_bytes, written.stderr.total_bytes);
+        let (stdout_bytes, stderr_bytes) =
+            (written.stdout.written_bytes, written.stderr.written_bytes);
         let (stdout, stdout_end, out_whole) = manner.stream(written.stdout, from.stdout);
         let (stderr, stderr_end, err_whole) = manner.stream(written.stderr, from.stderr);
         PartialText {
@@ -121,7 +137,7 @@ impl PartialOutput {
             stderr,
             stdout_bytes,
             stderr_bytes,
-            note: written.note.map(|note| manner.text(note.as_bytes())),
+            note: written.note.map(|note| manner.note(&note)),
             cursor: OutputCursor { stdout: stdout_end, stderr: stderr_end },
             is_whole: out_whole && err_whole,
         }
@@ -138,13 +154,8 @@ impl OutputFormat {
         if is_whole {
             let seen = usize::try_from(from - start).unwrap_or(usize::MAX).min(bytes.len());
             bytes.drain(..seen);
-            // The rest of a split character comes with the next write. Where secrets are taken out, the rest of a line does: one
-            // may lie across two answers.
-            let shown = match bytes.iter().rposition(|b| *b == b'\n') {
-                Some(at) if self.redact && from > 0 => at + 1,
-                None if self.redact && from > 0 => 0,
-                _ => bytes.len() - cut_character(&bytes),
-            };
+            // The rest of a split character comes with the next write.
+            let shown = bytes.len() - cut_character(&bytes);
             end -= (bytes.len() - shown) as u64;
             bytes.truncate(shown);
         } else {
@@ -159,11 +170,16 @@ impl OutputFormat {
     }
 
     fn text(&self, bytes: &[u8]) -> String {
-        let shown = self.scrub.bytes(bytes);
-        if shown.binary {
-            return "(bytes that are no text)".to_owned();
+        if self.filtered {
+            return String::from_utf8_lossy(bytes).into_owned();
         }
-        if self.redact { redact(&shown.text).into_owned() } else { shown.text }
+        let shown = self.scrub.bytes(bytes);
+        if shown.binary { "(bytes that are no text)".to_owned() } else { shown.text }
+    }
+
+    fn note(&self, note: &str) -> String {
+        let shown = self.scrub.bytes(note.as_bytes()).text;
+        if self.filtered { redact(&shown).into_owned() } else { shown }
     }
 }
 
@@ -172,10 +188,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_whole_characters_and_whole_lines() {
+    fn what_is_shown_is_whole_characters() {
         let partial_output = PartialOutput::default();
         assert_eq!(partial_output.read(), PartialText::default());
-        let raw = partial_output.begin(Scrub::default(), Redaction::Answers);
+        let raw = partial_output.begin(Scrub::default(), Redaction::LedgerOnly);
         raw.add_stdout("one\nä".as_bytes());
         raw.add_stdout(&"ö".as_bytes()[..1]);
         raw.add_stderr(b"\x1b[31mred");
@@ -186,13 +202,30 @@ mod tests {
         assert!(partial.note.is_some_and(|note| !note.contains('\u{202e}')));
         raw.add_stdout(&[&"ö".as_bytes()[1..], b"\nnew"].concat());
         let next = partial_output.read_after(partial.cursor);
-        assert!(
-            next.is_whole && next.stdout.ends_with('\n') && !next.stdout.contains("one"),
-            "{next:?}"
-        );
+        assert_eq!((next.stdout.as_str(), next.is_whole), ("ö\nnew", true));
         raw.add_stdout("line of output\n".repeat(5_000).as_bytes());
         assert!(!partial_output.read_after(next.cursor).is_whole);
         let partial = partial_output.read();
         assert!(partial.stdout.starts_with("line of output\n") && partial.stdout.len() < 20_000);
+    }
+
+    /// The secret is split at every byte between two writes, with a read after each.
+    #[test]
+    fn a_secret_across_two_reads_is_in_neither() {
+        let secret = format!("{}_{}", "ghp", "16C7e42F292c6912E7710c838347Ae178B4a");
+        let text = format!("a\ntoken={secret} ok\nb");
+        for cut in 0..=text.len() {
+            let partial_output = PartialOutput::default();
+            let raw = partial_output.begin(Scrub::default(), Redaction::Answers);
+            raw.add_stdout(&text.as_bytes()[..cut]);
+            let first = partial_output.read();
+            raw.add_stdout(&text.as_bytes()[cut..]);
+            let second = partial_output.read_after(first.cursor);
+            raw.finish();
+            let last = partial_output.read_after(second.cursor);
+            let shown = first.stdout + &second.stdout + &last.stdout;
+            assert_eq!(shown, redact(&text), "cut at {cut}");
+            assert_eq!(last.stdout_bytes, text.len() as u64);
+        }
     }
 }

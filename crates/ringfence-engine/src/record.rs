@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use ringfence_audit::{Entry, Ledger, RunStatus, Settings};
 use ringfence_screen::redact::Redactor;
-use ringfence_spec::{AuditState, ErrorInfo, Outcome, Problem, Status};
+use ringfence_spec::{AuditState, Encoding, ErrorInfo, Outcome, Problem, Status};
 
 /// The ledger, or the operator's decision to have none.
 #[derive(Debug)]
@@ -123,11 +123,25 @@ pub(crate) fn redact_outcome(outcome: &mut Outcome) {
             *text = clean;
         }
     };
-    clean(&mut outcome.stdout);
-    clean(&mut outcome.stderr);
+    for text in [&mut outcome.stdout, &mut outcome.stderr] {
+        match outcome.encoding {
+            Encoding::Utf8 => clean(text),
+            Encoding::Base64 => clean_base64(text),
+        }
+    }
     outcome.value.iter_mut().for_each(clean);
     if let Some(exception) = &mut outcome.exception {
         clean(&mut exception.message);
+    }
+}
+
+/// Takes secrets out of bytes that an answer carries as base64.
+fn clean_base64(text: &mut String) {
+    use base64::Engine as _;
+    let base64 = base64::engine::general_purpose::STANDARD;
+    let Ok(bytes) = base64.decode(text.as_bytes()) else { return };
+    if let Cow::Owned(clean) = Redactor::new().redact_bytes(&bytes).text {
+        *text = base64.encode(clean);
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_search::{
@@ -19,6 +19,13 @@ use serde::Serialize;
 
 use crate::files::Workspace;
 use crate::sessions::{Session, private_dir};
+
+/// Called while an index is brought up to date: files read, and files to read, which is 0 while they are being listed.
+pub type OnIndexed = Arc<dyn Fn(u64, u64) + Send + Sync>;
+
+fn unseen() -> OnIndexed {
+    Arc::new(|_, _| ())
+}
 
 /// Directory of the index, beside the workspace.
 const DIRECTORY: &str = "index";
@@ -248,15 +255,20 @@ impl SessionIndex {
                 return Ok(true);
             }
         }
-        let report = self.update(session, UPDATE_MAX, stop, generation, &mut last)?;
+        let report = self.update(session, UPDATE_MAX, stop, &unseen(), generation, &mut last)?;
         Ok(report.complete)
     }
 
     /// Runs an index job to its end.
-    fn job(&self, session: &Session, stop: &AtomicBool) -> Result<IndexReport, Problem> {
+    fn job(
+        &self,
+        session: &Session,
+        stop: &AtomicBool,
+        progress: &OnIndexed,
+    ) -> Result<IndexReport, Problem> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = session.changes().generation.load(Ordering::Acquire);
-        self.update(session, Duration::MAX, stop, generation, &mut last)
+        self.update(session, Duration::MAX, stop, progress, generation, &mut last)
     }
 
     fn update(
@@ -264,6 +276,7 @@ impl SessionIndex {
         session: &Session,
         most: Duration,
         stop: &AtomicBool,
+        progress: &OnIndexed,
         generation: u64,
         last: &mut Option<LastUpdate>,
     ) -> Result<IndexReport, Problem> {
@@ -274,7 +287,8 @@ impl SessionIndex {
         };
         let report = self
             .index
-            .update(&source, &mut |_| {
+            .update(&source, &mut |now| {
+                progress(now.files_done, now.files_total);
                 if stop.load(Ordering::Relaxed) || began.elapsed() > most {
                     return ControlFlow::Break(());
                 }
@@ -352,8 +366,12 @@ impl Session {
     }
 
     /// Brings its index up to date.
-    pub(crate) fn index_job(&self, stop: &AtomicBool) -> Result<IndexReport, Problem> {
-        self.index()?.job(self, stop)
+    pub(crate) fn index_job(
+        &self,
+        stop: &AtomicBool,
+        progress: &OnIndexed,
+    ) -> Result<IndexReport, Problem> {
+        self.index()?.job(self, stop, progress)
     }
 
     /// Cuts one of its files at definitions, headings or paragraphs.

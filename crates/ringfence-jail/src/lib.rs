@@ -66,7 +66,9 @@ pub use gitwatch::SetAside;
 pub use launch::{Fault, Permit, PreforkedChild, RunIdentity, Task, run};
 pub use launcher::{LaunchRequest, Launched, Launcher, become_launcher_if_asked};
 pub use network::allow_network_helper;
-pub use output_buffer::{OutputBuffer, OutputSnapshot, OutputStream, Piece, Tail};
+pub use output_buffer::{
+    MakeFilter, OutputBuffer, OutputFilter, OutputSnapshot, OutputStream, Piece, Tail,
+};
 pub use registry::{Registry, remove_tree};
 pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, time_until};
 pub use stdio::{Output, StdioMode};

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use crate::stdio::keep_last;
 
@@ -17,6 +18,24 @@ const PIECES_MAX: usize = 2048;
 
 /// Size up to which writes to one stream become one piece.
 const PIECE_BYTES: usize = 4 << 10;
+
+/// Rewrites one stream of a program before anything else sees it, such as to take secrets out. May hold bytes back.
+pub trait OutputFilter: fmt::Debug + Send {
+    /// Takes the next bytes of the program. Returns those that can be shown by now.
+    fn push(&mut self, bytes: &[u8]) -> Vec<u8>;
+
+    /// Time at which [`OutputFilter::overdue`] has something to return, if bytes are held back.
+    fn due(&self) -> Option<Instant>;
+
+    /// Returns the bytes that have been held back long enough.
+    fn overdue(&mut self, now: Instant) -> Vec<u8>;
+
+    /// Ends the stream. Returns the rest.
+    fn finish(&mut self) -> Vec<u8>;
+}
+
+/// Makes the filters of a run, one for each of its streams.
+pub type MakeFilter = fn() -> Box<dyn OutputFilter>;
 
 /// Written by the thread that runs the program, readable by any other. Clones share the buffer.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +57,8 @@ impl fmt::Debug for Shared {
 struct State {
     snapshot: OutputSnapshot,
     journal: Journal,
+    /// For standard output and standard error.
+    filters: Option<[Box<dyn OutputFilter>; 2]>,
 }
 
 /// The end of the output so far.
@@ -56,8 +77,10 @@ pub struct OutputSnapshot {
 pub struct Tail {
     /// Its last bytes.
     pub bytes: VecDeque<u8>,
-    /// Number of bytes written in all.
+    /// Number of bytes in all, with those that are no longer kept. Counts what a filter returned, not what it took.
     pub total_bytes: u64,
+    /// Number of bytes that the program wrote.
+    pub written_bytes: u64,
 }
 
 /// Stream of a program.
@@ -88,15 +111,29 @@ struct Journal {
 }
 
 impl OutputBuffer {
+    /// Passes everything that is added from now on through a filter: for standard output and standard error.
+    pub fn filter(&self, filters: [Box<dyn OutputFilter>; 2]) {
+        self.lock().filters = Some(filters);
+    }
+
     /// A copy of the current state.
     pub fn read(&self) -> OutputSnapshot {
-        self.lock().snapshot.clone()
+        let mut state = self.lock();
+        state.keep_overdue();
+        state.snapshot.clone()
+    }
+
+    /// Time at which bytes that a filter holds back can be read.
+    pub fn due(&self) -> Option<Instant> {
+        let state = self.lock();
+        state.filters.iter().flatten().filter_map(|filter| filter.due()).min()
     }
 
     /// Copies the pieces after these places of both streams, up to a number of bytes. What was dropped is missing: the first
     /// piece of a stream then begins after the place.
     pub fn pieces_after(&self, stdout: u64, stderr: u64, bytes_max: usize) -> Vec<Piece> {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.keep_overdue();
         let mut n_bytes = 0;
         let mut found = Vec::new();
         for piece in &state.journal.pieces {
@@ -140,6 +177,11 @@ impl OutputBuffer {
         self.change(|state| state.add(OutputStream::Stderr, bytes));
     }
 
+    /// Ends both streams: adds what filters hold back.
+    pub fn finish(&self) {
+        self.change(State::finish);
+    }
+
     /// Replaces the note.
     pub fn set_note(&self, note: String) {
         self.change(|state| state.snapshot.note = Some(note));
@@ -159,17 +201,51 @@ impl OutputBuffer {
 
 impl State {
     fn add(&mut self, stream: OutputStream, bytes: &[u8]) {
-        let tail = match stream {
+        self.tail(stream).written_bytes += bytes.len() as u64;
+        match &mut self.filters {
+            Some(filters) => {
+                let shown = filters[stream as usize].push(bytes);
+                self.keep(stream, &shown);
+            }
+            None => self.keep(stream, bytes),
+        }
+    }
+
+    fn keep_overdue(&mut self) {
+        let now = Instant::now();
+        self.keep_from_filters(|filter| filter.overdue(now));
+    }
+
+    fn finish(&mut self) {
+        self.keep_from_filters(|filter| filter.finish());
+    }
+
+    fn keep_from_filters(&mut self, take: impl Fn(&mut dyn OutputFilter) -> Vec<u8>) {
+        let Some(filters) = &mut self.filters else { return };
+        let [stdout, stderr] = filters.each_mut().map(|filter| take(&mut **filter));
+        self.keep(OutputStream::Stdout, &stdout);
+        self.keep(OutputStream::Stderr, &stderr);
+    }
+
+    fn keep(&mut self, stream: OutputStream, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = self.tail(stream).total_bytes;
+        self.journal.push(stream, at, bytes);
+        self.tail(stream).keep(bytes);
+    }
+
+    fn tail(&mut self, stream: OutputStream) -> &mut Tail {
+        match stream {
             OutputStream::Stdout => &mut self.snapshot.stdout,
             OutputStream::Stderr => &mut self.snapshot.stderr,
-        };
-        self.journal.push(stream, tail.total_bytes, bytes);
-        tail.push(bytes);
+        }
     }
 }
 
 impl Tail {
-    fn push(&mut self, bytes: &[u8]) {
+    fn keep(&mut self, bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
         keep_last(&mut self.bytes, bytes, TAIL_BYTES);
     }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Named};
@@ -13,6 +14,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::pipe::PipeFlags;
 
+use crate::output_buffer::{MakeFilter, OutputFilter};
+
 /// Bytes moved at once. A pipe holds 64 KiB.
 const CHUNK: usize = 64 << 10;
 
@@ -20,10 +23,12 @@ const CHUNK: usize = 64 << 10;
 const PIPEFS_MAGIC: rustix::fs::FsWord = 0x5049_5045;
 
 /// Handling of the program's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum StdioMode {
     /// Byte for byte to this process's stdout and stderr, without bound.
     Passthrough,
+    /// The same through a filter, one for each stream.
+    Filtered(MakeFilter),
     /// The same, for a caller that made the pipes and needs the run's resource usage.
     Given,
     /// Kept for the outcome: head and tail up to this many bytes a stream, the rest counted.
@@ -100,6 +105,8 @@ pub(crate) struct Pump {
     output: Option<&'static str>,
     /// Error that lost output.
     lost: Option<Errno>,
+    /// Rewrites what is copied.
+    filter: Option<Box<dyn OutputFilter>>,
 }
 
 /// A descriptor that is read from or written to without waiting.
@@ -187,8 +194,10 @@ pub(crate) fn prepare(
     mode: StdioMode,
     terminal: bool,
 ) -> Result<([Option<OwnedFd>; 3], StdioPumps), Problem> {
-    let mut plumbing =
-        StdioPumps { counts_wanted: mode != StdioMode::Passthrough, ..StdioPumps::default() };
+    let mut plumbing = StdioPumps {
+        counts_wanted: !matches!(mode, StdioMode::Passthrough),
+        ..StdioPumps::default()
+    };
     let on_terminal = |fd: BorrowedFd<'_>| terminal && rustix::termios::isatty(fd);
     let wrap = |e: CallError| {
         Problem::internal(Code::Stdio, "cannot connect the program's input and output").cause(e)
@@ -217,6 +226,14 @@ pub(crate) fn prepare(
         }
         if on_terminal(fd) {
             return Ok(None);
+        }
+        if let StdioMode::Filtered(make) = mode {
+            classify(fd, name)?;
+            let (read, write) = pipe().map_err(wrap)?;
+            let from = End::of_pipe(read).map_err(wrap)?;
+            let to = End::of_caller(fd, OFlags::WRONLY).map_err(wrap)?;
+            plumbing.pumps.push(Pump { filter: Some(make()), ..Pump::new(from, to, Some(name)) });
+            return Ok(Some(write));
         }
         Ok::<_, Problem>(Some(match classify(fd, name)? {
             Class::Pass => dup(fd).map_err(wrap)?,
@@ -264,7 +281,8 @@ fn classify(fd: BorrowedFd<'_>, name: &str) -> Result<Class, Problem> {
 
 impl Pump {
     fn new(from: End, to: End, output: Option<&'static str>) -> Self {
-        Self { from: Some(from), to: Some(to), buffer: Vec::new(), sent: 0, output, lost: None }
+        let (from, to) = (Some(from), Some(to));
+        Self { from, to, buffer: Vec::new(), sent: 0, output, lost: None, filter: None }
     }
 
     /// The descriptor and events to poll for, if any.
@@ -273,7 +291,11 @@ impl Pump {
             return self.to.as_ref().map(|to| (to.fd.as_fd(), PollFlags::OUT));
         }
         self.to.as_ref()?;
-        self.from.as_ref().map(|from| (from.fd.as_fd(), PollFlags::IN))
+        // With nothing to read and nothing to write the next step closes it.
+        let Some(from) = &self.from else {
+            return self.to.as_ref().map(|to| (to.fd.as_fd(), PollFlags::OUT));
+        };
+        Some((from.fd.as_fd(), PollFlags::IN))
     }
 
     /// Moves one chunk.
@@ -290,9 +312,29 @@ impl Pump {
         self.sent = 0;
         self.buffer.clear();
         let Some(from) = &self.from else { return self.close() };
-        match from.read(&mut self.buffer) {
-            Ok(0) | Err(Failed::Finally) => self.close(),
-            Ok(_) | Err(Failed::ForNow) => {}
+        match (from.read(&mut self.buffer), &mut self.filter) {
+            (Ok(0) | Err(Failed::Finally), None) => self.close(),
+            (Ok(0) | Err(Failed::Finally), Some(filter)) => {
+                self.buffer = filter.finish();
+                self.from = None;
+            }
+            (Ok(_), Some(filter)) => self.buffer = filter.push(&self.buffer),
+            (Ok(_), None) | (Err(Failed::ForNow), _) => {}
+        }
+    }
+
+    /// Time at which bytes that the filter holds back must be written. None while others wait to be.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.filter.as_ref().filter(|_| self.sent == self.buffer.len())?.due()
+    }
+
+    /// Writes what the filter held back long enough, as soon as the reader takes it.
+    pub(crate) fn check_time(&mut self, now: Instant) {
+        if self.due().is_some_and(|due| now >= due)
+            && let Some(filter) = &mut self.filter
+        {
+            self.buffer = filter.overdue(now);
+            self.sent = 0;
         }
     }
 

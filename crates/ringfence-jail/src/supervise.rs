@@ -363,11 +363,15 @@ impl Supervisor<'_> {
         let deadline = self.deadline().filter(|_| self.stopped.is_none());
         let network = self.capture.as_ref().and_then(Capture::due);
         let all = [deadline, self.kill_at, self.look_at, self.janitor_at, network];
-        all.into_iter().flatten().min()
+        let held_back = self.run.plumbing.pumps.iter().filter_map(Pump::due);
+        all.into_iter().flatten().chain(held_back).min()
     }
 
     fn check_time(&mut self) -> Result<(), NotStarted> {
         let now = Instant::now();
+        for pump in &mut self.run.plumbing.pumps {
+            pump.check_time(now);
+        }
         if self.janitor_at.is_some_and(|at| now >= at) {
             self.call_janitor();
         }

@@ -472,7 +472,7 @@ pub(crate) fn rules(source: &str, random: &mut Random) -> Vec<Vector> {
             out.extend(list.into_iter().map(|(text, secret)| Vector {
                 rule: rule.clone(),
                 text,
-                of_values: secret.is_some(),
+                excluded: secret.is_some(),
                 secrets: secret.into_iter().collect(),
                 leak,
                 prefixed,
@@ -528,7 +528,7 @@ pub(crate) fn detector(rule: &str, source: &str, random: &mut Random) -> Vec<Vec
                 secrets,
                 leak,
                 prefixed: false,
-                of_values: true,
+                excluded: true,
             });
         }
     }

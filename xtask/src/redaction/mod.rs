@@ -14,7 +14,8 @@
 //!
 //! A negative counts if no other rule of its source finds a secret in it, it is no well-formed token itself and its value is
 //! not that of a positive in another wrapping, and it was not drawn as a token behind the word `Token`. Negatives of
-//! trufflehog do not count: they are tokens of one provider with a character changed, not ordinary text.
+//! trufflehog do not count: they are tokens of one provider with a character changed, not ordinary text. The last column
+//! has every negative, without these exclusions.
 
 mod go;
 mod python;
@@ -105,8 +106,9 @@ struct Vector {
     leak: bool,
     /// Set if the rule's pattern begins with a literal.
     prefixed: bool,
-    /// Set if a negative is a secret of the wrong length or alphabet for its rule.
-    of_values: bool,
+    /// Set if a negative does not count: it is a secret of the wrong length or alphabet for its rule, or its source itself
+    /// knows a secret in it.
+    excluded: bool,
 }
 
 impl Vector {
@@ -155,6 +157,8 @@ struct Counts {
     keyed: (usize, usize),
     other: (usize, usize),
     negative: (usize, usize),
+    /// Negatives, those among them that do not count.
+    every_negative: (usize, usize),
 }
 
 pub(crate) fn redaction(args: &RedactionArgs) -> Result<Verdict, CannotTry> {
@@ -180,12 +184,10 @@ pub(crate) fn redaction(args: &RedactionArgs) -> Result<Verdict, CannotTry> {
         // A text that one rule must leave alone and another finds tells nothing about a redactor of all rules.
         let known: HashSet<String> =
             vectors.iter().filter(|v| v.leak).flat_map(Vector::values).collect();
-        vectors.retain(|v| {
-            v.leak
-                || !(known.iter().any(|secret| v.text.contains(secret.as_str()))
-                    || patterns.iter().any(|p| p.finds(v))
-                    || v.of_values)
-        });
+        for v in vectors.iter_mut().filter(|v| !v.leak) {
+            v.excluded |= known.iter().any(|secret| v.text.contains(secret.as_str()))
+                || patterns.iter().any(|p| p.finds(v));
+        }
         let mut seen = HashSet::new();
         vectors.retain(|v| !v.text.trim().is_empty() && seen.insert(v.text.clone()));
         n_bytes += vectors.iter().map(|v| v.text.len()).sum::<usize>();
@@ -198,7 +200,7 @@ pub(crate) fn redaction(args: &RedactionArgs) -> Result<Verdict, CannotTry> {
     }
     let mut verdict = Verdict::Held;
     println!(
-        "| source | fixed prefix | key word only | neither | negatives changed |\n|---|---|---|---|---|"
+        "| source | fixed prefix | key word only | neither | negatives changed | without exclusions |\n|---|---|---|---|---|---|"
     );
     let mut sum = Counts::default();
     for (name, vectors) in &sources {
@@ -209,6 +211,7 @@ pub(crate) fn redaction(args: &RedactionArgs) -> Result<Verdict, CannotTry> {
             (&mut sum.keyed, counts.keyed),
             (&mut sum.other, counts.other),
             (&mut sum.negative, counts.negative),
+            (&mut sum.every_negative, counts.every_negative),
         ] {
             *all = (all.0 + one.0, all.1 + one.1);
         }
@@ -230,9 +233,15 @@ pub(crate) fn redaction(args: &RedactionArgs) -> Result<Verdict, CannotTry> {
 
 fn count(name: &str, vectors: &[Vector], list: bool) -> Counts {
     let mut counts = Counts::default();
+    let mut excluded = (0, 0);
     for vector in vectors {
         let holds = vector.holds();
+        if !vector.leak {
+            counts.every_negative.0 += usize::from(!holds);
+            counts.every_negative.1 += 1;
+        }
         let (cell, good) = match vector.leak {
+            false if vector.excluded => (&mut excluded, !holds),
             false => (&mut counts.negative, !holds),
             true if vector.prefixed => (&mut counts.prefixed, holds),
             true if vector.has_key_word() => (&mut counts.keyed, holds),
@@ -242,6 +251,7 @@ fn count(name: &str, vectors: &[Vector], list: bool) -> Counts {
         cell.1 += 1;
         if list && !holds {
             let kind = match vector.leak {
+                false if vector.excluded => "changed, excluded",
                 false => "changed",
                 true if vector.prefixed => "prefix missed",
                 true if vector.has_key_word() => "key word missed",
@@ -256,11 +266,12 @@ fn count(name: &str, vectors: &[Vector], list: bool) -> Counts {
 
 fn row(name: &str, counts: Counts) {
     println!(
-        "| {name} | {} | {} | {} | {} |",
+        "| {name} | {} | {} | {} | {} | {} |",
         share(counts.prefixed),
         share(counts.keyed),
         share(counts.other),
-        share(counts.negative)
+        share(counts.negative),
+        share(counts.every_negative)
     );
 }
 

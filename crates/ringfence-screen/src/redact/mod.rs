@@ -91,7 +91,7 @@ impl Redactor {
         let mut text = Cow::Borrowed(bytes);
         let mut counts = vec![0; TABLES.rules.len()];
         for _ in 0..PASSES_MAX {
-            let spans = merge(found(&text).0);
+            let spans = merge(found(&text).spans);
             if spans.is_empty() {
                 break;
             }
@@ -168,8 +168,18 @@ struct Pass<'t> {
     open: bool,
 }
 
-/// Secrets in a text, in any order, and the start of the first text that may become one if more follows.
-fn found(text: &[u8]) -> (Vec<Span>, usize) {
+/// Result of one pass over a text.
+struct Found {
+    /// Secrets, in any order.
+    spans: Vec<Span>,
+    /// Start of the first text that may become one if more follows.
+    open_from: usize,
+    /// Start of the first private key whose end is missing.
+    key_from: usize,
+}
+
+/// Finds the secrets in a text.
+fn found(text: &[u8]) -> Found {
     let mut pass = Pass {
         text,
         runs: Runs::new(text),
@@ -180,6 +190,7 @@ fn found(text: &[u8]) -> (Vec<Span>, usize) {
     };
     let mut found: Vec<Span> = Vec::new();
     let mut open_from = text.len();
+    let mut key_from = text.len();
     for hit in TABLES.automaton.find_overlapping_iter(text) {
         let (index, place) = TABLES.owners[hit.pattern().as_usize()];
         let rule = TABLES.rules[index];
@@ -197,9 +208,12 @@ fn found(text: &[u8]) -> (Vec<Span>, usize) {
         }
         if pass.open {
             open_from = open_from.min(at);
+            if matches!(rule.tail, Tail::Block | Tail::Lines) {
+                key_from = key_from.min(at);
+            }
         }
     }
-    (found, open_from)
+    Found { spans: found, open_from, key_from }
 }
 
 /// The same secret again behind the last one found, in its line: `token='…' | '…'`.

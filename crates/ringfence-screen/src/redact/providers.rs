@@ -123,7 +123,8 @@ pub(crate) static PROVIDERS: &[SecretRule] = &[
     run("dependency-track-key", &["odt_"], Alnum, 32),
     // Secret stores and identity.
     run("vault-token", &["hvs.", "hvb.", "hvr."], Token, 24),
-    exactly("vault-token", &["s."], Alnum, 24).digits(),
+    // Of base62 and 24 characters, letters of one case are no token: one in a million is.
+    exactly("vault-token", &["s."], Alnum, 24).two_kinds(),
     run(
         "doppler-token",
         &["dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."],

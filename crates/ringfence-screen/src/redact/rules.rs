@@ -30,6 +30,8 @@ pub(crate) enum Look {
     Any,
     /// Contains a digit, or is mixed without one.
     Digit,
+    /// Contains a digit, or letters of both cases that are no name.
+    TwoKinds,
     /// Contains several digits and a letter.
     Digits,
     /// Classes of characters change as often as in a generated string: no name in camel or snake case.
@@ -119,6 +121,12 @@ impl SecretRule {
         let look = match self.look {
             Look::Any => true,
             Look::Digit => has_digits(tail, 1) || is_mixed(tail),
+            Look::TwoKinds => {
+                has_digits(tail, 1)
+                    || (is_mixed(tail)
+                        && has_small(tail)
+                        && tail.iter().any(u8::is_ascii_uppercase))
+            }
             Look::Digits => has_digits(tail, 6) && has_letter(tail),
             Look::Mixed => is_mixed(tail),
             Look::Upper => !has_small(tail),
@@ -144,6 +152,11 @@ impl SecretRule {
 
     pub(crate) const fn digits(mut self) -> Self {
         self.look = Look::Digit;
+        self
+    }
+
+    pub(crate) const fn two_kinds(mut self) -> Self {
+        self.look = Look::TwoKinds;
         self
     }
 

@@ -2,10 +2,11 @@
 //! secret can reach across; a line that does not end is passed on in pieces.
 //!
 //! The result does not depend on how the stream is cut. It is that of redacting the whole, but for a line or a block of
-//! more than 64 KiB.
+//! more than 64 KiB, and for text that the caller did not want to wait for ([`StreamRedactor::settle`],
+//! [`StreamRedactor::release`]).
 
 use super::chars::Class;
-use super::{PASSES_MAX, TABLES, found, merge, replace};
+use super::{Found, PASSES_MAX, TABLES, found, merge, replace};
 
 /// Maximum number of bytes held back. More than the longest private key that is replaced, 32 KiB.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
@@ -63,10 +64,48 @@ impl StreamRedactor {
     }
 
     /// Ends the stream. Returns the rest of the text.
-    pub fn finish(mut self) -> Vec<u8> {
+    pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         let n = self.held.len();
         self.emit(n, &mut out);
+        *self = Self::default();
+        out
+    }
+
+    /// Returns what can be shown of a line without its end: the text in front of the first word that may begin a secret.
+    /// For a caller that has waited for the rest, such as that of a prompt or a progress bar.
+    ///
+    /// ```
+    /// let mut stream = ringfence_screen::redact::StreamRedactor::new();
+    /// assert_eq!(stream.push(b"Logging in with token "), b"");
+    /// assert_eq!(stream.settle(), b"Logging in with ");
+    /// ```
+    pub fn settle(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let safe = safe_cut(&self.held);
+        let line = self.held.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+        let cut = if safe == line { safe + plain_words(&self.held[line..]) } else { safe };
+        if cut > 0 {
+            self.emit(cut, &mut out);
+            self.searched = 0;
+        }
+        out
+    }
+
+    /// Returns all of the text but a private key whose end is missing, with the secrets replaced that can be told by now.
+    /// The rest of a secret that was replaced is dropped when it comes; one of which too little was there is not found.
+    pub fn release(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Found { spans, key_from, .. } = found(&self.held);
+        let n = self.held.len();
+        if key_from < n {
+            self.emit(key_from, &mut out);
+        } else {
+            let ends_here = spans.iter().any(|span| span.end == n);
+            self.emit(n, &mut out);
+            self.swallowing = ends_here;
+        }
+        self.searched = 0;
         out
     }
 
@@ -94,7 +133,7 @@ impl StreamRedactor {
         let mut cut = n;
         let mut counts = vec![0; TABLES.rules.len()];
         for _ in 0..PASSES_MAX {
-            let spans = merge(found(&text).0);
+            let spans = merge(found(&text).spans);
             if spans.is_empty() {
                 break;
             }
@@ -109,7 +148,7 @@ impl StreamRedactor {
 
     /// Passes on most of a line that is too long to be held.
     fn cut_line(&mut self, out: &mut Vec<u8>) {
-        let spans = merge(found(&self.held).0);
+        let spans = merge(found(&self.held).spans);
         let mut cut = self.held.len() - KEPT_BYTES;
         // In front of a text that is part of a secret, or behind it; a word is not halved.
         let across = |span: &&super::Span| span.told.0 < cut && cut < span.told.1.max(span.end);
@@ -134,6 +173,14 @@ impl StreamRedactor {
     }
 }
 
+/// Length of the words of a line without its end that cannot be part of a secret, whatever follows. The last word may go on.
+fn plain_words(line: &[u8]) -> usize {
+    let word_start =
+        |at: usize| at - line[..at].iter().rev().take_while(|b| Class::Bare.has(**b)).count();
+    let first = TABLES.automaton.find_overlapping_iter(line).map(|hit| hit.start()).min();
+    word_start(first.unwrap_or(line.len()))
+}
+
 /// End of the last line that no secret reaches across, whatever follows; 0 if there is none.
 fn safe_cut(held: &[u8]) -> usize {
     let mut text = held.to_vec();
@@ -148,7 +195,7 @@ fn safe_cut(held: &[u8]) -> usize {
         .collect();
     let mut counts = vec![0; TABLES.rules.len()];
     for _ in 0..PASSES_MAX {
-        let (spans, open_from) = found(&text);
+        let Found { spans, open_from, .. } = found(&text);
         let mut told: Vec<_> = spans.iter().map(|span| span.told).collect();
         told.sort_unstable();
         let mut told = told.into_iter().peekable();
