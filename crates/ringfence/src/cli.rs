@@ -1,34 +1,65 @@
 //! The command line, as data.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use ringfence_engine::SessionId;
 
 /// Run what AI agents write behind a fence you can see.
 #[derive(Debug, Parser)]
 #[command(name = "ringfence", version, about, max_term_width = 100)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputFlags {
+    /// Print colours: on a terminal unless `NO_COLOR` is set, always, or never
+    #[arg(
+        long,
+        value_name = "WHEN",
+        global = true,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub(crate) color: Color,
+    /// Print results and errors only: no notes, no totals, no progress
+    #[arg(long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print more on stderr: the run's id, tier and usage, every refusal, the codes of errors
+    #[arg(long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// When colours are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a command behind the fence; stdin, stdout and stderr pass through byte for byte
     Run(RunArgs),
-    /// Run a Python program behind the fence, started for it alone
+    /// Run a Python program behind the fence
     Exec(ExecArgs),
-    /// Run many programs through warm workers: JSON lines in, outcomes out as JSON lines
+    /// Run many programs through warm workers: JSON lines in, JSON lines out
     Batch(BatchArgs),
-    /// Interactive Python behind the fence; a cell that goes wrong is undone
+    /// Start interactive Python behind the fence; a cell that fails is undone
     Repl(ReplArgs),
     /// Run a coding agent behind the fence: claude, codex, gemini, opencode, aider
     Agent(AgentArgs),
-    /// Judge Python code by its syntax tree; nothing runs
+    /// Screen Python code without running it
     Check(CheckArgs),
     /// Print the plan that would run, without running it
     #[command(
@@ -38,31 +69,31 @@ pub(crate) enum Command {
             .help("The plan of Python runs instead of a command's, with this interpreter"))
     )]
     Explain(RunArgs),
-    /// Say what this host can enforce, proved by live probes, and the fix for each gap
+    /// Probe what this host can enforce, and print the fix for each gap
     Doctor(JsonArgs),
-    /// Show presets, the effective policy and where each value came from, or check a file
+    /// Show the effective policy, presets and bundles, or check a settings file
     Policy(PolicyArgs),
-    /// Workspaces that outlive a command: new, ls, show, put, get, fork, rm, gc
+    /// Manage workspaces that outlive a command: new, ls, show, put, get, fork, rm, gc
     Session(SessionArgs),
-    /// Find lines of a session's files by a regular expression
+    /// Search a session's files for lines that match a regular expression
     Grep(GrepArgs),
-    /// Find the pieces of a session's files that fit a question or a name best
+    /// Search a session's files by words, a question or a name; best hits first
     Search(SearchArgs),
-    /// Bring a session's search index up to date; a search does it too
+    /// Update a session's search index; `search` does it too
     Index(IndexArgs),
-    /// Cut a session's file at its definitions, headings or paragraphs
+    /// Split a session's file at its definitions, headings or paragraphs
     Chunk(ChunkArgs),
-    /// What was written down of every run: ls, show, tail, verify, export, report
+    /// Read and verify the ledger of runs: ls, show, tail, verify, export, report
     Audit(AuditArgs),
-    /// Offer the fence to an agent: MCP over stdin and stdout
+    /// Serve MCP over stdin and stdout, for one client
     Mcp(McpArgs),
-    /// Offer the fence over HTTP: MCP at /mcp, REST at /api/v1
+    /// Serve MCP (/mcp) and REST (/api/v1) over HTTP
     Serve(Box<ServeArgs>),
-    /// Tokens of those who may use `serve`: new, ls, revoke
+    /// Manage the tokens of `serve`: new, ls, revoke
     Token(TokenArgs),
-    /// Tell an agent's program about `ringfence mcp`: shows a diff, keeps a backup
+    /// Add `ringfence mcp` to a client's configuration; shows a diff, keeps a backup
     Init(InitArgs),
-    /// Put another MCP server of a client behind the fence
+    /// Run another MCP server of a client behind the fence
     Wrap(WrapArgs),
     /// Send an agent's own commands through the fence; for its hooks
     #[command(hide = true)]
@@ -70,9 +101,9 @@ pub(crate) enum Command {
     /// Deliver alerts that are read from stdin; started by runs themselves
     #[command(hide = true)]
     Notify,
-    /// Print the script by which a shell completes commands and flags: bash, zsh, fish
+    /// Print the completion script of a shell: bash, zsh, fish, elvish
     Completions(CompletionsArgs),
-    /// Measure the numbers of SPECIFICATION.md here, beside the peers found installed
+    /// Measure the numbers of SPECIFICATION.md on this host, beside installed peers
     Bench(BenchArgs),
 }
 
@@ -99,11 +130,17 @@ pub(crate) struct RunArgs {
 pub(crate) struct AgentArgs {
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
-    /// The agent; without it, print the known ones
-    pub(crate) name: Option<String>,
-    /// Arguments of the agent
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
-    pub(crate) args: Vec<OsString>,
+    /// Print the known agents as JSON
+    #[arg(long, conflicts_with = "agent")]
+    pub(crate) json: bool,
+    /// The agent and its own arguments; without it, list the known ones
+    #[arg(
+        value_names = ["AGENT", "ARG"],
+        num_args = 0..,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) agent: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -179,7 +216,7 @@ pub(crate) struct GrepArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
     /// Regular expression in Rust syntax; with `-e` this is the path
@@ -209,7 +246,7 @@ pub(crate) struct SearchArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
     /// Words, a question, or the name of a definition
@@ -225,10 +262,10 @@ pub(crate) struct IndexArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
-    /// Tell only what was left out below this file or directory
+    /// Report only files left out below this file or directory
     #[arg(default_value = ".")]
     pub(crate) path: OsString,
 }
@@ -238,7 +275,7 @@ pub(crate) struct ChunkArgs {
     /// The session
     #[arg(long, value_name = "ID")]
     pub(crate) session: SessionId,
-    /// Lines of a piece, roughly
+    /// Approximate number of lines of a piece [default: by the file's structure]
     #[arg(long, value_name = "N")]
     pub(crate) lines: Option<usize>,
     /// Share of a piece that the next one repeats, in percent, 50 at most
@@ -250,7 +287,7 @@ pub(crate) struct ChunkArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
     /// A file below the workspace
@@ -291,6 +328,9 @@ pub(crate) struct WrapArgs {
     /// The server's name in the client's configuration; without it, print those that are found
     #[arg(value_name = "SERVER")]
     pub(crate) name: Option<String>,
+    /// Print the servers that are found as JSON
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) json: bool,
     /// The client, if several have a server of that name: claude-code, claude-desktop, codex, cursor, vscode, gemini or zed
     #[arg(long, value_name = "CLIENT")]
     pub(crate) client: Option<String>,
@@ -435,7 +475,7 @@ pub(crate) struct PolicyArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyAction {
-    /// The effective policy and where each value came from
+    /// Print the effective policy and where each value came from
     Show {
         #[command(flatten)]
         policy: Box<PolicyFlags>,
@@ -443,13 +483,13 @@ pub(crate) enum PolicyAction {
         #[arg(long)]
         json: bool,
     },
-    /// The presets
+    /// List the presets
     Presets {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// The hosts behind a name that `--net allow:NAME` takes, such as pypi; without a name, all names
+    /// Print the hosts of a bundle such as pypi (`--net allow:NAME`); without a name, list the bundles
     Bundle {
         /// The name
         name: Option<String>,
@@ -461,12 +501,15 @@ pub(crate) enum PolicyAction {
     Check {
         /// The file
         file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<String>,
     /// Print JSON
@@ -484,9 +527,9 @@ pub(crate) enum SessionCommand {
         #[arg(long)]
         read_only: bool,
     },
-    /// Your sessions, the oldest first; with a session, its files
+    /// List your sessions, the oldest first; with a session, its files
     Ls {
-        /// With times and sizes
+        /// Print sizes, times and more; for sessions on a terminal the default
         #[arg(short, long)]
         long: bool,
         /// List the files of this session
@@ -513,12 +556,12 @@ pub(crate) enum SessionCommand {
         /// Where to write it: a file, a directory, or `-` for stdout [default: its own name here]
         local: Option<PathBuf>,
     },
-    /// What is known of a session, and where its files are
+    /// Print the state of a session and the place of its files
     Show {
         /// The session
         id: SessionId,
     },
-    /// A copy of a session's files as a new session
+    /// Copy a session's files into a new session
     Fork {
         /// The session
         id: SessionId,
@@ -535,9 +578,12 @@ pub(crate) enum SessionCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: AuditCommand,
 }
@@ -545,16 +591,16 @@ pub(crate) struct AuditArgs {
 /// Which rows.
 #[derive(Debug, Args)]
 pub(crate) struct AuditFilter {
-    /// Runs whose id begins so
+    /// Runs whose id begins with this
     #[arg(long, value_name = "ID")]
     pub(crate) run: Option<String>,
-    /// One session's
+    /// Rows of this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// One client's
+    /// Rows of this client
     #[arg(long, value_name = "NAME")]
     pub(crate) client: Option<String>,
-    /// One tool's
+    /// Rows of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
     /// ok, error, blocked, timeout, memory, killed, rejected, failed, running or interrupted
@@ -563,7 +609,7 @@ pub(crate) struct AuditFilter {
     /// low, medium or high
     #[arg(long)]
     pub(crate) risk: Option<String>,
-    /// Not before: so long ago (`2h`), or milliseconds since 1970
+    /// Not before: a time ago such as `2h`, or milliseconds since 1970
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
     /// Before: the same
@@ -573,43 +619,37 @@ pub(crate) struct AuditFilter {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Runs and calls, the newest first
+    /// List runs and calls, the newest first
     Ls {
         #[command(flatten)]
         filter: AuditFilter,
-        /// How many
+        /// Maximum number of rows
         #[arg(long, default_value_t = 50)]
         limit: usize,
-        /// Where the page before ended
+        /// Cursor at the end of the previous page
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
         /// Every row, starts and the ledger's own among them
         #[arg(long)]
         rows: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
-    /// One run or call, by its id or the beginning of it
+    /// Print one run or call, by its id or the beginning of it
     Show {
         /// The run
         run: String,
-        /// Print JSON on one line
-        #[arg(long)]
-        json: bool,
     },
-    /// The newest rows, and with -f those to come
+    /// Print the newest rows, and with -f those to come
     Tail {
         #[command(flatten)]
         filter: AuditFilter,
-        /// Go on as rows come
+        /// Wait for more rows
         #[arg(short, long)]
         follow: bool,
-        /// How many to begin with
+        /// Number of rows to begin with
         #[arg(long, default_value_t = 10)]
         limit: usize,
     },
-    /// Find what was changed: 0 intact, 1 tampered
+    /// Verify the ledger: exit 0 intact, 1 tampered
     Verify {
         /// Anchors that were kept elsewhere
         #[arg(long, value_name = "FILE")]
@@ -617,11 +657,8 @@ pub(crate) enum AuditCommand {
         /// Verify this archive instead
         #[arg(long, value_name = "FILE", conflicts_with = "anchor")]
         archive: Option<PathBuf>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
-    /// Every row, as JSON lines or CSV
+    /// Print every row as JSON lines or CSV
     Export {
         #[command(flatten)]
         filter: AuditFilter,
@@ -632,7 +669,7 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// A period in numbers
+    /// Print totals of a period
     Report {
         /// Not before
         #[arg(long, value_name = "WHEN")]
@@ -640,9 +677,6 @@ pub(crate) enum AuditCommand {
         /// Before
         #[arg(long, value_name = "WHEN")]
         until: Option<String>,
-        /// Print JSON on one line
-        #[arg(long)]
-        json: bool,
     },
     /// Print where the ledger stands, signed, to keep elsewhere
     Anchor {
@@ -730,7 +764,7 @@ pub(crate) struct ServiceFlags {
     /// Calls that may wait, or `off` for any number [default: 50]
     #[arg(long, value_name = "N")]
     pub(crate) queue: Option<String>,
-    /// Whether clients whose runs do harm are shut out for a while: on or off
+    /// Shut out clients whose runs do harm for a while: on or off [default: on]
     #[arg(long, value_name = "SWITCH")]
     pub(crate) breakers: Option<String>,
     /// Bytes of a request's body [default: 1M]
@@ -749,7 +783,7 @@ pub(crate) struct ServiceFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR", global = true)]
     pub(crate) data_dir: Option<String>,
     /// Print JSON
@@ -761,20 +795,20 @@ pub(crate) struct TokenArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, once
+    /// Make a token and print it; it is not shown again
     New {
-        /// Whose it is
+        /// Name of its owner
         #[arg(long)]
         name: String,
         /// Scopes: run, files, sessions, audit, admin [default: run,files,sessions]
         #[arg(long, value_name = "S")]
         scope: Vec<String>,
     },
-    /// Every token there is or was
+    /// List the tokens, revoked ones too
     Ls,
-    /// Make a token good for nothing, at once
+    /// Revoke a token, at once
     Revoke {
-        /// Whose it is
+        /// Name of its owner
         name: String,
     },
 }
@@ -847,13 +881,13 @@ pub(crate) struct PolicyFlags {
     /// A host unix socket the run may connect to; `!` after the path of one that would undo the fence, such as docker.sock
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Vec<String>,
-    /// Where the command starts; the writable directory of the workspace preset
+    /// Working directory, which the workspace preset makes writable [default: the current one]
     #[arg(long, value_name = "PATH")]
     pub(crate) cwd: Option<String>,
     /// A variable to pass (NAME) or to set (NAME=VALUE)
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub(crate) env: Vec<String>,
-    /// `none`, or `allow:RULE,…`: `HOST[:PORT]`, `*.HOST`, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST
+    /// `none`, or `allow:RULE,…`: `HOST[:PORT]`, `*.HOST`, a bundle such as pypi, HOST@CIDR, localhost:PORT, deny:HOST [default: none]
     #[arg(long, value_name = "NET")]
     pub(crate) net: Option<String>,
     /// Directories below the home that the run keeps under this name; by `agent`
@@ -883,117 +917,19 @@ pub(crate) struct PolicyFlags {
     /// The weakest acceptable tier: namespaces or landlock
     #[arg(long, value_name = "TIER")]
     pub(crate) require: Option<String>,
-    /// When a layer is missing: error or warn
+    /// When a layer is missing: error or warn [default: error]
     #[arg(long, value_name = "F")]
     pub(crate) fallback: Option<String>,
-    /// What /proc shows: own or none
+    /// View of /proc: own or none [default: own]
     #[arg(long, value_name = "VIEW")]
     pub(crate) proc: Option<String>,
-    /// Where Ringfence keeps its state
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
-    /// Whether the call is written to the ledger: on or off
+    /// Record the call in the ledger: on or off [default: on]
     #[arg(long, value_name = "SWITCH")]
     pub(crate) audit: Option<String>,
-    /// Whether secrets are taken out of captured output too: on or off
+    /// Replace secrets in the output too: on or off [default: off]
     #[arg(long, value_name = "SWITCH")]
     pub(crate) redact: Option<String>,
-}
-
-/// Parses the command line. Help and version go to stdout with exit 0, errors to stderr with exit 2.
-pub(crate) fn parse() -> Result<Command, ExitCode> {
-    let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(run) = RunAlone::of(&arguments) {
-        return Ok(Command::Run(run));
-    }
-    match Cli::try_parse_from(&arguments) {
-        Ok(cli) => Ok(cli.command),
-        Err(mut error) => {
-            let unknown = error.kind() == clap::error::ErrorKind::InvalidSubcommand;
-            let word = arguments.get(1).filter(|_| unknown);
-            if let Some(way) = word.and_then(|word| way_to_run(word)) {
-                use clap::error::{ContextKind, ContextValue};
-                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![way.into()]));
-            }
-            // Nothing can be done about a closed stdout or stderr.
-            let _ = error.print();
-            Err(ExitCode::from(if error.use_stderr() { 2 } else { 0 }))
-        }
-    }
-}
-
-/// How to run a program or script that stands where a subcommand belongs.
-fn way_to_run(word: &OsStr) -> Option<String> {
-    use rustix::fs::{Access, access};
-    let text = word.to_str()?;
-    let is_python = Path::new(word).extension().is_some_and(|extension| extension == "py");
-    if is_python && access(word, Access::EXISTS).is_ok() {
-        return Some(format!("run a Python program with `ringfence exec {text}`"));
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_program = if text.contains('/') {
-        access(word, Access::EXEC_OK).is_ok()
-    } else {
-        std::env::split_paths(&path).any(|dir| access(dir.join(word), Access::EXEC_OK).is_ok())
-    };
-    is_program.then(|| format!("run a command with `ringfence run -- {text}`"))
-}
-
-/// The parser of `run` alone, which every fenced command passes: all parsers together take five times as long to build.
-#[derive(Debug, Parser)]
-struct RunAlone {
-    #[command(flatten)]
-    run: RunArgs,
-}
-
-impl RunAlone {
-    /// Parses a `run` that is valid; for anything else the full parser reports the error.
-    fn of(arguments: &[OsString]) -> Option<RunArgs> {
-        let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
-        Self::try_parse_from(own).ok().map(|alone| alone.run)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn the_short_way_to_run_reads_what_the_long_way_reads() {
-        for line in [
-            "ringfence run true",
-            "ringfence run --json --pids 9 -- ls --json -l",
-            "ringfence run --session 0 -- ls",
-            "ringfence run --session 0 --cwd / -- ls",
-            "ringfence run --rw /a --rw /b --memory 1G sh -c x",
-            "ringfence run",
-            "ringfence run --no-such-flag true",
-            "ringfence run --help",
-            "ringfence run --version true",
-            "ringfence --version",
-            "ringfence exec run",
-            "ringfence",
-        ] {
-            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let long = match Cli::try_parse_from(&arguments) {
-                Ok(Cli { command: Command::Run(run) }) => Some(format!("{run:?}")),
-                _ => None,
-            };
-            assert_eq!(RunAlone::of(&arguments).map(|run| format!("{run:?}")), long, "{line}");
-        }
-    }
-
-    #[test]
-    fn everything_after_the_command_belongs_to_it() {
-        let cli = Cli::try_parse_from(["ringfence", "run", "--pids", "9", "ls", "--json", "-l"]);
-        let Command::Run(run) = cli.unwrap().command else { panic!("not a run") };
-        assert_eq!(run.argv, ["ls", "--json", "-l"]);
-        assert!(!run.json);
-    }
 }

@@ -7,8 +7,13 @@
 mod agents;
 mod cli;
 mod commands;
+mod help;
+mod parse;
 mod present;
+mod progress;
 mod settings;
+mod style;
+mod table;
 
 use std::process::ExitCode;
 
@@ -17,7 +22,7 @@ fn main() -> ExitCode {
     ringfence_engine::init();
     // The run's child creates its namespaces while the command line is parsed.
     let prefork = commands::prefork(std::env::args_os().nth(1).as_deref());
-    match cli::parse() {
+    match parse::parse() {
         Ok(command) => present::all_printed(commands::dispatch(command, prefork)),
         Err(code) => code,
     }

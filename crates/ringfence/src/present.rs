@@ -14,6 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FileType;
 use serde::Serialize;
 
+use crate::style::{self, Look, Stream, paint};
+
 /// Prints a problem and returns its exit code.
 pub(crate) fn problem(problem: &Problem) -> ExitCode {
     let code = ExitCode::from(problem.kind.exit_code());
@@ -22,20 +24,33 @@ pub(crate) fn problem(problem: &Problem) -> ExitCode {
     }
     let mut err = std::io::stderr().lock();
     // A closed stderr cannot be reported.
-    let _ = writeln!(err, "error: {}", plain(&problem.message, Lines::One));
+    let red = paint(Stream::Stderr, Look::Bad, "error:");
+    let _ = writeln!(err, "{red} {}", plain(&problem.message, Lines::One));
     if let Some(cause) = &problem.cause {
         // Some causes have several lines. Indent them, so that none looks like one of ours.
         let cause = plain(cause, Lines::Many).replace('\n', "\n    ");
         let _ = writeln!(err, "  cause: {cause}");
     }
     if let Some(hint) = &problem.hint {
-        let _ = writeln!(err, "  hint: {}", plain(&hint.to_string(), Lines::One));
+        let name = paint(Stream::Stderr, Look::Hint, "hint:");
+        let _ = writeln!(err, "  {name} {}", plain(&hint.to_string(), Lines::One));
+    }
+    if style::is_verbose() {
+        let _ = writeln!(err, "  code: {}", problem.code);
     }
     code
 }
 
 /// Set if output on stdout was lost.
 static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Set if the reader of stdout has closed it.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if the reader of stdout has closed it: it wants no more.
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
 
 /// Prints one JSON object on stdout.
 pub(crate) fn json(value: &impl Serialize) {
@@ -55,29 +70,69 @@ pub(crate) fn all_printed(code: ExitCode) -> ExitCode {
 }
 
 fn note(written: io::Result<()>) {
-    if written.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe) {
-        LOST.store(true, Ordering::Relaxed);
+    match written {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => CLOSED.store(true, Ordering::Relaxed),
+        Err(_) => LOST.store(true, Ordering::Relaxed),
     }
 }
 
-/// Prints a message on stderr.
+/// Prints a message on stderr, unless `--quiet` is given.
 pub(crate) fn say(text: &str) {
+    if !style::is_quiet() {
+        warn(text);
+    }
+}
+
+/// Prints a detail on stderr if `--verbose` is given.
+pub(crate) fn detail(text: &str) {
+    if style::is_verbose() {
+        warn(text);
+    }
+}
+
+/// Prints a warning on stderr, also with `--quiet`.
+pub(crate) fn warn(text: &str) {
     if !takes_text(rustix::stdio::stderr()) {
         return;
     }
+    let name = paint(Stream::Stderr, Look::Faint, "ringfence:");
     // A closed stderr cannot be reported.
-    let _ = writeln!(io::stderr().lock(), "ringfence: {}", plain(text, Lines::One));
+    let _ = writeln!(io::stderr().lock(), "{name} {}", plain(text, Lines::One));
+}
+
+/// Prints the id, the tier and the usage of a run if `--verbose` is given.
+pub(crate) fn details(outcome: &Outcome) {
+    if !style::is_verbose() {
+        return;
+    }
+    let tier =
+        outcome.enforcement.as_ref().map_or_else(|| "none".to_owned(), |e| e.tier.to_string());
+    let usage = &outcome.usage;
+    let memory = usage.memory_peak_bytes.map_or_else(|| "?".to_owned(), crate::table::size);
+    let status = serde_json::to_value(outcome.status).unwrap_or_default();
+    let status = status.as_str().unwrap_or("?");
+    detail(&format!("run {}, {status}, tier {tier}", outcome.run_id));
+    detail(&format!("wall {:.0} ms, CPU {:.0} ms, memory {memory}", usage.wall_ms, usage.cpu_ms));
+    for gap in outcome.enforcement.iter().flat_map(|e| &e.gaps) {
+        detail(&format!("not enforced: {gap}"));
+    }
 }
 
 /// Prints the guarantees that could not be verified after a run.
 pub(crate) fn gaps(gaps: &[String]) {
-    for gap in gaps.iter().take(TOLD_MAX) {
-        say(&format!("not made sure of: {gap}"));
+    for gap in gaps.iter().take(told_max()) {
+        warn(&format!("not made sure of: {gap}"));
     }
 }
 
 /// Maximum lines of one kind on stderr.
 const TOLD_MAX: usize = 5;
+
+/// The same, or no maximum with `--verbose`.
+pub(crate) fn told_max() -> usize {
+    if style::is_verbose() { usize::MAX } else { TOLD_MAX }
+}
 
 /// Prints on stderr why a passthrough run was stopped, and its denials, but for those about `except`, which the caller
 /// explains.
@@ -85,52 +140,45 @@ pub(crate) fn talk(outcome: &Outcome, except: Option<&str>) {
     if !takes_text(rustix::stdio::stderr()) {
         return;
     }
-    let mut err = std::io::stderr().lock();
     if let Some(error) = &outcome.error {
-        let _ = writeln!(err, "ringfence: {}", plain(&error.message, Lines::One));
+        warn(&error.message);
         if let Some(hint) = &error.hint {
-            let _ = writeln!(err, "ringfence:   hint: {}", plain(&hint.to_string(), Lines::One));
+            say(&format!("  hint: {hint}"));
         }
     }
     let told = |denial: &&Denial| {
         is_told(denial, outcome) && except.is_none_or(|subject| denial.subject != subject)
     };
-    for denial in outcome.denials.iter().filter(told).take(TOLD_MAX) {
-        let hint = plain(&denial.hint.to_string(), Lines::One);
-        let subject = plain(&denial.subject, Lines::One);
-        let _ = match (&denial.program, denial.by) {
+    for denial in outcome.denials.iter().filter(told).take(told_max()) {
+        let Denial { subject, hint, .. } = denial;
+        match (&denial.program, denial.by) {
             // The interpreter's own words about a file name it in the hint.
-            (_, DeniedBy::Guest) => writeln!(err, "ringfence: {hint}"),
+            (_, DeniedBy::Guest) => say(&hint.to_string()),
             (Some(program), DeniedBy::Host) => {
-                let program = plain(program, Lines::One);
-                writeln!(err, "ringfence: refused {subject} by {program}: {hint}")
+                say(&format!("refused {subject} by {program}: {hint}"));
             }
-            (None, DeniedBy::Host) => writeln!(err, "ringfence: refused {subject}: {hint}"),
-        };
+            (None, DeniedBy::Host) => say(&format!("refused {subject}: {hint}")),
+        }
     }
     for note in &outcome.notes {
-        let _ = writeln!(err, "ringfence: {}", plain(note, Lines::One));
+        say(note);
     }
-    for aside in outcome.workspace.set_aside.iter().take(TOLD_MAX) {
-        let [path, moved_to, reason] =
-            [&aside.path, &aside.moved_to, &aside.reason].map(|part| plain(part, Lines::One));
-        let _ = writeln!(err, "ringfence: renamed `{path}` to `{moved_to}`: {reason}");
+    for aside in outcome.workspace.set_aside.iter().take(told_max()) {
+        warn(&format!("renamed `{}` to `{}`: {}", aside.path, aside.moved_to, aside.reason));
     }
     let renamed = |name: &&String| outcome.workspace.set_aside.iter().any(|a| a.path == **name);
     let created = outcome.workspace.protected_created.iter().filter(|name| !renamed(name));
-    if created.clone().count() > TOLD_MAX {
-        let _ = writeln!(
-            err,
-            "ringfence: more than {TOLD_MAX} protected names appeared during the run; `--json` lists them"
-        );
+    if created.clone().count() > told_max() {
+        warn(&format!(
+            "more than {TOLD_MAX} protected names appeared during the run; `--json` lists them"
+        ));
     }
-    for name in created.take(TOLD_MAX) {
-        let name = plain(name, Lines::One);
-        let _ = writeln!(
-            err,
-            "ringfence: `{name}` appeared or was replaced during the run; look at it before anything obeys it"
-        );
+    for name in created.take(told_max()) {
+        warn(&format!(
+            "`{name}` appeared or was replaced during the run; look at it before anything obeys it"
+        ));
     }
+    details(outcome);
 }
 
 /// Returns true for a denial that a person should read. The rest is in the outcome.
@@ -200,6 +248,20 @@ fn write_within(fd: BorrowedFd<'_>, mut bytes: &[u8], patience: Duration) -> io:
         }
     }
     Ok(())
+}
+
+/// Prints a line on stdout at once. Returns false if it was lost; a closed stdout is no loss.
+pub(crate) fn line(line: &str) -> bool {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+    let is_lost = written.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe);
+    note(written);
+    !is_lost
+}
+
+/// Writes what was printed.
+pub(crate) fn flush() {
+    note(io::stdout().flush());
 }
 
 /// Prints text on stdout.

@@ -1,7 +1,7 @@
 //! `ringfence agent`: a coding agent behind the fence. The project is writable, the agent has directories of its own, its
 //! API host is reachable and receives the credential, which the agent never has.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,18 +19,22 @@ const ALLOW: &str = "allow:";
 
 /// Runs an agent, or lists those that are known.
 pub(crate) fn agent(args: &AgentArgs) -> ExitCode {
-    let Some(name) = &args.name else {
+    let Some((name, own)) = args.agent.split_first() else {
         let names: Vec<&str> = AGENTS.iter().map(|agent| agent.name).collect();
-        present::text(&format!("{}\n", names.join("\n")));
+        if args.json {
+            present::json(&names);
+        } else {
+            present::text(&format!("{}\n", names.join("\n")));
+        }
         return ExitCode::SUCCESS;
     };
-    match prepare(name, args) {
+    match prepare(&name.to_string_lossy(), own, args) {
         Ok(run) => run::run_as(run, Prefork::for_command(), "agent"),
         Err(problem) => present::problem(&problem),
     }
 }
 
-fn prepare(name: &str, args: &AgentArgs) -> Result<RunArgs, Problem> {
+fn prepare(name: &str, own: &[OsString], args: &AgentArgs) -> Result<RunArgs, Problem> {
     let agent = agents::find(name).ok_or_else(|| {
         let names: Vec<&str> = AGENTS.iter().map(|agent| agent.name).collect();
         Problem::usage(Code::BadValue, format!("`{name}` is not a known agent"))
@@ -77,7 +81,7 @@ fn prepare(name: &str, args: &AgentArgs) -> Result<RunArgs, Problem> {
     {
         argv.extend(arguments.iter().map(Into::into));
     }
-    argv.extend(args.args.iter().cloned());
+    argv.extend(own.iter().cloned());
     Ok(RunArgs { policy, json: false, session: None, die_with_parent: false, argv })
 }
 

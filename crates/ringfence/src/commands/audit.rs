@@ -16,6 +16,8 @@ use ringfence_spec::{Code, Problem, escape_json, escape_name, utc};
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
 use crate::present;
 use crate::settings::{Surroundings, data_dir, is_address};
+use crate::style::{self, Look, Stream, paint};
+use crate::table::{self, cell, column, numbers, texts};
 
 /// Poll interval of `tail -f`.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -32,51 +34,51 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
     let around = Surroundings::real(false)?;
     let ledger = data_dir(args.data_dir.as_deref(), &around)?.join("ledger");
     match &args.command {
-        AuditCommand::Ls { filter, limit, after, rows, json } => {
+        AuditCommand::Ls { filter, limit, after, rows } => {
             let filter = parse(filter, *rows)?;
             let page = Reader::open(&ledger, None)?.page(&filter, after.as_deref(), *limit)?;
-            if *json {
+            if args.json {
                 present::json(&page);
             } else {
-                let lines: Vec<String> = page.records.iter().map(line).collect();
-                present::text(&lines.concat());
+                show_table(&page.records, *rows);
                 if let Some(next) = page.next {
                     present::say(&format!("more: --after {next}"));
                 }
             }
         }
-        AuditCommand::Show { run, json } => {
+        AuditCommand::Show { run } => {
             let run = Reader::open(&ledger, None)?.show(run)?;
-            if *json {
+            if args.json {
                 present::json(&run);
             } else {
                 present::text(&pretty(&run));
             }
         }
         AuditCommand::Tail { filter, follow, limit } => {
-            tail(&ledger, &parse(filter, true)?, *follow, *limit)?;
+            let as_text = if args.json { json_line } else { line };
+            tail(&ledger, &parse(filter, true)?, *follow, *limit, as_text)?;
         }
         AuditCommand::Export { filter, format, out } => {
             let format = format_of(format)?;
             export(&ledger, &parse(filter, true)?, format, out.as_deref())?;
         }
-        AuditCommand::Report { since, until, json } => {
+        AuditCommand::Report { since, until } => {
             let at = |text: &Option<String>| text.as_deref().map(moment).transpose();
             let report = Reader::open(&ledger, None)?.report(at(since)?, at(until)?)?;
-            if *json {
+            if args.json {
                 present::json(&report);
             } else {
                 present::text(&pretty(&report));
             }
         }
-        AuditCommand::Verify { anchor, archive, json } => {
+        AuditCommand::Verify { anchor, archive } => {
             return match archive {
                 Some(archive) => {
                     let check = verify_archive(archive, None)?;
                     present::json(&check);
                     Ok(ExitCode::from(u8::from(!check.intact)))
                 }
-                None => verified(&ledger, anchor.as_deref(), *json),
+                None => verified(&ledger, anchor.as_deref(), args.json),
             };
         }
         AuditCommand::Anchor { to, webhook, command } => {
@@ -153,7 +155,11 @@ fn verification(found: &Verification) -> String {
     for finding in &found.findings {
         let _ = writeln!(out, "row {}: {}", finding.seq, finding.text);
     }
-    let verdict = if found.intact { "intact" } else { "TAMPERED" };
+    let verdict = if found.intact {
+        paint(Stream::Stdout, Look::Good, "intact")
+    } else {
+        paint(Stream::Stdout, Look::Bad, "TAMPERED")
+    };
     let _ = writeln!(
         out,
         "{verdict}: {} rows, {} signatures, {} epochs",
@@ -162,14 +168,20 @@ fn verification(found: &Verification) -> String {
     out
 }
 
-fn tail(ledger: &Path, filter: &Filter, follow: bool, limit: usize) -> Result<(), Problem> {
+fn tail(
+    ledger: &Path,
+    filter: &Filter,
+    follow: bool,
+    limit: usize,
+    as_text: fn(&Record) -> String,
+) -> Result<(), Problem> {
     let reader = Reader::open(ledger, None)?;
     let mut seq = reader.last_seq()?;
     let mut newest = reader.page(filter, None, limit)?.records;
     newest.reverse();
     let mut out = std::io::stdout().lock();
     for record in &newest {
-        if out.write_all(line(record).as_bytes()).is_err() {
+        if out.write_all(as_text(record).as_bytes()).is_err() {
             return Ok(());
         }
     }
@@ -180,7 +192,7 @@ fn tail(ledger: &Path, filter: &Filter, follow: bool, limit: usize) -> Result<()
         let rows = reader.after(seq, ringfence_audit::LIMIT_MAX)?;
         for record in &rows {
             seq = record.seq;
-            if filter.lets(record) && out.write_all(line(record).as_bytes()).is_err() {
+            if filter.lets(record) && out.write_all(as_text(record).as_bytes()).is_err() {
                 return Ok(());
             }
         }
@@ -199,7 +211,14 @@ fn export(
 ) -> Result<(), Problem> {
     let reader = Reader::open(ledger, None)?;
     let n = match out {
-        None => reader.export(filter, format, &mut std::io::stdout().lock())?,
+        None => {
+            let mut out = Stdout::default();
+            match reader.export(filter, format, &mut out) {
+                // Its reader wanted no more.
+                Err(_) if out.is_closed => return Ok(()),
+                done => done?,
+            }
+        }
         Some(path) => {
             let cannot = |e: std::io::Error| {
                 Problem::cannot_build(
@@ -259,16 +278,94 @@ fn moment(text: &str) -> Result<i64, Problem> {
     Ok(ringfence_audit::now_ms().saturating_sub(ago))
 }
 
-/// Formats a row for people.
-fn line(record: &Record) -> String {
-    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
+/// Stdout, which tells a reader that has closed it from other errors.
+#[derive(Default)]
+struct Stdout {
+    is_closed: bool,
+}
+
+impl std::io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = std::io::stdout().lock().write(bytes);
+        self.is_closed |=
+            written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
+        written
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stdout().lock().flush()
+    }
+}
+
+/// Digits of a run's id on a terminal. `audit show` takes the beginning of one.
+const ID_CHARS: usize = 12;
+
+/// Prints rows as a table; `every` adds their numbers and kinds.
+fn show_table(records: &[Record], every: bool) {
+    let is_terminal = style::is_terminal(Stream::Stdout);
+    let or_dash = |text: Option<&str>| escape_name(text.unwrap_or("-")).into_owned();
+    let row = |record: &Record| {
+        let id = record.run_id.as_deref().unwrap_or("-");
+        let id = if is_terminal { id.get(..ID_CHARS).unwrap_or(id) } else { id };
+        let status = record.status.map(ringfence_audit::RunStatus::word);
+        let mut row = vec![
+            cell(id),
+            cell(utc(record.at_ms)),
+            (status.unwrap_or("-").to_owned(), status.map(look)),
+            // Rows about sessions and the ledger itself have no tool.
+            cell(or_dash(record.tool.as_deref().or(record.kind.map(ringfence_audit::Kind::word)))),
+            cell(or_dash(record.client.as_deref())),
+            cell(what(record)),
+        ];
+        if every {
+            row.insert(0, cell(record.seq.to_string()));
+            row.insert(2, cell(record.kind.map_or("-", ringfence_audit::Kind::word)));
+        }
+        row
+    };
+    let mut columns = vec![
+        column("RUN"),
+        column("TIME"),
+        column("STATUS"),
+        column("TOOL"),
+        texts("CLIENT"),
+        texts("WHAT"),
+    ];
+    if every {
+        columns.insert(0, numbers("ROW"));
+        columns.insert(2, column("KIND"));
+    }
+    table::print(&columns, &records.iter().map(row).collect::<Vec<_>>());
+}
+
+fn look(status: &str) -> Look {
+    match status {
+        "ok" => Look::Good,
+        "error" | "running" | "interrupted" | "rejected" => Look::Warning,
+        _ => Look::Bad,
+    }
+}
+
+/// What a row is about: arguments, else the reason, else the hash of the code.
+fn what(record: &Record) -> String {
     let detail = |key: &str| {
         let value = record.details.as_ref()?.get(key)?;
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     };
     let what = detail("arguments").or_else(|| detail("reason")).or_else(|| detail("code_sha256"));
+    escape_name(&what.unwrap_or_default()).into_owned()
+}
+
+/// A row as one line of JSON.
+fn json_line(record: &Record) -> String {
+    escape_json(serde_json::to_string(record).unwrap_or_default()) + "\n"
+}
+
+/// A row as one line for people.
+fn line(record: &Record) -> String {
+    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let short = |text: &str, n: usize| escape_name(text).chars().take(n).collect::<String>();
-    let what = short(&what.unwrap_or_default(), 60);
+    let what = short(&what(record), 60);
     format!(
         "{:>8}  {}  {:<10}  {:<11}  {:<12}  {:<16}  {what}\n",
         record.seq,

@@ -2,14 +2,13 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-use ringfence_engine::cancel::{self, Cancel};
+use ringfence_engine::cancel::{self, Cancel, CancelOnDrop};
 use ringfence_engine::{Artifacts, Call, CodeCall, CommandCall, Engine, LOCAL, Launcher, some_id};
 use ringfence_spec::{Code, Outcome, Problem, Status};
 use serde::Deserialize;
@@ -19,7 +18,9 @@ use crate::cli::{BatchArgs, PolicyFlags};
 use crate::commands::local::{self, Alerts};
 use crate::commands::notify;
 use crate::present;
+use crate::progress::Bar;
 use crate::settings::{Surroundings, effective, effective_code};
+use crate::style;
 
 /// Maximum length of an input line.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -46,6 +47,8 @@ struct Item {
 /// Runs every line. Exits 0 if every outcome was written.
 pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
     match attempt(args) {
+        // The reader of the outcomes wanted no more, such as `head`.
+        Ok(_) if present::is_closed() => ExitCode::SUCCESS,
         Ok(tally) => {
             present::say(&tally.to_string());
             ExitCode::from(u8::from(tally.n_lost > 0))
@@ -85,6 +88,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let mut code = effective_code(&args.policy, &around)?;
     local::make_ready(&mut code.place)?;
     let done = args.resume.as_deref().map(done_before).transpose()?.unwrap_or_default();
+    let total = args.file.as_deref().filter(|_| Bar::is_shown()).and_then(n_lines);
     let input = open(args.file.as_deref())?;
     let n_parallel = args.jobs.map_or_else(
         || std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
@@ -109,11 +113,13 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     let shared = Shared {
         input: Mutex::new(Input { lines: input, n: 0 }),
         output: Mutex::new(Tally::default()),
-        bar: progress(),
+        bar: Bar::new("items", total),
         done,
+        cancel: Mutex::new(None),
     };
-    // Items are never cancelled.
-    let (_wanted, cancel) = cancel::pair()?;
+    // Items are cancelled if no one reads their outcomes any more.
+    let (wanted, cancel) = cancel::pair()?;
+    *shared.cancel.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
     let station = Station {
         engine: &engine,
         cancel: &cancel,
@@ -126,7 +132,7 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
             scope.spawn(|| shared.work(&station));
         }
     });
-    shared.bar.finish_and_clear();
+    shared.bar.finish();
     Ok(shared.output.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -138,8 +144,10 @@ struct Input {
 struct Shared {
     input: Mutex<Input>,
     output: Mutex<Tally>,
-    bar: ProgressBar,
+    bar: Bar,
     done: HashSet<String>,
+    /// Cancels the items that run. Taken when the reader of the outcomes has gone.
+    cancel: Mutex<Option<CancelOnDrop>>,
 }
 
 impl Shared {
@@ -150,6 +158,7 @@ impl Shared {
                 Ok(line) => match serde_json::from_slice::<Item>(&line) {
                     Ok(item) if self.done.contains(&item.id.to_string()) => {
                         self.output.lock().unwrap_or_else(PoisonError::into_inner).n_skipped += 1;
+                        self.bar.add(1);
                         continue;
                     }
                     Ok(item) => station.answer(&item),
@@ -162,6 +171,9 @@ impl Shared {
     }
 
     fn next(&self) -> Option<(u64, Result<Vec<u8>, String>)> {
+        if present::is_closed() {
+            return None;
+        }
         let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = Vec::new();
         let mut limited = std::io::Read::take(&mut input.lines, LINE_BYTES_MAX as u64 + 1);
@@ -194,13 +206,21 @@ impl Shared {
         let status = answer["status"].as_str().unwrap_or("failed").to_owned();
         let mut line = answer.to_string();
         line.push('\n');
-        let mut out = std::io::stdout().lock();
-        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+        let written = self.bar.aside(|| present::line(&line));
+        if !written {
             tally.n_lost += 1;
+        }
+        if present::is_closed() {
+            drop(self.cancel.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        if style::is_verbose() {
+            let wall = answer["usage"]["wall_ms"].as_f64().unwrap_or_default();
+            self.bar
+                .aside(|| present::detail(&format!("{}: {status}, {wall:.0} ms", answer["id"])));
         }
         tally.n_done += 1;
         *tally.by_status.entry(status).or_default() += 1;
-        self.bar.inc(1);
+        self.bar.add(1);
     }
 }
 
@@ -333,13 +353,33 @@ fn open(file: Option<&Path>) -> Result<Box<dyn std::io::BufRead + Send>, Problem
     }
 }
 
-fn progress() -> ProgressBar {
-    if !rustix::termios::isatty(rustix::stdio::stderr()) {
-        return ProgressBar::hidden();
+/// Maximum size of an input whose lines are counted for the progress bar.
+const COUNTED_BYTES_MAX: u64 = 1 << 30;
+
+/// Number of items of a plain file: its lines that are not empty.
+fn n_lines(file: &Path) -> Option<u64> {
+    let file = crate::commands::exec::open_without_waiting(file).ok()?;
+    let meta = file.metadata().ok()?;
+    if !meta.is_file() || meta.len() > COUNTED_BYTES_MAX {
+        return None;
     }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} items  {per_sec}  {elapsed}") {
-        bar.set_style(style);
+    let mut lines = BufReader::new(file);
+    let (mut n, mut blank) = (0, true);
+    loop {
+        let buffer = lines.fill_buf().ok()?;
+        if buffer.is_empty() {
+            return Some(n + u64::from(!blank));
+        }
+        for byte in buffer {
+            match byte {
+                b'\n' => {
+                    n += u64::from(!blank);
+                    blank = true;
+                }
+                byte => blank &= byte.is_ascii_whitespace(),
+            }
+        }
+        let read = buffer.len();
+        lines.consume(read);
     }
-    bar
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::cli::{CheckArgs, PolicyFlags};
 use crate::present;
 use crate::settings::{Surroundings, code_rules};
+use crate::style::{Look, Stream, paint};
 
 /// A verdict and the preset it was made with.
 #[derive(Debug, Serialize)]
@@ -51,7 +52,7 @@ fn render(answer: &Answer) -> String {
     let Answer { preset, verdict } = answer;
     let mut out = String::new();
     if verdict.safe {
-        let _ = writeln!(out, "safe by preset {preset}");
+        let _ = writeln!(out, "{} by preset {preset}", paint(Stream::Stdout, Look::Good, "safe"));
         for finding in &verdict.findings {
             let place = format!("line {}", finding.line);
             let _ = writeln!(
@@ -67,7 +68,8 @@ fn render(answer: &Answer) -> String {
         Risk::Medium => "medium",
         Risk::High => "high",
     };
-    let _ = writeln!(out, "refused by preset {preset}, risk {risk}");
+    let refused = paint(Stream::Stdout, Look::Bad, "refused");
+    let _ = writeln!(out, "{refused} by preset {preset}, risk {risk}");
     for v in &verdict.violations {
         let place = format!("{}:{}", v.line, v.column);
         let _ = writeln!(out, "  {place:<8} {}: {}", v.rule, v.subject);

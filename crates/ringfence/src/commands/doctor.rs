@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::cli::{JsonArgs, PolicyFlags};
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
+use crate::style::{Look, Stream, paint};
 
 /// Result of a probe.
 #[derive(Debug, Serialize)]
@@ -184,7 +185,8 @@ fn render(report: &DoctorReport) -> String {
     let _ = writeln!(out, "tier    {}", report.tier);
     let _ = writeln!(out, "kernel  {}\n", report.kernel);
     for check in &report.checks {
-        let mark = if check.ok { "yes" } else { "no " };
+        let (mark, look) = if check.ok { ("yes", Look::Good) } else { ("no ", Look::Bad) };
+        let mark = paint(Stream::Stdout, look, mark);
         let _ = writeln!(out, "{mark}  {:<22} {}", check.name, check.found);
         if let Some(fix) = check.fix {
             let _ = writeln!(out, "     {:<22} fix: {fix}", "");

@@ -79,7 +79,7 @@ fn attempt(
     });
     let io = if args.json { Io::Capture } else { Io::Passthrough };
     let foreground = Foreground { prefork, io };
-    Ok(engine.run_in_foreground(LOCAL, "exec", &call, foreground, &present::say))
+    Ok(engine.run_in_foreground(LOCAL, "exec", &call, foreground, &present::warn))
 }
 
 /// Reads the program's source.
@@ -265,7 +265,7 @@ fn show(outcome: &Outcome, args: &ExecArgs, patience: Duration) {
         for denial in outcome.denials.iter().take(20) {
             let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
             let subject = escape_name(&denial.subject);
-            present::say(&format!("{line}:{column}: {} `{subject}`", denial.rule));
+            present::warn(&format!("{line}:{column}: {} `{subject}`", denial.rule));
             present::say(&format!("  hint: {}", denial.hint));
         }
         return;

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 
 use crate::cli::{PolicyAction, PolicyArgs, PolicyFlags};
 use crate::present;
-use crate::settings::{self, Effective, Key, Surroundings, effective};
+use crate::settings::{self, Effective, Key, Origin, Surroundings, effective};
+use crate::style::Look;
+use crate::table::{self, cell, column, texts};
 
 /// Runs the subcommand.
 pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
@@ -23,8 +25,12 @@ pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
             Ok(())
         }
         PolicyAction::Bundle { name, json } => bundle(name.as_deref(), json),
-        PolicyAction::Check { file } => settings::check_file(&file).map(|keys| {
+        PolicyAction::Check { file, json } => settings::check_file(&file).map(|keys| {
             let names: Vec<&str> = keys.into_iter().map(Key::name).collect();
+            if json {
+                present::json(&json!({"file": file, "ok": true, "keys": names}));
+                return;
+            }
             present::text(&format!("{}: ok ({})\n", file.display(), names.join(", ")));
         }),
     };
@@ -52,16 +58,17 @@ fn bundle(name: Option<&str>, json: bool) -> Result<(), Problem> {
         present::json(&Value::Array(rows.collect()));
         return Ok(());
     }
+    if name.is_none() {
+        let rows = chosen.iter().map(|bundle| vec![cell(bundle.name), cell(bundle.summary)]);
+        table::print(&[column("BUNDLE"), texts("HOSTS OF")], &rows.collect::<Vec<_>>());
+        return Ok(());
+    }
     let mut out = String::new();
     for bundle in chosen {
-        if name.is_none() {
-            let _ = writeln!(out, "{:<12} {}", bundle.name, bundle.summary);
-        } else {
-            let _ = writeln!(out, "# {}: {}, {}", bundle.summary, bundle.date, bundle.source);
-            bundle.hosts.iter().for_each(|host| {
-                let _ = writeln!(out, "{host}");
-            });
-        }
+        let _ = writeln!(out, "# {}: {}, {}", bundle.summary, bundle.date, bundle.source);
+        bundle.hosts.iter().for_each(|host| {
+            let _ = writeln!(out, "{host}");
+        });
     }
     present::text(&out);
     Ok(())
@@ -74,24 +81,23 @@ fn show(flags: &PolicyFlags, json: bool) -> Result<(), Problem> {
         present::json(&as_json(&effective));
         return Ok(());
     }
-    let rows = rows(&effective);
-    let mut out = String::new();
-    for (key, value) in rows {
+    let mut lines = Vec::new();
+    for (key, value) in rows(&effective) {
         let shown = match &value {
             Value::Null => "none".to_owned(),
             Value::String(s) => s.clone(),
             Value::Array(items) if items.is_empty() => "none".to_owned(),
             other => other.to_string(),
         };
-        let _ = writeln!(
-            out,
-            "{:<15} {:<40} {}",
-            key.name(),
-            escape_name(&shown),
-            escape_name(&effective.origins[&key].to_string())
-        );
+        let origin = &effective.origins[&key];
+        let look = (*origin == Origin::Preset).then_some(Look::Faint);
+        lines.push(vec![
+            cell(key.name()),
+            cell(escape_name(&shown)),
+            (escape_name(&origin.to_string()).into_owned(), look),
+        ]);
     }
-    present::text(&out);
+    table::print(&[column("KEY"), texts("VALUE"), column("FROM")], &lines);
     Ok(())
 }
 
@@ -179,9 +185,6 @@ fn presets(json: bool) {
         present::json(&list);
         return;
     }
-    let mut out = String::new();
-    for (name, subject, summary) in all {
-        let _ = writeln!(out, "{name:<10} {subject:<9} {summary}");
-    }
-    present::text(&out);
+    let rows = all.map(|(name, subject, summary)| vec![cell(name), cell(subject), cell(summary)]);
+    table::print(&[column("PRESET"), column("FOR"), texts("SUMMARY")], &rows.collect::<Vec<_>>());
 }

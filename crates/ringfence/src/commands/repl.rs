@@ -19,6 +19,7 @@ use crate::commands::local::{self, Alerts};
 use crate::commands::notify;
 use crate::present;
 use crate::settings::{Surroundings, effective_code};
+use crate::style;
 
 const HELP: &str = "\
   :help              this
@@ -26,18 +27,18 @@ const HELP: &str = "\
   :rollback N        go back to the state after cell N
   :branch            go on in a copy; :switch changes between the copies
   :files             files of the session
-  :quit              leave (also Ctrl-D)
+  :quit              leave (also exit(), quit() and Ctrl-D)
 ";
 
 /// Runs a session until its end.
 pub(crate) fn repl(args: &ReplArgs) -> ExitCode {
     match attempt(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(problem) => present::problem(&problem),
     }
 }
 
-fn attempt(args: &ReplArgs) -> Result<(), Problem> {
+fn attempt(args: &ReplArgs) -> Result<u8, Problem> {
     let around = Surroundings::real(false)?;
     let mut effective = effective_code(&args.policy, &around)?;
     if args.policy.code_processes.is_some() {
@@ -72,7 +73,7 @@ struct Session<'a> {
 }
 
 /// Interactive: editing, completion, history, several lines.
-fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<(), Problem> {
+fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Result<u8, Problem> {
     let broken =
         |e: ReadlineError| Problem::internal(Code::Terminal, "cannot read the terminal").cause(e);
     let config = rustyline::Config::builder()
@@ -83,30 +84,56 @@ fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Resu
     editor.set_helper(Some(Editing { session: Rc::clone(session) }));
     let history = state.join("repl-history");
     let _ = editor.load_history(&history);
-    println!("Python behind the fence; :help for commands");
+    if !style::is_quiet() {
+        print("Python behind the fence; :help for commands, exit() to leave");
+    }
+    let mut code = 0;
     loop {
         let prompt = session.borrow().prompt();
         match editor.readline(&prompt) {
             Ok(line) => {
-                if session.borrow_mut().line(&line)? == Next::Quit {
+                if let Next::Quit(asked) = session.borrow_mut().line(&line)? {
+                    code = asked;
                     break;
                 }
             }
-            Err(ReadlineError::Interrupted) => println!("^C"),
+            Err(ReadlineError::Interrupted) => print("^C"),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(broken(error)),
         }
     }
     let _ = std::fs::create_dir_all(state);
     let _ = editor.save_history(&history);
-    Ok(())
+    Ok(code)
 }
 
-/// Continue or quit.
-#[derive(PartialEq, Eq)]
+fn print(text: &str) {
+    present::text(&format!("{text}\n"));
+}
+
+/// Continue, or quit with an exit code.
+#[derive(Debug, PartialEq, Eq)]
 enum Next {
     Go,
-    Quit,
+    Quit(u8),
+}
+
+impl Next {
+    /// Reads `exit`, `quit`, `exit()` and `exit(3)`, as Python's own prompt does.
+    fn of_line(line: &str) -> Self {
+        let Some(rest) = ["exit", "quit"].iter().find_map(|word| line.strip_prefix(word)) else {
+            return Self::Go;
+        };
+        let inside = rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+        match (rest.trim(), inside.map(str::trim)) {
+            ("", _) | (_, Some("" | "None")) => Self::Quit(0),
+            // The low eight bits, as exit(3) has it.
+            (_, Some(code)) => code
+                .parse::<i64>()
+                .map_or(Self::Go, |code| Self::Quit(u8::try_from(code & 0xff).unwrap_or(u8::MAX))),
+            _ => Self::Go,
+        }
+    }
 }
 
 impl Session<'_> {
@@ -122,9 +149,12 @@ impl Session<'_> {
     }
 
     /// Reads cells from a pipe, separated by empty lines; with `--json` each line is one cell as a JSON string.
-    fn read_cells(mut self) -> Result<(), Problem> {
+    fn read_cells(mut self) -> Result<u8, Problem> {
         let mut cell = String::new();
         for line in std::io::stdin().lock().lines() {
+            if present::is_closed() {
+                return Ok(0);
+            }
             let line =
                 line.map_err(|e| Problem::internal(Code::Stdin, "cannot read the cells").cause(e))?;
             if self.json {
@@ -140,8 +170,8 @@ impl Session<'_> {
                     }
                 }
             } else if line.is_empty() {
-                if self.line(&std::mem::take(&mut cell))? == Next::Quit {
-                    return Ok(());
+                if let Next::Quit(code) = self.line(&std::mem::take(&mut cell))? {
+                    return Ok(code);
                 }
             } else {
                 cell.push_str(&line);
@@ -149,9 +179,12 @@ impl Session<'_> {
             }
         }
         if self.json {
-            return Ok(());
+            return Ok(0);
         }
-        self.line(&cell).map(|_| ())
+        match self.line(&cell)? {
+            Next::Quit(code) => Ok(code),
+            Next::Go => Ok(0),
+        }
     }
 
     fn line(&mut self, line: &str) -> Result<Next, Problem> {
@@ -162,6 +195,9 @@ impl Session<'_> {
         if let Some(command) = trimmed.strip_prefix(':') {
             return Ok(self.command(command));
         }
+        if let quit @ Next::Quit(_) = Next::of_line(trimmed) {
+            return Ok(quit);
+        }
         self.cell(line)?;
         Ok(Next::Go)
     }
@@ -171,40 +207,40 @@ impl Session<'_> {
         let (name, argument) = (words.next().unwrap_or_default(), words.next());
         let current = &mut self.branches[self.current];
         match name {
-            "help" => print!("{HELP}"),
-            "quit" | "q" => return Next::Quit,
+            "help" => present::text(HELP),
+            "quit" | "q" => return Next::Quit(0),
             "checkpoints" => {
                 let cells: Vec<String> = current.checkpoints().iter().map(u64::to_string).collect();
-                println!("{}", cells.join(" "));
+                print(&cells.join(" "));
             }
             "rollback" => match argument.and_then(|n| n.parse().ok()) {
                 Some(cell) => match current.rollback(cell) {
-                    Ok(()) => println!("back after cell {cell}; files are as they are"),
-                    Err(problem) => println!("{problem}"),
+                    Ok(()) => print(&format!("back after cell {cell}; files are as they are")),
+                    Err(problem) => print(&problem.to_string()),
                 },
-                None => println!("which one? :rollback N"),
+                None => print("which one? :rollback N"),
             },
             "branch" => match current.branch() {
                 Ok(branch) => {
                     self.branches.push(branch);
                     self.current = self.branches.len() - 1;
-                    println!("in branch {}", self.current + 1);
+                    print(&format!("in branch {}", self.current + 1));
                 }
-                Err(problem) => println!("{problem}"),
+                Err(problem) => print(&problem.to_string()),
             },
             "switch" => {
                 self.current = (self.current + 1) % self.branches.len();
-                println!("in branch {}", self.current + 1);
+                print(&format!("in branch {}", self.current + 1));
             }
             "files" => match current.artifacts() {
                 Ok(files) => {
                     for file in files.list().artifacts {
-                        println!("{:>10}  {}", file.bytes, file.path.escape_debug());
+                        print(&format!("{:>10}  {}", file.bytes, file.path.escape_debug()));
                     }
                 }
-                Err(problem) => println!("{problem}"),
+                Err(problem) => print(&problem.to_string()),
             },
-            other => println!("`:{other}` is not a command; :help lists them"),
+            other => print(&format!("`:{other}` is not a command; :help lists them")),
         }
         Next::Go
     }
@@ -223,22 +259,22 @@ impl Session<'_> {
             present::json(outcome);
             return;
         }
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(outcome.stdout.as_bytes());
+        present::text(&outcome.stdout);
         if let Some(value) = &outcome.value {
-            let _ = writeln!(out, "{value}");
+            print(value);
         }
-        let _ = out.flush();
+        present::flush();
         let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
-        for denial in outcome.denials.iter().take(5) {
-            present::say(&format!("{} `{}`: {}", denial.rule, denial.subject, denial.hint));
+        for denial in outcome.denials.iter().take(present::told_max()) {
+            present::warn(&format!("{} `{}`: {}", denial.rule, denial.subject, denial.hint));
         }
         if let Some(error) = &outcome.error {
-            present::say(&error.message);
+            present::warn(&error.message);
             if let Some(hint) = &error.hint {
                 present::say(&format!("  {hint}"));
             }
         }
+        present::details(outcome);
     }
 }
 
@@ -330,7 +366,25 @@ fn is_complete(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_complete;
+    use super::{Next, is_complete};
+
+    #[test]
+    fn exit_and_quit_leave_as_in_python() {
+        for (line, next) in [
+            ("exit", Next::Quit(0)),
+            ("exit()", Next::Quit(0)),
+            ("quit( )", Next::Quit(0)),
+            ("quit(None)", Next::Quit(0)),
+            ("exit(3)", Next::Quit(3)),
+            ("exit(-1)", Next::Quit(255)),
+            ("exit = 1", Next::Go),
+            ("exits", Next::Go),
+            ("exit(f())", Next::Go),
+            ("quit.__doc__", Next::Go),
+        ] {
+            assert_eq!(Next::of_line(line), next, "{line}");
+        }
+    }
 
     #[test]
     fn a_block_ends_with_an_empty_line_and_a_bracket_with_its_partner() {

@@ -60,5 +60,5 @@ fn attempt(
         session: args.session,
         ..CommandCall::default()
     });
-    Ok(engine.run_in_foreground(LOCAL, tool, &call, foreground, &present::say))
+    Ok(engine.run_in_foreground(LOCAL, tool, &call, foreground, &present::warn))
 }

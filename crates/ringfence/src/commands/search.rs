@@ -2,14 +2,18 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ringfence_engine::LOCAL;
-use ringfence_engine::search::{ChunkSize, FileChunk, IndexReport, SearchQuery, SearchResult};
+use ringfence_engine::search::{
+    ChunkSize, FileChunk, IndexReport, OnIndexed, SearchQuery, SearchResult,
+};
 use ringfence_spec::{Problem, escape_name};
 
 use crate::cli::{ChunkArgs, IndexArgs, SearchArgs};
 use crate::commands::session_files::FileEngine;
 use crate::present;
+use crate::progress::Bar;
 
 /// Exit code for no hit, as in grep(1).
 const NOTHING: u8 = 1;
@@ -46,9 +50,8 @@ fn find(args: &SearchArgs) -> Result<SearchResult, Problem> {
 fn lines(found: &SearchResult, with_text: bool) -> String {
     let mut text = String::new();
     for hit in &found.hits {
-        let symbol = hit.symbol.as_deref().map(|s| format!("  {s}")).unwrap_or_default();
-        let path = escape_name(&hit.path);
-        let _ = writeln!(text, "{path}:{}-{}{symbol}", hit.start_line, hit.end_line);
+        let place = place(&hit.path, (hit.start_line, hit.end_line), hit.symbol.as_deref());
+        let _ = writeln!(text, "{place}");
         if with_text {
             for line in hit.text.lines() {
                 let _ = writeln!(text, "    {line}");
@@ -59,10 +62,26 @@ fn lines(found: &SearchResult, with_text: bool) -> String {
     text
 }
 
+/// The place of a piece: path, lines, and the definition it is in.
+fn place<N: std::fmt::Display>(path: &str, (start, end): (N, N), symbol: Option<&str>) -> String {
+    let symbol = symbol.map(|symbol| format!("  {symbol}")).unwrap_or_default();
+    format!("{}:{start}-{end}{symbol}", escape_name(path))
+}
+
 /// Brings the index of a session up to date.
 pub(crate) fn index(args: &IndexArgs) -> ExitCode {
-    let done = FileEngine::start(args.data_dir.as_ref())
-        .and_then(|files| files.wait(files.engine.index(LOCAL, &args.session, args.path.clone())));
+    let bar = Arc::new(Bar::new("files", None));
+    let shown = Arc::clone(&bar);
+    let progress: OnIndexed = Arc::new(move |done, total| {
+        if total > 0 {
+            shown.set_total(total);
+        }
+        shown.set(done);
+    });
+    let done = FileEngine::start(args.data_dir.as_ref()).and_then(|files| {
+        files.wait(files.engine.index_with(LOCAL, &args.session, args.path.clone(), progress))
+    });
+    bar.finish();
     match done {
         Ok(report) => {
             if args.json {
@@ -110,10 +129,9 @@ pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
 fn pieces(chunks: &[FileChunk], prompt: bool) -> String {
     let mut text = String::new();
     for chunk in chunks {
-        let symbol = chunk.symbol.as_deref().map(|s| format!("  {s}")).unwrap_or_default();
-        let path = escape_name(&chunk.path);
         if !prompt {
-            let _ = writeln!(text, "── {path}:{}-{}{symbol}", chunk.start_line, chunk.end_line);
+            let lines = (chunk.start_line, chunk.end_line);
+            let _ = writeln!(text, "── {}", place(&chunk.path, lines, chunk.symbol.as_deref()));
         }
         text.push_str(&chunk.text);
         if !text.ends_with('\n') {

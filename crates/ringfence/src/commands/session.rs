@@ -8,12 +8,14 @@ use ringfence_audit::{Entry, Ledger, Settings};
 use ringfence_engine::clock::HostClock;
 use ringfence_engine::files::{FileAccess, Listing};
 use ringfence_engine::{LOCAL, SessionOptions, SessionSettings, SessionState, Sessions};
-use ringfence_spec::{Problem, utc};
+use ringfence_spec::Problem;
 
 use crate::cli::{SessionArgs, SessionCommand};
 use crate::commands::session_files::{self, Copied, FileEngine};
 use crate::present;
 use crate::settings::{Surroundings, data_dir};
+use crate::style::{self, Stream};
+use crate::table::{self, cell, column, numbers};
 
 /// Runs the subcommand.
 pub(crate) fn session(args: &SessionArgs) -> ExitCode {
@@ -85,12 +87,13 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
             shown(&state);
         }
         SessionCommand::Ls { long, .. } => {
-            for state in sessions.list(LOCAL) {
-                if *long && !args.json {
-                    present::text(&long_line(&state));
-                } else {
-                    shown(&state);
-                }
+            let all = sessions.list(LOCAL);
+            let is_terminal = style::is_terminal(Stream::Stdout);
+            // In a pipe only ids, for `for id in $(ringfence session ls)`.
+            if args.json || !(*long || is_terminal) {
+                all.iter().for_each(shown);
+            } else {
+                show_table(&sessions, &all);
             }
         }
         SessionCommand::Show { id } => {
@@ -118,16 +121,30 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
     Ok(())
 }
 
-/// Id, access, times of creation, last use and expiry, and the number of cells.
-fn long_line(state: &SessionState) -> String {
-    let time = |ms: u64| utc(i64::try_from(ms).unwrap_or(i64::MAX));
-    format!(
-        "{}  {}  made {}  used {}  expires {}  {} cells\n",
-        state.id,
-        if state.read_only { "ro" } else { "rw" },
-        time(state.created_ms),
-        time(state.used_ms),
-        time(state.expires_ms),
-        state.n_cells,
-    )
+/// Prints sessions as a table, with the size of their files.
+fn show_table(sessions: &Sessions, all: &[SessionState]) {
+    let now = u64::try_from(ringfence_audit::now_ms()).unwrap_or(0);
+    let row = |state: &SessionState| {
+        let usage = sessions.files(LOCAL, &state.id).and_then(|(files, _)| files.usage());
+        let size = usage.map_or_else(|_| "?".to_owned(), |usage| table::size(usage.bytes));
+        vec![
+            cell(state.id.as_str()),
+            cell(table::age(now.saturating_sub(state.created_ms))),
+            cell(table::age(now.saturating_sub(state.used_ms))),
+            cell(table::age(state.expires_ms.saturating_sub(now))),
+            cell(size),
+            cell(state.n_cells.to_string()),
+            cell(if state.read_only { "ro" } else { "rw" }),
+        ]
+    };
+    let columns = [
+        column("SESSION"),
+        numbers("AGE"),
+        numbers("UNUSED"),
+        numbers("EXPIRES IN"),
+        numbers("SIZE"),
+        numbers("CELLS"),
+        column("FILES"),
+    ];
+    table::print(&columns, &all.iter().map(row).collect::<Vec<_>>());
 }

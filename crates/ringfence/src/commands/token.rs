@@ -1,15 +1,16 @@
 //! `ringfence token`: tokens of `ringfence serve`. A running server sees a change at its next request.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use ringfence_server::http::{Scope, Token, Tokens};
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, escape_name};
 use serde_json::{Value, json};
 
 use crate::cli::{TokenArgs, TokenCommand};
 use crate::present;
 use crate::settings::{Surroundings, data_dir, ready};
+use crate::style::Look;
+use crate::table::{self, Cell, cell, column, texts};
 
 /// Runs the subcommand.
 pub(crate) fn token(args: &TokenArgs) -> ExitCode {
@@ -44,7 +45,10 @@ fn attempt(args: &TokenArgs) -> Result<(), Problem> {
                 let shown: Vec<Value> = all.iter().map(as_json).collect();
                 present::json(&shown);
             } else {
-                present::text(&all.iter().fold(String::new(), line));
+                table::print(
+                    &[column("NAME"), column("STATE"), column("AGE"), texts("SCOPES")],
+                    &rows(&all),
+                );
             }
         }
         TokenCommand::Revoke { name } => tokens.revoke(name)?,
@@ -60,9 +64,21 @@ fn as_json(token: &Token) -> Value {
     })
 }
 
-fn line(mut text: String, token: &Token) -> String {
-    let scopes: Vec<&str> = token.scopes.iter().map(|scope| scope.name()).collect();
-    let state = if token.revoked_ms.is_some() { "revoked" } else { "good" };
-    let _ = writeln!(text, "{:<24} {state:<8} {}", token.name, scopes.join(","));
-    text
+fn rows(tokens: &[Token]) -> Vec<Vec<Cell>> {
+    let now = ringfence_audit::now_ms();
+    let row = |token: &Token| {
+        let scopes: Vec<&str> = token.scopes.iter().map(|scope| scope.name()).collect();
+        let (state, look) = match token.revoked_ms {
+            Some(_) => ("revoked", Look::Bad),
+            None => ("good", Look::Good),
+        };
+        let age = u64::try_from(now).unwrap_or(0).saturating_sub(token.created_ms);
+        vec![
+            cell(escape_name(&token.name)),
+            (state.to_owned(), Some(look)),
+            cell(table::age(age)),
+            cell(scopes.join(",")),
+        ]
+    };
+    tokens.iter().map(row).collect()
 }

@@ -393,6 +393,14 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
             _ => Err("one value is expected".to_owned()),
         }
     }
+    fn all<T>(texts: &[String], wrap: fn(Vec<T>) -> Value) -> Result<Value, String>
+    where
+        T: FromStr,
+        T::Err: fmt::Display,
+    {
+        let parse = |text: &String| text.parse().map_err(|e: T::Err| e.to_string());
+        texts.iter().map(parse).collect::<Result<_, _>>().map(wrap)
+    }
     match key {
         Key::CommandPreset => one(texts, Value::Preset),
         Key::Timeout | Key::Cpu => one(texts, Value::Span),
@@ -400,16 +408,10 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Pids | Key::Fds => one(texts, Value::Count),
         Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
-        Key::Secret => {
-            texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Secrets)
-        }
-        Key::Publish => texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Ports),
-        Key::NetRequest => {
-            texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::Requests)
-        }
-        Key::NetLimit => {
-            texts.iter().map(|t| t.parse()).collect::<Result<_, _>>().map(Value::NetLimits)
-        }
+        Key::Secret => all(texts, Value::Secrets),
+        Key::Publish => all(texts, Value::Ports),
+        Key::NetRequest => all(texts, Value::Requests),
+        Key::NetLimit => all(texts, Value::NetLimits),
         Key::NetDeny => {
             texts.iter().map(|t| denial(t)).collect::<Result<_, _>>().map(Value::Denials)
         }

@@ -374,9 +374,7 @@ impl Sources {
         }
         Ok(limits)
     }
-}
 
-impl Sources {
     /// The network with the denials of every source.
     fn network(&self) -> Result<Network, Problem> {
         let Network::Allow(mut rules) = pick!(self.chosen, Net, Network).unwrap_or(Network::None)
@@ -393,9 +391,7 @@ impl Sources {
             .map_err(|e| Problem::usage(Code::BadValue, "`net_deny` has a bad value").cause(e))?;
         Ok(Network::Allow(rules))
     }
-}
 
-impl Sources {
     /// The limits of the network of every source: each applies.
     fn net_limits(&self) -> Vec<ringfence_spec::network::NetworkLimit> {
         let mut limits = pick!(self.chosen, NetLimit, NetLimits).unwrap_or_default();

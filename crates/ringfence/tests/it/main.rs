@@ -7,6 +7,7 @@ mod again;
 mod bad_input;
 mod caps;
 mod check;
+mod command_line;
 mod death;
 mod denials;
 mod exec;

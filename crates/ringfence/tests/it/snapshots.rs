@@ -60,14 +60,26 @@ fn help(world: &World, command: &[&str]) -> String {
     ran.stdout
 }
 
+/// Headings of the lists of commands in help texts.
+const LISTS: &[&str] =
+    &["Commands:", "Run code:", "Sessions:", "Servers:", "Policy:", "Audit:", "Setup:"];
+
 /// The commands that a help text lists, sorted.
 fn subcommands(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    // A long description goes on in lines with a larger indent.
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names = names.map(|line| line.split_whitespace().next().unwrap().to_owned());
-    let names: BTreeSet<String> = names.filter(|name| name != "help").collect();
+    let mut names = BTreeSet::new();
+    let mut in_list = false;
+    for line in help.lines() {
+        if !line.starts_with(' ') {
+            in_list = LISTS.contains(&line);
+        }
+        // A long description goes on in lines with a larger indent, and flags begin with a dash.
+        let is_name =
+            line.starts_with("  ") && !line.starts_with("   ") && !line.starts_with("  -");
+        if in_list && is_name {
+            names.extend(line.split_whitespace().next().map(str::to_owned));
+        }
+    }
+    names.remove("help");
     names.into_iter().collect()
 }
 
@@ -229,5 +241,6 @@ fn check(name: &str, text: &str) {
 fn commands_are_found_in_a_help_text() {
     let help = "About\n\nCommands:\n  b-c   One\n        more of it\n  a     Two\n  help  Print\n\nOptions:\n  -h\n";
     assert_eq!(subcommands(help), ["a", "b-c"]);
-    assert_eq!(subcommands("About\n\nOptions:\n  -h\n"), [""; 0]);
+    assert_eq!(subcommands("About\n\nOptions:\n  -h\n\nPolicy:\n      --ro\n"), [""; 0]);
+    assert_eq!(subcommands("Run code:\n  run  x\n\nAudit:\n  audit  y\n"), ["audit", "run"]);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ringfence_engine::host::FileKind;
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, escape_name};
 
 use super::client::{self, Client};
 use super::edit::{Entrant, Server};
@@ -13,8 +13,10 @@ use super::file::ConfigFile;
 use super::{own_path, show, unreadable};
 use crate::cli::WrapArgs;
 use crate::present;
+use crate::style::Look;
+use crate::table::{self, cell, column, texts};
 
-/// Time that a server may run: as good as for ever, for a client that is left open.
+/// Wall-clock limit of a wrapped server: 30 days, longer than a client stays open.
 const TIMEOUT: &str = "720h";
 
 /// Configuration of a project's own servers, in the format of Claude Code.
@@ -53,7 +55,7 @@ pub(crate) fn wrap(args: &WrapArgs) -> ExitCode {
 fn attempt(args: &WrapArgs) -> Result<(), Problem> {
     let known = configurations(args)?;
     let Some(name) = &args.name else {
-        list(&known);
+        list(&known, args.json);
         return Ok(());
     };
     let (place, entrant) = find(&known, name)?;
@@ -144,8 +146,8 @@ fn configurations(args: &WrapArgs) -> Result<Vec<Known>, Problem> {
     Ok(known)
 }
 
-fn list(known: &[Known]) {
-    let mut lines = String::new();
+fn list(known: &[Known], json: bool) {
+    let mut rows = Vec::new();
     for place in known {
         for entrant in &place.servers {
             let (state, server) = match unwrapped(&entrant.server) {
@@ -156,15 +158,33 @@ fn list(known: &[Known]) {
                 None => ("with your rights", entrant.server.clone()),
             };
             let Server { command, arguments } = &server;
-            let words =
-                [entrant.name.as_str(), &place.client.to_string(), state, command].join("\t");
-            lines.extend([words.as_str(), " ", &arguments.join(" "), "\n"]);
+            let words: Vec<&str> = std::iter::once(command.as_str())
+                .chain(arguments.iter().map(String::as_str))
+                .collect();
+            rows.push((entrant.name.clone(), place.client.to_string(), state, words.join(" ")));
         }
     }
-    if lines.is_empty() {
+    if json {
+        let shown = rows.iter().map(|(name, client, state, command)| {
+            serde_json::json!({"name": name, "client": client, "state": state, "command": command})
+        });
+        present::json(&shown.collect::<Vec<_>>());
+        return;
+    }
+    if rows.is_empty() {
         present::say("no client's configuration names a server that is started as a command");
     }
-    present::text(&lines);
+    let columns = [column("SERVER"), column("CLIENT"), column("STATE"), texts("COMMAND")];
+    let rows = rows.into_iter().map(|(name, client, state, command)| {
+        let look = if state == "with your rights" { Look::Warning } else { Look::Good };
+        vec![
+            cell(escape_name(&name)),
+            cell(client),
+            (state.to_owned(), Some(look)),
+            cell(escape_name(&command)),
+        ]
+    });
+    table::print(&columns, &rows.collect::<Vec<_>>());
 }
 
 fn find<'a>(known: &'a [Known], name: &str) -> Result<(&'a Known, &'a Entrant), Problem> {

@@ -1,0 +1,151 @@
+//! Parses the command line, and prints help and the parser's errors.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{FromArgMatches as _, Parser};
+
+use crate::cli::{Cli, Color, Command, OutputFlags, RunArgs};
+use crate::style::{self, Stream};
+use crate::{help, present};
+
+/// Parses the command line. Help and version go to stdout with exit 0, errors to stderr with exit 2.
+pub(crate) fn parse() -> Result<Command, ExitCode> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let colour = colour_asked(&arguments);
+    let first = arguments.get(1).cloned();
+    match parsed(arguments) {
+        Ok((command, output)) => {
+            style::set(output);
+            Ok(command)
+        }
+        Err(mut error) => {
+            let unknown = error.kind() == clap::error::ErrorKind::InvalidSubcommand;
+            if let Some(way) = first.filter(|_| unknown).and_then(|word| way_to_run(&word)) {
+                use clap::error::{ContextKind, ContextValue};
+                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![way.into()]));
+            }
+            style::set(OutputFlags { color: colour, ..OutputFlags::default() });
+            let (stream, code) =
+                if error.use_stderr() { (Stream::Stderr, 2) } else { (Stream::Stdout, 0) };
+            let mut text = error.render().to_string();
+            if style::is_coloured(stream) {
+                text = help::coloured(&text);
+            }
+            match stream {
+                Stream::Stdout => present::text(&text),
+                // Nothing can be done about a closed stderr.
+                Stream::Stderr => drop(write!(std::io::stderr(), "{text}")),
+            }
+            Err(ExitCode::from(code))
+        }
+    }
+}
+
+/// Parses a command line. The error has the help texts, which take longer to build than most commands take to parse.
+pub(crate) fn parsed(arguments: Vec<OsString>) -> Result<(Command, OutputFlags), clap::Error> {
+    if let Some((run, output)) = RunAlone::of(&arguments) {
+        return Ok((Command::Run(run), output));
+    }
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(_) => Cli::from_arg_matches(&help::command().try_get_matches_from(arguments)?)?,
+    };
+    Ok((cli.command, cli.output))
+}
+
+/// The value of `--color` on a command line that cannot be parsed, or asks for help.
+fn colour_asked(arguments: &[OsString]) -> Color {
+    let mut words = arguments.iter().filter_map(|word| word.to_str()).take_while(|w| *w != "--");
+    let value = words.by_ref().find_map(|word| word.strip_prefix("--color"));
+    match value.map(|rest| rest.strip_prefix('=').or_else(|| words.next())) {
+        Some(Some("always")) => Color::Always,
+        Some(Some("never")) => Color::Never,
+        _ => Color::Auto,
+    }
+}
+
+/// How to run a program or script that stands where a subcommand belongs.
+fn way_to_run(word: &OsStr) -> Option<String> {
+    use rustix::fs::{Access, access};
+    let text = word.to_str()?;
+    let is_python = Path::new(word).extension().is_some_and(|extension| extension == "py");
+    if is_python && access(word, Access::EXISTS).is_ok() {
+        return Some(format!("run a Python program with `ringfence exec {text}`"));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_program = if text.contains('/') {
+        access(word, Access::EXEC_OK).is_ok()
+    } else {
+        std::env::split_paths(&path).any(|dir| access(dir.join(word), Access::EXEC_OK).is_ok())
+    };
+    is_program.then(|| format!("run a command with `ringfence run -- {text}`"))
+}
+
+/// The parser of `run` alone, which every fenced command passes: all parsers together take five times as long to build.
+#[derive(Debug, Parser)]
+struct RunAlone {
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl RunAlone {
+    /// Parses a `run` that is valid; for anything else the full parser reports the error.
+    fn of(arguments: &[OsString]) -> Option<(RunArgs, OutputFlags)> {
+        let own = arguments.get(1..).filter(|own| own.first().is_some_and(|name| name == "run"))?;
+        Self::try_parse_from(own).ok().map(|alone| (alone.run, alone.output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_short_way_to_run_reads_what_the_long_way_reads() {
+        for line in [
+            "ringfence run true",
+            "ringfence run --json --pids 9 -- ls --json -l",
+            "ringfence run --session 0 -- ls",
+            "ringfence run --quiet --color never -- ls --verbose",
+            "ringfence run --quiet --verbose -- ls",
+            "ringfence run --session 0 --cwd / -- ls",
+            "ringfence run --rw /a --rw /b --memory 1G sh -c x",
+            "ringfence run",
+            "ringfence run --no-such-flag true",
+            "ringfence run --help",
+            "ringfence run --version true",
+            "ringfence --version",
+            "ringfence exec run",
+            "ringfence",
+        ] {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let long = match Cli::try_parse_from(&arguments) {
+                Ok(Cli { command: Command::Run(run), output }) => {
+                    Some(format!("{run:?} {output:?}"))
+                }
+                _ => None,
+            };
+            let short = RunAlone::of(&arguments).map(|(run, output)| format!("{run:?} {output:?}"));
+            assert_eq!(short, long, "{line}");
+        }
+    }
+
+    #[test]
+    fn everything_after_the_command_belongs_to_it() {
+        let cli = Cli::try_parse_from(["ringfence", "run", "--pids", "9", "ls", "--json", "-l"]);
+        let Command::Run(run) = cli.unwrap().command else { panic!("not a run") };
+        assert_eq!(run.argv, ["ls", "--json", "-l"]);
+        assert!(!run.json);
+    }
+}
