@@ -141,7 +141,8 @@ impl Run {
 
     /// Returns a watch on output and end of the run.
     pub fn watch(&self) -> RunWatch {
-        RunWatch { written: self.partial_output.written(), ended: self.ended.clone() }
+        let output = self.partial_output.clone();
+        RunWatch { written: output.written(), output, ended: self.ended.clone() }
     }
 
     /// Returns the result, if the run ended without being cancelled.
@@ -212,6 +213,7 @@ impl Run {
 /// Changes of a run.
 #[derive(Debug)]
 pub struct RunWatch {
+    output: PartialOutput,
     written: watch::Receiver<()>,
     ended: watch::Receiver<Option<Arc<Ended>>>,
 }
@@ -219,9 +221,17 @@ pub struct RunWatch {
 impl RunWatch {
     /// Waits for output that was not there at the last call, or for the run's end.
     pub async fn changed(&mut self) {
+        let due = self.output.due();
+        let is_due = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            // Neither sender of a run that ended is there any more.
             Ok(()) = self.written.changed() => {}
+            // Text that redaction held back, and no write came.
+            () = is_due => {}
             _ = self.ended.wait_for(Option::is_some) => {}
         }
     }

@@ -288,7 +288,9 @@ mod tests {
         let buffer = OutputBuffer::default();
         let n_writes = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let count = Arc::clone(&n_writes);
-        buffer.on_write(move || drop(count.fetch_add(1, std::sync::atomic::Ordering::Relaxed)));
+        buffer.on_write(move || {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
         buffer.add_stdout(b"one ");
         buffer.add_stdout(b"two");
         buffer.add_stderr(b"err");

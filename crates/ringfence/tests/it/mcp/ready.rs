@@ -38,9 +38,11 @@ fn a_command_runs_though_the_supervisors_that_waited_are_dead() {
     for _ in 0..3 {
         run(&mut client);
         eventually("a supervisor waits", || !waiting(server).is_empty());
-        for pid in waiting(server) {
+        let killed = waiting(server);
+        for pid in &killed {
             let _ = kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL);
         }
+        eventually("they are dead", || killed.iter().all(|pid| !is_alive(*pid)));
         run(&mut client);
     }
     assert!(client.leave().0.success());
@@ -87,6 +89,8 @@ fn ancestors(mut pid: u32) -> Vec<u32> {
     found
 }
 
+/// Returns false also for a dead process that its parent has not reaped.
 fn is_alive(pid: u32) -> bool {
-    std::fs::exists(format!("/proc/{pid}")).unwrap()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
