@@ -58,20 +58,23 @@ impl Store {
 
     /// Position and epoch of the last row in the database.
     pub(crate) fn database_tail(&mut self) -> Result<Option<(ChainPosition, i64)>, Problem> {
-        if !self.connect()? {
-            return Ok(None);
-        }
-        let Some(db) = &self.db else { return Ok(None) };
+        let is_finished = self.is_finished()?;
+        let Some(db) = self.db.as_ref().filter(|_| is_finished) else { return Ok(None) };
         self.sql(database_tail(db))
     }
 
     /// The public key that the database names for `epoch`.
     pub(crate) fn database_key(&mut self, epoch: i64) -> Result<Option<PublicKey>, Problem> {
-        if !self.connect()? {
-            return Ok(None);
-        }
-        let Some(db) = &self.db else { return Ok(None) };
+        let is_finished = self.is_finished()?;
+        let Some(db) = self.db.as_ref().filter(|_| is_finished) else { return Ok(None) };
         self.sql(announced_key(db, epoch))
+    }
+
+    /// Connects to the database; false if it does not exist, or a writer was killed before it made the tables.
+    fn is_finished(&mut self) -> Result<bool, Problem> {
+        self.connect()?;
+        let Some(db) = &self.db else { return Ok(false) };
+        Ok(schema::version(&self.home, db)? > 0)
     }
 
     /// Connects to the database; false if it does not exist yet.

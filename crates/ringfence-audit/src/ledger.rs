@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use ringfence_spec::{Code, Problem, ProblemKind};
 use serde::{Deserialize, Serialize};
@@ -84,6 +86,10 @@ pub struct Ledger {
     /// Names this ledger in the rows it starts. A byte of the lock file at this offset is held as long as it lives.
     pub(crate) writer: i64,
     pub(crate) settings: Settings,
+    /// CPU time under the write lock.
+    section_ns: AtomicU64,
+    /// The intake is worth folding.
+    is_long: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +142,15 @@ impl Ledger {
         let store = Store::open(home, settings.rules())?;
         let writer = hold_name(&store)?;
         let queue = Mutex::default();
-        Ok(Self { store: Mutex::new(store), queue, answered: Condvar::new(), writer, settings })
+        Ok(Self {
+            store: Mutex::new(store),
+            queue,
+            answered: Condvar::new(),
+            writer,
+            settings,
+            section_ns: AtomicU64::new(0),
+            is_long: AtomicBool::new(false),
+        })
     }
 
     /// Appends a row and returns its number. When this returns the row is in the ledger.
@@ -172,6 +186,11 @@ impl Ledger {
         }
     }
 
+    /// CPU time that appends have spent so far where only one thread can be.
+    pub fn section_cpu(&self) -> Duration {
+        Duration::from_nanos(self.section_ns.load(Ordering::Relaxed))
+    }
+
     /// Signs the current chain, for callers about to show or copy it.
     pub fn checkpoint(&self) -> Result<(), Problem> {
         self.store().checkpoint()
@@ -185,7 +204,22 @@ impl Ledger {
     /// Folds the intake into the database. Worth calling in idle time, such as during a long run: otherwise an append
     /// that finds the intake long does it, and waits for the disk.
     pub fn tidy(&self) -> Result<(), Problem> {
-        self.store().fold_now()
+        let mut store = self.store();
+        let folded = store.fold_now();
+        // Not again before the next append, if it failed.
+        self.is_long.store(false, Ordering::Relaxed);
+        folded
+    }
+
+    /// Leaves folding to the caller, who calls [`Ledger::tidy`] on a thread of its own whenever the ledger [is
+    /// long](Ledger::is_long). Without that, the append that finds the intake long folds it.
+    pub fn fold_by_tidy(&self) {
+        self.store().fold_late();
+    }
+
+    /// Returns true if [`Ledger::tidy`] is due.
+    pub fn is_long(&self) -> bool {
+        self.is_long.load(Ordering::Relaxed)
     }
 
     /// Rebuilds the index from the rows.
@@ -217,7 +251,11 @@ impl Ledger {
     fn write(&self, batch: Vec<(u64, Vec<Draft>)>) -> Answers {
         let sizes: Vec<(u64, usize)> = batch.iter().map(|(t, drafts)| (*t, drafts.len())).collect();
         let drafts: Vec<Draft> = batch.into_iter().flat_map(|(_, drafts)| drafts).collect();
+        let began = thread_cpu();
         let result = self.store().append(&drafts);
+        let took = thread_cpu().saturating_sub(began);
+        self.is_long.store(self.store().is_long(), Ordering::Relaxed);
+        self.section_ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(0), Ordering::Relaxed);
         let mut rest: &[i64] = result.as_deref().unwrap_or(&[]);
         let mut answers = Vec::with_capacity(sizes.len());
         for (ticket, n) in sizes {
@@ -238,7 +276,7 @@ impl Ledger {
             Problem::internal(Code::LedgerBody, "cannot write a row of the ledger").cause(e)
         })?;
         let body = self.sealed(body)?;
-        Ok(Draft {
+        let draft = Draft {
             at_ms: entry.at_ms,
             kind: entry.kind,
             run_id: entry.run_id.map(|id| id.to_string()),
@@ -249,7 +287,11 @@ impl Ledger {
             risk: entry.risk,
             writer: self.writer,
             body,
-        })
+            text: std::cell::OnceCell::new(),
+        };
+        // Here, where any number of threads can be.
+        draft.text();
+        Ok(draft)
     }
 
     /// The body as it is stored.
@@ -259,6 +301,12 @@ impl Ledger {
             None => Ok(body),
         }
     }
+}
+
+/// CPU time of the calling thread.
+fn thread_cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Picks an unused writer id and holds it as long as the lock file is open.

@@ -63,7 +63,8 @@ impl Line {
         serde_json::from_slice(&self.body.as_ref()?.0).ok()
     }
 
-    /// Appends it to `text` with its line end.
+    /// Appends it to `text` with its line end, as `Batch::push` in `store.rs` does piece by piece.
+    #[cfg(test)]
     pub(crate) fn write(&self, text: &mut Vec<u8>) {
         // Writing to memory does not fail, and no field has a map with keys that are not text.
         let _ = serde_json::to_writer(&mut *text, self);
@@ -81,9 +82,18 @@ enum Spelled<'a> {
 
 impl Serialize for Stored {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match std::str::from_utf8(&self.0) {
+        StoredRef(&self.0).serialize(s)
+    }
+}
+
+/// A body as it is stored, borrowed.
+pub(crate) struct StoredRef<'a>(pub(crate) &'a [u8]);
+
+impl Serialize for StoredRef<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        match std::str::from_utf8(self.0) {
             Ok(text) => Spelled::Text(text.into()).serialize(s),
-            Err(_) => Spelled::Bytes { hex: hex(&self.0) }.serialize(s),
+            Err(_) => Spelled::Bytes { hex: hex(self.0) }.serialize(s),
         }
     }
 }

@@ -43,6 +43,7 @@ impl Ledger {
         };
         let body = serde_json::to_vec(&details).unwrap_or_default();
         Ok(Draft {
+            text: std::cell::OnceCell::new(),
             at_ms: now_ms(),
             kind: kind.ended(),
             run_id: start.run_id.clone(),

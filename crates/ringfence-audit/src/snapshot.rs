@@ -32,12 +32,14 @@ impl<'a> Snapshot<'a> {
             Some(file) => read_all(&file).map_err(|e| fault::from_io(home.path(), "read", &e))?,
             None => Vec::new(),
         };
+        let intake = without_torn_row(intake, head.as_ref());
         let there = schema::glance(home)?;
         if !there && intake.is_empty() && head.is_none() {
             return Err(fault::missing(home.path()));
         }
         let mut snapshot = Self { home, head, intake, connections: Vec::new(), rows: 0, blocks: 0 };
-        if !there {
+        // A writer that was killed while it made the database left one without tables, which the next one finishes.
+        if !there || schema::version(home, &schema::connect(home)?)? == 0 {
             return Ok(snapshot);
         }
         let first = snapshot.connect()?;
@@ -70,4 +72,17 @@ impl<'a> Snapshot<'a> {
     pub(crate) fn sql<T>(&self, result: rusqlite::Result<T>) -> Result<T, Problem> {
         result.map_err(|e| fault::from_sqlite(self.home.path(), &e))
     }
+}
+
+/// The intake without what the next writer cuts off: rows of a writer that was killed amid its write (SIGKILL stops a
+/// write(2) between two pages), none of which was acknowledged.
+fn without_torn_row(mut intake: Vec<u8>, head: Option<&Head>) -> Vec<u8> {
+    let Some((head, to)) = head.and_then(|head| Some((head, head.going_to?))) else {
+        return intake;
+    };
+    let bytes = intake.len() as u64;
+    if bytes > head.at.intake_bytes && bytes < to.intake_bytes {
+        intake.truncate(usize::try_from(head.at.intake_bytes).unwrap_or(usize::MAX));
+    }
+    intake
 }

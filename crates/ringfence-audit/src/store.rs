@@ -2,7 +2,9 @@
 //! Touches the database only to fold the intake into it, so that a process with two rows to write pays for two writes.
 //! Never called by two threads at once; `ledger.rs` sees to that.
 
+use std::cell::OnceCell;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -11,13 +13,13 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{Kind, Risk, RunStatus};
-use crate::digest::{Digest, chain};
+use crate::digest::{Columns, Digest, chain};
 use crate::dir::{DATABASE, HEAD, INTAKE, LOCK, LedgerDir, WriteLock};
 use crate::entry::now_ms;
 use crate::head::{ChainPosition, Head, Mark, boot_id};
 use crate::keys::{self, Secret};
 use crate::ledger::Durability;
-use crate::line::{Line, Stored};
+use crate::line::StoredRef;
 use crate::{compaction, fault, schema};
 
 /// Every row whose number this divides is a checkpoint; also the size of an index block.
@@ -25,6 +27,8 @@ pub(crate) const CHECKPOINT_ROWS: i64 = 1024;
 
 /// The intake is folded into the database when it is this long: some 500 rows, a few milliseconds of work.
 const INTAKE_BYTES: u64 = 256 << 10;
+/// The same for an append in a process that folds it in the background, in case that does not come to it.
+const INTAKE_BYTES_LATE: u64 = 4 << 20;
 /// Length of the intake at which an append moves its rows to the database first: bounds it while the database fails.
 const INTAKE_BYTES_MAX: u64 = 64 << 20;
 
@@ -49,6 +53,32 @@ pub(crate) struct Draft {
     pub(crate) risk: Option<Risk>,
     pub(crate) writer: i64,
     pub(crate) body: Vec<u8>,
+    /// Made before the write lock is taken.
+    pub(crate) text: OnceCell<DraftText>,
+}
+
+/// The parts of a row's line that do not depend on its position in the chain.
+#[derive(Clone, Debug)]
+pub(crate) struct DraftText {
+    body_hash: Digest,
+    /// From the writer up to the chain's value.
+    middle: Vec<u8>,
+    /// From the chain's value to the end of the line.
+    end: Vec<u8>,
+}
+
+/// Columns of a [`Line`] between the epoch and the chain's value, in its order.
+#[derive(Serialize)]
+struct Middle<'a> {
+    writer: i64,
+    kind: &'a str,
+    run_id: Option<&'a str>,
+    session: Option<&'a str>,
+    client: Option<&'a str>,
+    tool: Option<&'a str>,
+    status: Option<&'a str>,
+    risk: Option<&'a str>,
+    body_hash: Digest,
 }
 
 /// The body of a `gap` row: the state found when head and rows disagreed. The next head would have covered it up.
@@ -83,6 +113,8 @@ pub(crate) struct Store {
     rules: StoreOptions,
     /// The intake is folded when it is longer than this.
     fold_at_bytes: u64,
+    /// The length from which an append folds the intake.
+    append_folds_at: u64,
 }
 
 impl Store {
@@ -120,9 +152,29 @@ impl Store {
         if !schema::glance(&home)? && folded > 0 {
             return Err(fault::corrupt(home.path(), "the database is gone"));
         }
-        let (boot, fold_at_bytes) = (boot_id(), INTAKE_BYTES);
-        let (db, secret, own_head) = (None, None, None);
-        Ok(Self { home, lock, intake, head, boot, db, secret, own_head, rules, fold_at_bytes })
+        Ok(Self {
+            home,
+            lock,
+            intake,
+            head,
+            boot: boot_id(),
+            db: None,
+            secret: None,
+            own_head: None,
+            rules,
+            fold_at_bytes: INTAKE_BYTES,
+            append_folds_at: INTAKE_BYTES,
+        })
+    }
+
+    /// Has appends leave the intake to a caller that folds it as soon as it [is long](Self::is_long).
+    pub(crate) fn fold_late(&mut self) {
+        (self.fold_at_bytes, self.append_folds_at) = (INTAKE_BYTES_LATE, INTAKE_BYTES_LATE);
+    }
+
+    /// Returns true if the intake is worth folding, by the last head this store wrote.
+    pub(crate) fn is_long(&self) -> bool {
+        self.own_head.as_ref().is_some_and(|(_, head)| head.at.intake_bytes >= INTAKE_BYTES)
     }
 
     /// Appends rows. They are in the ledger when this returns, or none of them is.
@@ -266,8 +318,8 @@ impl Store {
         let (tail, _) = self.tail()?;
         // The rows are safe in the intake either way, so a failed fold does not fail the append.
         self.fold_at_bytes = match self.fold(tail) {
-            Ok(()) => INTAKE_BYTES,
-            Err(_) => bytes + INTAKE_BYTES,
+            Ok(()) => self.append_folds_at,
+            Err(_) => bytes + self.append_folds_at,
         };
         Ok(())
     }
@@ -290,25 +342,15 @@ impl Batch {
     }
 
     fn push(&mut self, draft: &Draft) {
-        let mut line = Line {
-            seq: self.place.seq + 1,
-            at_ms: draft.at_ms,
-            epoch: self.epoch,
-            writer: draft.writer,
-            kind: draft.kind.word().to_owned(),
-            run_id: draft.run_id.clone(),
-            session: draft.session.clone(),
-            client: draft.client.clone(),
-            tool: draft.tool.clone(),
-            status: draft.status.map(|status| status.word().to_owned()),
-            risk: draft.risk.map(|risk| risk.word().to_owned()),
-            body_hash: Digest::of(&draft.body),
-            chain: Digest::ZERO,
-            body: Some(Stored(draft.body.clone())),
-        };
-        line.chain = chain(&self.place.chain, &line.columns(), &line.body_hash);
-        line.write(&mut self.text);
-        self.place = ChainPosition { seq: line.seq, chain: line.chain };
+        let text = draft.text();
+        let (seq, at_ms, epoch) = (self.place.seq + 1, draft.at_ms, self.epoch);
+        let chain = chain(&self.place.chain, &draft.columns(seq, epoch), &text.body_hash);
+        // As `Line::write` writes it. Writing to memory does not fail.
+        let _ = write!(self.text, r#"{{"seq":{seq},"at_ms":{at_ms},"epoch":{epoch},"#);
+        self.text.extend_from_slice(&text.middle);
+        let _ = write!(self.text, "{chain}");
+        self.text.extend_from_slice(&text.end);
+        self.place = ChainPosition { seq, chain };
     }
 }
 
@@ -353,6 +395,82 @@ impl Draft {
             risk: None,
             writer: 0,
             body: serde_json::to_vec(body).unwrap_or_default(),
+            text: OnceCell::new(),
+        }
+    }
+
+    /// The parts of its line, made on the first call.
+    pub(crate) fn text(&self) -> &DraftText {
+        self.text.get_or_init(|| {
+            let body_hash = Digest::of(&self.body);
+            let row = self.columns(0, 0);
+            let middle = Middle {
+                writer: row.writer,
+                kind: row.kind,
+                run_id: row.run_id,
+                session: row.session,
+                client: row.client,
+                tool: row.tool,
+                status: row.status,
+                risk: row.risk,
+                body_hash,
+            };
+            // Neither has a map with keys that are not text, so neither fails.
+            let middle = serde_json::to_string(&middle).unwrap_or_default();
+            let middle = format!(r#"{},"chain":""#, &middle[1..middle.len() - 1]).into_bytes();
+            let mut end = br#"","body":"#.to_vec();
+            let _ = serde_json::to_writer(&mut end, &StoredRef(&self.body));
+            end.extend_from_slice(b"}\n");
+            DraftText { body_hash, middle, end }
+        })
+    }
+
+    /// Its columns at a position of the chain.
+    fn columns(&self, seq: i64, epoch: i64) -> Columns<'_> {
+        Columns {
+            seq,
+            at_ms: self.at_ms,
+            epoch,
+            writer: self.writer,
+            kind: self.kind.word(),
+            run_id: self.run_id.as_deref(),
+            session: self.session.as_deref(),
+            client: self.client.as_deref(),
+            tool: self.tool.as_deref(),
+            status: self.status.map(RunStatus::word),
+            risk: self.risk.map(Risk::word),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Line;
+
+    #[test]
+    fn a_row_is_written_as_its_line_is() {
+        for (body, tool) in
+            [(&b"{\"a\":\"\xc3\xa9\"}"[..], Some("a \"tool\"")), (&[0xff, 0, 7], None)]
+        {
+            let draft = Draft {
+                run_id: Some("1f".to_owned()),
+                tool: tool.map(str::to_owned),
+                status: Some(RunStatus::Ok),
+                writer: 1 << 40,
+                body: body.to_vec(),
+                ..Draft::own(Kind::RunEnd, &0)
+            };
+            let place = ChainPosition { seq: 41, chain: Digest::of(b"before") };
+            let mark = Mark { place, intake_bytes: 0 };
+            let mut batch = Batch::after(Tail { mark, epoch: 3, folded: 0 });
+            batch.push(&draft);
+            let line: Line = serde_json::from_slice(&batch.text).unwrap();
+            let mut again = Vec::new();
+            line.write(&mut again);
+            assert_eq!(String::from_utf8(batch.text), String::from_utf8(again));
+            assert!(line.follows(&place.chain) && line.body_is_whole());
+            assert_eq!((line.seq, line.chain), (42, batch.place.chain));
         }
     }
 }

@@ -226,13 +226,14 @@ impl Builder {
             stage_hook: self.stage_hook,
             runs: Runs::default(),
             sweeper: OnceLock::new(),
+            preparer: OnceLock::new(),
             own: own.clone(),
             launcher: launcher.map_or_else(OnceLock::new, OnceLock::from),
         })))
     }
 }
 
-fn memory_total_bytes() -> u64 {
+pub(crate) fn memory_total_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     u64::from(info.mem_unit).max(1).saturating_mul(info.totalram)
 }

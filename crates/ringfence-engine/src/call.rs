@@ -33,7 +33,8 @@ use crate::record::{self, Recorder, StartedCall};
 use crate::runs::Runs;
 use crate::services::Services;
 use crate::sessions::{
-    Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept, unknown,
+    Preparer, Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept,
+    unknown,
 };
 use crate::sweeper::Sweeper;
 use crate::text::info;
@@ -87,6 +88,7 @@ pub(crate) struct EngineState {
     pub(crate) stage_hook: Option<StageHook>,
     pub(crate) runs: Runs,
     pub(crate) sweeper: OnceLock<Sweeper>,
+    pub(crate) preparer: OnceLock<Preparer>,
     /// Itself, for the thread that sweeps.
     pub(crate) own: Weak<EngineState>,
     pub(crate) launcher: OnceLock<Arc<Launcher>>,
@@ -377,6 +379,8 @@ impl EngineState {
                 },
             );
         });
+        // Last: from here on its worker is replaced, which would take a processor from this thread.
+        drop(ran.slot.take());
         ran
     }
 
@@ -637,7 +641,7 @@ impl EngineState {
     /// Runs a cell of a session, whose REPL is started if it is not there.
     fn cell(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         job: &mut Job,
         partial_output: Option<&PartialOutput>,
         cancel: &Cancel,
@@ -668,6 +672,13 @@ impl EngineState {
         let cell = repl.cell(job, cancel.as_fd(), Some(&quota));
         if cell.is_ok() {
             *live = Some(repl);
+            if self.preparer.get().is_none() {
+                // Of two threads that come at once the second's ends again.
+                let _ = self.preparer.set(Preparer::start()?);
+            }
+            if let Some(preparer) = self.preparer.get() {
+                preparer.note(session);
+            }
         }
         drop(live);
         self.sessions()?.change_soon(session, |state| state.n_cells += 1)?;
@@ -822,6 +833,7 @@ impl EngineState {
         let n_parallel = self.n_parallel();
         let runner = PooledRunner::new(&self.code, &self.host, Mode::Pool { n_parallel })?;
         let pool = runner.pool(self.launcher()?, n_parallel)?;
+        self.recorder.fold_in_background()?;
         let warm = Arc::new(Warm { pool, runner });
         *slot = Some(Arc::clone(&warm));
         Ok(warm)

@@ -90,6 +90,8 @@ pub struct CodePolicy {
     pub python: Option<PathBuf>,
     /// Speed-ups of warm workers.
     pub speedups: WorkerSpeedups,
+    /// Zygotes that make warm workers; `None` for a quarter of the processors, within 1 to 8 and the host's memory.
+    pub zygotes: Option<Count>,
     /// Files and directories of the host that runs may read, at their own paths.
     pub ro: Vec<PathBuf>,
     /// Child processes of a program without a session, its threads included, at once; `None` for no child processes.
@@ -104,6 +106,7 @@ impl Default for CodePolicy {
             rules,
             python: None,
             speedups: WorkerSpeedups::default(),
+            zygotes: None,
             ro: Vec::new(),
             processes: None,
         }
@@ -127,6 +130,7 @@ pub(crate) struct PythonContext {
     facts: HostFacts,
     request: CodeRequest,
     speedups: WorkerSpeedups,
+    zygotes: Option<Count>,
     scrub: OnceLock<Scrub>,
 }
 
@@ -211,6 +215,7 @@ impl PythonContext {
             facts,
             request,
             speedups: policy.speedups,
+            zygotes: policy.zygotes,
             scrub: OnceLock::new(),
         })
     }
@@ -452,7 +457,16 @@ impl PooledRunner {
         n_parallel: usize,
     ) -> Result<Pool, Problem> {
         let n_waiting = NonZero::new(2 * n_parallel).unwrap_or(NonZero::<usize>::MIN);
-        Pool::start(self.keeper(launcher)?, &self.plan, n_waiting)
+        let n_zygotes = self.context.zygotes.map_or_else(
+            || {
+                let n_processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+                ringfence_python::zygotes_within(n_processors, crate::builder::memory_total_bytes())
+                    .min(n_parallel.max(1))
+            },
+            |n| n.get() as usize,
+        );
+        let keepers = (0..n_zygotes).map(|_| self.keeper(launcher)).collect::<Result<_, _>>()?;
+        Pool::start(keepers, &self.plan, n_waiting)
     }
 
     /// Starts a session's REPL.
@@ -497,8 +511,8 @@ impl PooledRunner {
                 let first_byte = finished.first_byte;
                 let (mut outcome, files) = self.outcome(run_id, job, finished, start);
                 add_artifacts(&mut outcome, listing);
-                drop(slot);
-                RunResult { files: Some(files), first_byte, ..RunResult::of(outcome) }
+                let slot = Some(slot);
+                RunResult { files: Some(files), first_byte, slot, ..RunResult::of(outcome) }
             }
             Err(problem) => {
                 let status = match problem.kind {

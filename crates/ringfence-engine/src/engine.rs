@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringfence_audit::{Entry, RunStatus};
-use ringfence_python::Artifacts;
+use ringfence_python::{Artifacts, PoolSlot};
 use ringfence_spec::{Code, Outcome, Policy, Problem, ProblemKind, RunId};
 
 use crate::admission::{Admission, BreakerVerdict};
@@ -126,11 +126,20 @@ pub struct RunResult {
     pub first_byte: Option<Duration>,
     /// Guarantees that could not be verified after the run ended; also in the receipt.
     pub gaps_after: Vec<String>,
+    /// The run's place in the pool, until the run is recorded.
+    pub(crate) slot: Option<PoolSlot>,
 }
 
 impl RunResult {
     pub(crate) fn of(outcome: Outcome) -> Self {
-        Self { outcome, files: None, problem: None, first_byte: None, gaps_after: Vec::new() }
+        Self {
+            outcome,
+            files: None,
+            problem: None,
+            first_byte: None,
+            gaps_after: Vec::new(),
+            slot: None,
+        }
     }
 
     /// Result of a call that was refused before it had an id.

@@ -102,7 +102,7 @@ pub use partial_output::{OutputCursor, PartialOutput, PartialText};
 pub use record::{Recorder, StartedCall, redact};
 pub use repl::Repl;
 pub use ringfence_jail::{Launcher, OutputStream};
-pub use ringfence_python::Artifacts;
+pub use ringfence_python::{Artifacts, zygotes_of};
 pub use ringfence_screen::decide::Rules;
 pub use run_feed::{Feed, FeedPage, RunEvent};
 pub use runs::{Ended, KeepFiles, Run, RunWatch};

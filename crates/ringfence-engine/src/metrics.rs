@@ -108,6 +108,7 @@ impl Metrics {
                 own,
             ),
             ("ringfence_workers_waiting", "Warm workers waiting.", now.pool.waiting),
+            ("ringfence_zygotes_up", "Zygotes that make workers now.", now.pool.zygotes_up),
             ("ringfence_sessions_open", "Sessions open in this process.", now.sessions_open),
         ];
         for (name, help, value) in gauges {

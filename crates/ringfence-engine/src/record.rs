@@ -4,36 +4,75 @@
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ringfence_audit::{Entry, Ledger, RunStatus, Settings};
 use ringfence_screen::redact::Redactor;
-use ringfence_spec::{AuditState, Encoding, ErrorInfo, Outcome, Problem, Status};
+use ringfence_spec::{AuditState, Code, Encoding, ErrorInfo, Outcome, Problem, Status};
 
 /// The ledger, or the operator's decision to have none.
 #[derive(Debug)]
 pub struct Recorder {
     /// Where it is; `None` where nothing is recorded.
     dir: Option<PathBuf>,
-    ledger: OnceLock<Ledger>,
+    ledger: OnceLock<Arc<Ledger>>,
+    folder: OnceLock<Folder>,
+}
+
+/// The thread that moves rows from the ledger's intake to its database. Dropping it ends it.
+#[derive(Debug)]
+struct Folder {
+    wanted: Option<mpsc::SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Folder {
+    fn start(ledger: Arc<Ledger>) -> std::io::Result<Self> {
+        let (wanted, due) = mpsc::sync_channel(1);
+        let thread = std::thread::Builder::new().name("ringfence-fold".to_owned());
+        let leave_to_us = Arc::clone(&ledger);
+        let thread = thread.spawn(move || {
+            while due.recv().is_ok() {
+                // The rows are safe in the intake; an append folds them if this fails for long.
+                let _ = ledger.tidy();
+            }
+        })?;
+        leave_to_us.fold_by_tidy();
+        Ok(Self { wanted: Some(wanted), thread: Some(thread) })
+    }
+
+    fn wake(&self) {
+        // Full: it is awake already.
+        let _ = self.wanted.as_ref().map(|wanted| wanted.try_send(()));
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.wanted = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Recorder {
     /// Records in the ledger in this directory, which is made if it is not there.
     pub fn open(dir: &Path, settings: Settings) -> Result<Self, Problem> {
-        let ledger = Ledger::open(dir, settings)?;
-        Ok(Self { dir: Some(dir.to_owned()), ledger: ledger.into() })
+        let ledger = Arc::new(Ledger::open(dir, settings)?);
+        Ok(Self { dir: Some(dir.to_owned()), ledger: ledger.into(), folder: OnceLock::new() })
     }
 
     /// Opens the ledger in this directory when the first row is written: while the fence of a single run goes up.
     pub const fn lazy(dir: PathBuf) -> Self {
-        Self { dir: Some(dir), ledger: OnceLock::new() }
+        Self { dir: Some(dir), ledger: OnceLock::new(), folder: OnceLock::new() }
     }
 
     /// Records nothing, and every outcome says so.
     pub const fn off() -> Self {
-        Self { dir: None, ledger: OnceLock::new() }
+        Self { dir: None, ledger: OnceLock::new(), folder: OnceLock::new() }
     }
 
     /// For the receipt.
@@ -45,11 +84,11 @@ impl Recorder {
     pub fn ledger(&self) -> Result<Option<&Ledger>, Problem> {
         let Some(dir) = &self.dir else { return Ok(None) };
         if self.ledger.get().is_none() {
-            let opened = Ledger::open(dir, Settings::new(redact))?;
+            let opened = Arc::new(Ledger::open(dir, Settings::new(redact))?);
             // Of two threads that come at once the second uses the first one's.
             let _ = self.ledger.set(opened);
         }
-        Ok(self.ledger.get())
+        Ok(self.ledger.get().map(Arc::as_ref))
     }
 
     /// Marks runs of a process that was killed as interrupted, in a ledger that is open.
@@ -98,9 +137,29 @@ impl Recorder {
     /// Writes one row.
     pub fn note(&self, entry: &Entry) -> Result<(), Problem> {
         match self.ledger()? {
-            Some(ledger) => ledger.append(entry).map(|_| ()),
+            Some(ledger) => {
+                ledger.append(entry)?;
+                if let Some(folder) = self.folder.get().filter(|_| ledger.is_long()) {
+                    folder.wake();
+                }
+                Ok(())
+            }
             None => Ok(()),
         }
+    }
+
+    /// Folds the ledger's intake on a thread from now on, and not on those that append. For processes that have threads.
+    pub(crate) fn fold_in_background(&self) -> Result<(), Problem> {
+        self.ledger()?;
+        let Some(ledger) = self.ledger.get().filter(|_| self.folder.get().is_none()) else {
+            return Ok(());
+        };
+        let folder = Folder::start(Arc::clone(ledger)).map_err(|e| {
+            Problem::internal(Code::Threads, "cannot start a thread for the ledger").cause(e)
+        })?;
+        // Of two threads that come at once the second's ends again.
+        let _ = self.folder.set(folder);
+        Ok(())
     }
 }
 

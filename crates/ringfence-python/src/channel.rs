@@ -15,8 +15,15 @@ pub(crate) const FRAME_BYTES_MAX: usize = 1 << 18;
 /// Bytes of a file or of code in one frame: as many as a socket takes at once with the kernel's default buffer.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Maximum number of descriptors in one frame.
+/// Maximum number of descriptors in a frame from the guest.
 const FDS_MAX: usize = 4;
+
+/// Maximum number of descriptors in a frame to the guest; `guest/speedups.py` and the code of its loop have room for as
+/// many.
+pub(crate) const FDS_SENT_MAX: usize = 32;
+
+/// Room for the frames of a worker before its program: `W`, `L`, `R`, and the reason of an `E`.
+const SHORT_BYTES: usize = 512;
 
 /// Sends one frame: its kind, its body, descriptors.
 pub(crate) fn send(
@@ -48,7 +55,7 @@ fn send_with(
     let kind = [kind];
     let parts: Vec<IoSlice<'_>> =
         std::iter::once(&kind[..]).chain(body.iter().copied()).map(IoSlice::new).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_SENT_MAX))];
     ringfence_sys::send_packet_with(socket, &parts, fds, &mut space, flags)
 }
 
@@ -61,6 +68,16 @@ pub(crate) struct Frame {
     pub(crate) body: Vec<u8>,
     /// Descriptors that came with it.
     pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// Receives one frame without waiting, cut off after [`SHORT_BYTES`]; `None` if the other side is gone.
+pub(crate) fn receive_short(socket: impl AsFd) -> Result<Option<Frame>, CallError> {
+    let mut bytes = [0; SHORT_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let (n, fds) =
+        ringfence_sys::receive_packet(socket, &mut bytes, &mut space, RecvFlags::DONTWAIT)?;
+    let frame = bytes[..n.min(SHORT_BYTES)].split_first();
+    Ok(frame.map(|(kind, body)| Frame { kind: *kind, body: body.to_vec(), fds }))
 }
 
 /// Receives one frame; `None` if the other side is gone. Waits if the socket blocks.

@@ -13,6 +13,7 @@
 //! | `one_shot` | runs one program in an interpreter of its own |
 //! | `pool` | warm workers, each for one run |
 //! | `receipt` | checks a worker's fence by the kernel's report |
+//! | `refill` | the thread of one zygote: requests workers, takes them, replaces the zygote |
 //! | `repl` | a session of cells with checkpoints |
 //! | `worker` | one worker and one run in it |
 //! | `zygote` | the host's side of a zygote |
@@ -28,6 +29,7 @@ mod interpreter;
 mod one_shot;
 mod pool;
 mod receipt;
+mod refill;
 mod repl;
 mod worker;
 mod zygote;
@@ -37,7 +39,7 @@ pub use artifacts::{Artifacts, LeftOut, Listing, Snapshot};
 pub use broker::{Broker, CallFailure};
 pub use interpreter::{Interpreter, InterpreterSearch, discover};
 pub use one_shot::{OneShot, OneShotChannel, OneShotTask, Processes, argv, run_alone};
-pub use pool::{Counts, Pool, PoolSlot};
-pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, Repl};
+pub use pool::{Counts, Pool, PoolSlot, zygotes_of, zygotes_within};
+pub use repl::{CHECKPOINTS_MAX, Cell, CellEnd, LateCall, Repl};
 pub use worker::{Attempt, Ended, Exit, Finished, GuestReport, Job, Output, Raised};
 pub use zygote_keeper::{Preload, ZygoteKeeper};

@@ -1,29 +1,46 @@
-//! Warm workers, each for one run. A thread replaces the workers that runs take; a zygote that dies is replaced.
+//! Warm workers, each for one run. Several zygotes make them, each with a thread that replaces the workers that runs take;
+//! a zygote that dies is replaced while the others serve.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_jail::Permit;
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Code, Problem, Start};
-use ringfence_sys::CallError;
 
+use crate::refill::{Alarm, Refill, Wake};
 use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
-use crate::zygote::{Failure, ForkPriority, PendingWorker, Zygote};
 use crate::zygote_keeper::ZygoteKeeper;
 
-/// Maximum number of consecutive starts of a zygote that cannot be kept alive.
-const STARTS_MAX: u32 = 5;
+/// Processors for each zygote: one zygote forks about as many workers as four processors can run.
+const PROCESSORS_PER_ZYGOTE: usize = 4;
 
-/// Workers requested at once: one is forked while another builds its fence.
-const COMING_MAX: usize = 3;
+/// Maximum number of zygotes of a policy that is not told a number.
+const ZYGOTES_MAX: usize = 8;
 
-/// Number of consecutive failed workers after which the zygote is at fault.
-const WORKERS_FAILED_MAX: u32 = 20;
+/// Memory of the host for each zygote: one that has loaded the packages of the preset `data` takes a tenth of it.
+const MEMORY_PER_ZYGOTE: u64 = 1 << 30;
+
+/// Time in which the number of running programs is averaged.
+const LOAD_WINDOW: Duration = Duration::from_millis(5);
+
+/// Share of the processors that programs keep busy at which no warm-up is done.
+const BUSY_SHARE: f64 = 0.6;
+
+/// Number of zygotes of a policy on a host with so many processors, before its memory is considered.
+pub fn zygotes_of(n_processors: usize) -> usize {
+    (n_processors / PROCESSORS_PER_ZYGOTE).clamp(1, ZYGOTES_MAX)
+}
+
+/// Number of zygotes on a host with so much memory.
+pub fn zygotes_within(n_processors: usize, memory_bytes: u64) -> usize {
+    let by_memory = usize::try_from(memory_bytes / MEMORY_PER_ZYGOTE).unwrap_or(usize::MAX);
+    zygotes_of(n_processors).min(by_memory.max(1))
+}
 
 /// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +53,8 @@ pub struct Counts {
     pub made: u64,
     /// Zygotes started.
     pub zygotes: u64,
+    /// Zygotes that serve now.
+    pub zygotes_up: usize,
     /// Workers waiting now.
     pub waiting: usize,
 }
@@ -44,106 +63,210 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Pool {
     shared: Arc<Shared>,
-    refill: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     plan: WorkerPlan,
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     /// Signals a new worker, or a failure, to runs that wait for a worker.
-    ready: Condvar,
-    /// Signals the refill thread that a worker was taken, or that there is a request for the zygote.
-    wanted: Condvar,
-    n_processors: usize,
+    pub(crate) ready: Condvar,
+    /// Signals the reaper that there are remains.
+    remains: Condvar,
+    /// One for each zygote's thread.
+    alarms: Vec<Alarm>,
+    pub(crate) n_processors: usize,
+    pub(crate) n_waiting: usize,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    waiting: VecDeque<Worker>,
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) waiting: VecDeque<Worker>,
     /// Runs that wait for a worker.
-    n_takers: usize,
+    pub(crate) n_takers: usize,
     /// Runs that have one.
     n_running: usize,
-    questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
-    /// Dead workers whose exit status is not needed.
-    dead: Vec<u32>,
+    load: Load,
+    pub(crate) zygotes: Vec<ZygoteState>,
     /// Mount namespaces of dead workers.
     remains: Vec<OwnedFd>,
-    counts: Counts,
-    missing: Vec<String>,
-    speedups: Vec<String>,
-    failed: Option<Problem>,
-    stopping: bool,
+    pub(crate) counts: Counts,
+    pub(crate) missing: Vec<String>,
+    pub(crate) speedups: Vec<String>,
+    pub(crate) failed: Option<Problem>,
+    pub(crate) stopping: bool,
+}
+
+/// What a zygote's thread is to do, and how far it is.
+#[derive(Debug, Default)]
+pub(crate) struct ZygoteState {
+    pub(crate) is_up: bool,
+    /// Its workers among the waiting ones.
+    pub(crate) n_waiting: usize,
+    pub(crate) questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
+    /// Dead workers whose exit status is not needed.
+    pub(crate) dead: Vec<u32>,
+    /// The wake-up that is on its way.
+    pub(crate) wake: Option<Wake>,
+}
+
+/// Moving average of the number of running programs.
+#[derive(Debug)]
+struct Load {
+    mean: f64,
+    at: Instant,
+}
+
+impl Load {
+    /// Accounts for `n` programs since the last change.
+    #[expect(clippy::cast_precision_loss, reason = "programs at once")]
+    fn pass(&mut self, n: usize) -> f64 {
+        let now = Instant::now();
+        let passed = now.duration_since(self.at).as_secs_f64() / LOAD_WINDOW.as_secs_f64();
+        self.mean += (n as f64 - self.mean) * (1.0 - (-passed).exp());
+        self.at = now;
+        self.mean
+    }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked left the list as it was; each worker in it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true if every processor has a run.
-    fn is_busy(&self, state: &State) -> bool {
+    fn is_full(&self, state: &State) -> bool {
         state.n_running + state.n_takers >= self.n_processors
+    }
+
+    /// Returns true if warm-ups would take processors from runs.
+    #[expect(clippy::cast_precision_loss, reason = "a number of processors")]
+    pub(crate) fn is_busy(&self, state: &mut State) -> bool {
+        let mean = state.load.pass(state.n_running);
+        self.is_full(state) || mean >= BUSY_SHARE * self.n_processors as f64
+    }
+
+    /// Wakes a zygote's thread.
+    pub(crate) fn wake(&self, state: &mut State, zygote: usize, wake: Wake) {
+        let pending = &mut state.zygotes[zygote].wake;
+        if pending.is_none_or(|pending| wake > pending) {
+            *pending = Some(wake);
+            self.alarms[zygote].set(wake);
+        }
+    }
+
+    pub(crate) fn wake_all(&self, state: &mut State) {
+        for zygote in 0..state.zygotes.len() {
+            self.wake(state, zygote, Wake::Now);
+        }
+    }
+
+    pub(crate) fn alarm(&self, zygote: usize) -> &Alarm {
+        &self.alarms[zygote]
+    }
+
+    /// Closes mount namespaces until the pool ends: each close waits until every processor has noticed.
+    fn reap(&self) {
+        let mut state = self.lock();
+        while !state.stopping {
+            let remains = std::mem::take(&mut state.remains);
+            if remains.is_empty() {
+                state = self.remains.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            drop(state);
+            drop(remains);
+            state = self.lock();
+        }
     }
 }
 
 /// A run's place in the pool. Dropping it, after a panic too, takes the run out of the count, has the zygote reap a
-/// worker whose exit status is not needed, and wakes the thread that replaces the worker. That thread competes with
-/// the caller for a processor, so drop it once the answer is ready.
+/// worker whose exit status is not needed, and has the worker replaced: at once if few are left, else a moment later,
+/// when the answer has left. Making a worker competes with the caller for a processor.
 #[derive(Debug)]
-pub struct PoolSlot<'a> {
-    shared: &'a Shared,
+pub struct PoolSlot {
+    shared: Arc<Shared>,
+    zygote: usize,
     unasked: Option<u32>,
 }
 
-impl Drop for PoolSlot<'_> {
+impl Drop for PoolSlot {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
+        let n_running = state.n_running;
+        state.load.pass(n_running);
         state.n_running -= 1;
-        state.dead.extend(self.unasked);
-        drop(state);
-        self.shared.wanted.notify_one();
+        state.zygotes[self.zygote].dead.extend(self.unasked);
+        let few = state.waiting.len() * 2 < self.shared.n_waiting;
+        self.shared.wake(&mut state, self.zygote, if few { Wake::Now } else { Wake::Later });
     }
 }
 
 impl Pool {
-    /// Fills the pool, and keeps `n_waiting` workers waiting.
+    /// Fills the pool, and keeps `n_waiting` workers waiting. Each keeper starts one zygote.
     pub fn start(
-        keeper: ZygoteKeeper,
+        keepers: Vec<ZygoteKeeper>,
         plan: &CodePlan,
         n_waiting: NonZero<usize>,
     ) -> Result<Self, Problem> {
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            ready: Condvar::new(),
-            wanted: Condvar::new(),
-            n_processors: std::thread::available_parallelism().map_or(1, NonZero::get),
-        });
-        let refill = Refill {
-            shared: Arc::clone(&shared),
-            keeper,
-            plan: plan.worker.clone(),
-            host_uid: plan.zygote.identity.host_uid,
-            n_waiting,
+        let cannot = |e: &dyn std::fmt::Display| {
+            Problem::internal(Code::Threads, "cannot start a thread for the pool").cause(e)
         };
-        let thread = std::thread::Builder::new().name("ringfence-refill".to_owned());
+        let alarms = keepers.iter().map(|_| Alarm::new()).collect::<Result<_, _>>();
+        let state = State {
+            waiting: VecDeque::new(),
+            n_takers: 0,
+            n_running: 0,
+            load: Load { mean: 0.0, at: Instant::now() },
+            zygotes: keepers.iter().map(|_| ZygoteState::default()).collect(),
+            remains: Vec::new(),
+            counts: Counts::default(),
+            missing: Vec::new(),
+            speedups: Vec::new(),
+            failed: None,
+            stopping: false,
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            ready: Condvar::new(),
+            remains: Condvar::new(),
+            alarms: alarms.map_err(|e| cannot(&e))?,
+            n_processors: std::thread::available_parallelism().map_or(1, NonZero::get),
+            n_waiting: n_waiting.get(),
+        });
+        // From here on, dropping it ends the threads that were started.
+        let mut pool = Self { shared, threads: Vec::new(), plan: plan.worker.clone() };
+        let (plan, host_uid) = (&plan.worker, plan.zygote.identity.host_uid);
+        for (number, keeper) in keepers.into_iter().enumerate() {
+            let refill =
+                Refill::new(Arc::clone(&pool.shared), keeper, plan.clone(), host_uid, number);
+            pool.spawn("ringfence-refill", move || refill.work()).map_err(|e| cannot(&e))?;
+            let shared = Arc::clone(&pool.shared);
+            pool.spawn("ringfence-reap", move || shared.reap()).map_err(|e| cannot(&e))?;
+        }
+        Ok(pool)
+    }
+
+    /// Starts a thread. If it panics, runs that wait for a worker get the error, and the engine starts another pool.
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), std::io::Error> {
+        let shared = Arc::clone(&self.shared);
         let work = move || {
-            let shared = Arc::clone(&refill.shared);
-            let work = std::panic::AssertUnwindSafe(|| refill.work());
-            if std::panic::catch_unwind(work).is_err() {
-                // Runs that wait for a worker get the error, and the engine starts another pool.
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
                 let problem =
                     Problem::internal(Code::Internal, "the pool of workers failed unexpectedly");
                 shared.lock().failed = Some(problem);
                 shared.ready.notify_all();
             }
         };
-        let refill = thread.spawn(work).map_err(|e| {
-            Problem::internal(Code::Threads, "cannot start a thread for the pool").cause(e)
-        })?;
-        Ok(Self { shared, refill: Some(refill), plan: plan.worker.clone() })
+        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(work)?);
+        Ok(())
     }
 
     /// The plan that fences each run.
@@ -170,18 +293,20 @@ impl Pool {
         job: &Job,
         cancel: Option<BorrowedFd<'_>>,
         permit: Option<Permit<'_>>,
-    ) -> Result<(Finished, Start, PoolSlot<'_>), Problem> {
+    ) -> Result<(Finished, Start, PoolSlot), Problem> {
         let (worker, start) = self.take()?;
-        let mut slot = PoolSlot { shared: &self.shared, unasked: Some(worker.pid) };
+        let (zygote, unasked) = (worker.zygote, Some(worker.pid));
+        let mut slot = PoolSlot { shared: Arc::clone(&self.shared), zygote, unasked };
         let memory = self.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
-        let spare = || !self.shared.is_busy(&self.shared.lock());
+        let spare = || !self.shared.is_full(&self.shared.lock());
         let finished =
             worker.run(job, &RunContext { memory_bytes_max: memory, cancel, spare }, permit);
         slot.unasked = None;
         let mut finished = finished?;
         self.shared.lock().remains.extend(finished.mounts.take());
+        self.shared.remains.notify_one();
         match &mut finished.ended {
-            Ended::Silently(exit) => *exit = self.exit_of(finished.pid),
+            Ended::Silently(exit) => *exit = self.exit_of(zygote, finished.pid),
             _ => slot.unasked = Some(finished.pid),
         }
         Ok((finished, start, slot))
@@ -190,7 +315,8 @@ impl Pool {
     /// The counters.
     pub fn counts(&self) -> Counts {
         let state = self.shared.lock();
-        Counts { waiting: state.waiting.len(), ..state.counts }
+        let zygotes_up = state.zygotes.iter().filter(|zygote| zygote.is_up).count();
+        Counts { waiting: state.waiting.len(), zygotes_up, ..state.counts }
     }
 
     /// Private memory of a waiting worker, if the kernel reports it.
@@ -219,20 +345,25 @@ impl Pool {
         let mut start = Start::Warm;
         loop {
             while let Some(worker) = state.waiting.pop_front() {
+                let zygote = worker.zygote;
+                state.zygotes[zygote].n_waiting -= 1;
                 // While there are more, a replacement can wait until the run is over: it would take the processor from
                 // it.
                 if state.waiting.is_empty() {
-                    self.shared.wanted.notify_one();
+                    self.shared.wake(&mut state, zygote, Wake::Now);
                 }
                 // It may have been killed while it waited.
                 if worker.ends.is_dead() {
-                    state.dead.push(worker.pid);
+                    state.zygotes[zygote].dead.push(worker.pid);
+                    self.shared.wake(&mut state, zygote, Wake::Now);
                     continue;
                 }
                 match start {
                     Start::Warm => state.counts.hits += 1,
                     Start::Cold => state.counts.misses += 1,
                 }
+                let n_running = state.n_running;
+                state.load.pass(n_running);
                 state.n_running += 1;
                 return Ok((worker, start));
             }
@@ -246,165 +377,58 @@ impl Pool {
         }
     }
 
-    fn exit_of(&self, pid: u32) -> Option<Exit> {
+    fn exit_of(&self, zygote: usize, pid: u32) -> Option<Exit> {
         let (reply, answer) = mpsc::channel();
-        self.shared.lock().questions.push_back((pid, reply));
-        self.shared.wanted.notify_one();
+        let mut state = self.shared.lock();
+        state.zygotes[zygote].questions.push_back((pid, reply));
+        self.shared.wake(&mut state, zygote, Wake::Now);
+        drop(state);
         answer.recv_timeout(Duration::from_secs(5)).ok().flatten()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.lock().stopping = true;
-        self.shared.wanted.notify_all();
-        if let Some(refill) = self.refill.take() {
-            let _ = refill.join();
-        }
-    }
-}
-
-/// The thread that keeps the pool full. It alone talks to the zygote.
-struct Refill {
-    shared: Arc<Shared>,
-    keeper: ZygoteKeeper,
-    plan: WorkerPlan,
-    host_uid: u32,
-    n_waiting: NonZero<usize>,
-}
-
-enum Task {
-    /// This many workers are missing.
-    Fill(usize),
-    Ask(u32, mpsc::Sender<Option<Exit>>),
-    Stop,
-}
-
-impl Refill {
-    fn work(self) {
-        let mut line: Option<Line> = None;
-        let mut n_failed = 0;
-        loop {
-            let n_coming = line.as_ref().map_or(0, |line| line.coming.len());
-            match self.next(n_coming) {
-                Task::Stop => break,
-                Task::Ask(pid, reply) => {
-                    // The zygote answers in order, so take the workers requested earlier first.
-                    let mut line = line.as_mut();
-                    while let Some(line) = line.as_mut().filter(|line| !line.coming.is_empty()) {
-                        if self.take_one(line).is_err() {
-                            break;
-                        }
-                    }
-                    let _ = reply.send(line.and_then(|line| line.zygote.exit_of(pid)));
-                }
-                Task::Fill(n) => match self.fill(&mut line, n) {
-                    Ok(()) => n_failed = 0,
-                    Err(problem) => {
-                        line = None;
-                        n_failed += 1;
-                        if n_failed >= STARTS_MAX {
-                            self.shared.lock().failed = Some(problem);
-                            self.shared.ready.notify_all();
-                            break;
-                        }
-                        std::thread::sleep(Duration::from_millis(20 << n_failed));
-                    }
-                },
-            }
-        }
         let mut state = self.shared.lock();
-        state.questions.clear();
-        state.waiting.clear();
-    }
-
-    fn next(&self, n_coming: usize) -> Task {
-        let mut state = self.shared.lock();
-        loop {
-            if !state.remains.is_empty() {
-                let remains = std::mem::take(&mut state.remains);
-                drop(state);
-                drop(remains);
-                state = self.shared.lock();
-            }
-            if state.stopping {
-                return Task::Stop;
-            }
-            if let Some((pid, reply)) = state.questions.pop_front() {
-                return Task::Ask(pid, reply);
-            }
-            let n_missing = self.n_waiting.get().saturating_sub(state.waiting.len());
-            if n_missing > 0 || n_coming > 0 {
-                return Task::Fill(n_missing);
-            }
-            state = self.shared.wanted.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Requests the missing workers, a few ahead, and takes the first of them: the zygote forks the next while the last
-    /// builds its fence.
-    fn fill(&self, line: &mut Option<Line>, n_missing: usize) -> Result<(), Problem> {
-        if line.is_none() {
-            let zygote = Zygote::start(&self.keeper)?;
-            let mut state = self.shared.lock();
-            state.counts.zygotes += 1;
-            state.missing.clone_from(&zygote.missing);
-            state.speedups.clone_from(&zygote.speedups);
-            state.dead.clear();
-            *line = Some(Line { zygote, coming: VecDeque::new(), n_failed: 0 });
-        }
-        let Some(line) = line else {
-            return Err(Problem::internal(Code::Zygote, "there is no zygote"));
-        };
-        while line.coming.len() < n_missing.min(COMING_MAX) {
-            let pace = self.pace(line.coming.len());
-            let dead = std::mem::take(&mut self.shared.lock().dead);
-            line.coming.push_back(line.zygote.ask(pace, &dead).map_err(cannot_make)?);
-        }
-        self.take_one(line)
-    }
-
-    /// Priority of a new worker while `n_coming` are pending. Only idle processors do warm-ups.
-    fn pace(&self, n_coming: usize) -> ForkPriority {
-        let state = self.shared.lock();
-        let awaited = state.n_takers > n_coming;
-        if awaited || self.shared.is_busy(&state) {
-            ForkPriority::Hurried
-        } else {
-            ForkPriority::Usual
-        }
-    }
-
-    fn take_one(&self, line: &mut Line) -> Result<(), Problem> {
-        let Some(awaited) = line.coming.pop_front() else { return Ok(()) };
-        let worker = match line.zygote.worker(awaited, &self.plan, self.host_uid) {
-            Ok(worker) => worker,
-            // Other workers of the same zygote are in use; one failed worker does not affect them.
-            Err(Failure::Worker(pid, _)) if line.n_failed < WORKERS_FAILED_MAX => {
-                line.n_failed += 1;
-                self.shared.lock().dead.push(pid);
-                return Ok(());
-            }
-            Err(failure) => return Err(cannot_make(failure.into())),
-        };
-        line.n_failed = 0;
-        let mut state = self.shared.lock();
-        state.waiting.push_back(worker);
-        state.counts.made += 1;
+        state.stopping = true;
+        self.shared.wake_all(&mut state);
         drop(state);
-        self.shared.ready.notify_one();
-        Ok(())
+        self.shared.remains.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let mut state = self.shared.lock();
+        state.waiting.clear();
+        state.remains.clear();
     }
 }
 
-/// A zygote and the workers requested from it.
-struct Line {
-    zygote: Zygote,
-    coming: VecDeque<PendingWorker>,
-    /// Consecutive workers that could not be made.
-    n_failed: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn cannot_make(error: CallError) -> Problem {
-    Problem::cannot_build(Code::Worker, "cannot make a worker for Python").cause(error)
+    #[test]
+    fn zygotes_follow_processors_and_memory() {
+        for (n_processors, gib, expected) in [
+            (1, 64, 1),
+            (2, 64, 1),
+            (7, 64, 1),
+            (8, 64, 2),
+            (16, 64, 4),
+            (64, 64, 8),
+            (16, 2, 2),
+            (16, 0, 1),
+        ] {
+            assert_eq!(zygotes_within(n_processors, gib << 30), expected, "{n_processors} {gib}");
+        }
+    }
+
+    #[test]
+    fn load_follows_the_number_of_programs() {
+        let mut load = Load { mean: 0.0, at: Instant::now() };
+        load.at = Instant::now().checked_sub(LOAD_WINDOW * 10).unwrap();
+        assert!(load.pass(4) > 3.9);
+        load.at = Instant::now().checked_sub(LOAD_WINDOW * 10).unwrap();
+        assert!(load.pass(0) < 0.1);
+    }
 }

@@ -15,13 +15,21 @@ pub(crate) fn host_pid(pidfd: &OwnedFd) -> Result<u32, CallError> {
         .ok_or_else(|| CallError::new("the pidfd names no living process", Errno::SRCH))
 }
 
-/// Refuses a worker that is not fenced according to the kernel.
-pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<(), CallError> {
+/// Refuses a worker that is not fenced according to the kernel; returns its pid in the zygote's namespace.
+pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<u32, CallError> {
     let path = format!("/proc/{host_pid}/status");
     let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
-    missing(&status, host_uid).map_or(Ok(()), |what| {
-        Err(CallError::new(format!("the worker is not fenced: {what}"), Errno::PERM))
-    })
+    match missing(&status, host_uid) {
+        Some(what) => Err(CallError::new(format!("the worker is not fenced: {what}"), Errno::PERM)),
+        None => pid_in_zygote(&status)
+            .ok_or_else(|| CallError::new("the worker has no pid in the zygote", Errno::SRCH)),
+    }
+}
+
+/// The pid in the namespace around the worker's own.
+fn pid_in_zygote(status: &str) -> Option<u32> {
+    let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    pids.split_whitespace().rev().nth(1)?.parse().ok()
 }
 
 /// The first missing part of the fence in a worker's `status`.
@@ -63,7 +71,7 @@ fn missing(status: &str, host_uid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::missing;
+    use super::{missing, pid_in_zygote};
 
     const GOOD: &str = "Name:\tpython3\nUid:\t7\t7\t7\t7\nNSpid:\t90\t12\t1\nCapInh:\t0000\nCapPrm:\t0000\nCapEff:\t0000\n\
                         CapBnd:\t0000\nCapAmb:\t0000\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t2\n";
@@ -71,6 +79,7 @@ mod tests {
     #[test]
     fn each_lack_is_named() {
         assert_eq!(missing(GOOD, 7), None);
+        assert_eq!(pid_in_zygote(GOOD), Some(12));
         for (from, to, what) in [
             ("Uid:\t7\t7", "Uid:\t0\t7", "uid on the host"),
             ("CapEff:\t0000", "CapEff:\t0020", "CapEff"),

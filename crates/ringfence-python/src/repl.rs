@@ -22,7 +22,7 @@ use crate::artifacts::Artifacts;
 use crate::channel;
 use crate::receipt;
 use crate::worker::{AfterRun, Ends, GuestReport, Job, MemoryWatch, Output, Run, Worker};
-use crate::zygote::{ForkPriority, Zygote, expect};
+use crate::zygote::{Zygote, expect};
 use crate::zygote_keeper::ZygoteKeeper;
 
 /// Checkpoints kept besides the first; the oldest is dropped when one more is made.
@@ -40,7 +40,17 @@ pub struct Repl {
     base: Arc<Base>,
     /// Checkpoints from the oldest to the head. None of them is empty of processes.
     chain: Vec<Process>,
+    /// The process of the next cell, forked from the head in advance and stopped.
+    next: Option<Process>,
     n_cells: u64,
+}
+
+/// A function to call once if a cell runs this long.
+pub struct LateCall<'a> {
+    /// Time since the cell's start.
+    pub after: Duration,
+    /// The function.
+    pub call: &'a mut dyn FnMut(),
 }
 
 /// State that branches share.
@@ -120,9 +130,7 @@ impl Repl {
         let cannot =
             |e: CallError| Problem::cannot_build(Code::Repl, "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
-        let awaited = zygote.ask(ForkPriority::Usual, &[]).map_err(cannot)?;
-        let worker = zygote.worker(awaited, &plan.worker, host_uid);
-        let mut worker = worker.map_err(|failure| cannot(failure.into()))?;
+        let mut worker = zygote.worker(&plan.worker, host_uid).map_err(cannot)?;
         // It is never written to: `input()` reads the end of file at once.
         worker.ends.stdin = None;
         let listener = worker
@@ -150,7 +158,7 @@ impl Repl {
             _keeper: keeper,
             plan: plan.worker.clone(),
         };
-        Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
+        Ok(Self { base: Arc::new(base), chain: vec![first], next: None, n_cells: 0 })
     }
 
     /// The plan that fences each cell.
@@ -172,20 +180,38 @@ impl Repl {
         }
     }
 
-    /// Runs one cell. Data to read on `cancel` ends it.
-    pub fn cell(&mut self, job: &Job, cancel: Option<BorrowedFd<'_>>) -> Result<Cell, Problem> {
-        self.run(job, cancel, After::Keep)
+    /// Runs one cell. Data to read on one of `cancel` ends it.
+    pub fn cell(
+        &mut self,
+        job: &Job,
+        cancel: &[BorrowedFd<'_>],
+        late: Option<LateCall<'_>>,
+    ) -> Result<Cell, Problem> {
+        self.run(job, cancel, late, After::Keep)
+    }
+
+    /// Forks the process of the next cell now, so that the cell need not wait for it. If that fails, the cell tries again.
+    pub fn prepare(&mut self) {
+        let base = Arc::clone(&self.base);
+        let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.next.is_none()
+            && let Ok(process) = self.fork(self.n_cells + 1)
+        {
+            process.ends.pause();
+            self.next = Some(process);
+        }
     }
 
     /// Runs a cell and undoes all its changes.
     pub fn ask(&mut self, job: &Job) -> Result<Cell, Problem> {
-        self.run(job, None, After::Undo)
+        self.run(job, &[], None, After::Undo)
     }
 
     fn run(
         &mut self,
         job: &Job,
-        cancel: Option<BorrowedFd<'_>>,
+        cancel: &[BorrowedFd<'_>],
+        mut late: Option<LateCall<'_>>,
         after: After,
     ) -> Result<Cell, Problem> {
         let base = Arc::clone(&self.base);
@@ -202,6 +228,9 @@ impl Repl {
         while run.said.is_none() && end.is_none() {
             let until = Some(deadline.map_or(memory.look_at, |at| at.min(memory.look_at)));
             let heard = process.ends.step(&mut run, until, cancel).map_err(broken)?;
+            if let Some(late) = late.take_if(|late| began.elapsed() >= late.after) {
+                (late.call)();
+            }
             end = match () {
                 () if run.said.is_some() => None,
                 // It sent a frame that is not a report, and no other is read.
@@ -258,6 +287,14 @@ impl Repl {
 
     /// Forks the head; if that fails, the newest checkpoint that can be forked. Also returns the number of lost ones.
     fn fork_living(&mut self, cell: u64) -> Result<(Process, usize), CallError> {
+        if let Some(mut next) = self.next.take() {
+            // Killed from outside, perhaps; else its head has not run since.
+            if !next.ends.is_dead() {
+                next.cell = cell;
+                next.ends.resume();
+                return Ok((next, 0));
+            }
+        }
         let mut lost = 0;
         loop {
             match self.fork(cell) {
@@ -280,7 +317,7 @@ impl Repl {
             Problem::usage(Code::NoCheckpoint, format!("there is no checkpoint after cell {cell}"))
                 .hint(format!("there is one after {}", known.join(", ")))
         })?;
-        for process in self.chain.drain(at + 1..).rev() {
+        for process in self.next.take().into_iter().chain(self.chain.drain(at + 1..).rev()) {
             process.end();
         }
         Ok(())
@@ -294,7 +331,8 @@ impl Repl {
             .fork(self.n_cells)
             .map_err(|e| Problem::internal(Code::Repl, "cannot branch the session").cause(e))?;
         process.ends.pause();
-        Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
+        let (chain, next, n_cells) = (vec![process], None, self.n_cells);
+        Ok(Self { base: Arc::clone(&base), chain, next, n_cells })
     }
 
     /// Forks the head, which runs only meanwhile.
@@ -340,7 +378,7 @@ impl Repl {
 
 impl Drop for Repl {
     fn drop(&mut self) {
-        for process in self.chain.drain(..).rev() {
+        for process in self.next.take().into_iter().chain(self.chain.drain(..).rev()) {
             process.end();
         }
     }

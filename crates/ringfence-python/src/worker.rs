@@ -68,6 +68,8 @@ pub(crate) struct Worker {
     pub(crate) pid: u32,
     /// Its pid on the host.
     pub(crate) host_pid: u32,
+    /// Number of its zygote in the pool.
+    pub(crate) zygote: usize,
     pub(crate) ends: Ends,
     pub(crate) workspace: Option<OwnedFd>,
     pub(crate) mounts: Option<OwnedFd>,
@@ -246,9 +248,10 @@ impl Worker {
         loop {
             let until = run_until(deadline, &run).filter(|_| killed.is_none());
             let until = Some(until.map_or(memory.look_at, |until| until.min(memory.look_at)));
+            let n_cancels = usize::from(killed.is_none());
             let heard = self
                 .ends
-                .step(&mut run, until, around.cancel.filter(|_| killed.is_none()))
+                .step(&mut run, until, around.cancel.as_slice().get(..n_cancels).unwrap_or(&[]))
                 .map_err(|e| Problem::internal(Code::Worker, "cannot watch the worker").cause(e))?;
             if heard.dead {
                 break;
@@ -421,7 +424,7 @@ impl Ends {
         &mut self,
         run: &mut Run<'_>,
         deadline: Option<Instant>,
-        cancel: Option<BorrowedFd<'_>>,
+        cancel: &[BorrowedFd<'_>],
     ) -> Result<PollResult, CallError> {
         let patience = deadline.map(ringfence_sys::time_until);
         let mut fds = vec![PollFd::new(&self.pidfd, PollFlags::IN)];
@@ -441,8 +444,8 @@ impl Ends {
                 sources.push(source);
             }
         }
-        if let Some(cancel) = cancel {
-            fds.push(PollFd::from_borrowed_fd(cancel, PollFlags::IN));
+        for cancel in cancel {
+            fds.push(PollFd::from_borrowed_fd(*cancel, PollFlags::IN));
             sources.push(Source::Cancel);
         }
         rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, patience.as_ref()))

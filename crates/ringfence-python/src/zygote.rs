@@ -1,6 +1,6 @@
 //! The host's side of the zygote: requests workers and their exit status.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ringfence_plan::WorkerPlan;
@@ -23,6 +23,9 @@ const START_MAX: Duration = Duration::from_mins(1);
 /// Time limit for making a worker, on a machine that makes any progress.
 const SPAWN_MAX: Duration = Duration::from_secs(20);
 
+/// Maximum number of workers in one request.
+pub(crate) const REQUEST_MAX: usize = channel::FDS_SENT_MAX / 4;
+
 /// A running zygote.
 #[derive(Debug)]
 pub(crate) struct Zygote {
@@ -42,31 +45,28 @@ pub(crate) enum ForkPriority {
     Hurried,
 }
 
-/// The process that failed while a worker was made.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The zygote: it cannot be used any more.
-    Zygote(CallError),
-    /// This worker alone.
-    Worker(u32, CallError),
-}
-
-impl From<Failure> for CallError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Zygote(error) | Failure::Worker(_, error) => error,
-        }
-    }
-}
-
-/// A requested worker: the host's ends of its channel and streams.
+/// A requested worker: the host's ends of its channel and streams, and what it has sent so far.
 #[derive(Debug)]
 pub(crate) struct PendingWorker {
-    channel: OwnedFd,
+    pub(crate) channel: OwnedFd,
     stdin: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    deadline: Instant,
+    pub(crate) deadline: Instant,
+    /// There is something to read on its channel.
+    pub(crate) has_spoken: bool,
+    /// Workspace, mount namespace and pidfd.
+    given: Vec<OwnedFd>,
+    listener: Option<OwnedFd>,
+}
+
+/// A frame of the zygote's, after its first.
+#[derive(Debug)]
+pub(crate) enum ZygoteFrame {
+    /// The pids of the workers it forked for a request, in its namespace.
+    Born(Vec<u32>),
+    /// The end of a worker; `None` if it does not know the worker.
+    Exit(u32, Option<Exit>),
 }
 
 #[derive(Deserialize)]
@@ -93,89 +93,160 @@ impl Zygote {
         Ok(Self { channel, missing: hello.missing, speedups: hello.speedups })
     }
 
-    /// Requests a worker; a hurried one skips its warm-up. Several may be pending; they come in the order of the
-    /// requests. The zygote reaps the workers in `dead`, which are dead or dying and whose exit status is not needed.
-    pub(crate) fn ask(&self, pace: ForkPriority, dead: &[u32]) -> Result<PendingWorker, CallError> {
+    /// Requests `n` workers, at most [`REQUEST_MAX`]; hurried ones skip their warm-up. Several requests may be pending,
+    /// and workers come in any order. The zygote reaps the workers in `dead`, which are dead or dying and whose exit
+    /// status is not needed.
+    pub(crate) fn ask(
+        &self,
+        n: usize,
+        pace: ForkPriority,
+        dead: &[u32],
+    ) -> Result<Vec<PendingWorker>, CallError> {
         let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).named(|| "pipe2");
-        let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
-            (pipe()?, pipe()?, pipe()?);
-        let (channel, inside) = channel::pair()?;
-        for fd in [&stdin, &stdout, &stderr] {
-            rustix::io::ioctl_fionbio(fd, true).named(|| "ioctl(FIONBIO)")?;
+        let deadline = Instant::now() + SPAWN_MAX;
+        let (mut pending, mut inside) = (Vec::with_capacity(n), Vec::with_capacity(4 * n));
+        for _ in 0..n {
+            let ((stdin_inside, stdin), (stdout, stdout_inside), (stderr, stderr_inside)) =
+                (pipe()?, pipe()?, pipe()?);
+            let (channel, channel_inside) = channel::pair()?;
+            for fd in [&stdin, &stdout, &stderr] {
+                rustix::io::ioctl_fionbio(fd, true).named(|| "ioctl(FIONBIO)")?;
+            }
+            inside.extend([stdin_inside, stdout_inside, stderr_inside, channel_inside]);
+            let (given, listener) = (Vec::new(), None);
+            pending.push(PendingWorker {
+                channel,
+                stdin,
+                stdout,
+                stderr,
+                deadline,
+                has_spoken: false,
+                given,
+                listener,
+            });
         }
-        let fds = [&stdin_inside, &stdout_inside, &stderr_inside, &inside].map(AsFd::as_fd);
-        let how: &[u8] = match pace {
-            ForkPriority::Usual => b"-",
-            ForkPriority::Hurried => b"h",
+        let how = match pace {
+            ForkPriority::Usual => b"-\0\0",
+            ForkPriority::Hurried => b"h\0\0",
         };
         let dead: Vec<u8> = dead.iter().flat_map(|pid| pid.to_ne_bytes()).collect();
+        let fds: Vec<BorrowedFd<'_>> = inside.iter().map(AsFd::as_fd).collect();
         channel::send(&self.channel, b'S', &[how, &dead], &fds)?;
-        Ok(PendingWorker { channel, stdin, stdout, stderr, deadline: Instant::now() + SPAWN_MAX })
+        Ok(pending)
     }
 
-    /// The worker requested first, fenced and waiting.
-    pub(crate) fn worker(
-        &self,
-        awaited: PendingWorker,
-        plan: &WorkerPlan,
-        host_uid: u32,
-    ) -> Result<Worker, Failure> {
-        let mut born = expect(&self.channel, b'P', awaited.deadline).map_err(Failure::Zygote)?;
-        let pid = <[u8; 4]>::try_from(&born.body[..]).ok().map(u32::from_ne_bytes);
-        let (Some(pid), Some(pidfd)) = (pid, born.fds.pop()) else {
-            return Err(Failure::Zygote(nonsense("the zygote names no worker")));
-        };
-        fenced(awaited, plan, host_uid, pid, pidfd).map_err(|error| Failure::Worker(pid, error))
-    }
-
-    /// Exit status of a worker, as the zygote reports it.
-    pub(crate) fn exit_of(&self, pid: u32) -> Option<Exit> {
-        let pid = pid.to_string();
-        channel::send(&self.channel, b'W', &[pid.as_bytes()], &[]).ok()?;
-        let frame = expect(&self.channel, b'X', Instant::now() + SPAWN_MAX).ok()?;
-        let text = String::from_utf8(frame.body).ok()?;
-        let mut fields = text.split(' ');
-        if fields.next()? != pid {
-            return None;
+    /// Requests one worker, and waits for it.
+    pub(crate) fn worker(&self, plan: &WorkerPlan, host_uid: u32) -> Result<Worker, CallError> {
+        let mut pending = self.ask(1, ForkPriority::Usual, &[])?;
+        expect(&self.channel, b'P', Instant::now() + SPAWN_MAX)?;
+        let mut pending = pending.pop().ok_or_else(|| nonsense("no worker was requested"))?;
+        loop {
+            let patience = ringfence_sys::time_until(pending.deadline);
+            let mut fds = [PollFd::new(&pending.channel, PollFlags::IN)];
+            let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)))
+                .named(|| "poll(guest)")?;
+            if n == 0 {
+                return Err(CallError::new("waiting for the guest", Errno::TIMEDOUT));
+            }
+            if pending.is_ready(plan)? {
+                return pending.fenced(host_uid);
+            }
         }
-        Some(Exit {
-            status: fields.next()?.parse().ok()?,
-            cpu: Duration::from_millis(fields.next()?.parse().ok()?),
-            memory_peak_bytes: fields.next()?.parse::<u64>().ok()?.saturating_mul(1024),
-        })
+    }
+
+    /// The zygote's next frame, if there is one; an error if it is gone.
+    pub(crate) fn next_frame(&self) -> Result<Option<ZygoteFrame>, CallError> {
+        let frame = match channel::receive(&self.channel, RecvFlags::DONTWAIT) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Err(CallError::new("the zygote is gone", Errno::PIPE)),
+            Err(error) if error.errno == Errno::AGAIN => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let words = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+        match frame.kind {
+            b'P' if frame.body.len() >= 3 => {
+                let pids = frame.body[3..].chunks_exact(4);
+                let number = |bytes: &[u8]| bytes.try_into().map_or(0, u32::from_ne_bytes);
+                Ok(Some(ZygoteFrame::Born(pids.map(number).collect())))
+            }
+            b'X' => exit(&words(&frame.body))
+                .map(|(pid, exit)| Some(ZygoteFrame::Exit(pid, Some(exit))))
+                .ok_or_else(|| nonsense("the zygote sent no exit status")),
+            b'N' => words(&frame.body)
+                .parse()
+                .map(|pid| Some(ZygoteFrame::Exit(pid, None)))
+                .map_err(|_| nonsense("the zygote named no worker")),
+            _ => Err(nonsense("the zygote sent an unknown frame")),
+        }
+    }
+
+    /// Requests the exit status of a worker.
+    pub(crate) fn ask_exit(&self, pid: u32) -> Result<(), CallError> {
+        channel::send(&self.channel, b'W', &[pid.to_string().as_bytes()], &[])
     }
 }
 
-/// Receives a worker from its fork until it waits, fenced.
-fn fenced(
-    awaited: PendingWorker,
-    plan: &WorkerPlan,
-    host_uid: u32,
-    pid: u32,
-    pidfd: OwnedFd,
-) -> Result<Worker, CallError> {
-    let PendingWorker { channel, stdin, stdout, stderr, deadline } = awaited;
-    let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
-    let ends = Ends { channel, pidfd, stdin, stdout, stderr };
-    // From here on, dropping `worker` kills it.
-    let mut worker =
-        Worker { pid, host_pid: 0, ends, workspace: None, mounts: None, listener: None };
-    let mut given = expect(&worker.ends.channel, b'W', deadline)?.fds.into_iter();
-    (worker.workspace, worker.mounts) = (given.next(), given.next());
-    if worker.mounts.is_none() {
-        return Err(nonsense("the worker sent no workspace"));
+impl AsFd for Zygote {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
     }
-    if plan.listener {
-        worker.listener = expect(&worker.ends.channel, b'L', deadline)?.fds.pop();
+}
+
+/// Parses an exit status as the zygote reports it, with the worker's pid.
+fn exit(text: &str) -> Option<(u32, Exit)> {
+    let mut fields = text.split(' ');
+    let pid = fields.next()?.parse().ok()?;
+    let exit = Exit {
+        status: fields.next()?.parse().ok()?,
+        cpu: Duration::from_millis(fields.next()?.parse().ok()?),
+        memory_peak_bytes: fields.next()?.parse::<u64>().ok()?.saturating_mul(1024),
+    };
+    Some((pid, exit))
+}
+
+impl PendingWorker {
+    /// Reads the frames that are there; true once it waits for a program, fenced by its own account.
+    pub(crate) fn is_ready(&mut self, plan: &WorkerPlan) -> Result<bool, CallError> {
+        loop {
+            let frame = match channel::receive_short(&self.channel) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => return Err(CallError::new("the guest is gone", Errno::PIPE)),
+                Err(error) if error.errno == Errno::AGAIN => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            match frame.kind {
+                b'W' if self.given.is_empty() && frame.fds.len() == 3 => self.given = frame.fds,
+                b'L' if plan.listener => self.listener = frame.fds.into_iter().next(),
+                b'R' if self.given.len() == 3 => return Ok(true),
+                _ => return Err(failed(&frame)),
+            }
+        }
     }
-    expect(&worker.ends.channel, b'R', deadline)?;
-    worker.host_pid = receipt::host_pid(&worker.ends.pidfd)?;
-    receipt::check(worker.host_pid, host_uid)?;
-    Ok(worker)
+
+    /// The worker, if it is fenced according to the kernel.
+    pub(crate) fn fenced(self, host_uid: u32) -> Result<Worker, CallError> {
+        let Self { channel, stdin, stdout, stderr, given, listener, .. } = self;
+        let mut given = given.into_iter();
+        let (workspace, mounts) = (given.next(), given.next());
+        let pidfd = given.next().ok_or_else(|| nonsense("the worker sent no pidfd"))?;
+        let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
+        let ends = Ends { channel, pidfd, stdin, stdout, stderr };
+        // From here on, dropping `worker` kills it.
+        let (pid, host_pid, zygote) = (0, 0, 0);
+        let mut worker = Worker { pid, host_pid, zygote, ends, workspace, mounts, listener };
+        worker.host_pid = receipt::host_pid(&worker.ends.pidfd)?;
+        worker.pid = receipt::check(worker.host_pid, host_uid)?;
+        Ok(worker)
+    }
 }
 
 fn nonsense(what: &str) -> CallError {
     CallError::new(what.to_owned(), Errno::PROTO)
+}
+
+fn failed(frame: &Frame) -> CallError {
+    let words = String::from_utf8_lossy(&frame.body).chars().take(500).collect::<String>();
+    CallError::new(format!("the guest failed: {words}"), Errno::PROTO)
 }
 
 /// The next frame, which must be of this kind.
@@ -189,10 +260,7 @@ pub(crate) fn expect(channel: &OwnedFd, kind: u8, deadline: Instant) -> Result<F
     }
     match channel::receive(channel, RecvFlags::DONTWAIT)? {
         Some(frame) if frame.kind == kind => Ok(frame),
-        Some(frame) => {
-            let words = String::from_utf8_lossy(&frame.body).chars().take(500).collect::<String>();
-            Err(CallError::new(format!("the guest failed: {words}"), Errno::PROTO))
-        }
+        Some(frame) => Err(failed(&frame)),
         None => Err(CallError::new("the guest is gone", Errno::PIPE)),
     }
 }

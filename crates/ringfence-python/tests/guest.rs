@@ -241,6 +241,39 @@ fn calls_are_made_in_one_go_as_they_are_made_one_by_one() {
     }
 }
 
+/// The loop that forks workers passes its check; prints whether this user may have a pid namespace, and the result.
+const FORKS: &str = "
+import _socket, _thread, json, os
+libc, held = ctypes.CDLL(None, use_errno=True), ctypes.PyDLL(None, use_errno=True)
+leave = os._exit
+NEW_USER, NEW_PIDS = 0x10000000, 0x20000000
+# As a zygote is: in a pid namespace that its own user namespace owns.
+allowed = libc.unshare(NEW_PIDS | NEW_USER * (os.geteuid() != 0)) == 0
+
+def told():
+    own_pids = os.open('/proc/self/ns/pid', os.O_RDONLY)
+    served = checked_forks(bytes.fromhex(CODE), own_pids, os.fork) if CODE else None
+    # Code that returns -8 has forked nothing, and its check ends.
+    wrong = checked_forks(bytes.fromhex('b8010000004883c0f7c3'), own_pids, os.fork)
+    print(json.dumps([allowed, served, wrong]), flush=True)
+    return True
+
+assert holds(os.fork, told)
+";
+
+#[test]
+fn requests_are_served_by_the_hosts_code() {
+    let code = ringfence_spec::hex(ringfence_sys::forks_code());
+    let script = format!("CODE = '{code}'\n{GUEST}\n{FORKS}");
+    for (python, stdout) in stdouts(&script) {
+        let (allowed, served, wrong): (bool, Option<bool>, bool) =
+            serde_json::from_slice(&stdout).unwrap();
+        let native = cfg!(target_arch = "x86_64");
+        assert_eq!(served, native.then_some(allowed), "{python}");
+        assert!(!wrong, "{python}");
+    }
+}
+
 /// The speed-ups in use at each level, and what is in use if the host's code is wrong for this processor.
 const CHECKED: &str = "
 import json, os, _thread

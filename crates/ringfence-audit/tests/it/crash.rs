@@ -123,7 +123,25 @@ fn a_torn_row_at_the_end_is_cut_off() {
     assert!(!rlimit.status.success());
     assert_ne!(std::fs::read(&head).unwrap(), before);
     assert!(std::fs::read(&intake).unwrap().len() > rows.len());
+    // Nothing of it was acknowledged, so nothing is wrong even before the next writer cuts it off.
+    assert_eq!(scene.assert_intact().rows, 2);
     scene.open().append(&start(2)).unwrap();
+    assert_eq!(scene.assert_intact().rows, 3);
+}
+
+#[test]
+fn a_database_without_tables_is_finished_by_the_next_writer() {
+    let scene = Scene::new();
+    let ledger = scene.open();
+    ledger.append(&start(1)).unwrap();
+    drop(ledger);
+    // As a writer leaves it that dies between the first write to the file and its tables.
+    scene.sqlite().execute_batch("PRAGMA journal_mode = WAL").unwrap();
+    assert!(std::fs::metadata(scene.path().join("ledger.db")).unwrap().len() > 0);
+    assert_eq!(scene.assert_intact().rows, 2);
+    let ledger = scene.open();
+    ledger.append(&start(2)).unwrap();
+    ledger.tidy().unwrap();
     assert_eq!(scene.assert_intact().rows, 3);
 }
 

@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use ringfence_jail::Launcher;
 use ringfence_plan::HostWorkspace;
-use ringfence_python::{Artifacts, Job, Repl};
+use ringfence_python::{Artifacts, Job, LateCall, Repl};
 use ringfence_spec::{ByteSize, Code, Outcome, Problem, Status};
 
 use crate::cancel;
@@ -74,6 +75,11 @@ impl SessionInterpreter {
         Ok(cell.stdout.parts().0)
     }
 
+    /// Forks the process of the next cell.
+    pub(crate) fn prepare(&mut self) {
+        self.repl.prepare();
+    }
+
     /// Runs a screened cell. Returns the files it made or changed too. Ended by `cancel`, by its deadline, or if the session's files exceed the quota.
     pub(crate) fn cell(
         &mut self,
@@ -83,8 +89,11 @@ impl SessionInterpreter {
     ) -> Result<(Outcome, Artifacts), Problem> {
         let before = self.repl.artifacts()?.snapshot();
         let (cell, passed) = match quota {
-            Some(quota) => quota.watch(Some(cancel), |over| self.repl.cell(job, Some(over)))?,
-            None => (self.repl.cell(job, Some(cancel))?, false),
+            Some(quota) => quota.watch(cancel, |over, watch| {
+                let late = LateCall { after: QUOTA_INTERVAL, call: watch };
+                self.repl.cell(job, &[cancel, over], Some(late))
+            })?,
+            None => (self.repl.cell(job, &[cancel], None)?, false),
         };
         let mut outcome = self.runner.cell_outcome(cell, job.timeout);
         if let Some(quota) = quota.filter(|_| passed) {
@@ -143,36 +152,43 @@ impl<'a> Quota<'a> {
         self.files.usage().map_or(true, |usage| usage.bytes > bytes_max)
     }
 
-    /// Runs `work` with a descriptor that becomes readable when `cancel` does, when the session is closed or when the
-    /// quota is exceeded. The second result is true if the quota was exceeded.
+    /// Runs `work` with a descriptor that becomes readable when the session is closed or when the quota is exceeded, and
+    /// with a function that starts the thread which watches for that: a cell that is over at once needs none. The second
+    /// result is true if the quota was exceeded.
     pub(crate) fn watch<T>(
         &self,
-        cancel: Option<BorrowedFd<'_>>,
-        work: impl FnOnce(BorrowedFd<'_>) -> Result<T, Problem>,
+        cancel: BorrowedFd<'_>,
+        work: impl FnOnce(BorrowedFd<'_>, &mut dyn FnMut()) -> Result<T, Problem>,
     ) -> Result<(T, bool), Problem> {
         let (wish, over) = cancel::pair()?;
         let passed = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             let (done, finished) = std::sync::mpsc::channel::<()>();
             let passed = &passed;
-            scope.spawn(move || {
-                // Closing this end cancels the work.
-                let wish = wish;
-                while finished.recv_timeout(QUOTA_INTERVAL)
-                    == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
-                {
-                    if self.is_passed() {
-                        passed.store(true, Ordering::Relaxed);
-                        break;
+            let mut watcher = Some((wish, finished));
+            let mut watch = || {
+                let Some((wish, finished)) = watcher.take() else { return };
+                scope.spawn(move || {
+                    // Closing this end cancels the work.
+                    let wish = wish;
+                    loop {
+                        if self.is_passed() {
+                            passed.store(true, Ordering::Relaxed);
+                            break;
+                        }
+                        let closed =
+                            self.closed.is_some_and(|closed| closed.load(Ordering::SeqCst));
+                        if closed || is_readable(cancel) {
+                            break;
+                        }
+                        if finished.recv_timeout(QUOTA_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                            break;
+                        }
                     }
-                    let closed = self.closed.is_some_and(|closed| closed.load(Ordering::SeqCst));
-                    if closed || cancel.is_some_and(is_readable) {
-                        break;
-                    }
-                }
-                drop(wish);
-            });
-            let result = work(over.as_fd());
+                    drop(wish);
+                });
+            };
+            let result = work(over.as_fd(), &mut watch);
             drop(done);
             result
         })?;

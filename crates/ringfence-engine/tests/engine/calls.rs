@@ -62,11 +62,84 @@ pub(crate) fn each_level_of_speedups_runs_the_same_and_is_in_the_metrics(world: 
                 line.strip_prefix("ringfence_worker_speedup{part=\"")?.split('"').next()
             })
             // These depend on processor and kernel.
-            .filter(|part| !["calls", "pages"].contains(part))
+            .filter(|part| !["calls", "loop", "pages"].contains(part))
             .collect();
         active.sort_unstable();
         assert_eq!(active, parts, "{level:?}");
+        let native = metrics.contains("ringfence_worker_speedup{part=\"loop\"}");
+        assert_eq!(native, level == WorkerSpeedups::Full && cfg!(target_arch = "x86_64"));
     }
+}
+
+/// Processes below this one that are zygotes: Pythons whose parent is none.
+fn zygotes() -> Vec<u32> {
+    let names = std::fs::read_dir("/proc").unwrap().flatten();
+    let stat = |pid: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (name, rest) = text.split_once('(')?.1.rsplit_once(')')?;
+        let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
+        Some((name.to_owned(), parent))
+    };
+    let is_python = |pid: u32| stat(pid).is_some_and(|(name, _)| name.starts_with("python"));
+    let is_ours = |pid: u32| {
+        let mut above = std::iter::successors(Some(pid), |pid| Some(stat(*pid)?.1));
+        above.any(|pid| pid == std::process::id())
+    };
+    let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| {
+        let parent = stat(*pid).map(|(_, parent)| parent);
+        is_python(*pid) && parent.is_some_and(|parent| !is_python(parent)) && is_ours(*pid)
+    })
+    .collect()
+}
+
+pub(crate) fn a_zygote_that_dies_is_replaced_while_the_others_serve(world: &World) {
+    const THREADS: usize = 4;
+    let policy = CodePolicy { zygotes: "3".parse().ok(), ..policy(CodePreset::Open) };
+    let engine = world.builder().code_policy(policy).parallel(THREADS).build().unwrap();
+    engine.start_workers().unwrap();
+    let up = |n: usize| {
+        let line = format!("ringfence_zygotes_up {n}\n");
+        let until = Instant::now() + Duration::from_secs(60);
+        while !engine.metrics().contains(&line) {
+            assert!(Instant::now() < until, "{}", engine.metrics());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    up(3);
+    let (_wanted, cancel) = ringfence_engine::cancel::pair().unwrap();
+    let call = ringfence_engine::Call::Code(code("print(1)"));
+    let killed = std::sync::atomic::AtomicBool::new(false);
+    let (n_ok, n_killed) = std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..THREADS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut n_ok, mut n_killed, mut n_after) = (0, 0, 0);
+                    while n_after < 25 {
+                        n_after += usize::from(killed.load(std::sync::atomic::Ordering::SeqCst));
+                        match engine.run_blocking("ann", "test", &call, &cancel).outcome {
+                            outcome if outcome.status == Status::Ok => n_ok += 1,
+                            // Its worker was one of the zygote's.
+                            outcome if outcome.status == Status::Killed => n_killed += 1,
+                            outcome => panic!("{outcome:?}"),
+                        }
+                    }
+                    (n_ok, n_killed)
+                })
+            })
+            .collect();
+        let victims = zygotes();
+        assert_eq!(victims.len(), 3, "{victims:?}");
+        let victim = rustix::process::Pid::from_raw(victims[0].cast_signed()).unwrap();
+        rustix::process::kill_process(victim, rustix::process::Signal::KILL).unwrap();
+        killed.store(true, std::sync::atomic::Ordering::SeqCst);
+        let ended = runs.into_iter().map(|run| run.join().unwrap());
+        ended.fold((0, 0), |sum, run| (sum.0 + run.0, sum.1 + run.1))
+    });
+    // Besides those that ran at that moment, none noticed.
+    assert!(n_killed <= THREADS && n_ok >= 25 * THREADS - n_killed, "{n_ok} {n_killed}");
+    up(3);
+    assert!(engine.metrics().contains("ringfence_zygotes_total 4\n"), "{}", engine.metrics());
 }
 
 pub(crate) fn a_command_runs_and_is_written_down(world: &World) {

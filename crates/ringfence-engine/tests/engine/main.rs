@@ -22,6 +22,10 @@ const TESTS: &[(&str, Test)] = &[
         "each_level_of_speedups_runs_the_same_and_is_in_the_metrics",
         calls::each_level_of_speedups_runs_the_same_and_is_in_the_metrics,
     ),
+    (
+        "a_zygote_that_dies_is_replaced_while_the_others_serve",
+        calls::a_zygote_that_dies_is_replaced_while_the_others_serve,
+    ),
     ("a_command_runs_and_is_written_down", calls::a_command_runs_and_is_written_down),
     ("what_screening_refuses_does_not_run", calls::what_screening_refuses_does_not_run),
     ("a_client_can_only_narrow_its_time", calls::a_client_can_only_narrow_its_time),

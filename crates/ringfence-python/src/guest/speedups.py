@@ -10,6 +10,8 @@ seeds  The kernel fills the states of random number generators. Seeding one by i
 heap   Free blocks between objects are taken, so that a run puts its own objects side by side, on few pages.
 code   The code of functions that runs call is moved side by side: a worker copies each page with a count it changes.
 fork   Skips the interpreter's own work after a fork, which a process with a single thread does not need.
+loop   The host's code takes requests and forks workers. Each page that the zygote writes to between two forks is copied,
+       and a loop in Python writes to dozens.
 pages  The memory that workers share with the zygote is moved onto large pages: a fork and an exit visit a large page
        once, and small ones one by one.
 """
@@ -19,7 +21,11 @@ import struct
 import sys
 
 SAFE = "calls", "seeds", "heap"
-LEVELS = {"off": (), "safe": SAFE, "full": (*SAFE, "code", "fork", "pages")}
+LEVELS = {"off": (), "safe": SAFE, "full": (*SAFE, "code", "fork", "loop", "pages")}
+
+
+# Exit code of a check that passed.
+PASSED = 7
 
 
 class Speedups:
@@ -46,6 +52,11 @@ class Speedups:
         """The function that forks this process."""
         return fork_alone if self.use("fork", lambda: answers(plain, fork_alone)) else plain
 
+    def forks(self, code, given, own_pids, plain):
+        """The loop that takes requests and forks workers; `None` if that is left to Python."""
+        if self.use("loop", lambda: "fork" in self.active and code and checked_forks(code, own_pids, plain)):
+            return Forks(code, given, own_pids, 3)
+
     def gather(self, warm_ups):
         """Runs the warm-ups, and moves the code of the functions that they call."""
         if not self.use("code", lambda: gather(warm_ups) or True):
@@ -68,16 +79,18 @@ def answers(plain, other, prepare=bool):
         numbers = [n * n for n in range(2000)]
         return sum(numbers) == 2664667000 and len({str(n): n for n in numbers}) == 2000
 
-    def exit_of(fork, work):
-        pid = fork()
-        if pid == 0:
-            try:
-                leave(7 if work() else 1)
-            finally:
-                leave(1)
-        return os.waitpid(pid, 0)[1] == 7 << 8
+    return holds(plain, lambda: (prepare() or prepare is bool) and proof() and holds(other, proof))
 
-    return exit_of(plain, lambda: (prepare() or prepare is bool) and proof() and exit_of(other, proof))
+
+def holds(fork, work):
+    """True if the work returns something true in a fork of this process."""
+    pid = fork()
+    if pid == 0:
+        try:
+            leave(PASSED if work() else 1)
+        finally:
+            leave(1)
+    return os.waitpid(pid, 0)[1] == PASSED << 8
 
 
 def fork_alone():
@@ -110,6 +123,67 @@ def checked_runner(code, numbers):
         found.append((each(*calls.made_by), calls.results[:]))
     # The last call fails, and both report the row.
     return run if found[0] == found[1] and found[0][0] else None
+
+
+# loop
+
+# Places in the block of `Forks`.
+VECTOR, FORK, CHANNEL, CONTROL, ANSWER, FRAME = 56, 72, 112, 128, 272, 320
+N_FDS_MAX = 32
+
+
+class Forks:
+    """The host's code that takes requests and forks workers, on a page of its own, and its block on the next."""
+
+    def __init__(self, code, given, own_pids, channel):
+        at = room(2 * PAGE)
+        if not put_code(at, code):
+            raise MemoryError
+        self.block = block = at + PAGE
+        self.loop = ctypes.PYFUNCTYPE(ctypes.c_long, ctypes.c_ulong)(at)
+        fork = ctypes.cast(held.fork, ctypes.c_void_p).value
+        for where, layout, words in (
+            (0, "@PIPNPNi0P", (0, 0, block + VECTOR, 1, block + CONTROL, 0, 0)),
+            (VECTOR, "@PN", (block + FRAME, PAGE - FRAME)),
+            (FORK, "@PPq", (fork, ctypes.addressof(given), own_pids)),
+            (CHANNEL, "@q", (channel,)),
+            (ANSWER, "@c", (b"P",)),
+        ):
+            packed = struct.pack(layout, *words)
+            ctypes.memmove(block + where, packed, len(packed))
+
+    def take(self):
+        """Serves requests. Returns in a child, with True, the frame and nothing; and with a frame that is left to do."""
+        length = self.loop(self.block)
+        if length < 0:
+            return False, b"", []
+        frame = ctypes.string_at(self.block + FRAME, length or 2)
+        if length == 0:
+            return True, frame, []
+        size, level, kind = struct.unpack("@Nii", ctypes.string_at(self.block + CONTROL, 16))
+        n = (size - 16) // 4 if size > 16 and (level, kind) == (SOL_SOCKET, SCM_RIGHTS) else 0
+        return False, frame, list(struct.unpack("@%di" % n, ctypes.string_at(self.block + CONTROL + 16, 4 * n)))
+
+
+def checked_forks(code, own_pids, plain):
+    """True if the host's code forks two children for a request, each with its descriptors, and names them."""
+    def works():
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        given = (ctypes.c_long * 4)()
+        forks = Forks(code, given, own_pids, theirs.fileno())
+        rights = struct.pack("@8i", *[ours.fileno()] * 8)
+        ours.sendmsg([b"S-\0\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        ours.send(b"W1")
+        in_child, frame, fds = forks.take()
+        if in_child:
+            leave(PASSED if os.getpid() == 1 and frame == b"S-" and min(given) > 2 and len({*given}) == 4 else 1)
+        # Code that is wrong for this processor has sent nothing.
+        born = ours.recv(64, _socket.MSG_DONTWAIT)
+        pids = struct.unpack("@2i", born[4:])
+        ends = [os.waitpid(pid, 0)[1] for pid in pids]
+        return (born[:4], frame, fds, ends) == (b"P\0\0\0", b"W1", [], [PASSED << 8] * 2)
+
+    return holds(plain, works)
 
 
 # calls, pages: memory

@@ -1,9 +1,9 @@
 """Follows `speedups.py` in the same text: a process that makes workers, each a fork of it that fences itself.
 
 A worker fences itself by a list of system calls that the host laid out. Frames on the channels:
-Zygote, from the host: S spawn (4 descriptors; h for hurried or -; pids of dead workers) · W<pid> wait
-Zygote, to the host: Z ready · P pid · X<pid> <status> <CPU ms> <peak KiB> · N failed
-Worker, in addition: from the host K fork; to the host W workspace · L listener · P pid · N failed
+Zygote, from the host: S spawn (4 descriptors each; h for hurried or -; from the fourth byte on pids of dead workers) · W<pid> wait
+Zygote, to the host: Z ready · P pids, fewer than asked for if a fork failed · X<pid> <status> <CPU ms> <peak KiB> · N<pid> unknown
+Worker, in addition: from the host K fork; to the host W workspace, mounts, pidfd · L listener · P pid · N failed
 """
 import _signal
 import _socket
@@ -85,7 +85,8 @@ def zygote():
                 warm_up(builtins, code)
     run = speedups.runner(bytes.fromhex(config["calls"]), config["numbers"])
     fence = Fence(run, speedups)
-    around = Around(run, speedups.fork(fork))
+    around = Around(run, speedups.fork(fork), channel, fence.calls.results)
+    forks = speedups.forks(bytes.fromhex(config["forks"]), fence.calls.results, around.own_pids, fork)
     if config["preload"]:
         gc.collect()
         speedups.close_gaps()
@@ -95,31 +96,20 @@ def zygote():
     namespace = fresh_namespace()
     sys.addaudithook(watch)
     channel.send(b"Z" + encode({"missing": missing, "speedups": speedups.active}).encode())
+    take = forks.take if forks else lambda: (False, *channel.receive(N_FDS_MAX))
     while True:
-        frame, fds = channel.receive(4)
-        if not frame:
+        in_child, frame, fds = take()
+        if not in_child and frame[:1] == b"S":
+            in_child = around.fork_all(frame, fds)
+        elif not in_child and frame[:1] == b"W":
+            around.tell_end_of(int(frame[1:]))
+        elif not in_child and not frame:
             leave(0)
-        if frame[:1] == b"S" and len(fds) == 4:
-            around.reap([pid for pid, in struct.iter_unpack("@i", frame[2:])])
-            fence.calls.results[:4] = fds
+        if in_child:
             try:
-                pid = around.fork(fds)
-            except CallFailed as error:
-                channel.send(b"N" + str(error).encode())
-                continue
-            if pid == 0:
-                try:
-                    worker(channel, fence, namespace, in_a_hurry=frame[1:2] == b"h")
-                finally:
-                    leave(125)
-        elif frame[:1] == b"W":
-            pid = int(frame[1:])
-            try:
-                status, cpu_ms, peak = around.end_of(pid)
-            except ChildProcessError:
-                channel.send(b"N no such worker")
-                continue
-            channel.send(b"X%d %d %d %d" % (pid, status, cpu_ms, peak))
+                worker(channel, fence, namespace, in_a_hurry=frame[1:2] == b"h")
+            finally:
+                leave(125)
 
 
 class Around:
@@ -128,25 +118,37 @@ class Around:
 
     NEW_PIDS = 0x20000000
 
-    def __init__(self, run, fork):
-        self.bare_fork = fork
-        own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        self.before, self.after, self.tell, self.wait = [Calls(run, config["numbers"], n) for n in (0, 4, 1, 1)]
+    def __init__(self, run, fork, channel, given):
+        self.bare_fork, self.channel, self.given = fork, channel, given
+        self.own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.before, self.after, self.wait = [Calls(run, config["numbers"], n) for n in (0, 0, 1)]
         self.before.call("unshare", self.NEW_PIDS)
-        self.after.call("setns", own_pids, self.NEW_PIDS)
-        for number in range(4):
-            self.after.call("close", Result(number))
-        pidfd = Result(self.tell.call("pidfd_open", Result(0), 0))
-        self.tell.send(b"P\0\0\0\0", [pidfd], with_number=Result(0))
-        self.tell.call("close", pidfd)
+        self.after.call("setns", self.own_pids, self.NEW_PIDS)
         self.wait.call("wait4", Result(0), 0, os.WNOHANG, 0, may_fail=True)
-        for calls in self.before, self.after, self.tell, self.wait:
+        for calls in self.before, self.after, self.wait:
             calls.lay_out()
         self.dying = []
 
-    def fork(self, fds):
-        """Forks into a new pid namespace, and sends the pid to the host."""
-        self.after.results[:4] = fds
+    def fork_all(self, frame, fds):
+        """Forks a worker for each four descriptors; returns True in a worker. `Forks` does the same."""
+        self.reap([pid for pid, in struct.iter_unpack("@i", frame[4:])])
+        pids = []
+        try:
+            for at in range(0, len(fds) - 3, 4):
+                self.given[:4] = fds[at : at + 4]
+                pid = self.fork()
+                if pid == 0:
+                    return True
+                pids.append(pid)
+        except (CallFailed, OSError):
+            # The host sees that pids are missing.
+            pass
+        for fd in fds:
+            os.close(fd)
+        self.channel.send(b"P\0\0\0" + struct.pack("@%di" % len(pids), *pids))
+
+    def fork(self):
+        """Forks into a new pid namespace."""
         pid = None
         try:
             self.before.make()
@@ -154,9 +156,6 @@ class Around:
         finally:
             if pid != 0:
                 self.after.make()
-        if pid:
-            self.tell.results[0] = pid
-            self.tell.make()
         return pid
 
     def reap(self, pids):
@@ -168,10 +167,15 @@ class Around:
             if self.wait.results[1] == 0:
                 self.dying.append(pid)
 
-    def end_of(self, pid):
-        """Exit status, CPU time in milliseconds and peak memory in KiB."""
-        _, status, used = os.wait4(pid, 0)
-        return status, int((used.ru_utime + used.ru_stime) * 1000), used.ru_maxrss
+    def tell_end_of(self, pid):
+        """Sends the exit status, CPU time in milliseconds and peak memory in KiB of a worker."""
+        try:
+            _, status, used = os.wait4(pid, 0)
+        except ChildProcessError:
+            self.channel.send(b"N%d" % pid)
+            return
+        cpu_ms = int((used.ru_utime + used.ru_stime) * 1000)
+        self.channel.send(b"X%d %d %d %d" % (pid, status, cpu_ms, used.ru_maxrss))
 
 
 class Fence:
@@ -185,7 +189,9 @@ class Fence:
         speedups.use("seeds", lambda: self.seeds.n_in_place)
         for call in config["setup"]:
             calls.call_of_host(call)
-        calls.send(b"W", [calls.of_host[number] for number in config["given_calls"]])
+        # Of the first process of its own namespace, which the host checks.
+        pidfd = Result(calls.call("pidfd_open", 1, 0))
+        calls.send(b"W", [*[calls.of_host[number] for number in config["given_calls"]], pidfd])
         for call in config["seal"]:
             calls.call_of_host(call)
         if config["listener"]:

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -202,26 +202,51 @@ impl Shared {
     }
 
     fn write(&self, answer: &Value) {
-        let mut tally = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = answer["status"].as_str().unwrap_or("failed").to_owned();
-        let mut line = answer.to_string();
-        line.push('\n');
-        let written = self.bar.aside(|| present::line(&line));
-        if !written {
-            tally.n_lost += 1;
-        }
-        if present::is_closed() {
-            drop(self.cancel.lock().unwrap_or_else(PoisonError::into_inner).take());
-        }
+        let (status, line) = line_of(answer);
         if style::is_verbose() {
             let wall = answer["usage"]["wall_ms"].as_f64().unwrap_or_default();
             self.bar
                 .aside(|| present::detail(&format!("{}: {status}, {wall:.0} ms", answer["id"])));
         }
-        tally.n_done += 1;
-        *tally.by_status.entry(status).or_default() += 1;
+        write(&self.output, status, || self.bar.aside(|| present::line(&line)));
+        if present::is_closed() {
+            drop(self.cancel.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
         self.bar.add(1);
     }
+}
+
+/// The status and the line of an answer: made by each thread for itself.
+fn line_of(answer: &Value) -> (String, String) {
+    let status = answer["status"].as_str().unwrap_or("failed").to_owned();
+    let mut line = answer.to_string();
+    line.push('\n');
+    (status, line)
+}
+
+/// Writes one line by `put`, and counts its status: one thread at a time.
+fn write(tally: &Mutex<Tally>, status: String, put: impl FnOnce() -> bool) {
+    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+    if !put() {
+        tally.n_lost += 1;
+    }
+    tally.n_done += 1;
+    *tally.by_status.entry(status).or_default() += 1;
+}
+
+/// CPU time of [`write`] for an answer, in microseconds.
+pub(crate) fn section_us(repeated: u32) -> f64 {
+    use super::bench::budget::thread_ns;
+    let (tally, answer) = (Mutex::new(Tally::default()), problem(&json!(1), "for timing"));
+    let Ok(mut out) = std::fs::File::options().write(true).open("/dev/null") else {
+        return f64::NAN;
+    };
+    let (status, line) = line_of(&answer);
+    let started = thread_ns();
+    for _ in 0..repeated {
+        write(&tally, status.clone(), || out.write_all(line.as_bytes()).is_ok());
+    }
+    (thread_ns() - started) / f64::from(repeated) / 1e3
 }
 
 /// The engine and settings that items run with.

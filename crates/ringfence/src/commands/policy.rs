@@ -170,7 +170,9 @@ fn value(key: Key, effective: &Effective) -> Option<Value> {
         Key::CodePreset => json!(effective.code.preset.name()),
         Key::AllowImport => json!(effective.code.extra_imports),
         Key::CodeProcesses => json!(effective.code_processes.map_or(0, Count::get)),
-        Key::Python | Key::WorkerSpeedups | Key::CodePresetAtLeast => return None,
+        Key::Python | Key::WorkerSpeedups | Key::WorkerZygotes | Key::CodePresetAtLeast => {
+            return None;
+        }
     })
 }
 

@@ -40,11 +40,12 @@ pub(crate) enum Key {
     Audit,
     Redact,
     WorkerSpeedups,
+    WorkerZygotes,
 }
 
 impl Key {
     /// Every setting, in the order `policy show` lists them.
-    pub(crate) const ALL: [Self; 35] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::CommandPreset,
         Self::CodePreset,
         Self::CodePresetAtLeast,
@@ -80,6 +81,7 @@ impl Key {
         Self::Audit,
         Self::Redact,
         Self::WorkerSpeedups,
+        Self::WorkerZygotes,
     ];
 
     /// Returns the name in files. The variable is `RINGFENCE_` and the name in upper case, the flag has dashes.
@@ -120,6 +122,7 @@ impl Key {
             Self::Audit => "audit",
             Self::Redact => "redact",
             Self::WorkerSpeedups => "worker_speedups",
+            Self::WorkerZygotes => "worker_zygotes",
         }
     }
 

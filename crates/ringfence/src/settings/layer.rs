@@ -423,6 +423,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Proc => one(texts, Value::Proc),
         Key::Audit | Key::Redact => one(texts, Value::Switch),
         Key::WorkerSpeedups => one(texts, Value::Speedups),
+        Key::WorkerZygotes => one(texts, Value::Count),
         Key::Cwd | Key::DataDir | Key::NetCa => match texts {
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),

@@ -221,6 +221,7 @@ pub(crate) fn effective_code(
             limits,
             python: pick!(chosen, Python, Path),
             speedups: pick!(chosen, WorkerSpeedups, Speedups).unwrap_or_default(),
+            zygotes: pick!(chosen, WorkerZygotes, Count),
             // A grant in a file is for commands.
             ro: match chosen.values.get(&Key::Ro) {
                 Some((Value::Paths(paths), Origin::Flag)) => paths.clone(),

@@ -2,6 +2,7 @@
 //! each contender once, in any order, so that a noisy moment hits all of them; ratios hold where absolute times do not.
 
 mod asked;
+pub(crate) mod budget;
 mod gate;
 mod python;
 
@@ -65,6 +66,8 @@ struct BenchReport {
     kernel: String,
     cpus: usize,
     comparisons: Vec<Comparison>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<budget::CpuBudget>,
 }
 
 /// Something to time.
@@ -118,7 +121,7 @@ fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
         names.borrow_mut().insert(name.to_owned());
         args.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     };
-    let mut comparisons = Vec::new();
+    let (mut comparisons, mut budget) = (Vec::new(), None);
     let mut add =
         |name: &'static str, what: &str, rounds: u32, quiet: Duration, entries: &[Entry]| {
             if wanted(name) {
@@ -213,10 +216,16 @@ fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
         comparisons.push(screening(args.rounds)?);
     }
     if let Some(python) = python_on_path(args) {
+        // First: each launcher is a fork of this process, which gets threads with the first pool.
+        let launcher = wanted(budget::NAME).then(ringfence_engine::Launcher::start).transpose()?;
         comparisons.extend(python::comparisons(args.rounds, &python, &wanted)?);
+        let dir = ground.dir(budget::NAME)?;
+        let measured =
+            launcher.map(|launcher| budget::measure(args.rounds, &python, launcher, &dir));
+        budget = measured.transpose()?;
     }
 
-    if let Some(only) = args.only.as_ref().filter(|_| comparisons.is_empty()) {
+    if let Some(only) = args.only.as_ref().filter(|_| comparisons.is_empty() && budget.is_none()) {
         let names: Vec<String> = names.take().into_iter().collect();
         let message = format!("no comparison on this host has a name with `{only}` in it");
         return Err(Problem::usage(Code::BadValue, message)
@@ -224,7 +233,7 @@ fn measure(args: &BenchArgs) -> Result<BenchReport, Problem> {
     }
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Ok(BenchReport { kernel, cpus, comparisons })
+    Ok(BenchReport { kernel, cpus, comparisons, budget })
 }
 
 /// A command behind bubblewrap, with the nearest it has to our default fence.
@@ -569,6 +578,9 @@ fn render(report: &BenchReport) -> String {
             let (p50, p99) = (k.p50_ms * per_ms, k.p99_ms * per_ms);
             let _ = writeln!(out, "  {:<20} {p50:>9.2} {p99:>9.2} {:>7.3}", k.name, k.ratio);
         }
+    }
+    if let Some(budget) = &report.budget {
+        budget::render(budget, &mut out);
     }
     out
 }

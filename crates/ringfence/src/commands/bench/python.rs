@@ -76,8 +76,8 @@ pub(super) fn comparisons(
 }
 
 /// An engine without a ledger, whose runs are measured as every caller has them.
-struct Workers {
-    engine: Engine,
+pub(super) struct Workers {
+    pub(super) engine: Engine,
     /// Held, so that nothing is cancelled.
     _wanted: cancel::CancelOnDrop,
     cancel: Cancel,
@@ -85,6 +85,27 @@ struct Workers {
 
 impl Workers {
     fn new(python: &str, preset: CodePreset, launcher: Launcher) -> Result<Self, Problem> {
+        // The promise is about the worker, and a bench leaves no rows in the ledger.
+        Self::start(python, preset, launcher, Recorder::off(), 2)
+    }
+
+    /// With a ledger, as in a service.
+    pub(super) fn recorded(
+        python: &str,
+        launcher: Launcher,
+        recorder: Recorder,
+        jobs: usize,
+    ) -> Result<Self, Problem> {
+        Self::start(python, CodePreset::Standard, launcher, recorder, jobs)
+    }
+
+    fn start(
+        python: &str,
+        preset: CodePreset,
+        launcher: Launcher,
+        recorder: Recorder,
+        jobs: usize,
+    ) -> Result<Self, Problem> {
         let flags = PolicyFlags {
             preset: Some(preset.name().to_owned()),
             python: Some(python.to_owned()),
@@ -93,17 +114,16 @@ impl Workers {
         let effective = effective_code(&flags, &Surroundings::real(false)?)?;
         let engine = Engine::builder()
             .launcher(launcher)
-            // The promise is about the worker, and a bench leaves no rows in the ledger.
-            .recorder(Recorder::off())
+            .recorder(recorder)
             .host(effective.place)
             .code_policy(effective.policy)
-            .parallel(2)
+            .parallel(jobs)
             .build()?;
         let (wanted, cancel) = cancel::pair()?;
         Ok(Self { engine, _wanted: wanted, cancel })
     }
 
-    fn run(&self, code: &str) -> RunResult {
+    pub(super) fn run(&self, code: &str) -> RunResult {
         let call = CodeCall { code: code.into(), ..CodeCall::default() };
         self.engine.run_blocking(LOCAL, "bench", &Call::Code(call), &self.cancel)
     }

@@ -1,0 +1,365 @@
+//! What a host with many processors can do, from what one run costs here: the CPU time of all processes, and the CPU
+//! time of each piece that runs do not have to themselves. Wall time means nothing on a busy machine; these do.
+
+#![allow(clippy::cast_precision_loss, reason = "times and numbers far below 2^52")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ringfence_engine::{LOCAL, Recorder};
+use ringfence_spec::{Code, Problem};
+use rustix::time::ClockId;
+use serde::Serialize;
+
+use super::python::Workers;
+use crate::commands::batch;
+
+/// Name of the budget among the comparisons.
+pub(super) const NAME: &str = "python_budget";
+
+/// The host that the limits are computed for.
+const CORES: usize = 16;
+
+/// Bound of a piece that exists once, and of one copy of a piece that exists several times.
+const ONCE_US: f64 = 25.0;
+const COPY_US: f64 = 100.0;
+
+/// Runs before anything is counted.
+const WARM_UP: u32 = 200;
+
+/// Repetitions of a piece that is measured by itself.
+const REPEATED: u32 = 20_000;
+
+/// Name of the threads that make runs.
+const CALLERS: &str = "bench-caller";
+
+/// CPU time that one warm run costs, and the throughput that follows from it.
+#[derive(Debug, Serialize)]
+pub(super) struct CpuBudget {
+    runs: u32,
+    jobs: usize,
+    /// CPU time of all processes for each run.
+    cpu_us: f64,
+    /// Its parts.
+    parts: Vec<Part>,
+    /// The parts, and parts of parts, that runs share.
+    pieces: Vec<Piece>,
+    /// Page faults of the zygotes for each fork, the children's not counted.
+    zygote_faults: f64,
+    /// Runs a second, measured here.
+    per_second: f64,
+    /// The most runs a second on a host of [`CORES`] processors by each budget.
+    limits: LimitsPerSecond,
+}
+
+#[derive(Debug, Serialize)]
+struct Part {
+    name: &'static str,
+    cpu_us: f64,
+}
+
+/// Something that runs share.
+#[derive(Debug, Serialize)]
+struct Piece {
+    name: &'static str,
+    /// CPU time for each run.
+    cpu_us: f64,
+    /// How many there are on a host of [`CORES`] processors.
+    copies: usize,
+    /// CPU time for each run, divided by the copies.
+    per_copy_us: f64,
+    bound_us: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct LimitsPerSecond {
+    cores: usize,
+    /// All processors busy with nothing else.
+    by_cpu: f64,
+    /// The piece with the longest time per copy is busy all the time.
+    by_piece: f64,
+    /// Amdahl's law: what exists once is done by one processor, while the others wait.
+    amdahl: f64,
+}
+
+/// Measures `jobs` threads that run `print(1)` one after another, with a ledger.
+pub(super) fn measure(
+    rounds: u32,
+    python: &str,
+    launcher: ringfence_engine::Launcher,
+    ground: &Path,
+) -> Result<CpuBudget, Problem> {
+    let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let settings = ringfence_audit::Settings::new(ringfence_engine::redact);
+    let recorder = Recorder::open(&ground.join("ledger"), settings)?;
+    let workers = Workers::recorded(python, launcher, recorder, jobs)?;
+    workers.engine.wait_for_workers(jobs)?;
+    let runs = rounds.max(50) * 20;
+    let left = AtomicU32::new(WARM_UP);
+    let failed = Mutex::new(None);
+    let (begin, counted) = (std::sync::Barrier::new(jobs + 1), std::sync::Barrier::new(jobs + 1));
+    let work = || {
+        let next = |n: u32| n.checked_sub(1);
+        while left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok() {
+            let ran = workers.run("print(1)");
+            if let Some(error) = ran.outcome.error {
+                *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+            }
+        }
+    };
+    let (before, after, took) = std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            let thread = std::thread::Builder::new().name(CALLERS.to_owned());
+            let caller = || {
+                work();
+                begin.wait();
+                begin.wait();
+                work();
+                counted.wait();
+                counted.wait();
+            };
+            // Without it the barriers would never open.
+            thread.spawn_scoped(scope, caller).unwrap_or_else(|e| panic!("no thread: {e}"));
+        }
+        begin.wait();
+        left.store(runs, Ordering::SeqCst);
+        settle(&workers);
+        let before = Sample::take(&workers);
+        let started = Instant::now();
+        begin.wait();
+        counted.wait();
+        let took = started.elapsed();
+        // The last workers are still to be replaced: the refill belongs to the runs.
+        settle(&workers);
+        let after = Sample::take(&workers);
+        counted.wait();
+        (before, after, took)
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        return Err(Problem::internal(Code::Bench, "a measured run failed").cause(error.message));
+    }
+    let each = |of: fn(&Sample) -> f64| (of(&after) - of(&before)) / f64::from(runs) / 1e3;
+    let parts = vec![
+        Part { name: "workers", cpu_us: each(|s| s.workers_ns) },
+        Part { name: "zygotes", cpu_us: each(|s| s.zygotes_ns) },
+        Part { name: "callers", cpu_us: each(|s| s.callers_ns) },
+        Part { name: "refill", cpu_us: each(|s| s.refill_ns) },
+        Part { name: "reaper", cpu_us: each(|s| s.reaper_ns) },
+        Part { name: "other", cpu_us: each(|s| s.other_ns) },
+    ];
+    let cpu_us: f64 = parts.iter().map(|part| part.cpu_us).sum();
+    let n_zygotes = ringfence_engine::zygotes_of(CORES);
+    let once =
+        |name, cpu_us| Piece { name, cpu_us, copies: 1, per_copy_us: cpu_us, bound_us: ONCE_US };
+    let several = |name, cpu_us: f64| {
+        let per_copy_us = cpu_us / n_zygotes as f64;
+        Piece { name, cpu_us, copies: n_zygotes, per_copy_us, bound_us: COPY_US }
+    };
+    let pieces = vec![
+        several("zygote", parts[1].cpu_us),
+        several("refill", parts[3].cpu_us),
+        several("reaper", parts[4].cpu_us),
+        once("ledger section", each(|s| s.ledger_ns)),
+        once("admission", admission_us(&workers)),
+        once("batch output", batch::section_us(REPEATED)),
+    ];
+    let serial_us: f64 = pieces.iter().filter(|p| p.copies == 1).map(|p| p.per_copy_us).sum();
+    let slowest_us = pieces.iter().map(|p| p.per_copy_us).fold(0.0, f64::max);
+    let cores = CORES as f64;
+    let limits = LimitsPerSecond {
+        cores: CORES,
+        by_cpu: cores * 1e6 / cpu_us,
+        by_piece: 1e6 / slowest_us,
+        amdahl: 1e6 / (serial_us + (cpu_us - serial_us).max(0.0) / cores),
+    };
+    Ok(CpuBudget {
+        runs,
+        jobs,
+        cpu_us,
+        parts,
+        pieces,
+        zygote_faults: (after.zygote_faults - before.zygote_faults) / f64::from(runs),
+        per_second: f64::from(runs) / took.as_secs_f64(),
+        limits,
+    })
+}
+
+/// Waits until the pool is full again and its processes are quiet.
+fn settle(workers: &Workers) {
+    let mut last = f64::NAN;
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = Sample::take(workers).total_ns();
+        if (now - last).abs() < 1e6 {
+            return;
+        }
+        last = now;
+    }
+}
+
+fn admission_us(workers: &Workers) -> f64 {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let started = thread_ns();
+    for _ in 0..REPEATED {
+        let admit = std::pin::pin!(workers.engine.admission().admit(LOCAL));
+        // Nothing else runs, so it is ready at once; dropping the permit is part of the piece.
+        let _ = std::future::Future::poll(admit, &mut context);
+    }
+    (thread_ns() - started) / f64::from(REPEATED) / 1e3
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_ns() -> f64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)).as_nanos()
+        as f64
+}
+
+/// CPU time so far of this process's threads and of all processes below it.
+#[derive(Debug, Default)]
+struct Sample {
+    workers_ns: f64,
+    zygotes_ns: f64,
+    callers_ns: f64,
+    refill_ns: f64,
+    reaper_ns: f64,
+    other_ns: f64,
+    ledger_ns: f64,
+    zygote_faults: f64,
+}
+
+impl Sample {
+    fn take(workers: &Workers) -> Self {
+        let own = std::process::id();
+        let mut processes: BTreeMap<u32, Process> = BTreeMap::new();
+        for name in names(Path::new("/proc")) {
+            let Ok(pid) = name.parse() else { continue };
+            processes.extend(Process::read(pid).map(|process| (pid, process)));
+        }
+        let below_us = |pid: u32| {
+            let parents = std::iter::successors(Some(pid), |pid| Some(processes.get(pid)?.parent));
+            parents.take(64).any(|pid| pid == own)
+        };
+        // A zygote is a Python whose parent is none; its children are workers.
+        let is_python =
+            |pid: &u32| processes.get(pid).is_some_and(|p| p.name.starts_with("python"));
+        let mut sample = Self::default();
+        for (pid, process) in processes.iter().filter(|(pid, _)| below_us(**pid)) {
+            if *pid == own {
+                continue;
+            }
+            let used = task_ns(&format!("/proc/{pid}/task")).map(|(_, ns)| ns).sum::<f64>();
+            match (is_python(pid), is_python(&process.parent)) {
+                (true, true) => sample.workers_ns += used,
+                (true, false) => {
+                    sample.zygotes_ns += used;
+                    sample.workers_ns += process.children_ns;
+                    sample.zygote_faults += process.faults;
+                }
+                (false, _) => sample.other_ns += used,
+            }
+        }
+        for (name, ns) in task_ns("/proc/self/task") {
+            let part = match name.as_str() {
+                CALLERS => &mut sample.callers_ns,
+                // The kernel keeps 15 bytes of a name.
+                name if name.starts_with("ringfence-refil") => &mut sample.refill_ns,
+                name if name.starts_with("ringfence-reap") => &mut sample.reaper_ns,
+                _ => &mut sample.other_ns,
+            };
+            *part += ns;
+        }
+        let ledger = workers.engine.recorder().ledger();
+        let section = ledger.ok().flatten().map(ringfence_audit::Ledger::section_cpu);
+        sample.ledger_ns = section.unwrap_or_default().as_nanos() as f64;
+        sample
+    }
+
+    fn total_ns(&self) -> f64 {
+        self.workers_ns + self.zygotes_ns + self.refill_ns + self.reaper_ns
+    }
+}
+
+/// One process, as `/proc` shows it.
+struct Process {
+    name: String,
+    parent: u32,
+    faults: f64,
+    /// CPU time of the children it has waited for.
+    children_ns: f64,
+}
+
+impl Process {
+    fn read(pid: u32) -> Option<Self> {
+        let stat = ringfence_sys::read_kernel_file(format!("/proc/{pid}/stat")).ok()?;
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        // proc_pid_stat(5), less the first two fields and counted from 0.
+        let number = |n: usize| fields.get(n)?.parse::<f64>().ok();
+        let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
+        Some(Self {
+            name: name.to_owned(),
+            parent: fields.get(1)?.parse().ok()?,
+            faults: number(7)?,
+            children_ns: (number(13)? + number(14)?) * tick_ns,
+        })
+    }
+}
+
+/// Name and CPU time of each thread in a directory of `/proc`.
+fn task_ns(dir: &str) -> impl Iterator<Item = (String, f64)> {
+    let read = |path: String| ringfence_sys::read_kernel_file(path).ok();
+    names(Path::new(dir)).into_iter().filter_map(move |thread| {
+        let name = read(format!("{dir}/{thread}/comm"))?.trim().to_owned();
+        let ns = read(format!("{dir}/{thread}/schedstat"))?;
+        Some((name, ns.split_whitespace().next()?.parse().ok()?))
+    })
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    #[expect(clippy::disallowed_methods, reason = "a directory of the kernel's")]
+    let entries = std::fs::read_dir(dir).ok();
+    let names = entries.into_iter().flatten().flatten();
+    names.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// The tables, for people.
+pub(super) fn render(budget: &CpuBudget, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "\n{NAME}: CPU time of {} runs of print(1), {} at a time, with a ledger: {:.0} a second",
+        budget.runs, budget.jobs, budget.per_second
+    );
+    let _ = writeln!(out, "  {:<20} {:>9}", "all processes", "µs a run");
+    for part in &budget.parts {
+        let _ = writeln!(out, "  {:<20} {:>9.1}", part.name, part.cpu_us);
+    }
+    let _ = writeln!(out, "  {:<20} {:>9.1}", "all", budget.cpu_us);
+    let _ = writeln!(out, "  {:<20} {:>9.1}", "faults of a zygote", budget.zygote_faults);
+    let head = ["µs a run", "copies", "each", "bound"];
+    let _ = writeln!(
+        out,
+        "  {:<20} {:>9} {:>7} {:>9} {:>7}",
+        format!("shared, {} cores", budget.limits.cores),
+        head[0],
+        head[1],
+        head[2],
+        head[3]
+    );
+    for piece in &budget.pieces {
+        let Piece { name, cpu_us, copies, per_copy_us, bound_us } = piece;
+        let _ = writeln!(
+            out,
+            "  {name:<20} {cpu_us:>9.1} {copies:>7} {per_copy_us:>9.1} {bound_us:>7.0}"
+        );
+    }
+    let LimitsPerSecond { cores, by_cpu, by_piece, amdahl } = &budget.limits;
+    let _ = writeln!(
+        out,
+        "  on {cores} cores at most {by_cpu:.0} a second by CPU, {by_piece:.0} by the slowest piece, {amdahl:.0} by Amdahl's law"
+    );
+}
