@@ -1,5 +1,7 @@
-//! One `execute_code` that searches, filters, reranks and aggregates by `code_api`, against four tool calls that do the same:
-//! time end to end, and how much comes back to the model. Both over MCP, on the same session, in turn.
+//! One `execute_code` that searches, filters, reranks and aggregates by `code_api`, against four tool calls that come to the
+//! same answer: time end to end, and how much comes back to the model. Both over MCP, on the same session, in turn.
+//! The four calls are also timed as a model might make them that repeats only the beginning of each text: they are faster
+//! then, and may rank otherwise.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,8 +28,18 @@ const FILES_MAX: usize = 400;
 /// Largest file that is put there.
 const FILE_BYTES_MAX: u64 = 200 << 10;
 
-/// Characters of a hit's text that are handed from call to call.
+/// Characters of a hit's text that are handed from call to call by a model that does not fetch the texts again.
 const TEXT_CHARS: usize = 40;
+
+/// How the third of the four calls gets the texts that it ranks by: no model repeats 50 of them, and a result shows 16,000
+/// characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Texts {
+    /// It reads the files again.
+    Read,
+    /// It has the beginning of each.
+    Beginnings,
+}
 
 /// Characters of a token of English and code, roughly.
 const CHARS_PER_TOKEN: f64 = 4.0;
@@ -57,6 +69,19 @@ import code_api, json
 hits = [code_api.Hit(**hit) for hit in json.loads(HITS)]
 best = code_api.reranking.mmr(hits, "deadline kill", limit=10)
 print(json.dumps([vars(hit) for hit in best]))
+"#;
+/// The same, with the texts that the search found.
+const READ_AND_RERANK: &str = r#"
+import code_api, dataclasses, json
+hits = [code_api.Hit(**hit) for hit in json.loads(HITS)]
+files = {}
+def text(hit):
+    if hit.path not in files:
+        files[hit.path] = code_api.read(hit.path).split("\n")
+    return "\n".join(files[hit.path][hit.start_line - 1:hit.end_line]) + "\n"
+hits = [dataclasses.replace(hit, text=text(hit)) for hit in hits]
+best = code_api.reranking.mmr(hits, "deadline kill", limit=10)
+print(json.dumps([dict(vars(hit), text="") for hit in best]))
 "#;
 const AGGREGATE: &str = r#"
 import code_api, json
@@ -92,26 +117,38 @@ pub(crate) fn workflow(args: &WorkflowArgs) -> Result<Verdict, CannotTry> {
         n_bytes += text.len();
         client.call("write_file", &json!({"session": session, "path": path, "content": text}))?;
     }
-    // Two searches each, of 500 a day.
-    let rounds = args.rounds.min(200);
-    let (mut one, mut four) = (Vec::new(), Vec::new());
+    // Three searches each, of 500 a day.
+    let rounds = args.rounds.min(150);
+    let (mut one, mut four, mut short) = (Vec::new(), Vec::new(), Vec::new());
     let (mut one_chars, mut four_chars) = (0, 0);
+    let mut answers = (Value::Null, Value::Null, Value::Null);
     for round in 0..rounds + 3 {
         let began = Instant::now();
         let result = client.code(&session, ONE)?;
         let took = millis(began.elapsed());
         let began = Instant::now();
-        let chars = client.four_calls(&session)?;
+        let four_calls = client.four_calls(&session, Texts::Read)?;
         let took_four = millis(began.elapsed());
+        let began = Instant::now();
+        let short_calls = client.four_calls(&session, Texts::Beginnings)?;
+        let took_short = millis(began.elapsed());
         // The first ones index and warm up.
         if round >= 3 {
             one.push(took);
             four.push(took_four);
-            (one_chars, four_chars) = (result.to_string().len(), chars);
+            short.push(took_short);
+            (one_chars, four_chars) = (result.to_string().len(), four_calls.n_chars);
         }
+        answers = (best(&result), four_calls.best, short_calls.best);
     }
-    for times in [&mut one, &mut four] {
+    for times in [&mut one, &mut four, &mut short] {
         times.sort_by(f64::total_cmp);
+    }
+    if answers.0 != answers.1 || answers.0.is_null() {
+        return Err(format!(
+            "one call and four come to different answers: {} and {}",
+            answers.0, answers.1
+        ));
     }
     let (p50_one, p50_four) = (at(&one, 50), at(&four, 50));
     let (faster, p95) = (p50_four / p50_one, at(&one, 95));
@@ -123,14 +160,26 @@ pub(crate) fn workflow(args: &WorkflowArgs) -> Result<Verdict, CannotTry> {
         "one call:   p50 {p50_one:.1} ms, p95 {p95:.1} ms (at most {P95_MS_MAX}), {one_tokens:.0} tokens back"
     );
     println!(
-        "four calls: p50 {p50_four:.1} ms, p95 {:.1} ms, {four_tokens:.0} tokens back",
+        "four calls: p50 {p50_four:.1} ms, p95 {:.1} ms, {four_tokens:.0} tokens back, the same answer",
         at(&four, 95)
+    );
+    println!(
+        "four calls that rank by {TEXT_CHARS} characters of each text: p50 {:.1} ms, p95 {:.1} ms, {} answer",
+        at(&short, 50),
+        at(&short, 95),
+        if answers.2 == answers.0 { "the same" } else { "another" }
     );
     println!(
         "{faster:.1} times as fast (at least {FASTER_MIN}), {fewer:.0} times fewer tokens (at least {FEWER_MIN}; a token is {CHARS_PER_TOKEN} characters)"
     );
     let held = faster >= FASTER_MIN && p95 <= P95_MS_MAX && fewer >= FEWER_MIN;
     Ok(if held { Verdict::Held } else { Verdict::Failed })
+}
+
+/// The places that a result names as the best.
+fn best(result: &Value) -> Value {
+    let value = result["structuredContent"]["value"].as_str().unwrap_or_default();
+    value.split_once("'best': ").map_or(Value::Null, |(_, best)| best.into())
 }
 
 fn at(sorted: &[f64], percent: usize) -> f64 {
@@ -220,28 +269,38 @@ impl Client {
         self.call("execute_code", &json!({"session": session, "code": code}))
     }
 
-    /// Search, filter, rerank and aggregate as four calls; returns the characters that came back.
-    fn four_calls(&mut self, session: &Value) -> Result<usize, CannotTry> {
+    /// Search, filter, rerank and aggregate as four calls.
+    fn four_calls(&mut self, session: &Value, texts: Texts) -> Result<FourCalls, CannotTry> {
         let found =
             self.call("search", &json!({"session": session, "query": QUERY, "limit": 50}))?;
-        let mut chars = found.to_string().len();
-        // As much of each as a model repeats.
+        let mut n_chars = found.to_string().len();
+        let n_kept = if texts == Texts::Read { 0 } else { TEXT_CHARS };
         let short = |hit: &Value| {
             let text: String =
-                hit["text"].as_str().unwrap_or_default().chars().take(TEXT_CHARS).collect();
+                hit["text"].as_str().unwrap_or_default().chars().take(n_kept).collect();
             json!({"path": hit["path"], "start_line": hit["start_line"], "end_line": hit["end_line"], "score": hit["score"], "text": text})
         };
         let all = found["structuredContent"]["hits"].as_array();
         let mut hits = all.into_iter().flatten().map(short).collect::<Value>().to_string();
-        for step in [FILTER, RERANK, AGGREGATE] {
+        let mut last = Value::Null;
+        let rerank = if texts == Texts::Read { READ_AND_RERANK } else { RERANK };
+        for step in [FILTER, rerank, AGGREGATE] {
             let literal = Value::from(hits.as_str()).to_string();
             let result = self.code(session, &format!("HITS = {literal}\n{step}"))?;
-            chars += result.to_string().len();
+            n_chars += result.to_string().len();
             let printed = result["structuredContent"]["stdout"].as_str().unwrap_or_default();
             printed.clone_into(&mut hits);
+            last = best(&result);
         }
-        Ok(chars)
+        Ok(FourCalls { n_chars, best: last })
     }
+}
+
+/// Result of four calls.
+struct FourCalls {
+    /// Characters that came back.
+    n_chars: usize,
+    best: Value,
 }
 
 impl Drop for Client {

@@ -19,8 +19,10 @@ use crate::intercept::{AlertSink, Interceptor};
 use crate::metrics::Metrics;
 use crate::record::Recorder;
 use crate::runs::Runs;
+use crate::search::Embedder;
 use crate::sessions::SessionSettings;
 use crate::trace::TraceSink;
+use crate::vectors::Vectors;
 
 /// How an engine is made.
 pub struct Builder {
@@ -32,6 +34,7 @@ pub struct Builder {
     recorder: Option<Recorder>,
     admission: AdmissionSettings,
     sessions: SessionSettings,
+    embedder: Option<Arc<dyn Embedder>>,
     clock: Arc<dyn Clock>,
     n_parallel: Option<usize>,
     rules: Rules,
@@ -60,6 +63,7 @@ impl Builder {
             recorder: None,
             admission: AdmissionSettings::default(),
             sessions: SessionSettings::default(),
+            embedder: None,
             clock: Arc::new(HostClock),
             n_parallel: None,
             rules: Rules::default(),
@@ -119,6 +123,13 @@ impl Builder {
     #[must_use]
     pub fn sessions(mut self, settings: SessionSettings) -> Self {
         self.sessions = settings;
+        self
+    }
+
+    /// Ranks searches by meaning too, with vectors of this embedder. Files of sessions are given to it. [default: none]
+    #[must_use]
+    pub fn embedder(mut self, embedder: Arc<dyn Embedder>) -> Self {
+        self.embedder = Some(embedder);
         self
     }
 
@@ -210,6 +221,7 @@ impl Builder {
         Ok(Engine::new(Arc::new_cyclic(|own| EngineState {
             sessions: OnceLock::new(),
             session_settings: self.sessions,
+            vectors: self.embedder.map(Vectors::new),
             warm: Mutex::default(),
             recorder,
             metrics: Metrics::default(),

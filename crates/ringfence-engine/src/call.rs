@@ -72,6 +72,8 @@ pub(crate) struct EngineState {
     // In this order, so that workers end before the launcher that holds them.
     pub(crate) sessions: OnceLock<Sessions>,
     pub(crate) session_settings: SessionSettings,
+    /// Search by meaning, if the operator configured it.
+    pub(crate) vectors: Option<crate::vectors::Vectors>,
     pub(crate) warm: Mutex<Option<Arc<Warm>>>,
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Metrics,

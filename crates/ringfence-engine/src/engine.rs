@@ -540,7 +540,7 @@ impl Engine {
         let found = self
             .in_session("search", owner, id, about, move |state, session| {
                 state.sessions()?.take_daily(session, Daily::Search)?;
-                session.search(&query, &stop)
+                session.search(&query, state.vectors.as_ref(), &stop)
             })
             .await;
         drop(wanted);
@@ -577,7 +577,7 @@ impl Engine {
                 move |state, session| {
                     let below = session.files()?.path_of(&path)?;
                     state.sessions()?.take_daily(session, Daily::IndexJob)?;
-                    let mut report = session.index_job(&stop, &progress)?;
+                    let mut report = session.index_job(state.vectors.as_ref(), &stop, &progress)?;
                     report.skipped_files.retain(|file| Path::new(&file.path).starts_with(&below));
                     Ok(report)
                 },

@@ -34,6 +34,7 @@
 //! | `command`, `code`, `repl` | how a command, a Python program and a REPL cell are launched |
 //! | `runs`, `run_feed`, `live_output` | registry of running and finished runs, their starts and ends, their output as it is written |
 //! | `sessions`, `files` | sessions, their interpreters and files |
+//! | [`search`], `vectors`, `services` | ranked search in a session, by meaning too, and from inside its runs |
 //! | [`admission`] | concurrency, rates, queues, circuit breakers |
 //! | `intercept`, [`watch`] | rules, risk ratings, alerts |
 //! | `record`, `verdict` | ledger rows; status and error of an outcome |
@@ -74,6 +75,7 @@ mod sessions;
 mod sweeper;
 mod text;
 mod trace;
+mod vectors;
 mod verdict;
 pub mod watch;
 

@@ -62,7 +62,7 @@ impl PartialOutput {
             live: LiveOutput { more, ..LiveOutput::default() },
         };
         for piece in pieces {
-            reader.take(piece);
+            reader.take(&piece);
         }
         if more {
             // Its line goes on in what the next read finds.
@@ -97,7 +97,7 @@ impl Pending {
 }
 
 impl Reader<'_> {
-    fn take(&mut self, piece: Piece) {
+    fn take(&mut self, piece: &Piece) {
         let pending = &mut self.streams[index(piece.stream)];
         let expected = pending.at + pending.bytes.len() as u64;
         let gap = piece.at.saturating_sub(expected);

@@ -1,24 +1,27 @@
 //! Ranked search in the files of a session, by an index of its own that no run can see. The index lies beside the
 //! workspace and is brought up to date before a search, if something may have changed.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, Read as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use ringfence_search::{BATCH as EMBED_BATCH, Embedder, StaticModel, VectorError};
 use ringfence_search::{
-    ChunkOptions, Index, IndexError, IndexStats, Language, Limits, Query, Source, SourceFile, Tree,
-    chunk_text, decode,
+    ChunkOptions, Hit, Index, IndexError, IndexStats, Language, Limits, Query, Source, SourceFile,
+    Tree, chunk_text, decode,
 };
 use ringfence_spec::{Code, Problem};
 use serde::Serialize;
 
 use crate::files::Workspace;
 use crate::sessions::{Session, private_dir};
+use crate::vectors::{BY_WORDS, Ranked, SessionVectors, VectorReport, Vectors};
 
 /// Called while an index is brought up to date: files read, and files to read, which is 0 while they are being listed.
 pub type OnIndexed = Arc<dyn Fn(u64, u64) + Send + Sync>;
@@ -36,10 +39,6 @@ const UPDATE_MAX: Duration = Duration::from_secs(20);
 /// Age at which an index is checked again although nothing in this process has changed a file.
 const AGE_MAX: Duration = Duration::from_secs(5);
 
-/// Time to look at one file, roughly. While a run may change files, a search of more than a thousand looks at them only
-/// after a pause of ten times as long as that takes.
-const LOOK: Duration = Duration::from_micros(3);
-
 /// The largest file that is indexed.
 const FILE_BYTES_MAX: u64 = 10 << 20;
 
@@ -51,12 +50,6 @@ const CHUNKED_BYTES_MAX: u64 = 50 << 20;
 
 /// Bytes of a line of code, for chunks that are asked for by lines.
 const LINE_BYTES: usize = 32;
-
-/// Pause between two updates while a run may change files.
-fn pause(n_files: u64) -> Duration {
-    let look = LOOK.saturating_mul(u32::try_from(n_files).unwrap_or(u32::MAX));
-    if look < LOOK * 1000 { Duration::ZERO } else { look * 10 }
-}
 
 /// Words to find, and where.
 #[derive(Clone, Debug, Default)]
@@ -101,6 +94,11 @@ pub struct SearchResult {
     pub n_files: u64,
     /// False if not every file is in the index yet.
     pub complete: bool,
+    /// How the hits were ranked: `bm25`, or `bm25+vectors` if the operator configured an embedding model.
+    pub ranking: &'static str,
+    /// Reason that vectors are configured and were not used, or not for every piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranking_note: Option<String>,
 }
 
 /// Result of an index job.
@@ -124,6 +122,12 @@ pub struct IndexReport {
     pub n_chunks: u64,
     /// Size of the index.
     pub disk_bytes: u64,
+    /// Pieces that have a vector, if the operator configured an embedding model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_vectors: Option<u64>,
+    /// Reason that not every piece has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vectors_note: Option<String>,
     /// False if the job was ended before its end; the next one goes on.
     pub complete: bool,
     /// Time it took.
@@ -214,6 +218,7 @@ impl Drop for Changing<'_> {
 pub(crate) struct SessionIndex {
     index: Index,
     last: Mutex<Option<LastUpdate>>,
+    vectors: Mutex<SessionVectors>,
 }
 
 /// The last update of an index.
@@ -236,7 +241,7 @@ impl SessionIndex {
         };
         let index =
             private_dir(&dir).and_then(|()| Index::open(&dir, limits).map_err(|e| problem(&e)))?;
-        Ok(Self { index, last: Mutex::default() })
+        Ok(Self { index, last: Mutex::default(), vectors: Mutex::default() })
     }
 
     /// Brings the index up to date if something may have changed; returns whether all of it is.
@@ -245,12 +250,11 @@ impl SessionIndex {
         let changes = session.changes();
         let generation = changes.generation.load(Ordering::Acquire);
         if let Some(done) = &*last {
-            let age = done.at.elapsed();
-            let runs = changes.n_running.load(Ordering::Acquire) > 0;
+            // A run finds what it has just written: while there is one, every search looks at the files.
             let is_fresh = done.complete
                 && done.generation == generation
-                && age < AGE_MAX
-                && (!runs || age < pause(self.index.stats().n_files));
+                && changes.n_running.load(Ordering::Acquire) == 0
+                && done.at.elapsed() < AGE_MAX;
             if is_fresh {
                 return Ok(true);
             }
@@ -281,10 +285,7 @@ impl SessionIndex {
         last: &mut Option<LastUpdate>,
     ) -> Result<IndexReport, Problem> {
         let began = Instant::now();
-        let source = SessionFiles {
-            tree: Tree::open(&session.workspace).map_err(|e| unusable(&e))?,
-            files: session.files()?,
-        };
+        let source = SessionFiles::of(session)?;
         let report = self
             .index
             .update(&source, &mut |now| {
@@ -311,6 +312,8 @@ impl SessionIndex {
             n_files,
             n_chunks,
             disk_bytes,
+            n_vectors: None,
+            vectors_note: None,
             complete,
             duration_ms: took.as_secs_f64() * 1e3,
         })
@@ -322,6 +325,7 @@ impl Session {
     pub(crate) fn search(
         &self,
         asked: &SearchQuery,
+        vectors: Option<&Vectors>,
         stop: &AtomicBool,
     ) -> Result<SearchResult, Problem> {
         if asked.query.trim().is_empty() {
@@ -338,40 +342,51 @@ impl Session {
         };
         let index = self.index()?;
         let complete = index.refresh(self, stop)?;
-        let found = match index.index.search(&query) {
+        let source = SessionFiles::of(self)?;
+        let rank = || {
+            if let Some(vectors) = vectors {
+                return vectors.fuse(&index.vectors, &index.index, &source, &query, stop);
+            }
+            let hits = index.index.search(&query)?;
+            Ok(Ranked { hits, ranking: BY_WORDS, note: None })
+        };
+        let ranked = match rank() {
             Err(error) if error.is_damage() => {
                 // Built again from the files, which are all there.
                 *index.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 index.refresh(self, stop)?;
-                index.index.search(&query)
+                rank()
             }
-            found => found,
+            ranked => ranked,
         };
-        let files = self.files()?;
-        let hits = found.map_err(|e| problem(&e))?.into_iter().filter_map(|hit| {
-            // A file that changed meanwhile is found by the next search.
-            let (text, modified) = lines_of(files, &hit.path, hit.start_line, hit.end_line)?;
-            Some(SearchHit {
-                path: hit.path,
-                start_line: hit.start_line,
-                end_line: hit.end_line,
-                language: hit.language.name(),
-                symbol: Some(hit.symbol).filter(|symbol| !symbol.is_empty()),
-                score: f64::from(hit.score),
-                modified,
-                text,
-            })
-        });
-        Ok(SearchResult { hits: hits.collect(), n_files: index.index.stats().n_files, complete })
+        let Ranked { hits, ranking, note } = ranked.map_err(|e| problem(&e))?;
+        Ok(SearchResult {
+            hits: with_text(source.files, hits),
+            n_files: index.index.stats().n_files,
+            complete,
+            ranking,
+            ranking_note: note,
+        })
     }
 
     /// Brings its index up to date.
     pub(crate) fn index_job(
         &self,
+        vectors: Option<&Vectors>,
         stop: &AtomicBool,
         progress: &OnIndexed,
     ) -> Result<IndexReport, Problem> {
-        self.index()?.job(self, stop, progress)
+        let index = self.index()?;
+        let mut report = index.job(self, stop, progress)?;
+        if let Some(vectors) = vectors {
+            let began = Instant::now();
+            let source = SessionFiles::of(self)?;
+            let VectorReport { n_vectors, note } =
+                vectors.job(&index.vectors, &index.index, &source, stop);
+            (report.n_vectors, report.vectors_note) = (Some(n_vectors), note);
+            report.duration_ms += began.elapsed().as_secs_f64() * 1e3;
+        }
+        Ok(report)
     }
 
     /// Cuts one of its files at definitions, headings or paragraphs.
@@ -421,35 +436,72 @@ fn language(name: &str) -> Result<Language, Problem> {
     })
 }
 
-/// Lines of a file, and the time of its last change; none if they are not there.
-fn lines_of(files: &Workspace, path: &str, from: u32, to: u32) -> Option<(String, Option<f64>)> {
-    let (fd, stat) = files.open_to_search(path)?;
-    let mut reader = BufReader::new(File::from(fd).take(FILE_BYTES_MAX));
-    let mut line = Vec::new();
-    let mut lines = Vec::new();
-    for number in 1..=to {
-        line.clear();
-        if reader.read_until(b'\n', &mut line).ok()? == 0 {
-            break;
+/// Adds the text of each hit as it is now. Opens each file once. A hit whose file is gone or shorter is left out: the next
+/// search finds what is there then.
+fn with_text(files: &Workspace, found: Vec<Hit>) -> Vec<SearchHit> {
+    let mut by_path: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, hit) in found.iter().enumerate() {
+        by_path.entry(&hit.path).or_default().push(at);
+    }
+    let mut texts: Vec<Option<(String, f64)>> = vec![None; found.len()];
+    let mut bytes = Vec::new();
+    for (path, hits) in by_path {
+        let Some((fd, stat)) = files.open_to_search(path) else { continue };
+        bytes.clear();
+        if File::from(fd).take(FILE_BYTES_MAX).read_to_end(&mut bytes).is_err() {
+            continue;
         }
-        if number >= from {
-            lines.extend_from_slice(&line);
-        }
-        if lines.len() > TEXT_BYTES_MAX {
-            lines.truncate(TEXT_BYTES_MAX);
-            break;
+        let last_line = hits.iter().map(|at| found[*at].end_line).max().unwrap_or(0);
+        let lines = line_starts(&bytes, last_line);
+        #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
+        let modified = stat.st_mtime as f64;
+        for at in hits {
+            let line = |number: u32| lines.get(number as usize).copied().unwrap_or(bytes.len());
+            let from = line(found[at].start_line.saturating_sub(1));
+            let to = line(found[at].end_line).min(from + TEXT_BYTES_MAX);
+            let text = String::from_utf8_lossy(&bytes[from..to.max(from)]).into_owned();
+            texts[at] = (!text.is_empty()).then_some((text, modified));
         }
     }
-    let text = String::from_utf8_lossy(&lines).into_owned();
-    #[allow(clippy::cast_precision_loss, reason = "seconds since 1970")]
-    let modified = stat.st_mtime as f64;
-    (!text.is_empty()).then_some((text, Some(modified)))
+    let hits = found.into_iter().zip(texts).filter_map(|(hit, text)| {
+        let (text, modified) = text?;
+        Some(SearchHit {
+            path: hit.path,
+            start_line: hit.start_line,
+            end_line: hit.end_line,
+            language: hit.language.name(),
+            symbol: Some(hit.symbol).filter(|symbol| !symbol.is_empty()),
+            score: f64::from(hit.score),
+            modified: Some(modified),
+            text,
+        })
+    });
+    hits.collect()
+}
+
+/// Where the first `n_max` lines and the one after them start.
+fn line_starts(bytes: &[u8], n_max: u32) -> Vec<usize> {
+    let mut starts = vec![0];
+    let mut rest = bytes;
+    while starts.len() <= n_max as usize && !rest.is_empty() {
+        // From memory it cannot fail.
+        let _ = rest.skip_until(b'\n');
+        starts.push(bytes.len() - rest.len());
+    }
+    starts
 }
 
 /// The files of a session that may be searched.
 struct SessionFiles<'a> {
     tree: Tree,
     files: &'a Workspace,
+}
+
+impl<'a> SessionFiles<'a> {
+    fn of(session: &'a Session) -> Result<Self, Problem> {
+        let tree = Tree::open(&session.workspace).map_err(|e| unusable(&e))?;
+        Ok(Self { tree, files: session.files()? })
+    }
 }
 
 impl Source for SessionFiles<'_> {

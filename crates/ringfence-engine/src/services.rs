@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 
 use ringfence_python::{Broker, CallFailure};
 use ringfence_spec::{Code, Problem};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::call::EngineState;
@@ -51,7 +51,7 @@ impl Services {
         service: &str,
         arguments: &[u8],
         stop: &Arc<AtomicBool>,
-    ) -> Result<Value, Problem> {
+    ) -> Result<String, Problem> {
         let state = self
             .state
             .upgrade()
@@ -67,7 +67,7 @@ impl Services {
                 let asked = SearchQuery { query, limit, glob: path, language };
                 call("search", &asked.query, &mut |_| {
                     state.sessions()?.take_daily(session, Daily::Search)?;
-                    Ok(json!(session.search(&asked, stop)?))
+                    written(&session.search(&asked, state.vectors.as_ref(), stop)?)
                 })
             }
             "grep" => {
@@ -76,7 +76,7 @@ impl Services {
                 let about = format!("{} in {path}", query.shown());
                 call("grep", &about, &mut |_| {
                     let files = session.files()?;
-                    Ok(json!(files.grep_unless(&path, &query, Arc::clone(stop))?))
+                    written(&files.grep_unless(&path, &query, Arc::clone(stop))?)
                 })
             }
             "read" => {
@@ -84,9 +84,8 @@ impl Services {
                 call("read_file", &path, &mut |begun| {
                     let contents = session.files()?.read(&path, offset, limit)?;
                     begun.bytes_read += contents.bytes.len() as u64;
-                    Ok(
-                        json!({"text": String::from_utf8_lossy(&contents.bytes), "more": contents.more}),
-                    )
+                    let text = String::from_utf8_lossy(&contents.bytes);
+                    Ok(json!({"text": text, "more": contents.more}).to_string())
                 })
             }
             "files" => {
@@ -101,25 +100,36 @@ impl Services {
                         json!({"path": e.path, "kind": "file", "size": e.bytes, "modified": modified})
                     });
                     let files: Vec<Value> = files.collect();
-                    Ok(json!({"files": files, "truncated": listing.truncated}))
+                    Ok(json!({"files": files, "truncated": listing.truncated}).to_string())
                 })
             }
             "chunks" => {
                 let Chunks { path, lines, prompt } = read(arguments)?;
                 let size = ChunkSize { lines: Some(lines), prompt, ..ChunkSize::default() };
                 call("chunk", &path, &mut |_| {
-                    Ok(json!({"chunks": session.chunks(OsString::from(&path).as_os_str(), size)?}))
+                    let chunks = session.chunks(OsString::from(&path).as_os_str(), size)?;
+                    Ok(json!({"chunks": chunks}).to_string())
                 })
             }
             "wrap" => {
                 let Wrap { text, label } = read(arguments)?;
-                Ok(json!({"text": ringfence_search::wrap(&text, &label).text}))
+                Ok(json!({"text": ringfence_search::wrap(&text, &label).text}).to_string())
             }
-            "vectors" => Err(Problem::refused(
-                Code::NoVectors,
-                "no embedding model is configured, so there are no vectors",
-            )
-            .hint("`code_api.reranking.bm25` and `mmr` need none")),
+            "vectors" => {
+                let Some(vectors) = &state.vectors else {
+                    return Err(Problem::refused(
+                        Code::NoVectors,
+                        "no embedding model is configured, so there are no vectors",
+                    )
+                    .hint("`code_api.reranking.bm25` and `mmr` need none"));
+                };
+                let Likeness { query, texts } = read(arguments)?;
+                call("search", &query, &mut |_| {
+                    // As expensive as a search, and counted like one.
+                    state.sessions()?.take_daily(session, Daily::Search)?;
+                    Ok(json!({"scores": vectors.likeness(&query, &texts)?}).to_string())
+                })
+            }
             other => {
                 Err(Problem::usage(Code::BadArguments, format!("there is no service `{other}`")))
             }
@@ -127,7 +137,13 @@ impl Services {
     }
 }
 
-type Work<'a> = dyn FnMut(&mut StartedCall<'_>) -> Result<Value, Problem> + 'a;
+type Work<'a> = dyn FnMut(&mut StartedCall<'_>) -> Result<String, Problem> + 'a;
+
+/// The text of a result, which may be large.
+fn written(result: &impl Serialize) -> Result<String, Problem> {
+    serde_json::to_string(result)
+        .map_err(|e| Problem::internal(Code::Internal, "cannot write the result").cause(e))
+}
 
 impl Broker for Services {
     fn call(
@@ -138,7 +154,7 @@ impl Broker for Services {
     ) -> Result<Vec<u8>, CallFailure> {
         self.take_one()?;
         match self.answer(service, arguments, stop) {
-            Ok(value) => Ok(value.to_string().into_bytes()),
+            Ok(text) => Ok(text.into_bytes()),
             Err(problem) => {
                 // For a program: the operator's part of a hint is not for it.
                 let message = problem.to_string();
@@ -248,6 +264,13 @@ struct Chunks {
     path: String,
     lines: usize,
     prompt: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Likeness {
+    query: String,
+    texts: Vec<String>,
 }
 
 #[derive(Deserialize)]

@@ -352,7 +352,7 @@ mod tests {
         fs::write(root.join("open.csv"), "1").unwrap();
         let files = Artifacts::of_directory(&root).unwrap();
         assert!(files.list().is_complete && files.list().artifacts.len() == 2);
-        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
         let out = tempfile::tempdir().unwrap();
         let (listing, left_out) = std::thread::scope(|scope| {
             let list = || {

@@ -236,6 +236,96 @@ mod tests {
         }
     }
 
+    /// Bytes that an honest guest's frames become by chance; xorshift64, so that a failure can be repeated.
+    fn mutated(state: &mut u64) -> Frame {
+        let mut next = || {
+            *state ^= *state << 13;
+            *state ^= *state >> 7;
+            *state ^= *state << 17;
+            usize::try_from(*state >> 33).unwrap()
+        };
+        let all: [&[u8]; 6] =
+            [b"1 echo\n{}", b"4294967295 large\n", b"2 other\n[[[", b"\n", b"3 a.b/c-d\n", b"x"];
+        let mut body = all[next() % all.len()].to_vec();
+        for _ in 0..next() % 4 {
+            let at = next() % (body.len() + 1);
+            match next() % 3 {
+                0 => body.insert(at, next().to_le_bytes()[0]),
+                1 => body.truncate(at),
+                _ => body.extend(std::iter::repeat_n(next().to_le_bytes()[0], next() % 70_000)),
+            }
+        }
+        let kind = if next() % 4 == 0 { b'q' } else { b'Q' };
+        Frame { kind, body, fds: Vec::new() }
+    }
+
+    #[test]
+    fn any_frames_are_taken_or_refused_and_leave_no_thread() {
+        for seed in 1..400u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let (ours, guests) = channel::pair().unwrap();
+            let broker: Arc<dyn Broker> = Arc::new(Echo);
+            let mut calls = Calls::new(Some(Arc::clone(&broker)));
+            for _ in 0..20 {
+                let frame = mutated(&mut state);
+                // A refused frame ends the reading of the channel.
+                let is_taken = match frame.kind {
+                    b'q' => calls.begin(&frame),
+                    _ => calls.take(&ours, &frame),
+                };
+                if !is_taken {
+                    break;
+                }
+                if state % 3 == 0 {
+                    while channel::receive(&guests, rustix::net::RecvFlags::DONTWAIT).is_ok() {}
+                }
+            }
+            drop(calls);
+            drop(guests);
+            all_gone(&broker, seed);
+        }
+    }
+
+    /// Waits until no thread holds the broker any more.
+    fn all_gone(broker: &Arc<dyn Broker>, seed: u64) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while Arc::strong_count(broker) > 1 {
+            assert!(std::time::Instant::now() < deadline, "a thread is left, seed {seed}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Answers when the run has ended, as a search does that looks at `stop`.
+    #[derive(Debug)]
+    struct Slow(SyncSender<()>);
+
+    impl Broker for Slow {
+        fn call(&self, _: &str, _: &[u8], stop: &Arc<AtomicBool>) -> Result<Vec<u8>, CallFailure> {
+            self.0.send(()).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn a_guest_that_dies_in_the_middle_of_a_call_leaves_nothing_pending() {
+        let (ours, guests) = channel::pair().unwrap();
+        let (tell, told) = sync_channel(1);
+        let broker: Arc<dyn Broker> = Arc::new(Slow(tell));
+        let mut calls = Calls::new(Some(Arc::clone(&broker)));
+        // One is made, the others wait.
+        for _ in 0..5 {
+            assert!(calls.take(&ours, &frame(b"1 any\n{}")));
+        }
+        told.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+        drop(guests);
+        drop(calls);
+        all_gone(&broker, 0);
+        assert!(told.try_recv().is_err(), "a call was made after the end of the run");
+    }
+
     #[test]
     fn a_guest_that_does_not_listen_cannot_queue_calls_without_end() {
         let (ours, guests) = channel::pair().unwrap();

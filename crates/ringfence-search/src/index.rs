@@ -11,7 +11,7 @@
 //! | `postings`, `codec` | encodings |
 
 mod builder;
-mod codec;
+pub(crate) mod codec;
 mod manifest;
 mod merge;
 mod postings;
@@ -20,15 +20,15 @@ mod segment;
 mod update;
 
 use std::fmt;
+use std::hash::RandomState;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::chunk::{ChunkOptions, NotText, decode, spans};
-use crate::hash::hash64;
+use crate::chunk::{ChunkOptions, NotText};
 use crate::rank::{Hit, Query, Weights};
 use manifest::{Manifest, Store};
 use segment::Segment;
@@ -176,46 +176,6 @@ pub struct UpdateReport {
     pub duration: Duration,
 }
 
-/// The text of a hit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HitText {
-    /// The text.
-    pub text: String,
-    /// Whether it is the text that was indexed; false if the file changed since.
-    pub is_current: bool,
-    /// Whether it was cut.
-    pub is_cut: bool,
-}
-
-impl HitText {
-    fn cut(text: &str, hit: &Hit, options: &ChunkOptions, bytes_max: usize) -> Self {
-        let mut found = None;
-        spans(text, hit.language, options, |span| {
-            let part = &text[span.bytes.clone()];
-            if found.is_none()
-                && span.start_line == hit.start_line
-                && hash64(part.as_bytes()) == hit.hash
-            {
-                found = Some(part);
-            }
-        });
-        let is_current = found.is_some();
-        let lines = || {
-            let n_lines = (hit.end_line.saturating_sub(hit.start_line) + 1) as usize;
-            let lines = text.split_inclusive('\n').skip(hit.start_line.saturating_sub(1) as usize);
-            lines.take(n_lines).collect::<String>()
-        };
-        let mut text = found.map_or_else(lines, str::to_owned);
-        let mut end = text.len().min(bytes_max);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let is_cut = end < text.len();
-        text.truncate(end);
-        Self { text, is_current, is_cut }
-    }
-}
-
 /// Maximum skipped files that a report names.
 pub const SKIPPED_MAX: usize = 100;
 
@@ -304,6 +264,12 @@ pub struct Index {
     is_damaged: AtomicBool,
     /// Scores of the last search, for the next.
     scores: Mutex<Vec<f32>>,
+    /// The last update that found nothing to do.
+    unchanged: Mutex<Option<update::Unchanged>>,
+    /// Keys of the marks of files, drawn at random: a program cannot make two sets of files with the same mark.
+    mark_keys: RandomState,
+    is_first_update: AtomicBool,
+    revision: AtomicU64,
 }
 
 /// The segments that a search reads: they do not change while it runs.
@@ -333,6 +299,10 @@ impl Index {
             loading: Mutex::new(()),
             is_damaged: AtomicBool::new(is_damaged),
             scores: Mutex::default(),
+            unchanged: Mutex::default(),
+            mark_keys: RandomState::new(),
+            is_first_update: AtomicBool::new(true),
+            revision: AtomicU64::new(0),
         })
     }
 
@@ -346,6 +316,10 @@ impl Index {
     ) -> Result<UpdateReport, IndexError> {
         let _writer = self.writer.try_lock().map_err(|_| IndexError::Busy)?;
         let updated = update::update(self, source, progress);
+        if updated.is_err() {
+            // It may have left a segment that nothing lists.
+            self.is_first_update.store(true, Ordering::Relaxed);
+        }
         if updated.as_ref().is_err_and(IndexError::is_damage) {
             self.is_damaged.store(true, Ordering::Relaxed);
         }
@@ -372,17 +346,28 @@ impl Index {
         found
     }
 
-    /// The text of a hit, read from `source`: its lines as they are now, at most `bytes_max` of them.
-    pub fn text_of(&self, hit: &Hit, source: &dyn Source, bytes_max: usize) -> io::Result<HitText> {
-        let mut bytes = Vec::new();
-        source.open(&hit.path)?.take(self.limits.file_bytes_max).read_to_end(&mut bytes)?;
-        let Ok(text) = decode(&bytes) else { return Err(io::ErrorKind::InvalidData.into()) };
-        Ok(HitText::cut(&text, hit, &self.limits.chunks, bytes_max))
-    }
-
     /// Calls `each` with the chunks of one file after another.
     pub(crate) fn each_file(&self, each: &mut dyn FnMut(Vec<Hit>)) -> Result<(), IndexError> {
         search::each_file(&self.snapshot(), each)
+    }
+
+    /// Changes whenever the chunks do.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Reads a file that is kept with the index, if there is one.
+    pub(crate) fn read_beside(
+        &self,
+        name: &str,
+        bytes_max: u64,
+    ) -> Result<Option<Vec<u8>>, IndexError> {
+        self.store.read(name, bytes_max)
+    }
+
+    /// Replaces a file that is kept with the index.
+    pub(crate) fn write_beside(&self, name: &str, bytes: &[u8]) -> Result<(), IndexError> {
+        self.store.replace(name, bytes)
     }
 
     /// Looks for changes that another process made.
@@ -390,7 +375,7 @@ impl Index {
         let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.snapshot();
         let new = load(&self.store, &old)?;
-        self.replace(new);
+        self.replace(Arc::new(new));
         Ok(())
     }
 
@@ -414,8 +399,9 @@ impl Index {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn replace(&self, snapshot: Snapshot) {
-        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
+    fn replace(&self, snapshot: Arc<Snapshot>) {
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        self.revision.fetch_add(1, Ordering::AcqRel);
     }
 }
 

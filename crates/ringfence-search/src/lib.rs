@@ -64,8 +64,8 @@ pub use ignore_rules::{
     IGNORE_FILE_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IgnoreRules, is_hidden, is_secret,
 };
 pub use index::{
-    HitText, Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source,
-    SourceFile, UpdateReport,
+    Index, IndexError, IndexStats, Limits, Progress, SKIPPED_MAX, SkipReason, Source, SourceFile,
+    UpdateReport,
 };
 pub use pattern::{Case, Pattern, PatternStyle, Select};
 pub use prompt::{CONTEXT_BYTES_MAX, ContextTooLarge, Wrapped, split_context, wrap};
@@ -73,4 +73,4 @@ pub use rank::{Hit, Mode, Query, Weights};
 pub use text_search::{TextFound, TextSearch};
 pub use token::Tokenizer;
 pub use tree::Tree;
-pub use vectors::{Embedder, StaticModel, VectorError, VectorIndex, fuse};
+pub use vectors::{BATCH, Embedder, StaticModel, VectorError, VectorIndex, fuse, likeness};

@@ -89,7 +89,9 @@ impl Walk<'_> {
         names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let n_rules = self.rules.len();
         let bytes_max = IGNORE_FILE_BYTES_MAX.min(self.ignore_bytes_left);
-        if let Ok(bytes) = untrusted::read_beneath(dir, Path::new(IGNORE_FILE), bytes_max) {
+        if names.iter().any(|(name, _)| name == IGNORE_FILE)
+            && let Ok(bytes) = untrusted::read_beneath(dir, Path::new(IGNORE_FILE), bytes_max)
+        {
             self.ignore_bytes_left -= bytes.len() as u64;
             let rules = IgnoreRules::parse(&String::from_utf8_lossy(&bytes));
             self.rules.push((self.path.len(), rules));

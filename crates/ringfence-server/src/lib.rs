@@ -5,6 +5,7 @@
 //!
 //! | Module | Purpose |
 //! |---|---|
+//! | `embeddings` | Asks the operator's embeddings endpoint for vectors. |
 //! | `fixtures` | Conformance fixtures in place of the tools; only with the feature `fixtures`. |
 //! | `http` | HTTP server: MCP at `/mcp`, REST at `/api/v1`, health and metrics. |
 //! | `mcp` | MCP tools, the server that offers them, and its stdio transport. |
@@ -14,6 +15,7 @@
 // Tests create and read files of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod embeddings;
 #[cfg(feature = "fixtures")]
 mod fixtures;
 pub mod http;

@@ -1,6 +1,7 @@
 //! Hostile input for a while, chosen by a seed: sources for the screen in this process, messages and requests for a real
 //! server outside of it.
 
+mod broker;
 mod bytes;
 mod http;
 mod mcp;
@@ -35,7 +36,7 @@ pub(crate) struct FuzzArgs {
     /// For `workspace`: CPU time that a start may take besides twice that of a clean one
     #[arg(long, value_name = "MS", default_value_t = 5.0)]
     allowance_ms: f64,
-    /// For `mcp`, `http` and `workspace`: the binary to try; built in release if not given
+    /// For `mcp`, `http`, `workspace` and `broker`: the binary to try; built in release if not given
     #[arg(long)]
     binary: Option<PathBuf>,
     /// Print one JSON object
@@ -53,6 +54,8 @@ enum Target {
     Http,
     /// Files that a run leaves for the next start
     Workspace,
+    /// Frames of programs to the broker of `code_api`
+    Broker,
 }
 
 /// Fuzzes for a while.
@@ -66,5 +69,6 @@ pub(crate) fn fuzz(args: &FuzzArgs) -> Result<Verdict, CannotTry> {
         Target::Mcp => outside::fuzz::<mcp::Mcp>(args, seed),
         Target::Http => outside::fuzz::<http::Http>(args, seed),
         Target::Workspace => workspace::fuzz(args, seed),
+        Target::Broker => broker::fuzz(args, seed),
     }
 }

@@ -319,7 +319,11 @@ impl Sessions {
     /// Takes one from a session's daily quota.
     pub(crate) fn take_daily(&self, session: &Session, what: Daily) -> Result<(), Problem> {
         let now = self.clock.now_ms();
-        let taken = session.state().take_daily(what, &self.settings, now);
+        let taken = {
+            let mut state = session.state();
+            session.unsaved.store(true, Ordering::Relaxed);
+            state.take_daily(what, &self.settings, now)
+        };
         taken.map_err(|left_ms| {
             let (name, most) = match what {
                 Daily::Search => ("searches", self.settings.searches_per_day),

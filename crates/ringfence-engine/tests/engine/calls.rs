@@ -100,7 +100,7 @@ pub(crate) fn a_zygote_that_dies_is_replaced_while_the_others_serve(world: &Worl
     engine.start_workers().unwrap();
     let up = |n: usize| {
         let line = format!("ringfence_zygotes_up {n}\n");
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + ringfence_testing::limit();
         while !engine.metrics().contains(&line) {
             assert!(Instant::now() < until, "{}", engine.metrics());
             std::thread::sleep(Duration::from_millis(5));

@@ -70,6 +70,14 @@ const TESTS: &[(&str, Test)] = &[
         "calls_of_a_program_are_counted_and_end_with_it",
         search::calls_of_a_program_are_counted_and_end_with_it,
     ),
+    (
+        "a_program_finds_what_it_has_just_written_among_many_files",
+        search::a_program_finds_what_it_has_just_written_among_many_files,
+    ),
+    (
+        "a_search_ranks_by_meaning_if_an_embedder_is_given",
+        search::a_search_ranks_by_meaning_if_an_embedder_is_given,
+    ),
     ("no_search_returns_another_sessions_text", search::no_search_returns_another_sessions_text),
     ("a_damaged_index_is_built_again", search::a_damaged_index_is_built_again),
     (

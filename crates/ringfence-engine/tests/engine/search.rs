@@ -1,9 +1,11 @@
 //! Search in sessions, and what a program calls from inside.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ringfence_engine::files::{Parents, WriteOptions};
-use ringfence_engine::search::{ChunkSize, SearchQuery};
+use ringfence_engine::search::{ChunkSize, Embedder, SearchQuery, VectorError};
 use ringfence_engine::{CodeCall, Engine, SessionId, SessionOptions, SessionSettings};
 use ringfence_spec::{Outcome, Status};
 
@@ -191,6 +193,21 @@ n, said
             let outcome = cell(&engine, "ann", &id, "import code_api\nlen(code_api.files())").await;
             assert_eq!(outcome.status, Status::Ok, "after {hostile}: {outcome:?}");
         }
+        // Threads that go on after their cell, in the middle of a call or before one, take no frame of the next cell's.
+        for threads in [
+            "import code_api, threading\nfor _ in range(5):\n    threading.Thread(target=code_api.grep, args=('x',), daemon=True).start()\nraise SystemExit(3)",
+            "import code_api, threading, time\ndef call():\n    while True:\n        time.sleep(0.01)\n        code_api.grep('x')\nthreading.Thread(target=call, daemon=True).start()\n1",
+        ] {
+            for _ in 0..3 {
+                cell(&engine, "ann", &id, threads).await;
+                for n in 0..3 {
+                    let honest = format!("import code_api\nlen(code_api.files()) * 0 + {n} + 1");
+                    let outcome = cell(&engine, "ann", &id, &honest).await;
+                    let value = (n + 1).to_string();
+                    assert_eq!(outcome.value, Some(value), "after {threads}: {outcome:?}");
+                }
+            }
+        }
     });
 }
 
@@ -368,5 +385,94 @@ pub(crate) fn searches_and_index_jobs_have_a_daily_quota(world: &World) {
         assert!(refused.to_string().contains("3 searches of today"), "{refused}");
         engine.index("ann", &id, ".".into()).await.unwrap();
         assert!(engine.index("ann", &id, ".".into()).await.is_err());
+    });
+}
+
+/// Puts texts about dogs in one direction and others in another, or fails.
+#[derive(Debug, Default)]
+struct Dogs {
+    n_calls: AtomicUsize,
+    is_broken: AtomicBool,
+}
+
+impl Embedder for Dogs {
+    fn model_id(&self) -> u64 {
+        7
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {
+        self.n_calls.fetch_add(1, Ordering::Relaxed);
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Err(VectorError::Endpoint { why: "it is broken".to_owned() });
+        }
+        let of = |text: &&str| {
+            let is_dog = text.contains("dog") || text.contains("puppy");
+            if is_dog { vec![2.0, 0.1] } else { vec![0.1, 2.0] }
+        };
+        Ok(texts.iter().map(of).collect())
+    }
+}
+
+pub(crate) fn a_search_ranks_by_meaning_if_an_embedder_is_given(world: &World) {
+    let dogs = Arc::new(Dogs::default());
+    let engine = world.builder().embedder(Arc::clone(&dogs) as Arc<dyn Embedder>).build().unwrap();
+    on_runtime(async {
+        let id = session(&engine, "ann").await;
+        write(&engine, "ann", &id, "a.txt", "The puppy sleeps in the garden.").await;
+        for n in 0..100 {
+            write(&engine, "ann", &id, &format!("car{n}.txt"), format!("Car {n} is parked.")).await;
+        }
+        let found = engine.search("ann", &id, words("dog")).await.unwrap();
+        assert_eq!((found.ranking, &found.ranking_note), ("bm25+vectors", &None));
+        assert_eq!(found.hits[0].path, "a.txt");
+        // 101 pieces in two calls, and the question.
+        assert_eq!(dogs.n_calls.load(Ordering::Relaxed), 3);
+        // From inside a run too, and only the question is new.
+        let program = r#"
+import code_api
+hits = code_api.search("dog", limit=3)
+near = code_api.reranking.vectors(code_api.search("parked", limit=5) + hits[:1], "dog")
+hits[0].path, near[0].path, near[0].score > 0.9, near[-1].score < 0.3
+"#;
+        let outcome = cell(&engine, "ann", &id, program).await;
+        let expected = Some("('a.txt', 'a.txt', True, True)");
+        assert_eq!(outcome.value.as_deref(), expected, "{outcome:?}");
+        assert_eq!(dogs.n_calls.load(Ordering::Relaxed), 3 + 2 + 2);
+        // A new piece, and an embedder that fails: by words, with the reason, and not asked again at once.
+        dogs.is_broken.store(true, Ordering::Relaxed);
+        write(&engine, "ann", &id, "b.txt", "Another puppy.").await;
+        for _ in 0..3 {
+            let found = engine.search("ann", &id, words("another puppy")).await.unwrap();
+            assert_eq!((found.ranking, found.hits[0].path.as_str()), ("bm25", "b.txt"));
+            assert!(found.ranking_note.is_some_and(|note| note.contains("it is broken")));
+        }
+        assert_eq!(dogs.n_calls.load(Ordering::Relaxed), 8);
+        let program = "import code_api\ntry:\n    code_api.reranking.vectors([], 'x')\nexcept code_api.CallError as e:\n    print(e.code)";
+        assert_eq!(cell(&engine, "ann", &id, program).await.stdout, "no_vectors\n");
+    });
+}
+
+pub(crate) fn a_program_finds_what_it_has_just_written_among_many_files(world: &World) {
+    let engine = world.engine();
+    on_runtime(async {
+        let id = session(&engine, "ann").await;
+        let program = r#"
+import code_api, os
+for n in range(1200):
+    with open("f%d.txt" % n, "w") as file:
+        file.write("ordinary text %d" % n)
+said = [len(code_api.search("ordinary text", limit=5))]
+# Of the same size each time, within the same moment.
+for word in ("aardvark", "capybara", "mandrill", "aardvark", "reindeer"):
+    with open("f7.txt", "w") as file:
+        file.write(word)
+    said.append([h.path for h in code_api.search(word)])
+os.remove("f7.txt")
+said.append(code_api.search("reindeer"))
+said
+"#;
+        let outcome = cell(&engine, "ann", &id, program).await;
+        let expected = "[5, ['f7.txt'], ['f7.txt'], ['f7.txt'], ['f7.txt'], ['f7.txt'], []]";
+        assert_eq!(outcome.value.as_deref(), Some(expected), "{outcome:?}");
     });
 }

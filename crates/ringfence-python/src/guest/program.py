@@ -81,6 +81,7 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
         # As `python` does. Compiled modules would be files that the program made.
         sys.path.insert(0, WORKSPACE)
         sys.dont_write_bytecode = True
+    may_call[0] = True
     if not keep:
         sys.argv = [name] + [argument.decode() for argument in arguments]
         if name[:1] == "/":
@@ -93,6 +94,9 @@ def go(channel, namespace, frame, code, leave=leave, at_exit=atexit._run_exitfun
     elif not finish(at_exit) and not done["exit"]:
         # As the interpreter does if it cannot write its last output.
         done["exit"] = 120
+    # The call of a thread that goes on is answered first: between two cells no other thread may read the channel.
+    with calling:
+        may_call[0] = False
     report(channel, done)
     if not keep:
         leave(done["exit"] & 0xFF)
@@ -330,9 +334,13 @@ class Api:
         exec(compile(api, "code_api", "exec"), module.__dict__)
 
 
+# Held during a call to the host, and whether one may be made: only while a program runs.
+calling, may_call = _thread.allocate_lock(), [False]
+
+
 def calls_to(channel):
     """Makes the function by which `code_api` asks the host: one call at a time."""
-    lock, number = _thread.allocate_lock(), [0]
+    number = [0]
 
     def for_module(module):
         import json
@@ -341,7 +349,9 @@ def calls_to(channel):
             body = json.dumps(arguments).encode()
             if len(body) > CALL_BYTES_MAX:
                 raise ValueError("the arguments are %d bytes long, of %d at most" % (len(body), CALL_BYTES_MAX))
-            with lock:
+            with calling:
+                if not may_call[0]:
+                    raise module.CallError("the program that makes this call has ended", "ended")
                 number[0] += 1
                 *before, last = [body[at : at + CALL_PART_BYTES] for at in range(0, len(body), CALL_PART_BYTES)]
                 for part in before:

@@ -19,7 +19,6 @@ const MAGIC: u64 = u64::from_le_bytes(*b"RFSINDEX");
 const VERSION: u64 = 1;
 
 const NAME: &str = "manifest";
-const NAME_NEW: &str = "manifest.new";
 const NAME_LOCK: &str = "lock";
 
 /// Greatest manifest: bits and stamps of some million files.
@@ -139,22 +138,33 @@ impl Store {
 
     /// The manifest, or an empty one if there is none.
     pub(super) fn manifest(&self) -> Result<Manifest, IndexError> {
-        match untrusted::read_beneath(&self.dir, Path::new(NAME), BYTES_MAX) {
-            Ok(bytes) => Manifest::decode(&bytes),
-            Err(error) if error.is_missing() => Ok(Manifest::default()),
-            Err(untrusted::ReadError::Call(error)) => Err(error.errno.into()),
-            Err(_) => Err(corrupt("manifest")),
-        }
+        self.read(NAME, BYTES_MAX)?
+            .map_or_else(|| Ok(Manifest::default()), |b| Manifest::decode(&b))
     }
 
     /// Replaces the manifest. Nothing is flushed to the disk: after a crash of the machine a file may be incomplete, its
     /// checksums tell, and the index is rebuilt. A crash of the process loses nothing that was renamed.
     pub(super) fn commit(&self, manifest: &Manifest) -> Result<(), IndexError> {
-        self.unlink(NAME_NEW)?;
-        let mut file = self.create(NAME_NEW)?;
-        file.write_all(&manifest.encode())?;
-        rustix::fs::renameat(&self.dir, NAME_NEW, &self.dir, NAME)?;
+        self.replace(NAME, &manifest.encode())
+    }
+
+    /// Replaces a file as a whole.
+    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), IndexError> {
+        let new = format!("{name}.new");
+        self.unlink(&new)?;
+        self.create(&new)?.write_all(bytes)?;
+        rustix::fs::renameat(&self.dir, &new, &self.dir, name)?;
         Ok(())
+    }
+
+    /// Reads a file; `None` if it is not there.
+    pub(super) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, IndexError> {
+        match untrusted::read_beneath(&self.dir, Path::new(name), bytes_max) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(untrusted::ReadError::Call(error)) => Err(error.errno.into()),
+            Err(_) => Err(corrupt("file")),
+        }
     }
 
     /// Removes the manifest: the next update starts from nothing.

@@ -7,6 +7,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use super::builder::length_of;
 use super::segment::{Segment, TermEntry};
 use super::{Field, IndexError, Snapshot};
+use crate::chunk::Language;
 use crate::file_kind::FileKind;
 use crate::rank::{Asked, Hit, Mode, PathWords, Query, Shape, Weights};
 
@@ -533,6 +534,18 @@ fn allowed(
         }
     }
     Ok(Some(allowed))
+}
+
+impl Query {
+    /// Tells by path and language whether the query asks for a file.
+    pub(crate) fn file_filter(&self) -> Result<impl Fn(&str, Language) -> bool, IndexError> {
+        let globs = globs(&self.globs)?;
+        let languages = &self.languages;
+        Ok(move |path: &str, language: Language| {
+            (languages.is_empty() || languages.contains(&language))
+                && globs.as_ref().is_none_or(|globs| globs.is_match(path))
+        })
+    }
 }
 
 fn globs(globs: &[String]) -> Result<Option<GlobSet>, IndexError> {

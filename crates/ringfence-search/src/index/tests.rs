@@ -84,27 +84,6 @@ fn hits_name_file_lines_symbol_and_language() {
 }
 
 #[test]
-fn the_text_of_a_hit_is_read_from_the_source() {
-    let dir = tempfile::tempdir().unwrap();
-    let index = Index::open(dir.path(), Limits::default()).unwrap();
-    let mut files = Files::default();
-    files.put("a.md", format!("# One\n{}\n# Two\nneedle here\n", "filler\n".repeat(300)), 1);
-    update(&index, &files);
-    let hits = index.search(&Query::new("needle")).unwrap();
-    let found = index.text_of(&hits[0], &files, 1000).unwrap();
-    assert!(
-        found.text.ends_with("# Two\nneedle here\n") && found.is_current && !found.is_cut,
-        "{found:?}"
-    );
-    assert!(index.text_of(&hits[0], &files, 5).unwrap().is_cut);
-    files.put("a.md", "other\n".repeat(500), 2);
-    let stale = index.text_of(&hits[0], &files, 1000).unwrap();
-    assert!(!stale.is_current && stale.text.starts_with("other"));
-    files.0.clear();
-    assert!(index.text_of(&hits[0], &files, 1000).is_err());
-}
-
-#[test]
 fn globs_and_languages_restrict_a_search() {
     let dir = tempfile::tempdir().unwrap();
     let index = Index::open(dir.path(), Limits::default()).unwrap();
@@ -136,6 +115,49 @@ fn globs_and_languages_restrict_a_search() {
     }
     let invalid = Query { globs: vec!["[".to_owned()], ..Query::new("x") };
     assert!(matches!(index.search(&invalid), Err(IndexError::Glob { .. })));
+}
+
+#[test]
+fn an_update_with_nothing_to_do_writes_nothing_and_still_sees_the_next_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open(dir.path(), limits()).unwrap();
+    let mut files = some_files();
+    update(&index, &files);
+    update(&index, &files);
+    let state = |dir: &Path| {
+        let mut all: Vec<_> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                (entry.file_name(), entry.metadata().unwrap().modified().unwrap())
+            })
+            .collect();
+        all.sort();
+        all
+    };
+    let (before, revision) = (state(dir.path()), index.revision());
+    for _ in 0..3 {
+        let report = update(&index, &files);
+        assert_eq!((report.files_indexed, report.files_unchanged), (0, 40));
+        assert!(report.is_complete);
+    }
+    assert_eq!((state(dir.path()), index.revision()), (before, revision));
+    // Same size, other time; then gone; then renamed with the same size and time.
+    let (text, _) = files.0["src/file3.rs"].clone();
+    files.put("src/file3.rs", vec![b'x'; text.len()], 2);
+    assert_eq!(update(&index, &files).files_indexed, 1);
+    let file = files.0.remove("src/file5.rs").unwrap();
+    assert_eq!(update(&index, &files).files_removed, 1);
+    files.0.insert("src/file5b.rs".to_owned(), file);
+    assert_eq!(update(&index, &files).files_indexed, 1);
+    assert_eq!(paths(&index, "shared").len(), 39);
+    // Another process changed the index.
+    let other = Index::open(dir.path(), limits()).unwrap();
+    let mut more = files.clone();
+    more.put("src/new.rs", "shared by another process", 3);
+    update(&other, &more);
+    assert_eq!(update(&index, &files).files_removed, 1);
+    assert_eq!(paths(&index, "shared").len(), 39);
 }
 
 #[test]

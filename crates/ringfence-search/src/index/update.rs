@@ -2,6 +2,7 @@
 //! each segment as it is written, and merges when there are many.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::io::Read as _;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -42,6 +43,10 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Bytes to read for which a further thread is started.
 const THREAD_BYTES: u64 = 4 << 20;
 
+/// Bytes and files that are read on the caller's thread: less than starting another one takes.
+const INLINE_BYTES_MAX: u64 = 64 << 10;
+const INLINE_FILES_MAX: usize = 16;
+
 /// Where a file is in the index.
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -78,10 +83,17 @@ pub(super) fn update(
         }
         Err(error) => return Err(error),
     };
-    let Some((jobs, gone)) = compared else {
+    let Some(Difference { jobs, gone, mark }) = compared else {
         report.duration = started.elapsed();
         return Ok(report);
     };
+    if jobs.is_empty() && gone.is_empty() && !report.was_rebuilt {
+        // Nothing is written, and no other file of the index is looked at.
+        report.is_complete = true;
+        index.note_unchanged(snapshot, mark);
+        report.duration = started.elapsed();
+        return Ok(report);
+    }
     let manifest = snapshot.manifest.clone();
     let work = Work {
         index,
@@ -139,7 +151,7 @@ fn first_id() -> u64 {
 fn discard(index: &Index) -> Result<Arc<Snapshot>, IndexError> {
     index.store.forget()?;
     index.store.sweep(&Manifest::default())?;
-    index.replace(Snapshot::default());
+    index.replace(Arc::default());
     index.is_damaged.store(false, Ordering::Relaxed);
     let manifest = Manifest { next_id: first_id(), ..Manifest::default() };
     Ok(Arc::new(Snapshot { manifest, ..Snapshot::default() }))
@@ -148,6 +160,38 @@ fn discard(index: &Index) -> Result<Arc<Snapshot>, IndexError> {
 /// Files that are gone: segment and number.
 type Gone = Vec<(u64, u32)>;
 
+/// Files of a source that differ from an index.
+struct Difference {
+    jobs: Vec<Job>,
+    gone: Gone,
+    /// Mark of all files of the source, see [`Unchanged`].
+    mark: u64,
+}
+
+/// The files of a source at an update that found nothing to do. While their mark and the list of segments stay the same,
+/// the next update finds nothing either, and need not read which files are indexed. A file that was read while it could
+/// still change within the same time is never among them: it is a job of every update until it is older.
+#[derive(Debug)]
+pub(super) struct Unchanged {
+    manifest: Manifest,
+    mark: u64,
+}
+
+impl Index {
+    /// Keeps the snapshot and the mark of an update that found nothing to do.
+    fn note_unchanged(&self, snapshot: Arc<Snapshot>, mark: u64) {
+        let mut unchanged = self.unchanged.lock().unwrap_or_else(PoisonError::into_inner);
+        if unchanged.as_ref().is_none_or(|u| u.mark != mark || u.manifest != snapshot.manifest) {
+            *unchanged = Some(Unchanged { manifest: snapshot.manifest.clone(), mark });
+        }
+        drop(unchanged);
+        let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.snapshot().manifest != snapshot.manifest {
+            self.replace(snapshot);
+        }
+    }
+}
+
 /// Compares the source with the index. `None` if the progress callback ended it.
 fn compare(
     index: &Index,
@@ -155,25 +199,10 @@ fn compare(
     source: &dyn Source,
     report: &mut UpdateReport,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
-) -> Result<Option<(Vec<Job>, Gone)>, IndexError> {
-    let n_files = snapshot.parts().map(|(_, segment)| segment.n_files as usize).sum();
-    let mut known: HashMap<String, Known> = HashMap::with_capacity(n_files);
-    for (state, segment) in snapshot.parts() {
-        for block in 0..segment.n_file_blocks() {
-            segment.files_in(block, &mut |number, record| {
-                if !state.is_dead(number) {
-                    let stamp_ns = state.stamps.get(&number).copied().unwrap_or(record.stamp_ns);
-                    let FileRecord { path, size, hash, .. } = record;
-                    known.insert(
-                        path,
-                        Known { segment_id: state.id, file: number, size, stamp_ns, hash },
-                    );
-                }
-            })?;
-        }
-    }
+) -> Result<Option<Difference>, IndexError> {
     let limits = index.limits;
-    let mut jobs = Vec::new();
+    let mut listed = Vec::new();
+    let mut mark = index.mark_keys.build_hasher();
     let (mut n_files, mut n_bytes) = (0usize, 0u64);
     let (mut n_seen, mut is_stopped) = (0usize, false);
     source.files(&mut |file| {
@@ -200,6 +229,22 @@ fn compare(
         }
         n_files += 1;
         n_bytes += file.size;
+        (&file.path, file.size, file.stamp_ns).hash(&mut mark);
+        listed.push(file);
+        ControlFlow::Continue(())
+    })?;
+    if is_stopped {
+        return Ok(None);
+    }
+    let mark = mark.finish();
+    let is_same = |seen: &Unchanged| seen.mark == mark && seen.manifest == snapshot.manifest;
+    if index.unchanged.lock().is_ok_and(|seen| seen.as_ref().is_some_and(is_same)) {
+        report.files_unchanged = listed.len() as u64;
+        return Ok(Some(Difference { jobs: Vec::new(), gone: Gone::new(), mark }));
+    }
+    let mut known = known_files(snapshot)?;
+    let mut jobs = Vec::new();
+    for file in listed {
         match known.remove(&file.path) {
             Some(old)
                 if old.size == file.size && old.stamp_ns == file.stamp_ns && file.stamp_ns != 0 =>
@@ -208,14 +253,31 @@ fn compare(
             }
             known => jobs.push(Job { file, known }),
         }
-        ControlFlow::Continue(())
-    })?;
-    if is_stopped {
-        return Ok(None);
     }
     // Known files that the source no longer has, or that are skipped now.
     let gone = known.into_values().map(|known| (known.segment_id, known.file)).collect();
-    Ok(Some((jobs, gone)))
+    Ok(Some(Difference { jobs, gone, mark }))
+}
+
+/// The files of an index, by path.
+fn known_files(snapshot: &Snapshot) -> Result<HashMap<String, Known>, IndexError> {
+    let n_files = snapshot.parts().map(|(_, segment)| segment.n_files as usize).sum();
+    let mut known: HashMap<String, Known> = HashMap::with_capacity(n_files);
+    for (state, segment) in snapshot.parts() {
+        for block in 0..segment.n_file_blocks() {
+            segment.files_in(block, &mut |number, record| {
+                if !state.is_dead(number) {
+                    let stamp_ns = state.stamps.get(&number).copied().unwrap_or(record.stamp_ns);
+                    let FileRecord { path, size, hash, .. } = record;
+                    known.insert(
+                        path,
+                        Known { segment_id: state.id, file: number, size, stamp_ns, hash },
+                    );
+                }
+            })?;
+        }
+    }
+    Ok(known)
 }
 
 impl UpdateReport {
@@ -265,6 +327,13 @@ impl Work<'_> {
             }
         };
         tell();
+        if bytes_total <= INLINE_BYTES_MAX && self.jobs.len() <= INLINE_FILES_MAX {
+            if let Err(error) = self.work() {
+                self.stop.store(true, Ordering::Relaxed);
+                self.shared().failure.get_or_insert(error);
+            }
+            return;
+        }
         std::thread::scope(|scope| {
             let (done, ended) = mpsc::channel::<()>();
             for _ in 0..n_threads {
@@ -410,12 +479,14 @@ fn is_all_dead(snapshot: &Snapshot, state: &SegmentState) -> bool {
 
 /// Commits, merges if there are many segments, and removes what is not used any more.
 fn finish(index: &Index, old: &Snapshot, mut manifest: Manifest) -> Result<(), IndexError> {
-    if manifest != index.store.manifest().unwrap_or_default() {
+    let is_new = manifest != index.store.manifest().unwrap_or_default();
+    if is_new {
         index.store.commit(&manifest)?;
     }
     let mut snapshot = open_segments(&index.store, manifest.clone(), old)?;
     let groups = merge_groups(&snapshot, index.limits.n_threads.max(1));
-    if !groups.is_empty() {
+    let is_merged = !groups.is_empty();
+    if is_merged {
         let first_id = manifest.next_id + 1;
         manifest.next_id += groups.len() as u64;
         let merged = merge_all(index, &snapshot, &groups, first_id)?;
@@ -427,9 +498,13 @@ fn finish(index: &Index, old: &Snapshot, mut manifest: Manifest) -> Result<(), I
     {
         // After a reader that has just read the list before this one.
         let _loading = index.loading.lock().unwrap_or_else(PoisonError::into_inner);
-        index.replace(snapshot);
+        index.replace(Arc::new(snapshot));
     }
-    index.store.sweep(&manifest)
+    // The first time for what a crash left, then for what this update merged or emptied.
+    if is_new || is_merged || index.is_first_update.swap(false, Ordering::Relaxed) {
+        index.store.sweep(&manifest)?;
+    }
+    Ok(())
 }
 
 /// The segments to merge, by id: all small ones, or everything once the small ones together are half of the largest or

@@ -7,16 +7,16 @@ use ringfence_sys::untrusted;
 use serde_json::Value;
 
 use super::word_pieces::WordPieces;
-use super::{Embedder, VectorError};
+use super::{DIMENSIONS_MAX, Embedder, VectorError};
+use crate::hash::hash64;
 
 /// Greatest files of a model.
 const TABLE_BYTES_MAX: u64 = 1 << 30;
 const TOKENIZER_BYTES_MAX: u64 = 64 << 20;
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
-/// Greatest header of a table, and greatest row.
+/// Greatest header of a table.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-const DIMENSIONS_MAX: usize = 4096;
 
 /// Tokens of a text that count.
 const TOKENS_MAX: usize = 512;
@@ -24,6 +24,7 @@ const TOKENS_MAX: usize = 512;
 /// An embedding table with its tokenizer.
 #[derive(Debug)]
 pub struct StaticModel {
+    model_id: u64,
     tokenizer: WordPieces,
     n_dimensions: usize,
     rows: Vec<f32>,
@@ -41,15 +42,19 @@ impl StaticModel {
             untrusted::read_trusted(&dir.join(name), bytes_max)
                 .map_err(|error| invalid(name, &error))
         };
-        let tokenizer = WordPieces::parse(&read("tokenizer.json", TOKENIZER_BYTES_MAX)?)
-            .map_err(|why| invalid("tokenizer.json", &why))?;
+        let tokens = read("tokenizer.json", TOKENIZER_BYTES_MAX)?;
+        let tokenizer =
+            WordPieces::parse(&tokens).map_err(|why| invalid("tokenizer.json", &why))?;
         let config: Value = read("config.json", CONFIG_BYTES_MAX)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .unwrap_or_default();
         let is_normalised = config["normalize"].as_bool().unwrap_or(true);
-        Self::build(&read("model.safetensors", TABLE_BYTES_MAX)?, tokenizer, is_normalised)
-            .map_err(|why| invalid("model.safetensors", &why))
+        let table = read("model.safetensors", TABLE_BYTES_MAX)?;
+        let mut model = Self::build(&table, tokenizer, is_normalised)
+            .map_err(|why| invalid("model.safetensors", &why))?;
+        model.model_id = hash64(&table) ^ hash64(&tokens).rotate_left(1);
+        Ok(model)
     }
 
     pub(super) fn build(
@@ -70,7 +75,7 @@ impl StaticModel {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         // Saturates; `row` checks the bound.
         let mapping = mapping.into_iter().map(|row| row as usize).collect();
-        Ok(Self { tokenizer, n_dimensions, rows, weights, mapping, is_normalised })
+        Ok(Self { model_id: 0, tokenizer, n_dimensions, rows, weights, mapping, is_normalised })
     }
 
     fn row(&self, token: usize) -> Option<&[f32]> {
@@ -101,8 +106,8 @@ impl StaticModel {
 }
 
 impl Embedder for StaticModel {
-    fn n_dimensions(&self) -> usize {
-        self.n_dimensions
+    fn model_id(&self) -> u64 {
+        self.model_id
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {

@@ -30,11 +30,12 @@ fn table(rows: &[[f32; 2]]) -> Vec<u8> {
     file
 }
 
-/// Embeds nothing.
-struct Refuses;
+/// Embeds nothing, and passes for another model.
+#[derive(Debug)]
+struct Refuses(u64);
 impl Embedder for Refuses {
-    fn n_dimensions(&self) -> usize {
-        2
+    fn model_id(&self) -> u64 {
+        self.0
     }
     fn embed(&self, _: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {
         Err(VectorError::Answer)
@@ -54,18 +55,73 @@ fn words_of_the_same_meaning_are_found_and_fused() {
     let tree = Tree::open(&files).unwrap();
     let index = Index::open(&index, Limits::default()).unwrap();
     index.update(&tree, &mut |_| ControlFlow::Continue(())).unwrap();
-    let vectors = VectorIndex::default().updated(&index, &tree, &model).unwrap();
-    assert_eq!(vectors.len(), 2);
+    let go_on = &mut || ControlFlow::Continue(());
+    let (vectors, failure) = VectorIndex::default().updated(&index, &tree, &model, go_on).unwrap();
+    assert!(failure.is_none());
+    assert_eq!((vectors.len(), vectors.n_missing()), (2, 0));
     assert!(index.search(&Query::new("dog")).unwrap().is_empty());
-    let near = vectors.search("DOG", 10, &model).unwrap();
+    let near = vectors.search(&Query::new("DOG"), &model).unwrap();
     assert_eq!(near.first().map(|hit| hit.path.as_str()), Some("a.txt"));
+    let only_b = Query { globs: vec!["b.*".to_owned()], ..Query::new("dog") };
+    assert!(vectors.search(&only_b, &model).unwrap().iter().all(|hit| hit.path == "b.txt"));
     let words = index.search(&Query::new("parked")).unwrap();
     let fused = fuse(&[words, near], 10);
     assert_eq!(fused.len(), 2);
 
-    // Known chunks are not embedded again.
-    assert_eq!(vectors.updated(&index, &tree, &Refuses).unwrap().len(), 2);
-    assert!(VectorIndex::default().updated(&index, &tree, &Refuses).is_err());
+    // Known chunks are not embedded again, in this process or the next; those of another model are.
+    let refuses = Refuses(model.model_id());
+    assert_eq!(vectors.updated(&index, &tree, &refuses, go_on).unwrap().0.len(), 2);
+    vectors.save(&index).unwrap();
+    let loaded = VectorIndex::load(&index, model.model_id());
+    let (loaded, _) = loaded.updated(&index, &tree, &refuses, go_on).unwrap();
+    assert_eq!(loaded.search(&Query::new("dog"), &model).unwrap()[0].path, "a.txt");
+    assert!(VectorIndex::load(&index, 1).is_empty());
+    let (none, failure) = vectors.updated(&index, &tree, &Refuses(1), go_on).unwrap();
+    assert_eq!((none.len(), none.n_missing(), failure.is_some()), (0, 2, true));
+    assert!(none.search(&Query::new("dog"), &model).unwrap().is_empty());
+
+    // Ended before the first call: everything is missing, nothing fails.
+    let ended = &mut || ControlFlow::Break(());
+    let (none, _) = VectorIndex::default().updated(&index, &tree, &model, ended).unwrap();
+    assert_eq!((none.len(), none.n_missing()), (0, 2));
+}
+
+#[test]
+fn a_damaged_file_of_vectors_counts_as_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (model, files) = (dir.path().join("m"), dir.path().join("f"));
+    fs::create_dir(&model).unwrap();
+    fs::create_dir(&files).unwrap();
+    write_model(&model);
+    fs::write(files.join("a.txt"), "The puppy sleeps.\n").unwrap();
+    let model = StaticModel::open(&model).unwrap();
+    let tree = Tree::open(&files).unwrap();
+    let index = Index::open(&dir.path().join("i"), Limits::default()).unwrap();
+    index.update(&tree, &mut |_| ControlFlow::Continue(())).unwrap();
+    let go_on = &mut || ControlFlow::Continue(());
+    VectorIndex::default().updated(&index, &tree, &model, go_on).unwrap().0.save(&index).unwrap();
+    let path = dir.path().join("i/vectors");
+    let sound = fs::read(&path).unwrap();
+    for at in 0..sound.len() {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x10;
+        fs::write(&path, &bytes).unwrap();
+        assert!(VectorIndex::load(&index, model.model_id()).is_empty(), "byte {at}");
+        fs::write(&path, &sound[..at]).unwrap();
+        assert!(VectorIndex::load(&index, model.model_id()).is_empty(), "cut at {at}");
+    }
+    fs::write(&path, &sound).unwrap();
+    assert_eq!(VectorIndex::load(&index, model.model_id()).len(), 1);
+}
+
+#[test]
+fn texts_are_scored_by_their_likeness() {
+    let dir = tempfile::tempdir().unwrap();
+    write_model(dir.path());
+    let model = StaticModel::open(dir.path()).unwrap();
+    let texts: Vec<String> = ["a car", "a puppy", "nothing known"].map(str::to_owned).into();
+    let scores = likeness("dog", &texts, &model).unwrap();
+    assert!(scores[1] > 0.9 && scores[0] < 0.2 && scores[2].abs() < 1e-6, "{scores:?}");
 }
 
 #[test]

@@ -426,6 +426,9 @@ fn hits(found: &SearchResult) -> String {
     if !found.complete {
         text.push_str("[not every file is indexed yet; search again, or call `index`]");
     }
+    if let Some(note) = &found.ranking_note {
+        let _ = write!(text, "[{note}]");
+    }
     text
 }
 

@@ -1,7 +1,7 @@
 //! Sends alerts, ledger anchors and call traces to the operator's systems. A thread of its own does the sending, so
 //! that no call waits for it. Events that cannot be sent are counted and logged; the ledger records them regardless.
 
-mod http_post;
+pub(crate) mod http_post;
 mod otlp;
 mod resolver;
 

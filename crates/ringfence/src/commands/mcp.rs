@@ -10,11 +10,11 @@ use ringfence_server::notify::Notifier;
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
-use crate::commands::serve::raise_descriptors;
+use crate::commands::serve::{both_names, raise_descriptors};
 use crate::present;
 use crate::settings::{
-    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ledger, notify,
-    ready, rules,
+    Effective, EffectiveCode, Key, Origin, Search, Surroundings, effective, effective_code, ledger,
+    notify, ready, rules, search,
 };
 
 /// Default timeout of an agent's command (R4.1).
@@ -36,17 +36,28 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     // First: the launcher is a fork of this process, which must not have threads yet.
     let launcher = Launcher::start()?;
     let around = Surroundings::real(false)?;
-    let (code, command) = policies(flags, &around)?;
+    let (code, mut command) = policies(flags, &around)?;
+    let search = search(flags, &around)?;
+    hide_key(&mut command, &search)?;
     let rules = rules(flags, &around)?;
     let notify = notify(flags, &around)?;
     notify.log.start()?;
     let mut notifier = Notifier::new(notify.others);
     raise_descriptors();
-    let engine = heard(builder(launcher, code, command)?, &notifier).rules(rules).build()?;
+    let builder = heard(builder(launcher, code, command)?, &notifier).rules(rules);
+    let engine = search.apply(builder, &around)?.build()?;
     notifier.start(&engine)?;
     let end = serve_stdio(engine, LOCAL);
     notifier.finish(LAST_WORDS);
     end
+}
+
+/// Hides the key of the embeddings endpoint from commands, which have our uid if we are not root.
+pub(super) fn hide_key(command: &mut Effective, search: &Search) -> Result<(), Problem> {
+    if let Some(file) = search.key_file() {
+        command.policy.hide.extend(both_names(file)?);
+    }
+    Ok(())
 }
 
 /// Adds the notifier's alert and trace sinks.

@@ -18,7 +18,7 @@ use crate::cli::ReplArgs;
 use crate::commands::local::{self, Alerts};
 use crate::commands::notify;
 use crate::present;
-use crate::settings::{Surroundings, effective_code};
+use crate::settings::{Surroundings, effective_code, search};
 use crate::style;
 
 const HELP: &str = "\
@@ -49,7 +49,10 @@ fn attempt(args: &ReplArgs) -> Result<u8, Problem> {
     local::make_ready(&mut effective.place)?;
     let state = effective.place.state.clone();
     let alerts = Alerts::default();
-    let engine = local::for_code(effective, &args.policy, &around, &alerts)?;
+    let mut engine = local::for_code(effective, &args.policy, &around, &alerts)?;
+    if args.session.is_some() {
+        engine = search(&args.policy, &around)?.apply(engine, &around)?;
+    }
     // Before any thread: any thread may receive a signal, and the launcher is a fork of this process.
     let interrupt = Interrupt::new()?;
     let engine = engine.launcher(Launcher::start()?).build()?;

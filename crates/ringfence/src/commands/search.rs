@@ -29,6 +29,9 @@ pub(crate) fn search(args: &SearchArgs) -> ExitCode {
                 if !found.complete {
                     present::say("not every file is indexed yet; `ringfence index` does the rest");
                 }
+                if let Some(note) = &found.ranking_note {
+                    present::say(note);
+                }
             }
             ExitCode::from(if found.hits.is_empty() { NOTHING } else { 0 })
         }
@@ -101,6 +104,12 @@ fn summary(report: &IndexReport) -> String {
         "{indexed} files indexed, {unchanged} unchanged, {removed} removed, {skipped} left out in {:.1} s; {n_files} files, {n_chunks} pieces\n",
         report.duration_ms / 1e3
     );
+    if let Some(n) = report.n_vectors {
+        let _ = writeln!(text, "{n} pieces have a vector");
+    }
+    if let Some(note) = &report.vectors_note {
+        let _ = writeln!(text, "{note}");
+    }
     for file in &report.skipped_files {
         let _ = writeln!(text, "left out: {}: {}", escape_name(&file.path), file.reason);
     }

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::commands::{doctor, mcp, policy};
 use crate::present;
-use crate::settings::{Surroundings, ledger, notify, rules, service};
+use crate::settings::{Surroundings, ledger, notify, rules, search, service};
 
 /// Time to deliver remaining notifications.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -36,6 +36,8 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
         // Runs have our uid if we are not root.
         command.policy.hide.extend(both_names(&tls.key)?);
     }
+    let search = search(&args.policy, &around)?;
+    mcp::hide_key(&mut command, &search)?;
     let rules = rules(&args.policy, &around)?;
     let notify = notify(&args.policy, &around)?;
     // Both before there are threads: they fork.
@@ -71,7 +73,8 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     notify.log.start()?;
     let mut notifier = Notifier::new(notify.others);
     let engine = mcp::heard(mcp::builder(launcher, code, command)?, &notifier);
-    let engine = engine.admission(how.admission).rules(rules).build()?;
+    let engine = engine.admission(how.admission).rules(rules);
+    let engine = search.apply(engine, &around)?.build()?;
     notifier.start(&engine)?;
     let end = service.serve(engine, |_| ());
     notifier.finish(LAST_WORDS);
@@ -79,7 +82,7 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
 }
 
 /// Returns a file's path as named, and its resolved path.
-fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
+pub(super) fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
     let cannot = |e: std::io::Error| {
         Problem::usage(Code::TlsFiles, format!("cannot find `{}`", file.display())).cause(e)
     };

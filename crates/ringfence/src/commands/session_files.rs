@@ -20,7 +20,7 @@ use crate::cli::PolicyFlags;
 use crate::commands::exec::open_without_waiting;
 use crate::commands::mcp;
 use crate::present;
-use crate::settings::{Surroundings, rules};
+use crate::settings::{Surroundings, rules, search};
 
 /// The name that stands for stdin or stdout.
 const STANDARD_STREAM: &str = "-";
@@ -42,7 +42,8 @@ impl FileEngine {
         let (code, command) = mcp::policies(&flags, &around)?;
         let place = command.place.clone();
         let builder = mcp::builder(launcher, code, command)?;
-        let engine = builder.rules(rules(&flags, &around)?).build()?;
+        let builder = builder.rules(rules(&flags, &around)?);
+        let engine = search(&flags, &around)?.apply(builder, &around)?.build()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

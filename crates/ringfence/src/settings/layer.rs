@@ -261,7 +261,13 @@ impl Layer {
             super::serve::take_table(&mut table);
         }
         // Not settings of a single run either: read by `rules.rs` and `notify.rs`.
-        for other in [super::rules::TABLE, super::notify::TABLE, super::notify::OLD_TABLE] {
+        let others = [
+            super::rules::TABLE,
+            super::search::TABLE,
+            super::notify::TABLE,
+            super::notify::OLD_TABLE,
+        ];
+        for other in others {
             table.remove(other);
         }
         let shown = path.display().to_string();
@@ -405,7 +411,7 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::CommandPreset => one(texts, Value::Preset),
         Key::Timeout | Key::Cpu => one(texts, Value::Span),
         Key::Memory | Key::Disk | Key::Output => one(texts, Value::Size),
-        Key::Pids | Key::Fds => one(texts, Value::Count),
+        Key::Pids | Key::Fds | Key::WorkerZygotes => one(texts, Value::Count),
         Key::CodeProcesses => one(texts, Value::Processes),
         Key::Net => one(texts, Value::Network),
         Key::Secret => all(texts, Value::Secrets),
@@ -423,7 +429,6 @@ fn parse(key: Key, texts: &[String], base: Option<&Path>) -> Result<Value, Strin
         Key::Proc => one(texts, Value::Proc),
         Key::Audit | Key::Redact => one(texts, Value::Switch),
         Key::WorkerSpeedups => one(texts, Value::Speedups),
-        Key::WorkerZygotes => one(texts, Value::Count),
         Key::Cwd | Key::DataDir | Key::NetCa => match texts {
             [text] => path(text, base).map(Value::Path),
             _ => Err("one path is expected".to_owned()),

@@ -6,6 +6,7 @@ mod layer;
 mod log;
 mod notify;
 mod rules;
+mod search;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub(crate) use layer::Switch;
 use layer::{Layer, Value};
 pub(crate) use notify::{is_address, notify};
 pub(crate) use rules::rules;
+pub(crate) use search::{Search, search};
 pub(crate) use serve::service;
 
 macro_rules! pick {
@@ -615,6 +617,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Vec<Key>, Problem> {
         serve::check_file(path)?;
         rules::check_file(path)?;
         notify::check_file(path)?;
+        search::check_file(path)?;
         Layer::from_file(path, Origin::PolicyFile(path.to_owned()))?
     };
     let layer = layer.ok_or_else(|| {

@@ -32,6 +32,7 @@ mod processes;
 mod protected;
 mod python;
 mod readme;
+mod search;
 mod secrets;
 mod session;
 mod snapshots;
