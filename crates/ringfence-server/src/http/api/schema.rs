@@ -369,6 +369,8 @@ schema!(
         let mut schema = list("hits", "Piece");
         schema["properties"]["n_files"] = json!({"type": "integer"});
         schema["properties"]["complete"] = json!({"type": "boolean"});
+        schema["properties"]["ranking"] = json!({"enum": ["bm25", "bm25+vectors"]});
+        schema["properties"]["ranking_note"] = json!({"type": "string"});
         schema
     }
 );
@@ -387,6 +389,8 @@ schema!(
             "n_files": {"type": "integer"},
             "n_chunks": {"type": "integer"},
             "disk_bytes": {"type": "integer"},
+            "n_vectors": {"type": "integer"},
+            "vectors_note": {"type": "string"},
             "complete": {"type": "boolean"},
             "duration_ms": {"type": "number"},
         })
