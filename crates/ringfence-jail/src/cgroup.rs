@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -365,12 +364,17 @@ pub(crate) fn remove(dir: &Path) {
     }
 }
 
-/// A name that no other leaf has: the process that makes it, the moment, and a number.
+/// A name that no other leaf has: the process that makes it, the moment, and a random number, because processes of two pid
+/// namespaces can have the same number.
 fn leaf_name() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
     let pid = rustix::process::getpid().as_raw_nonzero();
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{PREFIX}{pid}-{}-{number}", ticks_since_boot())
+    format!("{PREFIX}{pid}-{}-{:08x}", ticks_since_boot(), random())
+}
+
+fn random() -> u32 {
+    let mut random = [0u8; 4];
+    let _ = rustix::rand::getrandom(&mut random, GetRandomFlags::NONBLOCK);
+    u32::from_ne_bytes(random)
 }
 
 /// Time since the boot in the unit of `/proc/PID/stat`.
@@ -399,10 +403,9 @@ fn is_younger(pid: Pid, moment: u64) -> bool {
 
 /// Leaves whose makers are gone, from a random position on: of many leaves each sweep sees others.
 fn abandoned(dir: &OwnedFd) -> Vec<String> {
-    let mut random = [0u8; 4];
-    let _ = rustix::rand::getrandom(&mut random, GetRandomFlags::NONBLOCK);
+    let random = random();
     // Names of a kernel's directory are ordered by a hash of 31 bits, which is their position.
-    let from = u64::from(u32::from_ne_bytes(random) >> 1);
+    let from = u64::from(random >> 1);
     let mut names = Vec::new();
     for position in [from, 0] {
         let _ = rustix::fs::seek(dir, SeekFrom::Start(position));
@@ -420,7 +423,7 @@ fn abandoned(dir: &OwnedFd) -> Vec<String> {
     names.sort();
     names.dedup();
     // Whether a process lives is asked for each; when it started, which costs more, for one.
-    let looked_at = usize::from(random[0]) % names.len().max(1);
+    let looked_at = usize::from(random.to_ne_bytes()[0]) % names.len().max(1);
     let is_gone = |(number, name): (usize, &String)| {
         let Some((pid, made)) = maker(name) else { return true };
         rustix::process::test_kill_process(pid) == Err(Errno::SRCH)
@@ -491,6 +494,8 @@ fn keyed(dir: &OwnedFd, file: &str, key: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     /// A directory that stands in for a cgroup: the tests are about making, locking and sweeping.
