@@ -238,7 +238,6 @@ impl Builder {
             stage_hook: self.stage_hook,
             runs: Runs::default(),
             sweeper: OnceLock::new(),
-            preparer: OnceLock::new(),
             own: own.clone(),
             launcher: launcher.map_or_else(OnceLock::new, OnceLock::from),
         })))

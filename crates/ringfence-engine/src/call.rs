@@ -33,7 +33,7 @@ use crate::record::{self, Recorder, StartedCall};
 use crate::runs::Runs;
 use crate::services::Services;
 use crate::sessions::{
-    Preparer, Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept,
+    Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept,
     unknown,
 };
 use crate::sweeper::Sweeper;
@@ -90,7 +90,6 @@ pub(crate) struct EngineState {
     pub(crate) stage_hook: Option<StageHook>,
     pub(crate) runs: Runs,
     pub(crate) sweeper: OnceLock<Sweeper>,
-    pub(crate) preparer: OnceLock<Preparer>,
     /// Itself, for the thread that sweeps.
     pub(crate) own: Weak<EngineState>,
     pub(crate) launcher: OnceLock<Arc<Launcher>>,
@@ -674,13 +673,6 @@ impl EngineState {
         let cell = repl.cell(job, cancel.as_fd(), Some(&quota));
         if cell.is_ok() {
             *live = Some(repl);
-            if self.preparer.get().is_none() {
-                // Of two threads that come at once the second's ends again.
-                let _ = self.preparer.set(Preparer::start()?);
-            }
-            if let Some(preparer) = self.preparer.get() {
-                preparer.note(session);
-            }
         }
         drop(live);
         self.sessions()?.change_soon(session, |state| state.n_cells += 1)?;

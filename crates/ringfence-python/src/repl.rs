@@ -40,8 +40,6 @@ pub struct Repl {
     base: Arc<Base>,
     /// Checkpoints from the oldest to the head. None of them is empty of processes.
     chain: Vec<Process>,
-    /// The process of the next cell, forked from the head in advance and stopped.
-    next: Option<Process>,
     n_cells: u64,
 }
 
@@ -158,7 +156,7 @@ impl Repl {
             _keeper: keeper,
             plan: plan.worker.clone(),
         };
-        Ok(Self { base: Arc::new(base), chain: vec![first], next: None, n_cells: 0 })
+        Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
     }
 
     /// The plan that fences each cell.
@@ -188,18 +186,6 @@ impl Repl {
         late: Option<LateCall<'_>>,
     ) -> Result<Cell, Problem> {
         self.run(job, cancel, late, After::Keep)
-    }
-
-    /// Forks the process of the next cell now, so that the cell need not wait for it. If that fails, the cell tries again.
-    pub fn prepare(&mut self) {
-        let base = Arc::clone(&self.base);
-        let _turn = base.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.next.is_none()
-            && let Ok(process) = self.fork(self.n_cells + 1)
-        {
-            process.ends.pause();
-            self.next = Some(process);
-        }
     }
 
     /// Runs a cell and undoes all its changes.
@@ -287,14 +273,6 @@ impl Repl {
 
     /// Forks the head; if that fails, the newest checkpoint that can be forked. Also returns the number of lost ones.
     fn fork_living(&mut self, cell: u64) -> Result<(Process, usize), CallError> {
-        if let Some(mut next) = self.next.take() {
-            // Killed from outside, perhaps; else its head has not run since.
-            if !next.ends.is_dead() {
-                next.cell = cell;
-                next.ends.resume();
-                return Ok((next, 0));
-            }
-        }
         let mut lost = 0;
         loop {
             match self.fork(cell) {
@@ -317,7 +295,7 @@ impl Repl {
             Problem::usage(Code::NoCheckpoint, format!("there is no checkpoint after cell {cell}"))
                 .hint(format!("there is one after {}", known.join(", ")))
         })?;
-        for process in self.next.take().into_iter().chain(self.chain.drain(at + 1..).rev()) {
+        for process in self.chain.drain(at + 1..).rev() {
             process.end();
         }
         Ok(())
@@ -331,8 +309,7 @@ impl Repl {
             .fork(self.n_cells)
             .map_err(|e| Problem::internal(Code::Repl, "cannot branch the session").cause(e))?;
         process.ends.pause();
-        let (chain, next, n_cells) = (vec![process], None, self.n_cells);
-        Ok(Self { base: Arc::clone(&base), chain, next, n_cells })
+        Ok(Self { base: Arc::clone(&base), chain: vec![process], n_cells: self.n_cells })
     }
 
     /// Forks the head, which runs only meanwhile.
@@ -378,7 +355,7 @@ impl Repl {
 
 impl Drop for Repl {
     fn drop(&mut self) {
-        for process in self.next.take().into_iter().chain(self.chain.drain(..).rev()) {
+        for process in self.chain.drain(..).rev() {
             process.end();
         }
     }

@@ -75,11 +75,6 @@ impl SessionInterpreter {
         Ok(cell.stdout.parts().0)
     }
 
-    /// Forks the process of the next cell.
-    pub(crate) fn prepare(&mut self) {
-        self.repl.prepare();
-    }
-
     /// Runs a screened cell. Returns the files it made or changed too. Ended by `cancel`, by its deadline, or if the session's files exceed the quota.
     pub(crate) fn cell(
         &mut self,

@@ -3,7 +3,6 @@
 
 mod copy;
 mod interpreter;
-mod preparer;
 mod state;
 mod store;
 
@@ -20,7 +19,6 @@ use serde::Serialize;
 
 pub use interpreter::Quota;
 pub(crate) use interpreter::SessionInterpreter;
-pub(crate) use preparer::Preparer;
 pub use state::{Daily, SessionId, SessionOptions, SessionSettings, SessionState, Today};
 
 use crate::clock::Clock;
@@ -57,8 +55,6 @@ pub(crate) struct Session {
     changes: Changes,
     /// Locked by the running cell.
     pub(crate) live: Mutex<Option<SessionInterpreter>>,
-    /// The lock is held for a moment, and not by a cell.
-    preparing: AtomicBool,
     /// Set once, with the state locked: from then on the state is not saved any more, and a running cell is ended.
     closed: AtomicBool,
 }
@@ -156,12 +152,7 @@ impl Sessions {
         let session = self.find(owner, id)?;
         let state = session.state().clone();
         // A running cell holds the lock, so the REPL is live.
-        let live = if session.preparing.load(Ordering::SeqCst) {
-            Ok(session.live.lock().unwrap_or_else(PoisonError::into_inner))
-        } else {
-            session.live.try_lock()
-        };
-        let (repl, checkpoints) = match live {
+        let (repl, checkpoints) = match session.live.try_lock() {
             Ok(live) => match &*live {
                 Some(live) => (ReplState::Live, live.checkpoints()),
                 None if state.n_cells == 0 => (ReplState::New, Vec::new()),
@@ -305,7 +296,6 @@ impl Sessions {
                     index: OnceLock::new(),
                     changes: Changes::default(),
                     live: Mutex::new(None),
-                    preparing: AtomicBool::new(false),
                     closed: AtomicBool::new(false),
                 })
             });
