@@ -10,7 +10,7 @@ import time
 from ringfence_client import Client
 from ringfence_client.api.audit import list_audit
 from ringfence_client.api.events import follow_run, follow_runs
-from ringfence_client.api.files import delete_file, grep_files, list_files, read_file, write_file
+from ringfence_client.api.files import delete_file, edit_file, grep_files, list_files, read_file, write_file
 from ringfence_client.api.runs import cancel_run, list_artifacts, list_runs, read_artifact, read_run, start_run
 from ringfence_client.api.sessions import (
     close_session,
@@ -21,7 +21,7 @@ from ringfence_client.api.sessions import (
     read_session,
     rollback_session,
 )
-from ringfence_client.models import Problem, RollbackRequest, RunRequest
+from ringfence_client.models import EditPart, EditRequest, Problem, RollbackRequest, RunRequest
 from ringfence_client.types import File
 
 PICTURE = (
@@ -68,7 +68,10 @@ def drive(url):
     body = File(payload=io.BytesIO(b"late"))
     late = write_file.sync(session, "a/b.bin", client=client, body=body, if_match=tag)
     expect("late write", (type(late), late.code), (Problem, "precondition_failed"))
-    found = grep_files.sync(session, client=client, pattern="tw.").matches
+    edits = EditRequest(edits=[EditPart(old="two", new="twice")])
+    expect("edited", edit_file.sync(session, "a/b.bin", client=client, body=edits).n_replaced, 1)
+    expect("no such text", edit_file.sync(session, "a/b.bin", client=client, body=edits).code, "edit_mismatch")
+    found = grep_files.sync(session, client=client, pattern="twi.e").matches
     expect("grep", [(hit.path, hit.line) for hit in found], [("a/b.bin", 2)])
     paths, cursor = [], None
     while True:
@@ -86,19 +89,21 @@ def drive(url):
     expect("artifacts", [a.path for a in list_artifacts.sync(picture.run_id, client=client).artifacts], ["dot.png"])
     expect("picture", read_artifact.sync(picture.run_id, "dot.png", client=client).payload.read(4), b"\x89PNG")
 
-    long = run(command="for i in 1 2 3 4 5 6 7; do echo $i; sleep 1; done", background=True)
-    expect("in the background", long.status.value, "running")
-    names, text, cursor, deadline = [], "", None, time.monotonic() + 60
-    while time.monotonic() < deadline:
-        page = follow_run.sync(long.run_id, client=client, **({"cursor": cursor} if cursor else {}))
-        names += [event.event.value for event in page.events]
-        text += "".join(event.data["data"] for event in page.events if event.event.value == "stdout")
-        cursor = page.next_
-        if page.ended:
-            break
-        time.sleep(0.3)
-    expect("followed", (names[0], names[-1], text), ("started", "finished", "1\n2\n3\n4\n5\n6\n7\n"))
-    expect("outcome", read_run.sync(long.run_id, client=client).exit_code, 0)
+    commands = ["for i in 1 2 3 4 5 6 7; do echo $i; sleep 1; done", "for i in 1 2 3 4 5 6; do echo $i; sleep 5; done"]
+    runs = [run(command=command, background=True) for command in commands]
+    for long, lines in zip(runs, ("1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n6\n")):
+        expect("in the background", long.status.value, "running")
+        names, text, cursor, deadline = [], "", None, time.monotonic() + 90
+        while time.monotonic() < deadline:
+            page = follow_run.sync(long.run_id, client=client, **({"cursor": cursor} if cursor else {}))
+            names += [event.event.value for event in page.events]
+            text += "".join(event.data["data"] for event in page.events if event.event.value == "stdout")
+            cursor = page.next_
+            if page.ended:
+                break
+            time.sleep(0.3)
+        expect("followed", (names[0], names[-1], text), ("started", "finished", lines))
+        expect("outcome", read_run.sync(long.run_id, client=client).exit_code, 0)
 
     endless = run(command="sleep 600", background=True, session=session)
     expect("cancelled", cancel_run.sync(endless.run_id, client=client).error.code, "cancelled")

@@ -100,7 +100,7 @@ pub use ids::{fresh_id, some_id};
 pub use init::init;
 pub use intercept::AlertSink;
 pub use live_output::{LiveOutput, OpenLine, OutputChunk};
-pub use partial_output::{OutputCursor, PartialOutput, PartialText};
+pub use partial_output::{OutputCursor, PartialOutput, PartialText, Step};
 pub use record::{Recorder, StartedCall, redact};
 pub use repl::Repl;
 pub use ringfence_jail::{Launcher, OutputStream};

@@ -60,6 +60,27 @@ pub struct PartialText {
     pub is_whole: bool,
 }
 
+/// Progress that a program reports, in units of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Units done.
+    pub done: f64,
+    /// Units in all, if the program says.
+    pub total: Option<f64>,
+}
+
+impl Step {
+    /// Reads the numbers of a note, `DONE of TOTAL: MESSAGE` as `ringfence.progress` writes it.
+    fn of(note: &str) -> Option<Self> {
+        let numbers = note.split_once(": ").map_or(note, |(numbers, _)| numbers);
+        let number = |text: &str| text.parse::<f64>().ok().filter(|n| n.is_finite());
+        match numbers.split_once(" of ") {
+            Some((done, total)) => Some(Self { done: number(done)?, total: Some(number(total)?) }),
+            None => Some(Self { done: number(numbers)?, total: None }),
+        }
+    }
+}
+
 /// A place in the output of a run as it is shown: bytes of each stream, after redaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputCursor {
@@ -116,6 +137,17 @@ impl PartialOutput {
     /// Ends the output: text that was held back because a secret could lie across two writes can be read.
     pub(crate) fn finish(&self) {
         self.raw.finish();
+    }
+
+    /// Returns the program's progress note.
+    pub(crate) fn note(&self) -> Option<String> {
+        let manner = self.manner.get()?;
+        self.raw.note().map(|note| manner.note(&note))
+    }
+
+    /// Returns the numbers of the program's progress note.
+    pub(crate) fn step(&self) -> Option<Step> {
+        Step::of(&self.raw.note()?)
     }
 
     /// Returns the current tail.

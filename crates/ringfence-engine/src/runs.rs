@@ -15,7 +15,7 @@ use crate::call::EngineState;
 use crate::engine::{Call, Engine, RunResult};
 use crate::ids::fresh_id;
 use crate::live_output::{LiveOutput, OpenLine};
-use crate::partial_output::{OutputCursor, PartialOutput, PartialText};
+use crate::partial_output::{OutputCursor, PartialOutput, PartialText, Step};
 use crate::run_feed::{Announcer, Feed};
 use crate::sessions::SessionId;
 
@@ -127,6 +127,16 @@ impl Run {
     /// Returns the tail of the output so far.
     pub fn partial(&self) -> PartialText {
         self.partial_output.read()
+    }
+
+    /// Returns the program's progress note.
+    pub fn note(&self) -> Option<String> {
+        self.partial_output.note()
+    }
+
+    /// Returns the program's progress in its own units.
+    pub fn step(&self) -> Option<Step> {
+        self.partial_output.step()
     }
 
     /// Returns the output after a cursor.

@@ -182,6 +182,11 @@ impl OutputBuffer {
         self.change(State::finish);
     }
 
+    /// Returns the note.
+    pub fn note(&self) -> Option<String> {
+        self.lock().snapshot.note.clone()
+    }
+
     /// Replaces the note.
     pub fn set_note(&self, note: String) {
         self.change(|state| state.snapshot.note = Some(note));

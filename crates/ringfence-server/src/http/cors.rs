@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use ringfence_spec::{Code, Problem};
 
 /// Methods that a page may use.
-const METHODS: &str = "GET, HEAD, POST, PUT, DELETE";
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
 /// Headers that a page may send.
 const ALLOWED: &str = "authorization, content-type, accept, range, if-match, if-none-match, if-range, last-event-id, \

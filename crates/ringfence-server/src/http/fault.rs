@@ -28,9 +28,12 @@ impl From<Problem> for Fault {
 fn status_of(problem: &Problem) -> StatusCode {
     match problem.code {
         Code::NotFound => StatusCode::NOT_FOUND,
-        Code::Exists | Code::NotEmpty | Code::Busy | Code::NoCheckpoint | Code::TooManySessions => {
-            StatusCode::CONFLICT
-        }
+        Code::Exists
+        | Code::NotEmpty
+        | Code::Busy
+        | Code::NoCheckpoint
+        | Code::EditMismatch
+        | Code::TooManySessions => StatusCode::CONFLICT,
         Code::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         Code::TooLarge | Code::QuotaExceeded => StatusCode::PAYLOAD_TOO_LARGE,
         Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,

@@ -101,7 +101,7 @@ pub(super) async fn message(
     let content = body::read(content, BODY_BYTES_MAX).await?;
     let shape = match json_limits::of(&content) {
         Ok(shape) => shape,
-        Err(InvalidMessage { said, id }) => return Ok(refused(-32600, &said, id.as_ref())),
+        Err(InvalidMessage { code, said, id }) => return Ok(refused(code.0, &said, id.as_ref())),
     };
     if app.drain.is_cancelled() && shape.as_ref().is_some_and(is_new_work) {
         return Err(middleware::draining());
@@ -120,6 +120,7 @@ pub(super) async fn message(
     };
     server.note_use(&parts.headers);
     let (is_json, is_end) = (declares_json(&parts.headers), parts.method == Method::DELETE);
+    let handshake = session_id(&parts.headers).map(str::to_owned);
     let request = Request::from_parts(parts, Full::new(content.clone()));
     let response = match &server.handler {
         Handler::Tools(_, service) => service.handle(request).await,
@@ -135,6 +136,9 @@ pub(super) async fn message(
     if is_end && response.status() == StatusCode::ACCEPTED {
         // The session is closed, not only accepted for closing; the Python SDK warns of any status but 200 and 204.
         *response.status_mut() = StatusCode::NO_CONTENT;
+        if let (Handler::Tools(tools, _), Some(handshake)) = (&server.handler, handshake) {
+            tools.leave(&handshake);
+        }
     }
     Ok(as_problem(response.into_response()).await)
 }

@@ -3,10 +3,14 @@
 
 use ringfence_engine::SessionId;
 use ringfence_engine::files::Edit;
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Problem, escape_name};
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Maximum number of wrong arguments that an error names.
+const TOLD_MAX: usize = 5;
 
 /// Arguments of `execute_code`.
 #[derive(Debug, Deserialize)]
@@ -154,11 +158,129 @@ fn workspace() -> String {
     ".".to_owned()
 }
 
-/// Deserializes a tool's arguments, or reports which one is wrong.
-pub(super) fn read<T: DeserializeOwned>(tool: &str, arguments: JsonObject) -> Result<T, Problem> {
-    serde_json::from_value(serde_json::Value::Object(arguments)).map_err(|error| {
-        Problem::usage(Code::BadArguments, format!("cannot call `{tool}` with these arguments"))
-            .cause(error)
-            .hint(format!("call `{tool}` again with arguments that fit its input schema"))
-    })
+/// Removes arguments that are null, at any depth: some frameworks send every optional argument, null if there is none.
+pub(super) fn leave_out_nulls(arguments: &mut JsonObject) {
+    fn clean(value: &mut Value) {
+        match value {
+            Value::Object(fields) => leave_out_nulls(fields),
+            Value::Array(items) => items.iter_mut().for_each(clean),
+            _ => {}
+        }
+    }
+    arguments.retain(|_, value| !value.is_null());
+    arguments.values_mut().for_each(clean);
+}
+
+/// Arguments that do not deserialize.
+#[derive(Debug)]
+pub(super) struct Misfit(serde_json::Error);
+
+/// Deserializes a tool's arguments.
+pub(super) fn read<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Misfit> {
+    T::deserialize(arguments).map_err(Misfit)
+}
+
+/// Describes arguments that do not fit, by the tool's schema: the deserializer's own words name types of this program.
+pub(super) fn problem(
+    tool: &str,
+    schema: Option<&JsonObject>,
+    arguments: &JsonObject,
+    Misfit(error): Misfit,
+) -> Problem {
+    let mut wrong = Vec::new();
+    if let Some(schema) = schema {
+        check_object("", schema, arguments, &mut wrong);
+    }
+    let hint = format!("call `{tool}` again with arguments that fit its input schema");
+    if wrong.is_empty() {
+        let message = format!("cannot call `{tool}` with these arguments");
+        return Problem::usage(Code::BadArguments, message).cause(error).hint(hint);
+    }
+    wrong.truncate(TOLD_MAX);
+    Problem::usage(Code::BadArguments, format!("cannot call `{tool}`: {}", wrong.join("; ")))
+        .hint(hint)
+}
+
+fn check_object(prefix: &str, schema: &JsonObject, given: &JsonObject, wrong: &mut Vec<String>) {
+    let nothing = JsonObject::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&nothing);
+    let required: Vec<_> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().collect();
+    for name in &required {
+        let name = name.as_str().unwrap_or_default();
+        if !given.contains_key(name) {
+            wrong.push(format!("`{prefix}{name}` is missing"));
+        }
+    }
+    for (name, value) in given {
+        match properties.get(name) {
+            Some(schema) => check(&format!("{prefix}{name}"), schema, value, wrong),
+            None => {
+                let taken: Vec<_> = properties.keys().map(|name| format!("`{name}`")).collect();
+                let (name, taken) = (escape_name(name), taken.join(", "));
+                wrong.push(format!("there is no argument `{prefix}{name:.60}`, only {taken}"));
+            }
+        }
+    }
+}
+
+fn check(name: &str, schema: &Value, value: &Value, wrong: &mut Vec<String>) {
+    match (schema["type"].as_str().unwrap_or_default(), value) {
+        ("object", Value::Object(given)) => {
+            if let Some(schema) = schema.as_object() {
+                check_object(&format!("{name}."), schema, given, wrong);
+            }
+        }
+        ("array", Value::Array(items)) => {
+            for (at, item) in items.iter().enumerate() {
+                check(&format!("{name}[{at}]"), &schema["items"], item, wrong);
+            }
+        }
+        (kind, value) if !fits(kind, schema, value) => {
+            wrong.push(format!("`{name}` is {}, not {}", described(value), wanted(kind, schema)));
+        }
+        _ => {}
+    }
+}
+
+fn fits(kind: &str, schema: &Value, value: &Value) -> bool {
+    let at_least = schema["minimum"].as_f64().unwrap_or(f64::MIN);
+    match kind {
+        "string" => {
+            let listed = schema["enum"].as_array();
+            value.is_string() && listed.is_none_or(|words| words.contains(value))
+        }
+        "integer" => value.is_i64() && value.as_f64() >= Some(at_least) || value.is_u64(),
+        "number" => value.as_f64() >= Some(at_least),
+        "boolean" => value.is_boolean(),
+        _ => false,
+    }
+}
+
+fn described(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => format!("the string `{:.40}`", escape_name(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+fn wanted(kind: &str, schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        let words: Vec<_> =
+            words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+        return format!("one of {}", words.join(", "));
+    }
+    let kind = match kind {
+        "string" => "a string",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "boolean" => "true or false",
+        "array" => "a list",
+        _ => "an object",
+    };
+    let at_least = schema["minimum"].as_i64().map(|n| format!(" of at least {n}"));
+    format!("{kind}{}", at_least.unwrap_or_default())
 }

@@ -18,8 +18,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::arguments::{
-    self, Action, EditFile, ExecuteCode, Filters, Grep, Index, ListDir, OneSession, ReadFile,
-    RunCommand, Search, TextEncoding, Wait, WriteFile,
+    self, Action, EditFile, ExecuteCode, Filters, Grep, Index, ListDir, Misfit, OneSession,
+    ReadFile, RunCommand, Search, TextEncoding, Wait, WriteFile,
 };
 use super::runs::Cancelled;
 use super::{McpServer, picture, runs, tool_result, truncate};
@@ -49,7 +49,14 @@ const LISTING_CHARS_MAX: usize = 8_000;
 /// Reason why there is no result of the tool's own.
 enum Stop {
     Problem(Problem),
+    Misfit(Misfit),
     Cancelled,
+}
+
+impl From<Misfit> for Stop {
+    fn from(misfit: Misfit) -> Self {
+        Self::Misfit(misfit)
+    }
 }
 
 impl From<Problem> for Stop {
@@ -85,7 +92,7 @@ impl McpServer {
     pub(super) async fn call(
         &self,
         name: &str,
-        arguments: JsonObject,
+        arguments: &JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let answered = match name {
@@ -102,25 +109,31 @@ impl McpServer {
             "session" => self.session(arguments).await.map(Into::into),
             _ => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
         };
-        match answered {
-            Ok(result) => Ok(result),
-            Err(Stop::Problem(problem)) => Ok(match name {
-                "execute_code" | "run_command" | "wait" => {
-                    tool_result::not_started(&problem).into()
-                }
-                _ => tool_result::not_done(&problem).into(),
-            }),
+        let problem = match answered {
+            Ok(result) => return Ok(result),
+            Err(Stop::Problem(problem)) => problem,
+            Err(Stop::Misfit(misfit)) => {
+                let tools = self.tools();
+                let schema = tools.iter().find(|t| t.name == name).map(|t| &*t.input_schema);
+                arguments::problem(name, schema, arguments, misfit)
+            }
             // The protocol sends no response to a cancelled request.
-            Err(Stop::Cancelled) => Err(ErrorData::internal_error("the call was cancelled", None)),
-        }
+            Err(Stop::Cancelled) => {
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            }
+        };
+        Ok(match name {
+            "execute_code" | "run_command" | "wait" => tool_result::not_started(&problem).into(),
+            _ => tool_result::not_done(&problem).into(),
+        })
     }
 
     async fn execute_code(
         &self,
-        arguments: JsonObject,
+        arguments: &JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> StartedCall {
-        let ExecuteCode { code, session, timeout_s } = arguments::read("execute_code", arguments)?;
+        let ExecuteCode { code, session, timeout_s } = arguments::read(arguments)?;
         let timeout = request::seconds(timeout_s)?;
         let call = CodeCall { code: code.into_bytes(), session, timeout, ..CodeCall::default() };
         Ok(self.runs.start(call.into(), context).await?)
@@ -128,11 +141,10 @@ impl McpServer {
 
     async fn run_command(
         &self,
-        arguments: JsonObject,
+        arguments: &JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> StartedCall {
-        let RunCommand { command, session, cwd, stdin, timeout_s } =
-            arguments::read("run_command", arguments)?;
+        let RunCommand { command, session, cwd, stdin, timeout_s } = arguments::read(arguments)?;
         let timeout = request::seconds(timeout_s)?;
         let call = CommandCall {
             argv: request::shell(command, cwd)?,
@@ -144,8 +156,8 @@ impl McpServer {
         Ok(self.runs.start(call.into(), context).await?)
     }
 
-    async fn wait(&self, arguments: JsonObject, context: &RequestContext<RoleServer>) -> Answered {
-        let Wait { run_id, timeout_s, cursor } = arguments::read("wait", arguments)?;
+    async fn wait(&self, arguments: &JsonObject, context: &RequestContext<RoleServer>) -> Answered {
+        let Wait { run_id, timeout_s, cursor } = arguments::read(arguments)?;
         let cursor = cursor.map(|cursor| cursor.parse()).transpose().map_err(|()| {
             Problem::usage(Code::BadArguments, "`cursor` is not one")
                 .hint("pass the `cursor` of the last answer, or leave it out")
@@ -163,8 +175,8 @@ impl McpServer {
         Ok(self.runs.wait(&run_id, patience, cursor.unwrap_or_default(), context).await?)
     }
 
-    async fn read_file(&self, arguments: JsonObject) -> Answered {
-        let ReadFile { session, path, offset, limit } = arguments::read("read_file", arguments)?;
+    async fn read_file(&self, arguments: &JsonObject) -> Answered {
+        let ReadFile { session, path, offset, limit } = arguments::read(arguments)?;
         let start = offset.unwrap_or(0);
         let bytes_max = limit.unwrap_or(READ_BYTES).min(READ_BYTES_MAX);
         let read = |bytes_max| {
@@ -230,9 +242,8 @@ impl McpServer {
         Ok(result)
     }
 
-    async fn write_file(&self, arguments: JsonObject) -> Answered {
-        let WriteFile { session, path, content, encoding } =
-            arguments::read("write_file", arguments)?;
+    async fn write_file(&self, arguments: &JsonObject) -> Answered {
+        let WriteFile { session, path, content, encoding } = arguments::read(arguments)?;
         let content = match encoding {
             Some(TextEncoding::Base64) => base64::engine::general_purpose::STANDARD
                 .decode(content.trim())
@@ -257,8 +268,8 @@ impl McpServer {
         ))
     }
 
-    async fn edit_file(&self, arguments: JsonObject) -> Answered {
-        let EditFile { session, path, edits } = arguments::read("edit_file", arguments)?;
+    async fn edit_file(&self, arguments: &JsonObject) -> Answered {
+        let EditFile { session, path, edits } = arguments::read(arguments)?;
         let edited = self.engine.file_edit(&self.client, &session, path.clone().into(), edits);
         let (written, n) = edited.await?;
         let text =
@@ -272,8 +283,8 @@ impl McpServer {
         ))
     }
 
-    async fn list_dir(&self, arguments: JsonObject) -> Answered {
-        let ListDir { session, path, depth } = arguments::read("list_dir", arguments)?;
+    async fn list_dir(&self, arguments: &JsonObject) -> Answered {
+        let ListDir { session, path, depth } = arguments::read(arguments)?;
         let depth = usize::try_from(depth.unwrap_or(1).max(1)).unwrap_or(usize::MAX);
         let listing = self
             .engine
@@ -301,9 +312,9 @@ impl McpServer {
         ))
     }
 
-    async fn grep(&self, arguments: JsonObject) -> Answered {
+    async fn grep(&self, arguments: &JsonObject) -> Answered {
         let Grep { session, pattern, path, glob, literal, ignore_case, context, limit } =
-            arguments::read("grep", arguments)?;
+            arguments::read(arguments)?;
         let context = context.map(|n| n.min(GREP_CONTEXT_MAX));
         let query = GrepQuery {
             patterns: vec![pattern],
@@ -322,8 +333,8 @@ impl McpServer {
         Ok(tool_result::done(text, serde_json::to_value(&found).unwrap_or_default()))
     }
 
-    async fn search(&self, arguments: JsonObject) -> Answered {
-        let Search { session, query, limit, filters } = arguments::read("search", arguments)?;
+    async fn search(&self, arguments: &JsonObject) -> Answered {
+        let Search { session, query, limit, filters } = arguments::read(arguments)?;
         let Filters { glob, language } = filters.unwrap_or_default();
         let limit = limit.unwrap_or(0).min(SEARCH_HITS_MAX);
         let query = SearchQuery { query, limit, glob, language };
@@ -333,8 +344,8 @@ impl McpServer {
         Ok(tool_result::done(text, serde_json::to_value(&found).unwrap_or_default()))
     }
 
-    async fn index(&self, arguments: JsonObject) -> Answered {
-        let Index { session, path } = arguments::read("index", arguments)?;
+    async fn index(&self, arguments: &JsonObject) -> Answered {
+        let Index { session, path } = arguments::read(arguments)?;
         let report = self.engine.index(&self.client, &session, path.into()).await?;
         let text = format!(
             "{} files indexed, {} unchanged, {} left out; {} files in all",
@@ -343,9 +354,8 @@ impl McpServer {
         Ok(tool_result::done(text, serde_json::to_value(&report).unwrap_or_default()))
     }
 
-    async fn session(&self, arguments: JsonObject) -> Answered {
-        let OneSession { action, session, cell, read_only } =
-            arguments::read("session", arguments)?;
+    async fn session(&self, arguments: &JsonObject) -> Answered {
+        let OneSession { action, session, cell, read_only } = arguments::read(arguments)?;
         if read_only.is_some() && action != Action::Create {
             return Err(misplaced("read_only", "create").into());
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use rmcp::model::RequestId;
+use rmcp::model::{ErrorCode, RequestId};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,6 +34,7 @@ pub(crate) struct MessageShape {
 /// Reason for rejecting a message.
 #[derive(Debug)]
 pub(crate) struct InvalidMessage {
+    pub(crate) code: ErrorCode,
     pub(crate) said: String,
     pub(crate) id: Option<RequestId>,
 }
@@ -57,10 +58,8 @@ fn there<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> 
 pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage> {
     let n_values = n_values(message);
     if n_values > VALUES_MAX {
-        return Err(InvalidMessage {
-            said: format!("a message has at most {VALUES_MAX} values"),
-            id: None,
-        });
+        let said = format!("a message has at most {VALUES_MAX} values");
+        return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id: None });
     }
     let Ok(fields) = serde_json::from_slice::<Fields>(message) else { return Ok(None) };
     let Some(method) = fields.method else { return Ok(None) };
@@ -70,7 +69,7 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
         // JSON-RPC 2.0, 5: a response to a request whose id cannot be determined has the id null.
         Some(Err(_)) => {
             let said = "an id is a text or a whole number that fits in 64 bits".to_owned();
-            return Err(InvalidMessage { said, id: None });
+            return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id: None });
         }
     };
     let is_hello = method == "initialize";
@@ -78,16 +77,27 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
         let said = format!(
             "`initialize` has at most {HELLO_BYTES_MAX} bytes and {HELLO_VALUES_MAX} values"
         );
-        return Err(InvalidMessage { said, id });
+        return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id });
     }
     if fields.params.get("_meta").is_some_and(|meta| bytes(meta) > META_BYTES_MAX) {
-        return Err(InvalidMessage {
-            said: format!("`_meta` has at most {META_BYTES_MAX} bytes"),
-            id,
-        });
+        let said = format!("`_meta` has at most {META_BYTES_MAX} bytes");
+        return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id });
+    }
+    if let Some(said) = malformed(&method, &fields.params).filter(|_| id.is_some()) {
+        return Err(InvalidMessage { code: ErrorCode::INVALID_PARAMS, said: said.to_owned(), id });
     }
     let waits = method == "tools/call" && fields.params["name"] == "wait";
     Ok(Some(MessageShape { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
+}
+
+/// Describes malformed parameters that the SDK takes for a message of another kind, or for none.
+fn malformed(method: &str, params: &Value) -> Option<&'static str> {
+    if !(params.is_object() || params.is_null()) {
+        return Some("`params` must be an object");
+    }
+    let cursor = params.get("cursor").unwrap_or(&Value::Null);
+    (method.ends_with("/list") && !(cursor.is_string() || cursor.is_null()))
+        .then_some("`cursor` must be a string")
 }
 
 /// Returns the length of a value in JSON.
@@ -222,6 +232,28 @@ mod tests {
         };
         assert_eq!(flaw(&call(&long)).unwrap().1, Some(RequestId::Number(1)));
         assert_eq!(flaw(&call("short")), None);
+    }
+
+    #[test]
+    fn malformed_params_are_told_from_malformed_messages() {
+        for (method, params) in
+            [("tools/call", "[]"), ("ping", "1"), ("tools/list", r#"{"cursor":5}"#)]
+        {
+            let asked =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+            let flaw = of(asked.as_bytes()).unwrap_err();
+            assert_eq!(
+                (flaw.code, flaw.id),
+                (ErrorCode::INVALID_PARAMS, Some(RequestId::Number(1)))
+            );
+        }
+        for (method, params) in
+            [("ping", "null"), ("tools/list", r#"{"cursor":"x"}"#), ("x", r#"{"cursor":5}"#)]
+        {
+            let asked =
+                format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+            assert_eq!(flaw(&asked), None, "{asked}");
+        }
     }
 
     #[test]

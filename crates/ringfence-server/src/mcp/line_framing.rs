@@ -133,8 +133,8 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> LineTr
         if line.is_empty() {
             return Taken::Nothing;
         }
-        if let Err(InvalidMessage { said, id }) = json_limits::of(line) {
-            return Taken::Answer(ErrorData::invalid_request(said, None), id);
+        if let Err(InvalidMessage { code, said, id }) = json_limits::of(line) {
+            return Taken::Answer(ErrorData::new(code, said, None), id);
         }
         let message = match serde_json::from_slice::<RxJsonRpcMessage<RoleServer>>(line) {
             Ok(message) => message,

@@ -39,11 +39,11 @@ use std::sync::{Arc, Once};
 use ringfence_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
-    CompleteRequestParams, CompleteResult, ErrorData, GetTaskParams, GetTaskResult, Implementation,
-    InitializeRequestParams, InitializeResult, ListPromptsRequestMethod, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
-    UpdateTaskParams,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData,
+    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -61,8 +61,8 @@ on time, memory, processes and disk. Use it for every program you write or do no
 - run_command: a shell command with the host's tools (git, compilers, test runners).
 - session: make one (action `create`) to keep Python variables and files between calls; pass its id as `session`. Without \
 one every call starts from nothing.
-- read_file, write_file, list_dir, grep, search: files of a session, below /workspace. In code, `import code_api` does the same and more in one call: help(code_api).
-- wait: a run that takes longer than 5 seconds answers `status: running` with a `run_id`; ask for the rest with it.
+- read_file, write_file, edit_file, list_dir, grep, search: files of a session, below /workspace. In code, `import code_api` does the same and more in one call: help(code_api).
+- wait: a run that takes longer than 2.5 seconds answers `status: running` with a `run_id`; ask for the rest with it.
 
 Every result has `status`: `ok`; `error` (the program failed: read stderr and exception); `blocked` (refused before it ran: \
 denials name rule, line and a way out); `timeout`, `memory`, `killed` (a limit: do less at once); `rejected` (too busy: try \
@@ -92,6 +92,11 @@ impl McpServer {
     /// Ends every run of this client, and every later one.
     pub fn end(&self) {
         self.runs.end();
+    }
+
+    /// Ends the runs that calls of a handshake wait for. Those that have yielded go on.
+    pub(crate) fn leave(&self, handshake: &str) {
+        self.runs.leave(handshake);
     }
 
     /// Lists every tool, in a fixed order.
@@ -194,8 +199,20 @@ impl ServerHandler for McpServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.warm_up();
-        let arguments = request.arguments.unwrap_or_default();
-        self.call(&request.name, arguments, &context).await
+        let mut arguments = request.arguments.unwrap_or_default();
+        arguments::leave_out_nulls(&mut arguments);
+        self.call(&request.name, &arguments, &context).await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match malformed(&request) {
+            Some(said) => ErrorData::invalid_params(said, None),
+            None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     async fn get_task(
@@ -225,6 +242,37 @@ impl ServerHandler for McpServer {
 
 fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder().enable_tools().enable_resources().enable_tasks().build()
+}
+
+/// Describes the parameters of a request that the SDK could not read, although it knows the method.
+fn malformed(request: &CustomRequest) -> Option<String> {
+    let given = |name: &str| request.params.as_ref().and_then(|params| params.get(name));
+    let said = match request.method.as_str() {
+        "tools/call" => match (given("name"), given("arguments")) {
+            (None, _) => "`name` is missing",
+            (Some(name), _) if !name.is_string() => "`name` must be a string",
+            (_, Some(arguments)) if !arguments.is_object() => "`arguments` must be an object",
+            _ => "the params do not fit its schema",
+        },
+        "resources/read" => match given("uri") {
+            None => "`uri` is missing",
+            Some(uri) if !uri.is_string() => "`uri` must be a string",
+            _ => "the params do not fit its schema",
+        },
+        "tasks/get" | "tasks/update" | "tasks/cancel" => match given("taskId") {
+            None => "`taskId` is missing",
+            Some(id) if !id.is_string() => "`taskId` must be a string",
+            _ => "the params do not fit its schema",
+        },
+        "initialize"
+        | "ping"
+        | "server/discover"
+        | "tools/list"
+        | "resources/list"
+        | "resources/templates/list" => "the params do not fit its schema",
+        _ => return None,
+    };
+    Some(format!("cannot read `{}`: {said}", request.method))
 }
 
 /// Rejects cursors. Every list has one page, so no cursor was ever given out.

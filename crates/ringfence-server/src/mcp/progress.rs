@@ -1,36 +1,131 @@
-//! Progress notifications: the elapsed time of a run, and the program's own note, for clients that ask for them.
+//! Progress notifications for clients that ask for them: the steps that the program reports, with their total; the elapsed
+//! time of one that reports none.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rmcp::RoleServer;
-use rmcp::model::ProgressNotificationParam;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 
 use ringfence_engine::Run;
 
-/// Interval between notifications: short enough to show activity, long enough to cost nothing.
+/// Interval between notifications about a program without a new step: short enough to show activity, long enough to cost nothing.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Poll interval for steps of the program; at most one notification each.
+const STEPS_EVERY: Duration = Duration::from_millis(200);
 
 /// Describes the progress of a run.
 pub(super) fn in_words(run: &Run) -> String {
     let seconds = run.began().elapsed().as_secs_f64();
-    let note = run.partial().note.map(|note| format!(": {note}")).unwrap_or_default();
+    let note = run.note().map(|note| format!(": {note}")).unwrap_or_default();
     format!("running for {seconds:.0} s{note}")
 }
 
-/// Sends notifications forever, or sleeps forever if the client asked for none; the caller drops it when the call ends.
-pub(super) async fn report(context: &RequestContext<RoleServer>, run: &Run) {
-    let Some(token) = context.meta.get_progress_token() else {
-        return std::future::pending().await;
-    };
-    loop {
-        tokio::time::sleep(EVERY).await;
-        // Always increases, as the protocol requires: the clock is monotonic.
-        let seconds = run.began().elapsed().as_secs_f64();
-        let report =
-            ProgressNotificationParam::new(token.clone(), seconds).with_message(in_words(run));
-        if context.peer.notify_progress(report).await.is_err() {
-            return std::future::pending().await;
+/// Notifications of one call.
+pub(super) struct Progress<'a> {
+    context: &'a RequestContext<RoleServer>,
+    run: &'a Run,
+    /// `None`: the client asked for no notifications.
+    token: Option<ProgressToken>,
+    sent: Sent,
+}
+
+/// Numbers of the last notification. The protocol requires that the progress increases with each.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    progress: f64,
+    /// Last step of the program that was sent.
+    step: Option<f64>,
+}
+
+impl Sent {
+    const NOTHING: Self = Self { progress: f64::NEG_INFINITY, step: None };
+
+    /// Returns the step's own numbers if that keeps the order.
+    fn step(&mut self, done: f64) -> Option<f64> {
+        (done > self.progress).then(|| {
+            *self = Self { progress: done, step: Some(done) };
+            done
+        })
+    }
+
+    /// Returns the smallest number that shows activity: the elapsed time of a program without steps.
+    fn heartbeat(&mut self, seconds: f64) -> f64 {
+        let least = self.progress.next_up();
+        self.progress = if self.step.is_some() { least } else { seconds.max(least) };
+        self.progress
+    }
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(context: &'a RequestContext<RoleServer>, run: &'a Run) -> Self {
+        let token = context.meta.get_progress_token();
+        Self { context, run, token, sent: Sent::NOTHING }
+    }
+
+    /// Sends notifications forever, or sleeps forever if the client asked for none; the caller drops it when the call ends.
+    pub(super) async fn report(&mut self) {
+        let mut last = Instant::now();
+        loop {
+            if self.token.is_none() {
+                return std::future::pending().await;
+            }
+            tokio::time::sleep(STEPS_EVERY).await;
+            let is_sent = if self.send_step().await {
+                true
+            } else if last.elapsed() >= EVERY {
+                let seconds = self.run.began().elapsed().as_secs_f64();
+                let progress = self.sent.heartbeat(seconds);
+                let total = self.sent.step.and_then(|_| self.run.step()?.total);
+                self.send(progress, total).await;
+                true
+            } else {
+                false
+            };
+            if is_sent {
+                last = Instant::now();
+            }
         }
+    }
+
+    /// Sends the program's last step, if it was not sent yet. Returns whether it was sent now.
+    pub(super) async fn send_step(&mut self) -> bool {
+        if self.token.is_none() {
+            return false;
+        }
+        let Some(step) = self.run.step() else { return false };
+        let Some(done) = self.sent.step(step.done) else { return false };
+        self.send(done, step.total).await;
+        true
+    }
+
+    async fn send(&mut self, progress: f64, total: Option<f64>) {
+        let Some(token) = &self.token else { return };
+        let mut report = ProgressNotificationParam::new(token.clone(), progress)
+            .with_message(in_words(self.run));
+        report.total = total;
+        if self.context.peer.notify_progress(report).await.is_err() {
+            self.token = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_always_increases() {
+        let mut sent = Sent::NOTHING;
+        let first = sent.heartbeat(1.0);
+        let second = sent.heartbeat(2.0);
+        assert_eq!((first, second), (1.0, 2.0));
+        assert_eq!(sent.step(1.0), None, "less than the seconds that were sent");
+        assert_eq!(sent.step(3.0), Some(3.0));
+        assert_eq!(sent.step(3.0), None, "sent already");
+        let beat = sent.heartbeat(60.0);
+        assert!(beat > 3.0 && beat < 3.1, "{beat}");
+        assert_eq!(sent.step(4.0), Some(4.0));
     }
 }

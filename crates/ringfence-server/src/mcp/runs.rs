@@ -5,22 +5,28 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use ringfence_engine::{Call, Ended, Engine, KeepFiles, OutputCursor, Run};
 use ringfence_spec::{Code, Problem, ProblemKind, RunId};
 use rmcp::RoleServer;
 use rmcp::model::{CallToolResponse, CallToolResult};
 use rmcp::service::RequestContext;
-use tokio::sync::OnceCell;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OnceCell, broadcast};
 use tokio_util::sync::CancellationToken;
 
+use super::progress::Progress;
 use super::resources::ResourceStore;
-use super::{progress, tasks, tool_result};
+use super::{tasks, tool_result};
 
 /// Time that a call waits before it answers that the run continues. Some hosts give up on calls after five seconds.
 pub(super) const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// Maximum number of kept results. Each has at most four images.
 const KEPT_MAX: usize = 64;
+
+/// Maximum number of departures that a waiting call has not seen yet.
+const DEPARTURES_MAX: usize = 64;
 
 /// Result that is built on first use.
 type Made = OnceCell<Arc<CallToolResult>>;
@@ -35,6 +41,8 @@ pub(super) struct Runs {
     results: Mutex<VecDeque<(RunId, Arc<Made>)>>,
     /// Resources of the runs.
     pub(super) resources: Arc<ResourceStore>,
+    /// Sends the id of each handshake that its client ends.
+    departed: broadcast::Sender<Arc<str>>,
     /// Cancelled when the client may not run anything any more.
     end: CancellationToken,
 }
@@ -51,6 +59,7 @@ impl Runs {
             client: client.into(),
             results: Mutex::default(),
             resources: Arc::default(),
+            departed: broadcast::channel(DEPARTURES_MAX).0,
             end: CancellationToken::new(),
         }
     }
@@ -102,6 +111,12 @@ impl Runs {
         self.engine.end_runs(|owner| owner != &*self.owner);
     }
 
+    /// Ends the runs that calls of a handshake wait for.
+    pub(super) fn leave(&self, handshake: &str) {
+        // An error says that no call waits.
+        let _ = self.departed.send(handshake.into());
+    }
+
     pub(super) fn find(&self, run_id: &str) -> Option<Arc<Run>> {
         self.engine.find_run(&self.owner, run_id)
     }
@@ -148,15 +163,41 @@ impl Runs {
         patience: Duration,
         context: &RequestContext<RoleServer>,
     ) -> Result<Option<Arc<CallToolResult>>, Cancelled> {
+        let mut progress = Progress::new(context, run);
         tokio::select! {
-            result = self.ended(run) => Ok(Some(result)),
+            result = self.ended(run) => {
+                progress.send_step().await;
+                Ok(Some(result))
+            }
             () = context.ct.cancelled() => {
                 run.cancel();
                 Err(Cancelled)
             }
+            // The SDK would let the call wait for five seconds more, in which it yields.
+            () = self.departure(context) => {
+                run.cancel();
+                Err(Cancelled)
+            }
             () = tokio::time::sleep(patience) => Ok(None),
-            () = progress::report(context, run) => Ok(None),
+            () = progress.report() => Ok(None),
         }
+    }
+
+    /// Waits for the end of the call's handshake. Calls without one wait forever.
+    async fn departure(&self, context: &RequestContext<RoleServer>) {
+        let mut departed = self.departed.subscribe();
+        let parts = context.extensions.get::<Parts>();
+        let own = parts.and_then(|parts| parts.headers.get("mcp-session-id"));
+        if let Some(own) = own {
+            loop {
+                match departed.recv().await {
+                    Ok(handshake) if handshake.as_bytes() == own.as_bytes() => return,
+                    Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => break,
+                }
+            }
+        }
+        std::future::pending().await
     }
 
     async fn ended(&self, run: &Run) -> Arc<CallToolResult> {

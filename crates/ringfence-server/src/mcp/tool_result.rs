@@ -72,6 +72,13 @@ pub(super) fn running(run: &Run, cursor: OutputCursor) -> CallToolResult {
     line(&mut text, &format!("hint: call wait with run_id `{}` and cursor `{next}`", run.id()));
     let mut data = run.running(&partial);
     data["cursor"] = next.to_string().into();
+    if let Some(fields) = data.as_object_mut() {
+        fields.retain(|name, value| match name.as_str() {
+            "status" | "ran" | "run_id" | "stdout" | "stderr" => true,
+            "encoding" => value != "utf-8",
+            _ => !is_default(value),
+        });
+    }
     result(Status::Ok, text, &data)
 }
 

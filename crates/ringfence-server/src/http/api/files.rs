@@ -10,16 +10,19 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::files::{
-    Case, ContentKind, Depth, GrepBounds, GrepContext, GrepQuery, GrepReport, LIST_ENTRIES_MAX,
-    Parents, PatternStyle, Select, WriteOptions,
+    Case, ContentKind, Depth, Edit, GrepBounds, GrepContext, GrepQuery, GrepReport,
+    LIST_ENTRIES_MAX, Parents, PatternStyle, Select, WriteOptions,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
-use super::schema::{Bytes, FileDeleted, FileListing, FileWritten, GrepResult};
+use super::schema::{
+    Bytes, EditPart, FileDeleted, FileEdited, FileListing, FileWritten, GrepResult,
+};
 use super::send_file;
+use crate::http::body::JsonBody;
 use crate::http::conditions::{self, Answer};
 use crate::http::fault::Fault;
 use crate::http::page::bad_cursor;
@@ -303,6 +306,43 @@ pub(super) async fn write(
     });
     let tag = [(header::ETAG, conditions::etag(&written.tag))];
     Ok((status, tag, Json(told)).into_response())
+}
+
+/// Replacements in a text file.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EditRequest {
+    /// Applied in this order, each to the result of the one before.
+    #[schema(value_type = Vec<EditPart>)]
+    edits: Vec<Edit>,
+}
+
+/// Edit a text file
+///
+/// Replaces parts of it, all or none, and writes it once.
+#[utoipa::path(
+    patch, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "edit_file",
+    params(
+        ("id" = String, Path, description = "The session"),
+        ("path" = String, Path, description = "Below its workspace"),
+    ),
+    request_body = EditRequest,
+    responses((status = 200, description = "It was changed; `ETag` is its new one", body = FileEdited)),
+)]
+pub(super) async fn edit(
+    State(app): State<Arc<AppState>>,
+    may: Scoped<Files>,
+    Path((id, path)): Path<(SessionId, String)>,
+    JsonBody(asked): JsonBody<EditRequest>,
+) -> Result<Response, Fault> {
+    let edited = app.engine.file_edit(may.name(), &id, path.clone().into(), asked.edits);
+    let (written, n_replaced) = edited.await?;
+    let told = json!({
+        "path": path, "n_replaced": n_replaced,
+        "total_bytes": written.total_bytes, "sha256": written.sha256,
+    });
+    let tag = [(header::ETAG, conditions::etag(&written.tag))];
+    Ok((tag, Json(told)).into_response())
 }
 
 /// Delete a file or a directory

@@ -45,7 +45,7 @@ pub(super) fn routes() -> (Router<Arc<AppState>>, OpenApi) {
         .routes(routes!(search::search))
         .routes(routes!(search::index))
         .routes(routes!(search::chunks))
-        .routes(routes!(files::read, files::write, files::delete))
+        .routes(routes!(files::read, files::write, files::edit, files::delete))
         .routes(routes!(audit::of_session))
         .routes(routes!(audit::all))
         .routes(routes!(about::policy))
@@ -76,7 +76,7 @@ mod tests {
             ("/sessions/{id}/checkpoints", &["get"]),
             ("/sessions/{id}/rollback", &["post"]),
             ("/sessions/{id}/files", &["get"]),
-            ("/sessions/{id}/files/{path}", &["delete", "get", "put"]),
+            ("/sessions/{id}/files/{path}", &["delete", "get", "patch", "put"]),
             ("/sessions/{id}/grep", &["get"]),
             ("/sessions/{id}/search", &["get"]),
             ("/sessions/{id}/index", &["post"]),

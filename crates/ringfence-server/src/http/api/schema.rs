@@ -43,13 +43,14 @@ const BODY_PROBLEMS: [(&str, &str); 2] =
 const OPTIONAL_BODIES: [&str; 2] = ["create_session", "write_file"];
 
 /// Statuses of problems of single operations.
-const OTHER_PROBLEMS: [(&str, &str, &str); 10] = [
+const OTHER_PROBLEMS: [(&str, &str, &str); 11] = [
     ("read_file", "412", "It is not as `If-Match` expects"),
     ("read_file", "416", "The range is not in the file"),
     ("read_artifact", "412", "It is not as `If-Match` expects"),
     ("read_artifact", "416", "The range is not in the file"),
     ("write_file", "409", "Something is in the way"),
     ("write_file", "412", "It is not as `If-Match` or `If-None-Match` expects"),
+    ("edit_file", "409", "A text to replace is not there, or more than once"),
     ("delete_file", "409", "It is a directory that is not empty"),
     ("delete_file", "412", "It is not as `If-Match` expects"),
     ("create_session", "409", "You have too many"),
@@ -66,7 +67,9 @@ pub(super) fn finish(document: &mut OpenApi) {
         .collect();
     for item in document.paths.paths.values_mut() {
         let operations =
-            [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten();
+            [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete]
+                .into_iter()
+                .flatten();
         for operation in operations {
             let id = operation.operation_id.clone().unwrap_or_default();
             let has_body = operation.request_body.is_some();
@@ -335,6 +338,31 @@ schema!(
             "created": {"type": "boolean"},
             "total_bytes": {"type": "integer"},
             "sha256": {"type": "string"},
+        })
+    )
+);
+schema!(
+    /// File that was edited.
+    FileEdited,
+    object(
+        &["path", "n_replaced", "total_bytes", "sha256"],
+        json!({
+            "path": {"type": "string"},
+            "n_replaced": {"type": "integer", "description": "Places that were changed"},
+            "total_bytes": {"type": "integer"},
+            "sha256": {"type": "string"},
+        })
+    )
+);
+schema!(
+    /// One replacement.
+    EditPart,
+    object(
+        &["old", "new"],
+        json!({
+            "old": {"type": "string", "minLength": 1, "description": "Text in the file, exactly once unless `all`"},
+            "new": {"type": "string", "description": "Text in its place"},
+            "all": {"type": "boolean", "description": "Replace every occurrence"},
         })
     )
 );

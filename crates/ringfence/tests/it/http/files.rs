@@ -8,6 +8,34 @@ use super::client::{Headers, Server};
 use crate::support::{World, have};
 
 #[test]
+fn a_file_is_edited_in_parts() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let mut client = server.client();
+    let session =
+        client.post("/api/v1/sessions", &json!({})).json()["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/v1/sessions/{session}/files/a.txt");
+    let written = client.send("PUT", &path, &[], b"one\ntwo\n");
+    assert_eq!(written.status, 201, "{}", written.text());
+    let json = [("Content-Type", "application/json")];
+    let edits =
+        json!({"edits": [{"old": "one", "new": "1"}, {"old": "two", "new": "2"}]}).to_string();
+    let edited = client.send("PATCH", &path, &json, edits.as_bytes());
+    assert_eq!(
+        (edited.status, &edited.json()["n_replaced"]),
+        (200, &json!(2)),
+        "{}",
+        edited.text()
+    );
+    assert_ne!(edited.header("etag"), written.header("etag"));
+    assert_eq!(client.get(&path).text(), "1\n2\n");
+    let again = client.send("PATCH", &path, &json, edits.as_bytes());
+    assert_eq!((again.status, again.code().as_str()), (409, "edit_mismatch"));
+    let none = client.send("PATCH", &path, &json, b"{\"edits\": [{\"old\": \"1\"}]}");
+    assert_eq!((none.status, none.code().as_str()), (400, "bad_arguments"));
+}
+
+#[test]
 fn parts_and_tags_of_a_file() {
     let world = World::new();
     let server = Server::new(&world);

@@ -150,6 +150,23 @@ fn a_client_that_shook_hands_cancels_with_a_notification() {
 }
 
 #[test]
+fn a_client_that_leaves_ends_what_its_call_waits_for() {
+    let world = World::new();
+    let server = Server::new(&world);
+    let marker = crate::living::marker();
+    let mut client = server.client();
+    let id = shake_hands(&mut client, "2025-11-25");
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "run_command", "arguments": {"command": crate::living::tree(&marker)}}});
+    begin_known(&mut client, &id, "POST", "2025-11-25", &call);
+    crate::living::runs(&marker);
+    // The connection of the call stays open: leaving is what ends the run.
+    let left = known(&mut server.client(), &id, "DELETE", "2025-11-25", &json!({}));
+    assert_eq!(left.status, 204, "{}", left.text());
+    crate::living::gone(&marker);
+}
+
+#[test]
 fn a_handle_of_another_client_is_nothing() {
     let world = World::new();
     let tokens =

@@ -107,6 +107,28 @@ fn who_asks_for_progress_hears_of_it() {
 }
 
 #[test]
+fn progress_carries_the_programs_total_and_its_last_step() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let session = client.call("session", &json!({"action": "create"}));
+    let session = session.data["session_id"].as_str().unwrap().to_owned();
+    // The last step comes just before the end, sooner than anything looks.
+    let code = "import ringfence, time\nringfence.progress(1, 4, 'page')\ntime.sleep(0.5)\nringfence.progress(4, 4, 'page')";
+    let id = client.begin(
+        "tools/call",
+        &json!({"name": "execute_code", "arguments": {"code": code, "session": session}, "_meta": {"progressToken": "p"}}),
+    );
+    client.answer(id);
+    let last = client.notifications.last().expect("no notification")["params"].clone();
+    assert_eq!(
+        (last["progress"].as_f64(), last["total"].as_f64()),
+        (Some(4.0), Some(4.0)),
+        "{last}"
+    );
+    assert!(last["message"].as_str().unwrap().ends_with(": 4 of 4: page"), "{last}");
+}
+
+#[test]
 fn a_run_that_goes_on_shows_what_it_has_written() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);

@@ -169,6 +169,80 @@ fn every_argument_that_is_announced_is_taken_and_no_other() {
 }
 
 #[test]
+fn wrong_arguments_are_told_in_words_of_the_schema() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    for (name, arguments, told) in [
+        ("read_file", json!({"session": "x"}), "`path` is missing"),
+        (
+            "read_file",
+            json!({"session": "x", "path": "a", "offset": -1}),
+            "`offset` is -1, not a whole number of at least 0",
+        ),
+        (
+            "read_file",
+            json!({"session": "x", "path": "a", "of\u{202e}fset": 1}),
+            "only `limit`, `offset`, `path`, `session`",
+        ),
+        (
+            "write_file",
+            json!({"session": "x", "path": "a", "content": "", "encoding": "hex"}),
+            "`encoding` is the string `hex`, not one of `utf-8`, `base64`",
+        ),
+        (
+            "execute_code",
+            json!({"code": ["1"], "timeout_s": "soon"}),
+            "`code` is a list, not a string; `timeout_s` is the string `soon`, not a number",
+        ),
+        (
+            "edit_file",
+            json!({"session": "x", "path": "a", "edits": [{"old": 1}]}),
+            "`edits[0].new` is missing; `edits[0].old` is 1, not a string",
+        ),
+    ] {
+        let called = client.call(name, &arguments);
+        let message = called.data["error"]["message"].as_str().unwrap();
+        assert!(message.contains(told) && !message.contains('\u{202e}'), "{message}");
+    }
+}
+
+#[test]
+fn an_argument_that_is_null_is_left_out() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    let session =
+        client.call("session", &json!({"action": "create", "session": null, "cell": null}));
+    let session = session.data["session_id"].as_str().unwrap().to_owned();
+    let listed = client.call("list_dir", &json!({"session": session, "path": null, "depth": null}));
+    assert_eq!(listed.status(), "ok", "{}", listed.text);
+    let found = client.call(
+        "grep",
+        &json!({"session": session, "pattern": "x", "literal": null, "ignore_case": null, "path": null}),
+    );
+    assert_eq!(found.status(), "ok", "{}", found.text);
+    let missing = client.call("list_dir", &json!({"session": null}));
+    assert!(missing.text.contains("`session` is missing"), "{}", missing.text);
+}
+
+#[test]
+fn malformed_params_are_invalid_params() {
+    let world = World::new();
+    let mut client = Client::new(&world, &[]);
+    for (method, params) in [
+        ("tools/call", json!({})),
+        ("tools/call", json!([])),
+        ("tools/call", json!({"name": 5})),
+        ("tools/call", json!({"name": "grep", "arguments": []})),
+        ("tools/list", json!({"cursor": 5})),
+        ("resources/read", json!({"uri": 5})),
+        ("ping", json!([1])),
+    ] {
+        let answer = client.request(method, &params);
+        assert_eq!(answer["error"]["code"], -32602, "{method} {params}: {answer}");
+    }
+}
+
+#[test]
 fn what_went_wrong_is_told_in_the_data_and_in_the_text() {
     if !have("namespaces") {
         return;
