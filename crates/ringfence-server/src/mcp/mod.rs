@@ -36,11 +36,12 @@ mod truncate;
 
 use std::sync::{Arc, Once};
 
+use base64::Engine as _;
 use ringfence_engine::Engine;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
     CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
+    GetTaskParams, GetTaskResult, Icon, Implementation, InitializeRequestParams, InitializeResult,
     ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
     ServerCapabilities, ServerConfig, Tool, UpdateTaskParams,
@@ -119,7 +120,8 @@ impl ServerHandler for McpServer {
         let about = Implementation::new("ringfence", env!("CARGO_PKG_VERSION"))
             .with_title("Ringfence")
             .with_description("Runs code and commands behind a fence")
-            .with_website_url(env!("CARGO_PKG_REPOSITORY"));
+            .with_website_url(env!("CARGO_PKG_REPOSITORY"))
+            .with_icons(vec![icon()]);
         ServerConfig::new(capabilities()).with_server_info(about).with_instructions(INSTRUCTIONS)
     }
 
@@ -238,6 +240,14 @@ impl ServerHandler for McpServer {
     ) -> Result<(), ErrorData> {
         self.runs.cancel_task(&request.task_id)
     }
+}
+
+/// Icon for lists of servers, as a data URI: nothing is fetched to show it.
+fn icon() -> Icon {
+    let encoded = base64::engine::general_purpose::STANDARD.encode(include_bytes!("icon.png"));
+    Icon::new(format!("data:image/png;base64,{encoded}"))
+        .with_mime_type("image/png")
+        .with_sizes(vec!["32x32".to_owned()])
 }
 
 fn capabilities() -> ServerCapabilities {

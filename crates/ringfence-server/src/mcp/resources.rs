@@ -140,8 +140,10 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     let parts = "`offset` and `limit` count bytes; `_meta` says where the next part begins";
     vec![
         ResourceTemplate::new(format!("{ROOT}{{run_id}}/{{stream}}{{?offset,limit}}"), "output")
+            .with_title("Output of a run")
             .with_description(format!("What a run wrote: `stdout` or `stderr`. {parts}.")),
         ResourceTemplate::new(format!("{ROOT}{{run_id}}/files/{{+path}}{{?offset,limit}}"), "file")
+            .with_title("File of a run")
             .with_description(format!("A file that a run left. {parts}.")),
     ]
 }

@@ -122,7 +122,7 @@ pub(super) fn not_started(problem: &Problem) -> CallToolResult {
 pub(super) fn no_such_run(run_id: &str, problem: &Problem) -> CallToolResult {
     let mut outcome = Outcome::not_started(some_id(), Status::Error, problem);
     outcome.word_for(Face::Mcp);
-    let mut shaped = shape(&outcome);
+    let mut shaped = lean(&outcome);
     shaped["run_id"] = run_id.into();
     shaped["ran"] = "unknown".into();
     result(Status::Error, twin(&outcome), &shaped)

@@ -300,19 +300,16 @@ fn outcome() -> JsonObject {
     object(json!({
         "type": "object",
         "properties": {
-            "status": {"type": "string"},
-            "stdout": {"type": "string"},
-            "value": {"type": ["string", "null"]},
+            "status": {"type": "string", "description": "`ok`, `running`, or why not"},
+            "stdout": text("Output"),
+            "value": text("Of a last expression"),
         },
     }))
 }
 
 /// Output schema of any other call.
 fn result() -> JsonObject {
-    object(json!({
-        "type": "object",
-        "properties": {"status": {"type": "string"}},
-    }))
+    object(json!({"type": "object"}))
 }
 
 fn object(value: Value) -> JsonObject {
