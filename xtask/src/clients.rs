@@ -270,11 +270,9 @@ fn judged(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let said_last =
             said.lines().filter(|line| line.contains("score:") || line.contains(" errors,"));
-        println!(
-            "stdio {}: {}",
-            judge[0].rsplit('/').next().unwrap_or_default(),
-            said_last.collect::<String>()
-        );
+        let said_last: String = said_last.collect();
+        let found = if said_last.is_empty() { "nothing found" } else { &said_last };
+        println!("stdio {}: {found}", judge[0].rsplit('/').next().unwrap_or_default());
         if !output.status.success() {
             println!("{}\n{said}", output.status);
             fine = false;

@@ -213,13 +213,12 @@ fn check_object(prefix: &str, schema: &JsonObject, given: &JsonObject, wrong: &m
         }
     }
     for (name, value) in given {
-        match properties.get(name) {
-            Some(schema) => check(&format!("{prefix}{name}"), schema, value, wrong),
-            None => {
-                let taken: Vec<_> = properties.keys().map(|name| format!("`{name}`")).collect();
-                let (name, taken) = (escape_name(name), taken.join(", "));
-                wrong.push(format!("there is no argument `{prefix}{name:.60}`, only {taken}"));
-            }
+        if let Some(schema) = properties.get(name) {
+            check(&format!("{prefix}{name}"), schema, value, wrong);
+        } else {
+            let taken: Vec<_> = properties.keys().map(|name| format!("`{name}`")).collect();
+            let (name, taken) = (escape_name(name), taken.join(", "));
+            wrong.push(format!("there is no argument `{prefix}{name:.60}`, only {taken}"));
         }
     }
 }

@@ -197,7 +197,7 @@ impl Runs {
                 }
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn ended(&self, run: &Run) -> Arc<CallToolResult> {
