@@ -33,8 +33,7 @@ use crate::record::{self, Recorder, StartedCall};
 use crate::runs::Runs;
 use crate::services::Services;
 use crate::sessions::{
-    Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept,
-    unknown,
+    Quota, Session, SessionId, SessionInterpreter, SessionSettings, Sessions, Swept, unknown,
 };
 use crate::sweeper::Sweeper;
 use crate::text::info;
