@@ -234,7 +234,7 @@ fn write(tally: &Mutex<Tally>, status: String, put: impl FnOnce() -> bool) {
     *tally.by_status.entry(status).or_default() += 1;
 }
 
-/// CPU time of [`write`] for an answer, in microseconds.
+/// CPU time of [`write()`] for an answer, in microseconds.
 pub(crate) fn section_us(repeated: u32) -> f64 {
     use super::bench::budget::thread_ns;
     let (tally, answer) = (Mutex::new(Tally::default()), problem(&json!(1), "for timing"));
