@@ -65,9 +65,23 @@ impl Face for McpHttp {
     }
 
     fn ask(&mut self, asked: &Json) -> Json {
-        let tool = tool(asked);
+        let mut data = self.call(tool(asked), asked);
+        // A slow machine's run outlasts its call.
+        while data["status"] == "running" {
+            data = self.call("wait", &json!({"run_id": data["run_id"]}));
+        }
+        data
+    }
+
+    fn own(&self, _asked: &Json) -> &'static [&'static str] {
+        SHORTENED
+    }
+}
+
+impl McpHttp {
+    fn call(&self, tool: &str, arguments: &Json) -> Json {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": tool, "arguments": asked, "_meta": {
+            "name": tool, "arguments": arguments, "_meta": {
                 "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                 "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
                 "io.modelcontextprotocol/clientCapabilities": {},
@@ -84,10 +98,6 @@ impl Face for McpHttp {
         let answer = client.send("POST", "/mcp", &headers, message.to_string().as_bytes());
         answer.json()["result"]["structuredContent"].clone()
     }
-
-    fn own(&self, _asked: &Json) -> &'static [&'static str] {
-        SHORTENED
-    }
 }
 
 struct McpStdio(mcp::Client);
@@ -98,7 +108,8 @@ impl Face for McpStdio {
     }
 
     fn ask(&mut self, asked: &Json) -> Json {
-        self.0.call(tool(asked), asked).data
+        let called = self.0.call(tool(asked), asked);
+        self.0.finished(called).data
     }
 
     fn own(&self, _asked: &Json) -> &'static [&'static str] {
