@@ -270,10 +270,11 @@ mod tests {
         };
         raw.add_stdout(format!("token = {head}").as_bytes());
         read(OpenLine::Show);
-        raw.add_stdout(format!("{rest}\n-----BEGIN RSA PRIVATE KEY-----\nMIIE").as_bytes());
+        let [begin, end] = ["BEGIN", "END"].map(|edge| format!("-----{edge} RSA PRIVATE KEY-----"));
+        raw.add_stdout(format!("{rest}\n{begin}\nMIIE").as_bytes());
         read(OpenLine::Show);
         raw.add_stdout(
-            b"abcdefghijklmnopqrstuvwxyz0123456789\n-----END RSA PRIVATE KEY-----\nend\n",
+            format!("abcdefghijklmnopqrstuvwxyz0123456789\n{end}\nend\n").as_bytes(),
         );
         read(OpenLine::Show);
         raw.finish();

@@ -16,12 +16,16 @@ use rustix::process::Pid;
 use rustix::rand::GetRandomFlags;
 
 use crate::locked_dir::{self, ABANDONED_AFTER};
+use crate::registry::start_ticks;
 
 /// Prefix of every leaf's name, used by nothing else in the tree.
 const PREFIX: &str = "ringfence-";
 
 /// Bytes of names that one sweep of a directory reads, some hundred leaves: what it costs does not grow with their number.
 const SWEPT_BYTES: usize = 16 << 10;
+
+/// Number of short runs of which one sweeps: on a host where no run lasts long, leaves of killed supervisors go too.
+const SWEEP_EVERY: u32 = 16;
 
 /// Leaves that one sweep opens.
 const SWEPT_LEAVES_MAX: usize = 64;
@@ -51,11 +55,9 @@ pub(crate) enum Parent {
 #[derive(Debug)]
 pub(crate) struct Leaf {
     version: Version,
-    parents: Vec<PathBuf>,
     dirs: Vec<PathBuf>,
     /// The directories, locked: files in them are opened by name alone.
     fds: Vec<OwnedFd>,
-    is_limited: bool,
     /// True if the child is in it, on v1.
     is_joined: bool,
     oom: Option<OwnedFd>,
@@ -119,7 +121,7 @@ fn search_parent() -> Result<Parent, String> {
     let dir = |controller: &str| {
         let path = path_of(controller)?;
         let dir = top.join(controller).join(path.trim_start_matches('/'));
-        may_make_in(&dir).then_some(dir)
+        may_write(&dir).then_some(dir)
     };
     match (dir("memory"), dir("pids")) {
         (Some(memory), Some(pids)) => Ok(Parent::V1 { memory, pids, cpuacct: dir("cpuacct") }),
@@ -134,7 +136,7 @@ fn find_v2(top: &Path, path: &str) -> Result<Parent, String> {
     let own = top.join(path.trim_start_matches('/'));
     for dir in own.ancestors().take_while(|dir| dir.starts_with(top)) {
         // A process moves between two groups only with write access to a group above both.
-        if !may_make_in(dir) || !may_write(&dir.join("cgroup.procs")) {
+        if !may_write(dir) || !may_write(&dir.join("cgroup.procs")) {
             continue;
         }
         let text = |file: &str| read_kernel_file(dir.join(file)).unwrap_or_default();
@@ -170,12 +172,8 @@ fn enable(dir: &Path) -> Result<(), CallError> {
     Ok(())
 }
 
-fn may_write(file: &Path) -> bool {
-    rustix::fs::access(file, rustix::fs::Access::WRITE_OK).is_ok()
-}
-
-fn may_make_in(dir: &Path) -> bool {
-    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok()
+fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 impl Parent {
@@ -216,10 +214,8 @@ impl Leaf {
         let name = leaf_name();
         let mut leaf = Self {
             version,
-            parents: parents.iter().copied().cloned().collect(),
             dirs: Vec::new(),
             fds: Vec::new(),
-            is_limited: false,
             is_joined: false,
             oom: None,
         };
@@ -264,13 +260,7 @@ impl Leaf {
                 }
             }
         }
-        self.is_limited = true;
         Ok(())
-    }
-
-    /// Returns true if limits are set.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.is_limited
     }
 
     /// The cgroup for clone3 to put a child in, on v2.
@@ -328,8 +318,15 @@ impl Leaf {
 
     /// Removes leaves of dead runs beside this one.
     pub(crate) fn sweep_neighbours(&self) {
-        for parent in &self.parents {
+        for parent in self.dirs.iter().filter_map(|dir| dir.parent()) {
             sweep(parent, ABANDONED_AFTER);
+        }
+    }
+
+    /// The same in one run of [`SWEEP_EVERY`], for runs too short to have a janitor.
+    pub(crate) fn sweep_neighbours_sometimes(&self) {
+        if random().is_multiple_of(SWEEP_EVERY) {
+            self.sweep_neighbours();
         }
     }
 
@@ -354,10 +351,7 @@ pub(crate) fn remove(dir: &Path) {
         std::thread::sleep(Duration::from_micros(pause_us));
         match fs::remove_dir(dir) {
             Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-                let _ = fs::OpenOptions::new()
-                    .write(true)
-                    .open(dir.join("cgroup.kill"))
-                    .and_then(|mut file| std::io::Write::write_all(&mut file, b"1"));
+                let _ = fs::write(dir.join("cgroup.kill"), "1");
             }
             _ => return,
         }
@@ -395,10 +389,7 @@ fn maker(name: &str) -> Option<(Pid, u64)> {
 
 /// Returns true if a process was started after `moment`: it has only got the number of one that is gone.
 fn is_younger(pid: Pid, moment: u64) -> bool {
-    let stat = read_kernel_file(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // See proc_pid_stat(5): the 22nd field; the second is in parentheses and can contain anything.
-    let started = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
-    started.and_then(|text| text.parse::<u64>().ok()).is_some_and(|started| started > moment)
+    start_ticks(pid.as_raw_nonzero().get()).is_some_and(|started| started > moment)
 }
 
 /// Leaves whose makers are gone, from a random position on: of many leaves each sweep sees others.

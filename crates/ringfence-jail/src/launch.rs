@@ -109,8 +109,15 @@ impl PreforkedChild {
     pub fn run(mut self, task: &Task<'_>) -> Result<Finished, Fault> {
         let before = self.before.take();
         let leaf = self.leaf.take().map(|leaf| *leaf);
-        let result =
-            self.hand_over(task).and_then(|plumbing| go_on(self.born, task, plumbing, leaf));
+        let result = match self.hand_over(task) {
+            Ok(plumbing) => go_on(self.born, task, plumbing, leaf),
+            Err(fault) => {
+                // A leaf cannot be removed while the child is in it.
+                drop(self.born);
+                drop(leaf);
+                Err(fault)
+            }
+        };
         restore(before)?;
         result
     }

@@ -688,8 +688,9 @@ fn all_roots_alone(path: &Path, budget: &Budget) -> bool {
     true
 }
 
-/// Start time of a process, in clock ticks since boot; together with the pid it is unique.
-fn start_ticks(pid: i32) -> Option<u64> {
+/// Start time of a process, in clock ticks since boot; together with the pid it is unique. See `proc_pid_stat(5)`: the
+/// 22nd field; the second is in parentheses and can contain anything.
+pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
     let stat = crate::survey::small_file(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19)?.parse().ok()
 }

@@ -287,15 +287,12 @@ impl Pump {
 
     /// The descriptor and events to poll for, if any.
     pub(crate) fn wants(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        if self.sent < self.buffer.len() {
-            return self.to.as_ref().map(|to| (to.fd.as_fd(), PollFlags::OUT));
+        let to = self.to.as_ref()?;
+        match &self.from {
+            Some(from) if self.sent == self.buffer.len() => Some((from.fd.as_fd(), PollFlags::IN)),
+            // Bytes wait to be written, or all are read and written: then the next step closes it.
+            _ => Some((to.fd.as_fd(), PollFlags::OUT)),
         }
-        self.to.as_ref()?;
-        // With nothing to read and nothing to write the next step closes it.
-        let Some(from) = &self.from else {
-            return self.to.as_ref().map(|to| (to.fd.as_fd(), PollFlags::OUT));
-        };
-        Some((from.fd.as_fd(), PollFlags::IN))
     }
 
     /// Moves one chunk.

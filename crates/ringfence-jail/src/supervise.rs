@@ -200,8 +200,7 @@ enum Source {
 /// Supervises until every process of the run is dead.
 pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
     let limits = &run.plan.limits;
-    let is_limited = run.cleanup.leaf.as_ref().is_some_and(Leaf::is_limited);
-    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, is_limited, run.pid);
+    let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.plan.cgroup.is_some(), run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,
@@ -444,6 +443,10 @@ impl Supervisor<'_> {
                 if self.failure.is_none() && self.stopped.is_none() {
                     self.started = Some(Instant::now());
                     self.look_at = self.watchdog.interval().map(|every| Instant::now() + every);
+                    // Now, while the program runs: it delays neither its start nor its end.
+                    if let Some(leaf) = &self.run.cleanup.leaf {
+                        leaf.sweep_neighbours_sometimes();
+                    }
                 }
             }
         }
@@ -507,10 +510,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Starts a process that outlives this one. Not for very short runs: the next start cleans up after those.
+    /// Starts a process that outlives this one. Not for very short runs: later runs clean up after those.
     fn call_janitor(&mut self) {
         if self.janitor_at.take().is_some() {
-            // If it cannot be started, the next start cleans up too.
+            // If it cannot be started, later runs clean up too.
             self.janitor = Janitor::start(&mut self.run.cleanup, &self.run.pidfd).ok().flatten();
         }
     }

@@ -169,6 +169,7 @@ struct Pass<'t> {
 }
 
 /// Result of one pass over a text.
+#[derive(Clone)]
 struct Found {
     /// Secrets, in any order.
     spans: Vec<Span>,

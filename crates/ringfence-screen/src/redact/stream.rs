@@ -5,8 +5,10 @@
 //! more than 64 KiB, and for text that the caller did not want to wait for ([`StreamRedactor::settle`],
 //! [`StreamRedactor::release`]).
 
+use std::borrow::Cow;
+
 use super::chars::Class;
-use super::{Found, PASSES_MAX, TABLES, found, merge, replace};
+use super::{Found, PASSES_MAX, Span, TABLES, found, merge, replace};
 
 /// Maximum number of bytes held back. More than the longest private key that is replaced, 32 KiB.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
@@ -67,7 +69,7 @@ impl StreamRedactor {
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         let n = self.held.len();
-        self.emit(n, &mut out);
+        self.emit(n, found(&self.held).spans, &mut out);
         *self = Self::default();
         out
     }
@@ -82,11 +84,12 @@ impl StreamRedactor {
     /// ```
     pub fn settle(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        let safe = safe_cut(&self.held);
+        let first = found(&self.held);
+        let safe = safe_cut(&self.held, &first);
         let line = self.held.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let cut = if safe == line { safe + plain_words(&self.held[line..]) } else { safe };
         if cut > 0 {
-            self.emit(cut, &mut out);
+            self.emit(cut, first.spans, &mut out);
             self.searched = 0;
         }
         out
@@ -99,10 +102,10 @@ impl StreamRedactor {
         let Found { spans, key_from, .. } = found(&self.held);
         let n = self.held.len();
         if key_from < n {
-            self.emit(key_from, &mut out);
+            self.emit(key_from, spans, &mut out);
         } else {
             let ends_here = spans.iter().any(|span| span.end == n);
-            self.emit(n, &mut out);
+            self.emit(n, spans, &mut out);
             self.swallowing = ends_here;
         }
         self.searched = 0;
@@ -115,48 +118,50 @@ impl StreamRedactor {
     }
 
     fn pass_on(&mut self, full: bool, out: &mut Vec<u8>) {
-        let safe = safe_cut(&self.held);
+        let first = found(&self.held);
+        let safe = safe_cut(&self.held, &first);
         if safe > 0 {
-            self.emit(safe, out);
+            self.emit(safe, first.spans, out);
             self.searched = 0;
         } else if full {
-            self.cut_line(out);
+            self.cut_line(first.spans, out);
             self.searched = 0;
         } else {
             self.searched = self.held.len();
         }
     }
 
-    /// Passes on the first `n` bytes, redacted with the text behind them in view.
-    fn emit(&mut self, n: usize, out: &mut Vec<u8>) {
-        let mut text = self.held.clone();
+    /// Passes on the first `n` bytes, redacted with the text behind them in view. `spans` are the secrets of the held text.
+    fn emit(&mut self, n: usize, mut spans: Vec<Span>, out: &mut Vec<u8>) {
+        let mut text = Cow::Borrowed(&self.held[..]);
         let mut cut = n;
         let mut counts = vec![0; TABLES.rules.len()];
         for _ in 0..PASSES_MAX {
-            let spans = merge(found(&text).spans);
+            spans = merge(spans);
             if spans.is_empty() {
                 break;
             }
             let before: Vec<_> = spans.iter().copied().take_while(|s| s.end <= cut).collect();
             let replaced = replace(&text[..cut], &before, &mut counts).len();
-            text = replace(&text, &spans, &mut counts);
+            text = Cow::Owned(replace(&text, &spans, &mut counts));
             cut = replaced;
+            spans = found(&text).spans;
         }
         out.extend_from_slice(&text[..cut]);
         self.held.drain(..n);
     }
 
     /// Passes on most of a line that is too long to be held.
-    fn cut_line(&mut self, out: &mut Vec<u8>) {
-        let spans = merge(found(&self.held).spans);
+    fn cut_line(&mut self, spans: Vec<Span>, out: &mut Vec<u8>) {
+        let spans = merge(spans);
         let mut cut = self.held.len() - KEPT_BYTES;
         // In front of a text that is part of a secret, or behind it; a word is not halved.
-        let across = |span: &&super::Span| span.told.0 < cut && cut < span.told.1.max(span.end);
+        let across = |span: &&Span| span.told.0 < cut && cut < span.told.1.max(span.end);
         if let Some(span) = spans.iter().find(across) {
             if span.end == self.held.len() && span.start + KEPT_BYTES < self.held.len() {
                 // A secret without an end in sight: replace it here and drop the rest.
                 let n = self.held.len();
-                self.emit(n, out);
+                self.emit(n, spans, out);
                 self.swallowing = true;
                 return;
             }
@@ -169,7 +174,7 @@ impl StreamRedactor {
         if cut == 0 {
             cut = self.held.len() - KEPT_BYTES;
         }
-        self.emit(cut, out);
+        self.emit(cut, spans, out);
     }
 }
 
@@ -181,9 +186,11 @@ fn plain_words(line: &[u8]) -> usize {
     word_start(first.unwrap_or(line.len()))
 }
 
-/// End of the last line that no secret reaches across, whatever follows; 0 if there is none.
-fn safe_cut(held: &[u8]) -> usize {
-    let mut text = held.to_vec();
+/// End of the last line that no secret reaches across, whatever follows; 0 if there is none. `first` is what was found in
+/// the held text.
+fn safe_cut(held: &[u8], first: &Found) -> usize {
+    let mut text = Cow::Borrowed(held);
+    let mut present = Cow::Borrowed(first);
     // Ends of lines: in `held`, and in the text of the present pass.
     let mut ends: Vec<(usize, usize)> = held
         .iter()
@@ -195,8 +202,7 @@ fn safe_cut(held: &[u8]) -> usize {
         .collect();
     let mut counts = vec![0; TABLES.rules.len()];
     for _ in 0..PASSES_MAX {
-        let Found { spans, open_from, .. } = found(&text);
-        let mut told: Vec<_> = spans.iter().map(|span| span.told).collect();
+        let mut told: Vec<_> = present.spans.iter().map(|span| span.told).collect();
         told.sort_unstable();
         let mut told = told.into_iter().peekable();
         let mut reach = 0;
@@ -204,12 +210,12 @@ fn safe_cut(held: &[u8]) -> usize {
             while let Some((_, to)) = told.next_if(|(from, _)| from < end) {
                 reach = reach.max(to);
             }
-            *end <= open_from && *end >= reach
+            *end <= present.open_from && *end >= reach
         });
         if ends.is_empty() {
             return 0;
         }
-        let spans = merge(spans);
+        let spans = merge(present.spans.clone());
         if spans.is_empty() {
             break;
         }
@@ -222,7 +228,8 @@ fn safe_cut(held: &[u8]) -> usize {
             }
             *end = end.checked_add_signed(grown).unwrap_or(*end);
         }
-        text = replace(&text, &spans, &mut counts);
+        text = Cow::Owned(replace(&text, &spans, &mut counts));
+        present = Cow::Owned(found(&text));
     }
     ends.last().map_or(0, |(end, _)| *end)
 }
