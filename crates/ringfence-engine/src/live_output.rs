@@ -273,9 +273,7 @@ mod tests {
         let [begin, end] = ["BEGIN", "END"].map(|edge| format!("-----{edge} RSA PRIVATE KEY-----"));
         raw.add_stdout(format!("{rest}\n{begin}\nMIIE").as_bytes());
         read(OpenLine::Show);
-        raw.add_stdout(
-            format!("abcdefghijklmnopqrstuvwxyz0123456789\n{end}\nend\n").as_bytes(),
-        );
+        raw.add_stdout(format!("abcdefghijklmnopqrstuvwxyz0123456789\n{end}\nend\n").as_bytes());
         read(OpenLine::Show);
         raw.finish();
         read(OpenLine::End);

@@ -212,13 +212,8 @@ impl Leaf {
             }
         };
         let name = leaf_name();
-        let mut leaf = Self {
-            version,
-            dirs: Vec::new(),
-            fds: Vec::new(),
-            is_joined: false,
-            oom: None,
-        };
+        let mut leaf =
+            Self { version, dirs: Vec::new(), fds: Vec::new(), is_joined: false, oom: None };
         for dir in parents {
             leaf.make(&dir.join(&name)).inspect_err(|_| forget_parent())?;
         }

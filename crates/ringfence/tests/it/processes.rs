@@ -96,14 +96,12 @@ fn an_agent_is_told_whether_its_programs_have_child_processes() {
             "{tools}"
         );
         let called = client.call("execute_code", &json!({"code": ECHO}));
-        let called = client.finished(called);
         let got = called.data.get("value").cloned().unwrap_or(json!(null));
         assert_eq!(got, value, "{}", called.text);
         // A session's worker has none whatever the policy.
         let made = client.call("session", &json!({"action": "create"}));
         let session = &made.data["session_id"];
         let called = client.call("execute_code", &json!({"code": ECHO, "session": session}));
-        let called = client.finished(called);
         assert!(called.text.contains("no child processes"), "{}", called.text);
     }
 }

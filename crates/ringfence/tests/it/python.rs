@@ -295,7 +295,7 @@ fn a_pipe_that_nobody_writes_to_makes_nobody_wait() {
     // Our own stdin, open and silent, is waited for as long as the program would have had.
     let started = std::time::Instant::now();
     let mut child = world
-        .command(&["exec", "--timeout", "500ms", "-c", "print(1)"])
+        .command(&["exec", "--timeout", "3s", "-c", "print(1)"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .bounded_spawn()

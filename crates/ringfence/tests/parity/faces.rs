@@ -109,7 +109,7 @@ impl Face for McpStdio {
 
     fn ask(&mut self, asked: &Json) -> Json {
         let called = self.0.call(tool(asked), asked);
-        self.0.finished(called).data
+        called.data
     }
 
     fn own(&self, _asked: &Json) -> &'static [&'static str] {

@@ -126,8 +126,17 @@ impl Client {
         self.begin("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// Calls a tool; its result is whole and fits the tool's schema.
+    /// Calls a tool and waits for the run's end, as often as a busy machine needs it.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Json) -> Called {
+        let mut called = self.call_once(tool, arguments);
+        while called.status() == "running" {
+            called = self.call_once("wait", &json!({"run_id": called.data["run_id"]}));
+        }
+        called
+    }
+
+    /// Calls a tool once, whose run may go on; the result is whole and fits the tool's schema.
+    pub(crate) fn call_once(&mut self, tool: &str, arguments: &Json) -> Called {
         let id = self.begin_call(tool, arguments);
         let answer = self.answer(id);
         let result = &answer["result"];
@@ -139,14 +148,6 @@ impl Client {
         let text = content[0]["text"].as_str().unwrap().to_owned();
         assert!(!text.is_empty() && text.len() < 40_000, "{text}");
         Called { data, text, content }
-    }
-
-    /// Waits for the end of a run that goes on, as often as a busy machine needs it.
-    pub(crate) fn finished(&mut self, mut called: Called) -> Called {
-        while called.status() == "running" {
-            called = self.call("wait", &json!({"run_id": called.data["run_id"]}));
-        }
-        called
     }
 
     /// Closes stdin and waits for the end: how it ended, and how long that took.

@@ -13,7 +13,7 @@ fn a_long_run_yields_and_can_be_waited_for() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
     let began = Instant::now();
-    let called = client.call(
+    let called = client.call_once(
         "run_command",
         &json!({"command": "while [ ! -e go ]; do sleep 0.1; done; echo done"}),
     );
@@ -26,13 +26,12 @@ fn a_long_run_yields_and_can_be_waited_for() {
     // The server does other things meanwhile.
     assert_eq!(client.call("run_command", &json!({"command": "echo here"})).text, "here\n");
     std::fs::write(world.work().join("go"), "").unwrap();
-    let waited = client.call("wait", &json!({"run_id": run_id}));
-    let ended = client.finished(waited);
+    let ended = client.call("wait", &json!({"run_id": run_id}));
     assert_eq!((ended.status(), ended.text.as_str()), ("ok", "done\n"));
     assert_eq!(ended.data["run_id"], run_id.as_str());
-    let again = client.call("wait", &json!({"run_id": run_id}));
+    let again = client.call_once("wait", &json!({"run_id": run_id}));
     assert_eq!(again.data, ended.data, "a result can be asked for twice");
-    let unknown = client.call("wait", &json!({"run_id": "0".repeat(32)}));
+    let unknown = client.call_once("wait", &json!({"run_id": "0".repeat(32)}));
     assert_eq!(unknown.data["error"]["code"], "run_unknown");
 }
 
@@ -41,7 +40,7 @@ fn waiting_returns_only_what_is_new_and_as_long_as_it_was_asked_to() {
     let world = World::new();
     let mut client = Client::new(&world, &[]);
     let script = "echo first; echo oops >&2; while [ ! -e go ]; do sleep 0.05; done; echo second; while [ ! -e end ]; do sleep 0.05; done; echo third";
-    let called = client.call("run_command", &json!({"command": script}));
+    let called = client.call_once("run_command", &json!({"command": script}));
     assert_eq!(called.status(), "running", "{}", called.text);
     assert_eq!(called.data["stdout"], "first\n");
     let run_id = called.data["run_id"].as_str().unwrap().to_owned();
@@ -49,7 +48,7 @@ fn waiting_returns_only_what_is_new_and_as_long_as_it_was_asked_to() {
     assert!(called.text.contains(&cursor), "{}", called.text);
     let began = Instant::now();
     let waited =
-        client.call("wait", &json!({"run_id": run_id, "timeout_s": 0.2, "cursor": cursor}));
+        client.call_once("wait", &json!({"run_id": run_id, "timeout_s": 0.2, "cursor": cursor}));
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(
         (waited.status(), waited.data["stdout"].as_str()),
@@ -63,13 +62,14 @@ fn waiting_returns_only_what_is_new_and_as_long_as_it_was_asked_to() {
     let mut seen = String::new();
     while !seen.contains("second") && Instant::now() < until {
         let asked = json!({"run_id": run_id, "timeout_s": 0.1, "cursor": cursor});
-        let waited = client.call("wait", &asked);
+        let waited = client.call_once("wait", &asked);
         seen.push_str(waited.data["stdout"].as_str().unwrap());
         cursor = waited.data["cursor"].as_str().unwrap().to_owned();
     }
     assert_eq!(seen, "second\n");
     std::fs::write(world.work().join("end"), "").unwrap();
-    let ended = client.call("wait", &json!({"run_id": run_id, "timeout_s": 30, "cursor": cursor}));
+    let ended =
+        client.call_once("wait", &json!({"run_id": run_id, "timeout_s": 30, "cursor": cursor}));
     assert_eq!(
         (ended.status(), ended.data["stdout"].as_str()),
         ("ok", Some("third\n")),
@@ -77,12 +77,12 @@ fn waiting_returns_only_what_is_new_and_as_long_as_it_was_asked_to() {
         ended.text
     );
     // Without a cursor all of it, as often as it is asked for.
-    let whole = client.call("wait", &json!({"run_id": run_id}));
+    let whole = client.call_once("wait", &json!({"run_id": run_id}));
     assert_eq!(whole.data["stdout"], "first\nsecond\nthird\n");
     for wrong in [json!({"cursor": "x"}), json!({"timeout_s": 61}), json!({"timeout_s": -1})] {
         let mut asked = wrong;
         asked.insert("run_id", run_id.as_str());
-        let refused = client.call("wait", &asked);
+        let refused = client.call_once("wait", &asked);
         assert_eq!(refused.data["error"]["code"], "bad_arguments", "{}", refused.text);
     }
 }
@@ -102,8 +102,8 @@ fn who_asks_for_progress_hears_of_it() {
         .filter(|n| n["method"] == "notifications/progress" && n["params"]["progressToken"] == "p")
         .map(|n| n["params"]["progress"].as_f64().unwrap())
         .collect();
-    assert!(told.len() >= 2, "{:?}", client.notifications);
-    assert!(told[0] >= 1.0 && told[1] > told[0], "{told:?}");
+    assert!(!told.is_empty(), "{:?}", client.notifications);
+    assert!(told[0] >= 1.0 && told.is_sorted_by(|a, b| a < b), "{told:?}");
 }
 
 #[test]
@@ -136,6 +136,8 @@ fn a_run_that_goes_on_shows_what_it_has_written() {
     let session = session.data["session_id"].as_str().unwrap().to_owned();
     let code = "import time, ringfence\nprint('first')\nringfence.progress(3, 10, 'loading')\ntime.sleep(9)\n\
                 print('last')\nringfence.progress(10)";
+    // The first run waits for the libraries that are loaded ahead.
+    client.call("execute_code", &json!({"code": "1"}));
     for arguments in [
         json!({"code": code}),
         json!({"code": code, "session": session}),
@@ -157,8 +159,7 @@ fn a_run_that_goes_on_shows_what_it_has_written() {
             let told = json!(client.notifications).to_string();
             assert!(told.contains("3 of 10: loading"), "{told}");
         }
-        let waited = client.call("wait", &json!({"run_id": data["run_id"]}));
-        let ended = client.finished(waited);
+        let ended = client.call("wait", &json!({"run_id": data["run_id"]}));
         assert_eq!((ended.status(), ended.text.as_str()), ("ok", "first\nlast\n"));
     }
 }
@@ -252,7 +253,6 @@ fn much_output_keeps_its_head_and_tail() {
     let mut client = Client::new(&world, &[]);
     let code = "print('head')\nfor n in range(20_000):\n    print('line', n)\nprint('tail')";
     let called = client.call("execute_code", &json!({"code": code}));
-    let called = client.finished(called);
     let stdout = called.data["stdout"].as_str().unwrap();
     assert!(stdout.starts_with("head\nline 0\n") && stdout.ends_with("line 19999\ntail\n"));
     assert!(stdout.contains("bytes left out here"), "{stdout}");
@@ -285,13 +285,11 @@ fn pictures_are_shown_small_and_what_only_looks_like_one_is_not() {
     let session = client.call("session", &json!({"action": "create"})).data["session_id"].clone();
     for arguments in [json!({"code": code}), json!({"code": code, "session": session})] {
         let called = client.call("execute_code", &arguments);
-        let called = client.finished(called);
         assert_eq!(called.status(), "ok", "{}", called.text);
         are_shown(&called);
     }
     // A cell that makes none shows none.
     let called = client.call("execute_code", &json!({"code": "1", "session": session}));
-    let called = client.finished(called);
     assert!(called.content.iter().all(|block| block["type"] != "image"), "{}", called.text);
 }
 

@@ -167,7 +167,7 @@ fn the_log_has_a_line_for_each_call_and_goes_to_stderr() {
             .stderr(Stdio::piped())
             .bounded_spawn()
             .unwrap();
-        let code = json!({"name": "execute_code", "arguments": {"code": "print('said')"}});
+        let code = json!({"name": "run_command", "arguments": {"command": "echo said"}});
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let mut stdin = server.stdin.take().unwrap();
         for line in [
@@ -193,7 +193,7 @@ fn the_log_has_a_line_for_each_call_and_goes_to_stderr() {
         let line = Json::parse(said.lines().next().unwrap());
         assert_eq!(
             (&line["tool"], &line["status"], &line["level"]),
-            (&json!("execute_code"), &json!("ok"), &json!("INFO"))
+            (&json!("run_command"), &json!("ok"), &json!("INFO"))
         );
         assert!(!said.contains("said"), "what a program writes is not logged: {said}");
     }

@@ -50,7 +50,6 @@ fn a_command_runs_though_the_supervisors_that_waited_are_dead() {
 
 fn run(client: &mut Client) {
     let called = client.call("run_command", &json!({"command": "echo $((6 * 7))"}));
-    let called = client.finished(called);
     assert_eq!(called.data["stdout"], "42\n", "{}", called.text);
 }
 
