@@ -251,9 +251,9 @@ impl Ledger {
     fn write(&self, batch: Vec<(u64, Vec<Draft>)>) -> Answers {
         let sizes: Vec<(u64, usize)> = batch.iter().map(|(t, drafts)| (*t, drafts.len())).collect();
         let drafts: Vec<Draft> = batch.into_iter().flat_map(|(_, drafts)| drafts).collect();
-        let began = thread_cpu();
+        let began = ringfence_sys::thread_cpu_time();
         let result = self.store().append(&drafts);
-        let took = thread_cpu().saturating_sub(began);
+        let took = ringfence_sys::thread_cpu_time().saturating_sub(began);
         self.is_long.store(self.store().is_long(), Ordering::Relaxed);
         self.section_ns.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(0), Ordering::Relaxed);
         let mut rest: &[i64] = result.as_deref().unwrap_or(&[]);
@@ -301,12 +301,6 @@ impl Ledger {
             None => Ok(body),
         }
     }
-}
-
-/// CPU time of the calling thread.
-fn thread_cpu() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Picks an unused writer id and holds it as long as the lock file is open.

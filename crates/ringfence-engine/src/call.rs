@@ -641,7 +641,7 @@ impl EngineState {
     /// Runs a cell of a session, whose REPL is started if it is not there.
     fn cell(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         job: &mut Job,
         partial_output: Option<&PartialOutput>,
         cancel: &Cancel,

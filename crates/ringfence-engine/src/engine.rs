@@ -555,7 +555,7 @@ impl Engine {
         id: &SessionId,
         path: OsString,
     ) -> Result<IndexReport, Problem> {
-        self.index_with(owner, id, path, Arc::new(|_, _| ())).await
+        self.index_with(owner, id, path, crate::search::no_progress()).await
     }
 
     /// The same, and calls `progress` now and then.

@@ -6,7 +6,7 @@ use ringfence_jail::{OutputStream, Piece};
 use ringfence_spec::Encoding;
 
 use crate::partial_output::{OutputCursor, OutputFormat, PartialOutput};
-use crate::text::cut_character;
+use crate::text::{character_rest, cut_character};
 
 /// Bytes handed out by one read.
 const READ_BYTES: usize = 64 << 10;
@@ -86,43 +86,35 @@ struct Pending {
     /// Place of its first byte in the stream.
     at: u64,
     bytes: Vec<u8>,
-    /// True if it begins after a gap, maybe within a character.
-    is_torn: bool,
 }
 
 impl Pending {
     fn new(at: u64) -> Self {
-        Self { at, bytes: Vec::new(), is_torn: false }
+        Self { at, bytes: Vec::new() }
     }
 }
 
 impl Reader<'_> {
     fn take(&mut self, piece: &Piece) {
-        let pending = &mut self.streams[index(piece.stream)];
+        let pending = &mut self.streams[piece.stream as usize];
         let expected = pending.at + pending.bytes.len() as u64;
-        let gap = piece.at.saturating_sub(expected);
-        if gap > 0 {
-            self.live.lost_bytes += gap + pending.bytes.len() as u64;
-            pending.bytes.clear();
-            pending.at = piece.at;
-            pending.is_torn = true;
+        let mut bytes = &piece.bytes[..];
+        if piece.at > expected {
+            // Behind a gap it may begin within a character.
+            bytes = &bytes[character_rest(bytes)..];
+            let at = piece.at + (piece.bytes.len() - bytes.len()) as u64;
+            self.live.lost_bytes += at - pending.at;
+            *pending = Pending::new(at);
         }
-        pending.bytes.extend_from_slice(&piece.bytes);
-        if pending.is_torn {
-            let skipped = in_character(&pending.bytes);
-            self.live.lost_bytes += skipped as u64;
-            pending.at += skipped as u64;
-            pending.bytes.drain(..skipped);
-            pending.is_torn = false;
-        }
-        let n = lines_end(&self.streams[index(piece.stream)].bytes);
+        pending.bytes.extend_from_slice(bytes);
+        let n = lines_end(&pending.bytes);
         self.give_out(piece.stream, n);
     }
 
     /// Hands out what is left, as far as it may be shown.
     fn finish(&mut self, open_line: OpenLine) {
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
-            let pending = &mut self.streams[index(stream)];
+            let pending = &mut self.streams[stream as usize];
             let n = match open_line {
                 OpenLine::End => pending.bytes.len(),
                 OpenLine::Show => pending.bytes.len() - cut_character(&pending.bytes),
@@ -138,7 +130,7 @@ impl Reader<'_> {
             return;
         }
         for stream in [OutputStream::Stdout, OutputStream::Stderr] {
-            let pending = &mut self.streams[index(stream)];
+            let pending = &mut self.streams[stream as usize];
             let n = pending.bytes.len() - cut_character(&pending.bytes);
             self.give_out(stream, n);
         }
@@ -148,7 +140,7 @@ impl Reader<'_> {
         if n == 0 {
             return;
         }
-        let pending = &mut self.streams[index(stream)];
+        let pending = &mut self.streams[stream as usize];
         pending.at += n as u64;
         let bytes: Vec<u8> = pending.bytes.drain(..n).collect();
         let (data, encoding) = self.format.chunk(&bytes);
@@ -175,21 +167,9 @@ impl OutputFormat {
     }
 }
 
-fn index(stream: OutputStream) -> usize {
-    match stream {
-        OutputStream::Stdout => 0,
-        OutputStream::Stderr => 1,
-    }
-}
-
 /// Length of the complete lines.
 fn lines_end(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1)
-}
-
-/// Number of bytes at the start that belong to a character that began before.
-fn in_character(bytes: &[u8]) -> usize {
-    bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count()
 }
 
 #[cfg(test)]

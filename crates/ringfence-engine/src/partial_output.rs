@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::call::Redaction;
 use crate::record::redact;
 use crate::redacted_stream::RedactedStream;
-use crate::text::cut_character;
+use crate::text::{character_rest, cut_character};
 
 /// Bytes dropped from a tail without a line break: they may be the rest of an escape sequence.
 const DOUBTFUL_BYTES: usize = 256;
@@ -192,11 +192,8 @@ impl OutputFormat {
             bytes.truncate(shown);
         } else {
             let line = bytes.iter().position(|b| *b == b'\n').map(|at| at + 1);
-            let mut doubtful = line.unwrap_or(DOUBTFUL_BYTES).min(bytes.len());
-            while bytes.get(doubtful).is_some_and(|b| b & 0xc0 == 0x80) {
-                doubtful += 1;
-            }
-            bytes.drain(..doubtful);
+            let doubtful = line.unwrap_or(DOUBTFUL_BYTES).min(bytes.len());
+            bytes.drain(..doubtful + character_rest(&bytes[doubtful..]));
         }
         (self.text(&bytes), end, is_whole)
     }

@@ -26,7 +26,8 @@ use crate::vectors::{BY_WORDS, Ranked, SessionVectors, VectorReport, Vectors};
 /// Called while an index is brought up to date: files read, and files to read, which is 0 while they are being listed.
 pub type OnIndexed = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
-fn unseen() -> OnIndexed {
+/// For callers that show no progress.
+pub(crate) fn no_progress() -> OnIndexed {
     Arc::new(|_, _| ())
 }
 
@@ -259,7 +260,8 @@ impl SessionIndex {
                 return Ok(true);
             }
         }
-        let report = self.update(session, UPDATE_MAX, stop, &unseen(), generation, &mut last)?;
+        let report =
+            self.update(session, UPDATE_MAX, stop, &no_progress(), generation, &mut last)?;
         Ok(report.complete)
     }
 

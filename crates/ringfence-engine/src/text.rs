@@ -61,6 +61,11 @@ pub fn cut_character(bytes: &[u8]) -> usize {
     }
 }
 
+/// Number of bytes at the start that belong to a character that began before.
+pub(crate) fn character_rest(bytes: &[u8]) -> usize {
+    bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count()
+}
+
 /// Milliseconds, rounded to the microsecond.
 pub(crate) fn millis(duration: std::time::Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3

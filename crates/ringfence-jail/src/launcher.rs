@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringfence_plan::Plan;
 use ringfence_spec::{Code, Problem};
@@ -50,7 +50,7 @@ const LAUNCHER_NAME: &str = "ringfence-launcher";
 const GREETING: &str = concat!("ringfence-launcher ", env!("CARGO_PKG_VERSION"), " 1");
 
 /// Time an executed launcher has to greet.
-const GREETING_SECONDS: i64 = 10;
+const GREETING_MAX: Duration = Duration::from_secs(10);
 
 /// The launcher's handle. Dropping it ends the launcher and every run.
 #[derive(Debug)]
@@ -181,10 +181,7 @@ impl Launcher {
     fn greeting(&self) -> Result<Vec<u8>, CallError> {
         let gone = || CallError::new("it ended without a greeting", Errno::PIPE);
         let socket = self.socket.as_ref().ok_or_else(gone)?;
-        let limit = Timespec { tv_sec: GREETING_SECONDS, tv_nsec: 0 };
-        let mut ready = [PollFd::new(socket, PollFlags::IN)];
-        let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut ready, Some(&limit)));
-        if n.named(|| "poll")? == 0 {
+        if !ringfence_sys::ready_by(socket, PollFlags::IN, Instant::now() + GREETING_MAX)? {
             return Err(CallError::new("it did not greet in time", Errno::TIMEDOUT));
         }
         let mut greeting = [0; 128];

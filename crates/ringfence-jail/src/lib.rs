@@ -70,7 +70,7 @@ pub use output_buffer::{
     MakeFilter, OutputBuffer, OutputFilter, OutputSnapshot, OutputStream, Piece, Tail,
 };
 pub use registry::{Registry, remove_tree};
-pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, time_until};
+pub use ringfence_sys::{Budget, CallError, SignalFd, Signals, is_ready, time_until};
 pub use stdio::{Output, StdioMode};
 pub use supervise::{Ending, Finished, StopReason};
 pub use watchdog::{anonymous_bytes, cpu_so_far};

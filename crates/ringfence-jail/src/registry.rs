@@ -218,7 +218,7 @@ impl Registry {
     }
 
     /// Returns true if no run in `root` can have changed `path` or what is below it: runs have the caller's user id, and
-    /// every file belongs to root and can be written by nobody else. A run in `/usr/share` leaves Python's files there as
+    /// every file belongs to root and only root can write it. A run in `/usr/share` leaves Python's files there as
     /// they are. `path` is canonical.
     pub fn is_out_of_reach(&self, root: &Path, path: &Path) -> bool {
         let own = rustix::process::geteuid().as_raw();
@@ -649,7 +649,7 @@ fn parent<'a>(root: &'a OwnedFd, path: &'a Path) -> Result<(Parent<'a>, &'a Path
 const REACH_ENTRIES_MAX: u32 = 50_000;
 const REACH_MAX: Duration = Duration::from_secs(2);
 
-/// Returns true if a file belongs to root and nobody else can write it. The group's bits cover access lists: acl(5).
+/// Returns true if a file belongs to root and only root can write it. The group's bits cover access lists: acl(5).
 fn is_roots_alone(stat: &rustix::fs::Stat) -> bool {
     let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
     stat.st_uid == 0 && (is_link || stat.st_mode & 0o022 == 0)

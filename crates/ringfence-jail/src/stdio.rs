@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Named};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -150,7 +150,7 @@ impl End {
     }
 
     fn read(&self, buffer: &mut Vec<u8>) -> Result<usize, Failed> {
-        if self.kind == EndKind::Polled && !is_ready(&self.fd, PollFlags::IN) {
+        if self.kind == EndKind::Polled && !ringfence_sys::is_ready(&self.fd, PollFlags::IN) {
             return Err(Failed::ForNow);
         }
         if self.kind != EndKind::Socket {
@@ -169,17 +169,13 @@ impl End {
             EndKind::Socket => {
                 rustix::net::send(&self.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
             }
-            EndKind::Polled if !is_ready(&self.fd, PollFlags::OUT) => Err(Errno::AGAIN),
+            EndKind::Polled if !ringfence_sys::is_ready(&self.fd, PollFlags::OUT) => {
+                Err(Errno::AGAIN)
+            }
             // A pipe that polls writable takes this much: pipe(7), PIPE_BUF.
             EndKind::Polled => rustix::io::write(&self.fd, &bytes[..bytes.len().min(4096)]),
         }
     }
-}
-
-fn is_ready(fd: &OwnedFd, flags: PollFlags) -> bool {
-    let mut fds = [PollFd::new(fd, flags)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
 }
 
 /// Captures the output of a pipe.

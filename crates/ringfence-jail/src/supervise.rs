@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_plan::{NetworkListener, Plan};
 use ringfence_spec::{Code, Connection, Denial, Problem, Span, Tier};
 use ringfence_sys::{Budget, CallError, Ended, SignalFd};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use crate::terminal::Terminal;
 use crate::watchdog::{self, ExceededLimit, Watchdog};
 
 /// Time that a signal from the caller waits for a program that is about to start.
-const START_PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+const START_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A run younger than this has no janitor: starting one costs a tenth of a short run's time.
 const JANITOR_AFTER: Duration = Duration::from_millis(20);
@@ -478,7 +478,9 @@ impl Supervisor<'_> {
     fn pass_on(&mut self, number: i32) {
         // The program may have started, and its first messages arrived, before the report socket closes: init closes it
         // a moment later than the program itself.
-        while self.report_open && readable_within(&self.run.report, START_PATIENCE) {
+        while self.report_open
+            && ringfence_sys::is_ready_within(&self.run.report, PollFlags::IN, START_PATIENCE)
+        {
             if self.hear_report().is_err() {
                 break;
             }
@@ -554,10 +556,13 @@ impl Supervisor<'_> {
 
     fn finish(mut self) -> Result<Finished, NotStarted> {
         // The failure may be reported at the same instant as the death: read it before judging.
-        while self.report_open && readable(&self.run.report) {
+        while self.report_open && ringfence_sys::is_ready(&self.run.report, PollFlags::IN) {
             self.hear_report()?;
         }
-        while self.control_open && self.ended.is_none() && readable(&self.run.control) {
+        while self.control_open
+            && self.ended.is_none()
+            && ringfence_sys::is_ready(&self.run.control, PollFlags::IN)
+        {
             self.hear_control();
         }
         let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
@@ -688,15 +693,6 @@ fn report_budgets(plan: &Plan) -> Budgets {
         files: budget(gitfiles::ENTRIES_MAX),
         repositories: budget(REPORT_ENTRIES_MAX),
     }
-}
-
-fn readable(fd: impl AsFd) -> bool {
-    readable_within(fd, Timespec { tv_sec: 0, tv_nsec: 0 })
-}
-
-fn readable_within(fd: impl AsFd, patience: Timespec) -> bool {
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    rustix::event::poll(&mut fds, Some(&patience)).is_ok_and(|n| n > 0)
 }
 
 /// Kills every process below `root`, until a walk finds none.

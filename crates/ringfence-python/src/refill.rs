@@ -15,7 +15,9 @@ use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, 
 
 use crate::pool::{Shared, State};
 use crate::worker::{Exit, Worker};
-use crate::zygote::{ForkPriority, PendingWorker, REQUEST_MAX, Zygote, ZygoteFrame};
+use crate::zygote::{
+    ForkPriority, PendingWorker, REQUEST_MAX, Zygote, ZygoteFrame, wait_for_frame,
+};
 use crate::zygote_keeper::ZygoteKeeper;
 
 /// Maximum number of consecutive starts of a zygote that cannot be kept alive, if no other serves.
@@ -189,12 +191,10 @@ impl Refill {
     fn pause(&self, time: Duration) {
         let until = Instant::now() + time;
         while !self.shared.lock().stopping {
-            let left = ringfence_sys::time_until(until);
-            if left == (Timespec { tv_sec: 0, tv_nsec: 0 }) {
+            let alarm = &self.shared.alarm(self.number).0;
+            if !ringfence_sys::ready_by(alarm, PollFlags::IN, until).unwrap_or(false) {
                 return;
             }
-            let mut fds = [PollFd::new(&self.shared.alarm(self.number).0, PollFlags::IN)];
-            let _ = rustix::event::poll(&mut fds, Some(&left));
             self.stop_alarm();
         }
     }
@@ -292,12 +292,7 @@ impl Refill {
                 }
                 None if asked.is_empty() => return Ok(()),
                 None => {
-                    let patience = ringfence_sys::time_until(until);
-                    let mut fds = [PollFd::new(&line.zygote, PollFlags::IN)];
-                    let waited = || rustix::event::poll(&mut fds, Some(&patience));
-                    if rustix::io::retry_on_intr(waited).named(|| "poll(zygote)")? == 0 {
-                        return Err(CallError::new("waiting for the zygote", Errno::TIMEDOUT));
-                    }
+                    wait_for_frame(&line.zygote, "waiting for the zygote", until)?;
                 }
             }
         }
@@ -331,12 +326,12 @@ impl Refill {
             }
         }
         let n_made = ready.len();
-        let n_lost = line.coming.is_empty() && line.n_requests == 0 && !line.born.is_empty();
-        if n_made == 0 && !n_lost {
+        let is_lost = line.coming.is_empty() && line.n_requests == 0 && !line.born.is_empty();
+        if n_made == 0 && !is_lost {
             return Ok(0);
         }
         let mut state = self.shared.lock();
-        if n_lost {
+        if is_lost {
             state.zygotes[self.number].dead.extend(line.born.drain());
         }
         state.zygotes[self.number].n_waiting += n_made;

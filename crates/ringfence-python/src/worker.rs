@@ -9,7 +9,7 @@ pub use ringfence_jail::Output;
 use ringfence_jail::{OutputBuffer, Permit, anonymous_bytes, cpu_so_far};
 use ringfence_spec::{Code, DenialRule, Problem};
 use ringfence_sys::{CallError, Named};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
@@ -248,10 +248,10 @@ impl Worker {
         loop {
             let until = run_until(deadline, &run).filter(|_| killed.is_none());
             let until = Some(until.map_or(memory.look_at, |until| until.min(memory.look_at)));
-            let n_cancels = usize::from(killed.is_none());
+            let cancel = around.cancel.filter(|_| killed.is_none());
             let heard = self
                 .ends
-                .step(&mut run, until, around.cancel.as_slice().get(..n_cancels).unwrap_or(&[]))
+                .step(&mut run, until, cancel.as_slice())
                 .map_err(|e| Problem::internal(Code::Worker, "cannot watch the worker").cause(e))?;
             if heard.dead {
                 break;
@@ -409,9 +409,7 @@ pub(crate) struct PollResult {
 impl Ends {
     /// Returns true if it died while it waited.
     pub(crate) fn is_dead(&self) -> bool {
-        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        rustix::event::poll(&mut fds, Some(&now)).is_ok_and(|n| n > 0)
+        ringfence_sys::is_ready(&self.pidfd, PollFlags::IN)
     }
 
     /// Sends it a program.

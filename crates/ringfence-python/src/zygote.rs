@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringfence_plan::WorkerPlan;
 use ringfence_spec::{Code, Problem};
 use ringfence_sys::{CallError, Named};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::pipe::PipeFlags;
@@ -141,13 +141,7 @@ impl Zygote {
         expect(&self.channel, b'P', Instant::now() + SPAWN_MAX)?;
         let mut pending = pending.pop().ok_or_else(|| nonsense("no worker was requested"))?;
         loop {
-            let patience = ringfence_sys::time_until(pending.deadline);
-            let mut fds = [PollFd::new(&pending.channel, PollFlags::IN)];
-            let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)))
-                .named(|| "poll(guest)")?;
-            if n == 0 {
-                return Err(CallError::new("waiting for the guest", Errno::TIMEDOUT));
-            }
+            wait_for_frame(&pending.channel, "waiting for the guest", pending.deadline)?;
             if pending.is_ready(plan)? {
                 return pending.fenced(host_uid);
             }
@@ -249,15 +243,19 @@ fn failed(frame: &Frame) -> CallError {
     CallError::new(format!("the guest failed: {words}"), Errno::PROTO)
 }
 
+/// Waits for a frame, or for the end of the process that sends them. `doing` names the error past the deadline.
+pub(crate) fn wait_for_frame(
+    channel: impl AsFd,
+    doing: &'static str,
+    deadline: Instant,
+) -> Result<(), CallError> {
+    let came = ringfence_sys::ready_by(channel, PollFlags::IN, deadline)?;
+    if came { Ok(()) } else { Err(CallError::new(doing, Errno::TIMEDOUT)) }
+}
+
 /// The next frame, which must be of this kind.
 pub(crate) fn expect(channel: &OwnedFd, kind: u8, deadline: Instant) -> Result<Frame, CallError> {
-    let patience = ringfence_sys::time_until(deadline);
-    let mut fds = [PollFd::new(channel, PollFlags::IN)];
-    let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, Some(&patience)))
-        .named(|| "poll(guest)")?;
-    if n == 0 {
-        return Err(CallError::new("waiting for the guest", Errno::TIMEDOUT));
-    }
+    wait_for_frame(channel, "waiting for the guest", deadline)?;
     match channel::receive(channel, RecvFlags::DONTWAIT)? {
         Some(frame) if frame.kind == kind => Ok(frame),
         Some(frame) => Err(failed(&frame)),

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ringfence_jail::{Fault, LaunchRequest, Launched, Launcher};
 use ringfence_plan::{CodePlan, Plan, WorkerPlan};
 use ringfence_spec::{Code, Problem, WorkerSpeedups};
 use ringfence_sys::{CallError, Named as _};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use rustix::fs::{Mode, OFlags};
 use rustix::net::SendFlags;
 use rustix::pipe::PipeFlags;
@@ -53,7 +54,7 @@ pub(crate) const OPTIONS: [&str; 5] = ["-I", "-S", "-X", "utf8", "-c"];
 const TALK_BYTES_MAX: usize = 16 << 10;
 
 /// Time in which a failed zygote must be dead.
-const LAST_WORDS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 /// Work that a zygote does before its first worker, so that no worker has to.
 #[derive(Clone, Debug, Default)]
@@ -138,9 +139,7 @@ impl ZygoteKeeper {
     pub(crate) fn last_words(&self) -> Option<String> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let (launched, talk) = current.zygote.take()?;
-        let line = launched.line();
-        let mut fds = [PollFd::from_borrowed_fd(line, PollFlags::IN)];
-        if rustix::event::poll(&mut fds, Some(&LAST_WORDS)) == Ok(0) {
+        if !ringfence_sys::is_ready_within(launched.line(), PollFlags::IN, LAST_WORDS_MAX) {
             return None;
         }
         let fault = match launched.wait() {

@@ -83,7 +83,7 @@ pub enum Hint {
     Python,
     /// A program tried to start a child process.
     ChildProcess,
-    /// There is no session of that id.
+    /// No session has this id.
     NewSession,
     /// The directory to work in cannot be made writable, such as a home.
     OtherDirectory,

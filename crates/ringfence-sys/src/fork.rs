@@ -256,7 +256,7 @@ fn fork_unchecked(
     match pid {
         0 => Ok(Forked::Child),
         pid if pid > 0 => {
-            // SAFETY: CLONE_PIDFD made the kernel store a new descriptor here, which nobody else owns.
+            // SAFETY: CLONE_PIDFD made the kernel store a new descriptor here, which has no other owner.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Forked::Parent { pid: i32::try_from(pid).unwrap_or(-1), pidfd })
         }
@@ -289,7 +289,7 @@ fn fork_by_clone(namespaces: Namespaces) -> Result<Forked, CallError> {
     match pid {
         0 => Ok(Forked::Child),
         pid if pid > 0 => {
-            // SAFETY: CLONE_PIDFD made the kernel store a new descriptor here, which nobody else owns.
+            // SAFETY: CLONE_PIDFD made the kernel store a new descriptor here, which has no other owner.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Forked::Parent { pid: i32::try_from(pid).unwrap_or(-1), pidfd })
         }

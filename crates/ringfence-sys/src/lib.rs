@@ -17,6 +17,7 @@
 //! | `mount` | attributes and id maps of detached mounts |
 //! | `net` | interface flags, raw addresses, packets with descriptors |
 //! | `pack` | machine code for another process: moves its memory onto huge pages |
+//! | `poll` | waiting for one descriptor, with a bound |
 //! | `seccomp` | installing a filter and answering its notifications |
 //! | `signal` | signal sets and signal descriptors |
 //! | `untrusted` | files that a run may have written, moved or replaced |
@@ -40,6 +41,7 @@ mod memory;
 mod mount;
 mod net;
 mod pack;
+mod poll;
 pub mod seccomp;
 mod signal;
 pub mod untrusted;
@@ -63,9 +65,10 @@ pub use net::{
     stream_socket,
 };
 pub use pack::pack_code;
+pub use poll::{is_ready, is_ready_within, ready_by, time_until};
 pub use signal::{SignalFd, Signals, ignore, reset_all};
 pub use wait::{
-    Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, time_until,
+    Ended, Reaped, have_memory_in_common, reap_any, reap_pid, release_memory, thread_cpu_time,
 };
 
 /// Bytes of a page, as libc knows it from the start of the process: before Linux 6.4 `rustix` reads `/proc/self/auxv`,

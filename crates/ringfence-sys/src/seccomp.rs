@@ -116,7 +116,7 @@ pub fn install(instructions: &[Instruction], listen: bool) -> Result<Option<Owne
         return Ok(None);
     }
     let fd = i32::try_from(result).unwrap_or(-1);
-    // SAFETY: with NEW_LISTENER the result is a new descriptor that nobody else owns.
+    // SAFETY: with NEW_LISTENER the result is a new descriptor that has no other owner.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 

@@ -61,7 +61,7 @@ impl SignalFd {
         if fd < 0 {
             return Err(CallError::last("signalfd"));
         }
-        // SAFETY: the kernel just made this descriptor and nobody else owns it.
+        // SAFETY: the kernel just made this descriptor and it has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 

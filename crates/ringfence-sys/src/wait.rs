@@ -92,11 +92,8 @@ fn wait4(pid: i32, block: bool) -> Result<Option<Reaped>, CallError> {
     }))
 }
 
-/// How long until then, for poll(2); nothing if it is past.
-pub fn time_until(at: std::time::Instant) -> rustix::event::Timespec {
-    let left = at.saturating_duration_since(std::time::Instant::now());
-    rustix::event::Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(left.subsec_nanos()),
-    }
+/// CPU time of the calling thread.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -10,7 +10,7 @@ use ringfence_spec::invisible::escape_unseen;
 use ringfence_spec::{
     Code, Denial, DenialRule, DeniedBy, Layer, Outcome, Problem, Status, escape_json,
 };
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use rustix::fs::FileType;
 use serde::Serialize;
 
@@ -214,9 +214,7 @@ fn takes_text(fd: BorrowedFd<'_>) -> bool {
 }
 
 fn takes_within(fd: BorrowedFd<'_>, time: Duration) -> bool {
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-    let time = Timespec::try_from(time).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-    rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|n| n > 0)
+    ringfence_sys::is_ready_within(fd, PollFlags::OUT, time)
 }
 
 /// Writes a program's output to stdout. Gives up, with an error, on a reader that takes nothing for `patience`.

@@ -58,7 +58,7 @@ async fn a_full_queue_turns_away_and_a_free_place_lets_in() {
 }
 
 #[tokio::test]
-async fn a_newcomer_takes_a_place_from_whoever_fills_the_queue() {
+async fn a_newcomer_takes_a_place_from_the_client_that_fills_the_queue() {
     let (gate, _) = gate(limits(1, 4));
     let first = gate.admit("flood").await.unwrap();
     let wait = |name: &'static str| {
@@ -237,7 +237,7 @@ async fn one_client_cannot_take_all_places() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_begins_with_a_long_run_does_not_wait_for_its_end() {
+async fn a_client_that_begins_with_a_long_run_does_not_wait_for_its_end() {
     let (gate, clock) = gate(with_breakers());
     let _long = gate.admit("new").await.unwrap();
     let mut second = Box::pin(gate.admit("new"));

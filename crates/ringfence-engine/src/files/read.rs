@@ -81,8 +81,7 @@ impl Workspace {
 
 /// A range may start and end within a character, so text may too.
 pub(super) fn content_kind(bytes: &[u8]) -> ContentKind {
-    let start = bytes.iter().take(3).take_while(|b| **b & 0xc0 == 0x80).count();
-    let bytes = &bytes[start..];
+    let bytes = &bytes[crate::text::character_rest(bytes)..];
     let text = match std::str::from_utf8(bytes) {
         Ok(_) => true,
         Err(e) => e.error_len().is_none(),

@@ -173,7 +173,8 @@ impl<'a> Quota<'a> {
                         }
                         let closed =
                             self.closed.is_some_and(|closed| closed.load(Ordering::SeqCst));
-                        if closed || is_readable(cancel) {
+                        if closed || ringfence_jail::is_ready(cancel, rustix::event::PollFlags::IN)
+                        {
                             break;
                         }
                         if finished.recv_timeout(QUOTA_INTERVAL) != Err(RecvTimeoutError::Timeout) {
@@ -207,10 +208,4 @@ impl<'a> Quota<'a> {
         };
         outcome.error = Some(crate::text::info(code, message, Some(hint)));
     }
-}
-
-fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec};
-    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    rustix::event::poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0)
 }

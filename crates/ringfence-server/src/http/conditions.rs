@@ -69,7 +69,7 @@ enum Tags {
     Some(Vec<String>),
 }
 
-/// Treatment of weak tags, which none of ours is.
+/// Treatment of weak tags. Tags of this service are strong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compare {
     Strong,

@@ -236,17 +236,14 @@ fn write(tally: &Mutex<Tally>, status: String, put: impl FnOnce() -> bool) {
 
 /// CPU time of [`write()`] for an answer, in microseconds.
 pub(crate) fn section_us(repeated: u32) -> f64 {
-    use super::bench::budget::thread_ns;
     let (tally, answer) = (Mutex::new(Tally::default()), problem(&json!(1), "for timing"));
     let Ok(mut out) = std::fs::File::options().write(true).open("/dev/null") else {
         return f64::NAN;
     };
     let (status, line) = line_of(&answer);
-    let started = thread_ns();
-    for _ in 0..repeated {
+    super::bench::budget::cpu_us_each(repeated, || {
         write(&tally, status.clone(), || out.write_all(line.as_bytes()).is_ok());
-    }
-    (thread_ns() - started) / f64::from(repeated) / 1e3
+    })
 }
 
 /// The engine and settings that items run with.

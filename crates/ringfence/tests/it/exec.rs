@@ -161,7 +161,7 @@ fn a_module_beside_the_program_is_told_with_its_flag() {
     assert!(ran.stderr.contains("copy it in with `--file helper.py`"), "{}", ran.stderr);
     let ran = world.ringfence(&["exec", "--file", "helper.py", "-c", code]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "43\n"), "{}", ran.stderr);
-    // A module that nobody has is a package that is missing; one that a program can do without is not mentioned.
+    // A module found nowhere counts as a missing package; one that the program can do without is not mentioned.
     let ran = world.ringfence(&["exec", "-c", "import no_such_module"]);
     assert!(ran.stderr.contains("`no_such_module` is not installed"), "{}", ran.stderr);
     let code = "try:\n    import no_such_module\nexcept ImportError:\n    print('without')";

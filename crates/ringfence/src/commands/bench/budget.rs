@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use ringfence_engine::{LOCAL, Recorder};
 use ringfence_spec::{Code, Problem};
-use rustix::time::ClockId;
 use serde::Serialize;
 
 use super::python::Workers;
@@ -203,20 +202,20 @@ fn settle(workers: &Workers) {
 
 fn admission_us(workers: &Workers) -> f64 {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let started = thread_ns();
-    for _ in 0..REPEATED {
+    cpu_us_each(REPEATED, || {
         let admit = std::pin::pin!(workers.engine.admission().admit(LOCAL));
         // Nothing else runs, so it is ready at once; dropping the permit is part of the piece.
         let _ = std::future::Future::poll(admit, &mut context);
-    }
-    (thread_ns() - started) / f64::from(REPEATED) / 1e3
+    })
 }
 
-/// CPU time of the calling thread.
-pub(crate) fn thread_ns() -> f64 {
-    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)).as_nanos()
-        as f64
+/// CPU time of `work`, repeated, in microseconds for one.
+pub(crate) fn cpu_us_each(repeated: u32, mut work: impl FnMut()) -> f64 {
+    let started = ringfence_sys::thread_cpu_time();
+    for _ in 0..repeated {
+        work();
+    }
+    (ringfence_sys::thread_cpu_time() - started).as_secs_f64() * 1e6 / f64::from(repeated)
 }
 
 /// CPU time so far of this process's threads and of all processes below it.

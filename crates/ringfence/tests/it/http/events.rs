@@ -1,4 +1,4 @@
-//! Events: output as it is written, in order and once, whoever began the run and however often a reader comes back.
+//! Events: output as it is written, in order and once, for any client and after any number of reconnects.
 
 use std::io::BufRead as _;
 use std::time::{Duration, Instant};
