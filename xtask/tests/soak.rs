@@ -85,7 +85,7 @@ fn a_dozen_clients_of_which_one_is_hostile_each_get_their_share() {
 
 /// A supervisor that says the right words and leaves a process and a file: the soak believes its eyes.
 const LIAR: &str = r#"#!/bin/sh
-case "$*" in *" true") echo '{"status":"ok","enforcement":{"tier":"namespaces"}}'; exit 0 ;; esac
+case "$*" in *" sleep 0.1") echo '{"status":"ok","enforcement":{"tier":"namespaces"}}'; exit 0 ;; esac
 (sleep 10 < /dev/null > /dev/null 2>&1 &)
 mkdir -p "$TMPDIR/ringfence-01234567"
 echo '{"status":"timeout","run_id":"0123456789","usage":{"wall_ms":301}}'

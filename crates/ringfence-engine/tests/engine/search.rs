@@ -197,6 +197,8 @@ n, said
         for threads in [
             "import code_api, threading\nfor _ in range(5):\n    threading.Thread(target=code_api.grep, args=('x',), daemon=True).start()\nraise SystemExit(3)",
             "import code_api, threading, time\ndef call():\n    while True:\n        time.sleep(0.01)\n        code_api.grep('x')\nthreading.Thread(target=call, daemon=True).start()\n1",
+            // They hold locks when the process is forked for the next cell: that of calls, those of the streams.
+            "import code_api, sys, threading\nsys.setswitchinterval(1e-9)\ndef call():\n    while True:\n        try: code_api.grep('x')\n        except code_api.CallError: pass\ndef say(stream):\n    while True: stream.write('.' * 9000)\nfor target, args in [(call, ()), (call, ()), (say, (sys.stdout,)), (say, (sys.stderr,))]:\n    threading.Thread(target=target, args=args, daemon=True).start()\n1",
         ] {
             for _ in 0..3 {
                 cell(&engine, "ann", &id, threads).await;

@@ -5,6 +5,7 @@ Zygote, from the host: S spawn (4 descriptors each; h for hurried or -; from the
 Zygote, to the host: Z ready · P pids, fewer than asked for if a fork failed · X<pid> <status> <CPU ms> <peak KiB> · N<pid> unknown
 Worker, in addition: from the host K fork; to the host W workspace, mounts, pidfd · L listener · P pid · N failed
 """
+import _io
 import _signal
 import _socket
 import ctypes
@@ -242,11 +243,30 @@ def forget():
         seen.clear()
 
 
+# Streams of processes that this one was forked from. Their destructors would wait for locks that are never released.
+replaced = []
+
+
+def replace_locks():
+    """Replaces the locks that another thread may have held at the fork: of calls to the host, and of both streams."""
+    global calling, streams
+    calling = _thread.allocate_lock()
+    old, streams = streams, tuple(
+        _io.open(fd, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False) for fd in (1, 2)
+    )
+    replaced.extend(old)
+    for name, before, now in zip(("stdout", "stderr"), old, streams):
+        setattr(sys, "__%s__" % name, now)
+        if getattr(sys, name) is before:
+            setattr(sys, name, now)
+
+
 def checkpoint(channel, frame, fds):
     """Forks on the host's request; the child continues with the channel it was given."""
     if frame[:1] != b"K" or len(fds) != 1:
         return False
     flush()
+    n_threads = _thread._count()
     try:
         pid = fork()
     except OSError as error:
@@ -256,6 +276,8 @@ def checkpoint(channel, frame, fds):
     if pid == 0:
         os.dup2(fds[0], 3, inheritable=False)
         os.close(fds[0])
+        if n_threads:
+            replace_locks()
         forget()
     else:
         os.close(fds[0])
