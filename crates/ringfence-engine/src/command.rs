@@ -12,8 +12,8 @@ use ringfence_jail::{
     StdioMode, StopReason, Task,
 };
 use ringfence_plan::{
-    FileKind, HostFacts, HostWorkspace, MappedDir, MaskKind, Mount, NetworkCapture, Plan,
-    UserNamespaces, plan_command,
+    FileKind, HostFacts, HostWorkspace, MappedDir, MaskKind, Mount, NetworkCapture, NetworkWay,
+    Plan, UserNamespaces, plan_command,
 };
 use ringfence_screen::scrub::Scrub;
 use ringfence_spec::{
@@ -236,7 +236,7 @@ impl<'a> CommandRunner<'a> {
                     facts.user_namespaces = UserNamespaces::Refused(refused.to_string());
                 }
                 Err(Fault::NoCapture(refused))
-                    if plan.network.as_ref().is_some_and(|n| n.captures) =>
+                    if plan.network.as_ref().is_some_and(|n| n.way == NetworkWay::Captured) =>
                 {
                     facts.network_capture = NetworkCapture::Refused(refused.to_string());
                 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -18,10 +18,10 @@ use ringfence_spec::{
     Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
     NetworkEvent, Problem, PublishedPort, escape_name,
 };
-use ringfence_sys::{CallError, IpFamily};
-use rustix::event::{PollFd, PollFlags};
+use ringfence_sys::{CallError, IpFamily, Named as _};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown};
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 /// True if this program becomes the network helper when it is executed under that name.
@@ -52,6 +52,9 @@ const NAMES_MAX: usize = 4096;
 
 /// Clients whose program is remembered.
 const CLIENTS_MAX: usize = 4096;
+
+/// Time for the connect of a socket to this very process.
+const ACCEPT_MAX: Duration = Duration::from_secs(2);
 
 /// Interval between looks at the helper.
 const LOOK_INTERVAL: Duration = Duration::from_millis(400);
@@ -96,7 +99,7 @@ pub(crate) fn capture(
 pub(crate) fn publish(plan: &NetworkPlan) -> Result<Vec<(NetworkListener, OwnedFd)>, Problem> {
     let bind = |port: &PublishedPort| {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.host.get()));
-        let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+        let bound = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(OwnedFd::from(listener))
         });
@@ -164,6 +167,101 @@ impl Clients {
     }
 }
 
+/// Connections of a run without a network namespace on their way to the helper.
+#[derive(Clone)]
+pub(crate) struct Redirects {
+    accepted: Arc<Mutex<VecDeque<OwnedFd>>>,
+    /// Readable when connections wait.
+    alarm: Arc<OwnedFd>,
+}
+
+impl Redirects {
+    fn new() -> Result<Self, CallError> {
+        let alarm = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .named(|| "eventfd")?;
+        Ok(Self { accepted: Arc::default(), alarm: Arc::new(alarm) })
+    }
+
+    /// Connects a socket of the run to this process and keeps the other end for the helper. Returns the socket's own answer
+    /// to connect(2). On a thread of its own: the run can make its socket block.
+    ///
+    /// The listener lives for this one connection, and takes only that of the socket's own address: other users of the host
+    /// cannot come in.
+    pub(crate) fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| errno(&e))?;
+        let to = listener.local_addr().map_err(|e| errno(&e))?;
+        let connected = ringfence_sys::connect_raw(socket, &ipv4_address(socket, to)?);
+        if !matches!(connected, Ok(()) | Err(Errno::INPROGRESS)) {
+            return connected;
+        }
+        let own = rustix::net::getsockname(socket)?;
+        let own = SocketAddr::try_from(own).map_err(|_| Errno::AFNOSUPPORT)?;
+        let deadline = Instant::now() + ACCEPT_MAX;
+        loop {
+            match ringfence_sys::ready_by(&listener, PollFlags::IN, deadline) {
+                Ok(true) => {}
+                Ok(false) => return Err(Errno::TIMEDOUT),
+                Err(error) => return Err(error.errno),
+            }
+            let (stream, peer) = listener.accept().map_err(|e| errno(&e))?;
+            if (peer.ip(), peer.port()) == (own.ip().to_canonical(), own.port()) {
+                stream.set_nonblocking(true).map_err(|e| errno(&e))?;
+                self.accepted
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push_back(stream.into());
+                let _ = rustix::io::write(&self.alarm, &1u64.to_ne_bytes());
+                return connected;
+            }
+        }
+    }
+
+    /// Sends the connections to the helper. Without one they are closed.
+    fn pass_on(&self, helper: Option<&OwnedFd>) {
+        let _ = rustix::io::read(&self.alarm, &mut [0u8; 8]);
+        let accepted =
+            std::mem::take(&mut *self.accepted.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in accepted {
+            let Some(helper) = helper else { return };
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let fds = [connection.as_fd()];
+            // A helper that does not read is ended soon: see `Capture::look`.
+            let flags = SendFlags::DONTWAIT;
+            let _ = ringfence_sys::send_packet_with(
+                helper,
+                &[IoSlice::new(b"C")],
+                &fds,
+                &mut space,
+                flags,
+            );
+        }
+    }
+}
+
+/// The raw form of an IPv4 address for a socket of either family.
+fn ipv4_address(socket: &OwnedFd, to: SocketAddr) -> Result<Vec<u8>, Errno> {
+    let IpAddr::V4(ip) = to.ip() else { return Err(Errno::AFNOSUPPORT) };
+    let family = rustix::net::sockopt::socket_domain(socket)?;
+    let mut bytes = family.as_raw().to_ne_bytes().to_vec();
+    bytes.extend(to.port().to_be_bytes());
+    match family {
+        // struct sockaddr_in: address, padding.
+        AddressFamily::INET => {
+            bytes.extend(ip.octets());
+            bytes.extend([0; 8]);
+        }
+        // struct sockaddr_in6: flow, address, scope.
+        AddressFamily::INET6 => {
+            bytes.extend([0; 4]);
+            bytes.extend(ip.to_ipv6_mapped().octets());
+            bytes.extend([0; 4]);
+        }
+        // A pair of unix sockets, for which these bytes would be a path.
+        _ => return Err(Errno::AFNOSUPPORT),
+    }
+    Ok(bytes)
+}
+
 /// The captured network of one run.
 pub(crate) struct Capture {
     plan: NetworkPlan,
@@ -171,13 +269,17 @@ pub(crate) struct Capture {
     credentials: Option<OwnedFd>,
     /// Until the helper has them.
     listeners: Vec<(NetworkListener, OwnedFd)>,
+    /// Connections that the supervisor has accepted for the helper.
+    pub(crate) redirects: Option<Redirects>,
     helper: Option<Helper>,
+    /// True if no helper is started any more.
+    was_started: bool,
     /// Names by their address inside the run.
     names: HashMap<IpAddr, String>,
     /// Time of the next look at the helper.
     look_at: Option<Instant>,
-    /// True when the run is over, and the helper is expected to end.
-    is_finishing: bool,
+    /// True when the helper has reported everything, and is expected to end.
+    has_ended: bool,
     pub(crate) clients: Clients,
     reports: NetworkReport,
 }
@@ -214,13 +316,35 @@ impl Capture {
             user,
             credentials,
             listeners,
+            redirects: None,
             helper: None,
+            was_started: false,
             names: HashMap::new(),
             look_at: None,
-            is_finishing: false,
+            has_ended: false,
             clients: Clients::default(),
             reports: NetworkReport::default(),
         }
+    }
+
+    /// The network of a run without a namespace of its own, whose connects the supervisor performs.
+    pub(crate) fn redirected(
+        plan: NetworkPlan,
+        user: Option<(u32, u32)>,
+        credentials: Option<OwnedFd>,
+    ) -> Result<Self, CallError> {
+        let redirects = Some(Redirects::new()?);
+        Ok(Self { redirects, ..Self::new(plan, Vec::new(), user, credentials) })
+    }
+
+    /// Returns true if the helper has ended: connections would be closed at once.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.was_started && self.helper.as_ref().is_none_or(|helper| helper.socket.is_none())
+    }
+
+    /// The helper's process.
+    pub(crate) fn helper_pid(&self) -> Option<i32> {
+        self.helper.as_ref().and_then(|helper| i32::try_from(helper.child.id()).ok())
     }
 
     /// Returns true if the rules allow nothing.
@@ -237,28 +361,37 @@ impl Capture {
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
         let listening = self.listeners.iter().filter(|(l, _)| l.kind != ListenerKind::Inward);
-        listening.map(|(_, fd)| fd.as_fd()).chain(socket.map(AsFd::as_fd))
+        let redirects = self.redirects.as_ref().map(|redirects| redirects.alarm.as_fd());
+        listening.map(|(_, fd)| fd.as_fd()).chain(socket.map(AsFd::as_fd)).chain(redirects)
     }
 
-    /// Starts the helper, or collects what it reports.
+    /// Starts the helper, passes connections on to it, collects what it reports.
     pub(crate) fn step(&mut self) {
-        if self.helper.is_none() {
-            let listeners = std::mem::take(&mut self.listeners);
-            let credentials = self.credentials.take();
-            match Helper::start(&self.plan, &listeners, self.user, credentials.as_ref()) {
-                Ok(helper) => {
-                    self.helper = Some(helper);
-                    self.look_at = Some(Instant::now() + LOOK_INTERVAL);
-                }
-                // The listeners close: every connect is refused from here on.
-                Err(error) => self
-                    .reports
-                    .gaps
-                    .push(format!("no connection could be made: the network helper: {error}")),
-            }
-            return;
+        if !self.was_started {
+            self.start_helper();
+        }
+        if let Some(redirects) = &self.redirects {
+            let socket = self.helper.as_ref().and_then(|helper| helper.socket.as_ref());
+            redirects.pass_on(socket);
         }
         self.collect();
+    }
+
+    fn start_helper(&mut self) {
+        self.was_started = true;
+        let listeners = std::mem::take(&mut self.listeners);
+        let credentials = self.credentials.take();
+        match Helper::start(&self.plan, &listeners, self.user, credentials.as_ref()) {
+            Ok(helper) => {
+                self.helper = Some(helper);
+                self.look_at = Some(Instant::now() + LOOK_INTERVAL);
+            }
+            // The listeners close: every connect is refused from here on.
+            Err(error) => self
+                .reports
+                .gaps
+                .push(format!("no connection could be made: the network helper: {error}")),
+        }
     }
 
     /// Time at which the helper is to be looked at.
@@ -292,7 +425,7 @@ impl Capture {
             match received {
                 Ok((0, _)) => {
                     helper.socket = None;
-                    self.reports.lost(self.is_finishing);
+                    self.reports.lost(self.has_ended);
                     return;
                 }
                 Ok((length, _)) => {
@@ -307,7 +440,7 @@ impl Capture {
                 Err(error) if error.errno == Errno::AGAIN => return,
                 Err(_) => {
                     helper.socket = None;
-                    self.reports.lost(self.is_finishing);
+                    self.reports.lost(self.has_ended);
                 }
             }
         }
@@ -327,6 +460,7 @@ impl Capture {
             }
             NetworkEvent::Unlisted(more) => self.reports.n_unlisted += more,
             NetworkEvent::Gap(gap) => self.reports.gap(gap.chars().take(500).collect()),
+            NetworkEvent::End => self.has_ended = true,
         }
     }
 
@@ -363,7 +497,6 @@ impl Capture {
     /// Ends the helper and returns everything that it reported.
     pub(crate) fn finish(mut self) -> NetworkReport {
         self.listeners.clear();
-        self.is_finishing = true;
         if let Some(Helper { socket: Some(socket), .. }) = &self.helper {
             // It ends when it has reported its connections, which ended with the run's sockets.
             let _ = rustix::net::shutdown(socket, Shutdown::Write);
@@ -396,10 +529,11 @@ impl NetworkReport {
         }
     }
 
-    /// Notes that the helper ended; before the end of the run that is a gap.
+    /// Notes that the helper ended; before it has reported everything that is a gap.
     fn lost(&mut self, expected: bool) {
         if !expected {
-            let gap = "the network helper ended before the run: connections that were open are not listed";
+            let gap =
+                "the network helper ended too early: connections that were open are not listed";
             self.gap(gap.to_owned());
         }
     }

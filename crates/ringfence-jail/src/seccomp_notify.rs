@@ -2,15 +2,15 @@
 //! continue a call after reading its arguments: the run could change them in between.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ringfence_plan::seccomp::{self, FilterSpec};
-use ringfence_plan::{DNS_PORT, FileId};
+use ringfence_plan::seccomp::{self, FilterSpec, Inet};
+use ringfence_plan::{DNS_PORT, FileId, PROXY_PORT};
 use ringfence_spec::invisible::is_invisible;
 use ringfence_spec::{Denial, DenialRule, DeniedBy, Hint, Layer, escape_name};
 use ringfence_sys::CallError;
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
 
-use crate::network::{Capture, Client, Clients};
+use crate::network::{Capture, Client, Clients, Redirects};
 
 /// Maximum number of distinct denials recorded; further ones are only counted.
 const DENIALS_MAX: usize = 256;
@@ -40,6 +40,10 @@ const WAITING_CONNECTS_MAX: usize = 4096;
 /// The longest address: `struct sockaddr_storage`.
 const ADDRESS_BYTES_MAX: usize = 128;
 
+/// The proxy, as the variables of a run name it.
+const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), PROXY_PORT);
+
+const AF_UNSPEC: u16 = 0;
 const AF_UNIX: u16 = 1;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
@@ -85,7 +89,7 @@ impl Listener {
 
     /// Returns true if an answer may need a thread.
     pub(crate) fn starts_threads(&self) -> bool {
-        self.spec.unix_sockets == seccomp::UnixSockets::Supervised
+        self.spec.decides_connects()
     }
 
     /// The descriptor to wait on.
@@ -185,7 +189,13 @@ impl Listener {
         let answer = match self.target(call, capture.as_deref()) {
             Ok(Target::Perform { socket, address, keep }) => {
                 let clients = capture.map(|capture| capture.clients.clone());
-                return self.perform(call, ConnectJob { socket, address, keep, clients });
+                let to = ConnectTo::Address { bytes: address, _keep: keep };
+                return self.perform(call, ConnectJob { socket, to, clients });
+            }
+            Ok(Target::Redirect { socket, redirects }) => {
+                let clients = capture.map(|capture| capture.clients.clone());
+                let to = ConnectTo::Helper(redirects);
+                return self.perform(call, ConnectJob { socket, to, clients });
             }
             Ok(Target::NotAllowed(peer, errno)) => {
                 if let Some(capture) = capture {
@@ -230,6 +240,9 @@ impl Listener {
         // Only now is it sure that pid, memory and descriptor were the caller's and not a successor's.
         if !ringfence_sys::seccomp::is_waiting(&*self.fd, call.id) {
             return Err(Errno::SRCH);
+        }
+        if self.spec.inet == Inet::Redirected {
+            return redirected(&address, socket, capture);
         }
         let domain = rustix::net::sockopt::socket_domain(&socket)?;
         if let Some(peer) = internet_peer(&address).filter(|_| domain != AddressFamily::UNIX) {
@@ -309,10 +322,19 @@ impl Listener {
 /// A connect to perform.
 struct ConnectJob {
     socket: OwnedFd,
-    address: Vec<u8>,
-    /// Kept open until the connect is done.
-    keep: Option<OwnedFd>,
+    to: ConnectTo,
     clients: Option<Clients>,
+}
+
+/// Peer of a connect.
+enum ConnectTo {
+    Address {
+        bytes: Vec<u8>,
+        /// Kept open until the connect is done.
+        _keep: Option<OwnedFd>,
+    },
+    /// The network helper, by a connection that this process accepts.
+    Helper(Redirects),
 }
 
 /// A connect and the call that waits for its result.
@@ -326,10 +348,13 @@ struct WaitingConnect {
 impl WaitingConnect {
     /// Connects, on a thread that has tried to become the run's user.
     fn perform(self, became: Result<(), Errno>) {
-        let ConnectJob { socket, address, keep, clients } = self.job;
-        let answer =
-            became.and_then(|()| ringfence_sys::connect_raw(&socket, &address)).map(|()| 0);
-        drop(keep);
+        let ConnectJob { socket, to, clients } = self.job;
+        let connect = || match &to {
+            ConnectTo::Address { bytes, .. } => ringfence_sys::connect_raw(&socket, bytes),
+            ConnectTo::Helper(redirects) => redirects.connect(&socket),
+        };
+        let answer = became.and_then(|()| connect()).map(|()| 0);
+        drop(to);
         // A socket that does not block is on its way: it has its port already.
         if let Some(clients) = clients.filter(|_| matches!(answer, Ok(_) | Err(Errno::INPROGRESS)))
         {
@@ -410,11 +435,40 @@ enum Target {
         address: Vec<u8>,
         keep: Option<OwnedFd>,
     },
+    /// The proxy of a run without a network namespace.
+    Redirect {
+        socket: OwnedFd,
+        redirects: Redirects,
+    },
     Refuse(Box<Denial>),
+}
+
+/// Decides about a connect of a run that shares the host's network: the proxy's address leads to the helper, any other
+/// nowhere.
+fn redirected(address: &[u8], socket: OwnedFd, capture: Option<&Capture>) -> Result<Target, Errno> {
+    let family = address.first_chunk::<2>().map(|b| u16::from_ne_bytes(*b));
+    let Some(capture) = capture else { return Err(Errno::NETUNREACH) };
+    match (peer(address), &capture.redirects) {
+        (Some(_), _) if capture.is_lost() => Err(Errno::CONNREFUSED),
+        (Some(peer), Some(redirects)) if peer == PROXY => {
+            Ok(Target::Redirect { socket, redirects: redirects.clone() })
+        }
+        (Some(peer), _) => Ok(Target::NotAllowed(peer, Errno::CONNREFUSED)),
+        // Ends a connection.
+        (None, _) if family == Some(AF_UNSPEC) => {
+            Ok(Target::Perform { socket, address: address.to_owned(), keep: None })
+        }
+        (None, _) => Err(Errno::AFNOSUPPORT),
+    }
 }
 
 /// Returns the peer of a connect that leaves the host. Loopback is the run's own.
 fn internet_peer(address: &[u8]) -> Option<SocketAddr> {
+    peer(address).filter(|peer| !peer.ip().is_loopback() && !peer.ip().is_unspecified())
+}
+
+/// Returns the peer of a connect by TCP or UDP.
+fn peer(address: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(*address.first_chunk::<2>()?);
     let port = u16::from_be_bytes(address.get(2..4)?.try_into().ok()?);
     let ip: IpAddr = match family {
@@ -422,8 +476,7 @@ fn internet_peer(address: &[u8]) -> Option<SocketAddr> {
         AF_INET6 => <[u8; 16]>::try_from(address.get(8..24)?).ok()?.into(),
         _ => return None,
     };
-    let ip = ip.to_canonical();
-    (!ip.is_loopback() && !ip.is_unspecified()).then_some(SocketAddr::new(ip, port))
+    Some(SocketAddr::new(ip.to_canonical(), port))
 }
 
 fn no_network(call: &Notification, peer: SocketAddr) -> Denial {

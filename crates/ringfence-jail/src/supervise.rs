@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{NetworkListener, Plan};
+use ringfence_plan::{NetworkListener, NetworkWay, Plan};
 use ringfence_spec::{Code, Connection, Denial, Problem, Span, Tier};
 use ringfence_sys::{Budget, CallError, Ended, SignalFd};
 use rustix::event::{PollFd, PollFlags};
@@ -198,14 +198,15 @@ enum Source {
 }
 
 /// Supervises until every process of the run is dead.
-pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
+pub(crate) fn supervise(mut run: Running<'_>) -> Result<Finished, NotStarted> {
     let limits = &run.plan.limits;
+    let capture = redirected_network(&mut run).map_err(NotStarted::Supervisor)?;
     let watchdog = Watchdog::new(limits, &run.plan.disk_roots, run.plan.cgroup.is_some(), run.pid);
     let mut supervisor = Supervisor {
         watchdog,
         listener: None,
         terminal: None,
-        capture: None,
+        capture,
         root_dev: None,
         launched: Instant::now(),
         started: None,
@@ -231,6 +232,17 @@ pub(crate) fn supervise(run: Running<'_>) -> Result<Finished, NotStarted> {
             Err(error)
         }
     }
+}
+
+/// The network of a run without a namespace of its own. Others come with their listeners.
+fn redirected_network(run: &mut Running<'_>) -> Result<Option<Capture>, CallError> {
+    let Some(plan) = run.plan.network.as_ref().filter(|n| n.way == NetworkWay::Redirected) else {
+        return Ok(None);
+    };
+    let identity = run.plan.identity;
+    let is_root = rustix::process::geteuid().is_root();
+    let user = is_root.then_some((identity.host_uid, identity.host_gid));
+    Capture::redirected(plan.clone(), user, run.credentials.take()).map(Some)
 }
 
 impl Supervisor<'_> {
@@ -567,7 +579,9 @@ impl Supervisor<'_> {
         }
         let reaped = ringfence_sys::reap_pid(self.run.pid, true)?;
         if !self.plan_has_init() {
-            kill_orphans(self.janitor.as_ref().map(Janitor::pid));
+            let janitor = self.janitor.as_ref().map(Janitor::pid);
+            let helper = self.capture.as_ref().and_then(Capture::helper_pid);
+            kill_orphans(&janitor.into_iter().chain(helper).collect::<Vec<i32>>());
         }
         let wall = self.started.map_or(Duration::ZERO, |s| s.elapsed());
         match (self.stopped, self.started) {
@@ -709,12 +723,13 @@ fn kill_tree(root: i32) {
     }
 }
 
-/// Kills and reaps every detached process, which without a pid namespace was reparented to this subreaper.
-fn kill_orphans(janitor: Option<i32>) {
+/// Kills and reaps every detached process, which without a pid namespace was reparented to this subreaper. Janitor and network
+/// helper are kept.
+fn kill_orphans(kept: &[i32]) {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let give_up = Instant::now() + ORPHANS_DEATH_MAX;
-    while !is_alone(own, janitor) && Instant::now() < give_up {
-        let below = watchdog::tree(own).into_iter().filter(|p| *p != own && Some(*p) != janitor);
+    while !is_alone(own, kept) && Instant::now() < give_up {
+        let below = watchdog::tree(own).into_iter().filter(|p| *p != own && !kept.contains(p));
         for pid in below.filter_map(Pid::from_raw) {
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
@@ -723,16 +738,16 @@ fn kill_orphans(janitor: Option<i32>) {
     }
 }
 
-/// Returns true if there is no child but the janitor. A list of children is no proof while some of them fork and exit.
-fn is_alone(own: i32, janitor: Option<i32>) -> bool {
+/// Returns true if there is no child but those kept. A list of children is no proof while some of them fork and exit.
+fn is_alone(own: i32, kept: &[i32]) -> bool {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     match waitid(WaitId::All, peek) {
         Err(Errno::CHILD) => true,
-        _ if janitor.is_none() => false,
+        _ if kept.is_empty() => false,
         // /proc is listed by rising pid and a child's is above its parent's, so a process that forks and exits during
         // the listing leaves a child yet to be listed; twice, because pids wrap around at some point.
-        _ => (0..2).all(|_| watchdog::children_by_scan(own).into_iter().eq(janitor)),
+        _ => (0..2).all(|_| watchdog::children_by_scan(own).iter().all(|pid| kept.contains(pid))),
     }
 }
 

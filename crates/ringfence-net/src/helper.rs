@@ -180,7 +180,9 @@ async fn serve(
         let state = Rc::clone(&state);
         serving.spawn_local(listen(state, listener, fd));
     }
-    reporter.closed().await;
+    while let Some(connection) = reporter.passed_on().await {
+        serve_passed_on(&state, connection);
+    }
     let until = tokio::time::Instant::now() + LAST_CONNECTIONS_MAX;
     // The run may have made a connection, sent something and ended before this process came to accept it.
     tokio::time::sleep(LAST_ACCEPTS).await;
@@ -194,7 +196,21 @@ async fn serve(
     while !reporter.flush() && tokio::time::Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    reporter.end();
     Ok(())
+}
+
+/// Serves a connection to the proxy that the supervisor has accepted. With too many open it is closed at once.
+fn serve_passed_on(state: &Rc<State>, connection: OwnedFd) {
+    let Ok(slot) = Arc::clone(&state.slots).try_acquire_owned() else { return };
+    let Ok(stream) = TcpStream::from_std(connection.into()) else { return };
+    let Ok(client) = stream.peer_addr() else { return };
+    let _ = stream.set_nodelay(true);
+    let state = Rc::clone(state);
+    tokio::task::spawn_local(async move {
+        let _slot = slot;
+        proxy::serve(state, stream, client).await;
+    });
 }
 
 async fn listen(state: Rc<State>, listener: NetworkListener, fd: OwnedFd) {

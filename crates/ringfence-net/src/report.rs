@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -112,25 +113,39 @@ impl Reporter {
         true
     }
 
+    /// Tells the supervisor that everything has been sent, if it has.
+    pub(crate) fn end(&self) {
+        if self.flush()
+            && let Ok(bytes) = postcard::to_allocvec(&NetworkEvent::End)
+        {
+            self.try_send(&bytes);
+        }
+    }
+
     fn try_send(&self, bytes: &[u8]) -> bool {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // A supervisor that is gone reads nothing any more: then the report counts as sent.
         !matches!(rustix::net::send(&self.0.socket, bytes, flags), Err(Errno::AGAIN))
     }
 
-    /// Waits until the supervisor has closed its end or ended the run.
-    pub(crate) async fn closed(&self) {
+    /// Waits for a connection that the supervisor passes on. None when it has closed its end or ended the run; a packet
+    /// without a connection is a mistake, and ends the helper too.
+    pub(crate) async fn passed_on(&self) -> Option<OwnedFd> {
         while self.0.socket.readable().await.is_ok() {
             let mut byte = [0u8; 1];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let received = self.0.socket.try_io(Interest::READABLE, || {
-                Ok(rustix::net::recv(&self.0.socket, &mut byte, RecvFlags::DONTWAIT)?)
+                let flags = RecvFlags::DONTWAIT;
+                ringfence_sys::receive_packet(&self.0.socket, &mut byte, &mut space, flags)
+                    .map_err(|error| error.errno.into())
             });
             match received {
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // It sends nothing after its orders: a packet is a mistake, and ends the helper like a closed socket.
-                _ => return,
+                Ok((1, fds)) => return fds.into_iter().next(),
+                _ => return None,
             }
         }
+        None
     }
 }
 

@@ -14,7 +14,7 @@ use crate::facts::{
     CgroupFacts, FileKind, GitIndex, HostFacts, HostWorkspace, MappedDir, NetworkCapture,
     OwnEffect, ProtectedState, Request, RootEntry, UserNamespaces, WritableDir,
 };
-use crate::network::NetworkPlan;
+use crate::network::{NetworkPlan, NetworkWay};
 use crate::orders::Orders;
 use crate::plan::{
     Access, BindSource, CgroupPlan, Identity, LandlockPlan, LandlockReading, LandlockRule, Mount,
@@ -297,8 +297,12 @@ fn namespaces(
             .hint(format!("pass `--ro {}` as well", request.cwd.path.display())));
         }
     };
+    let way = match facts.network_capture {
+        NetworkCapture::Usable => NetworkWay::Captured,
+        NetworkCapture::Refused(_) => NetworkWay::Proxy,
+    };
     let mut environment =
-        environment(policy, facts, &home, Path::new("/tmp"), |path| view.shows(path))?;
+        environment(policy, facts, way, &home, Path::new("/tmp"), |path| view.shows(path))?;
     if let Some(interception) = &request.interception {
         view.certificates(interception);
         environment.extend(
@@ -329,7 +333,8 @@ fn namespaces(
     setup.push(Step::SizeRoot { bytes_max: scratch_bytes(limits), inodes_max: SCRATCH_INODES_MAX });
     let network = network(policy, facts, &mut gaps)?;
     if let Some(network) = &network {
-        let (captures, listeners) = (network.captures, network.listeners.clone());
+        let captures = network.way == NetworkWay::Captured;
+        let listeners = network.listeners.clone();
         setup.push(Step::CaptureNetwork { captures, listeners });
     }
     setup.extend(rest.into_iter().map(Step::Mount));
@@ -434,14 +439,6 @@ fn landlock(
     if !policy.publish.is_empty() {
         return Err(cannot_publish().cause("a run without namespaces has no ports of its own"));
     }
-    if policy.network != Network::None {
-        return Err(Problem::cannot_build(
-            Code::NetworkAllowlistUnsupported,
-            "cannot open the network of a run without namespaces",
-        )
-        .cause("connections are captured in a network namespace, which this host refuses")
-        .hint("allow user namespaces (`ringfence doctor` says how), or leave out the network"));
-    }
     if request.session.is_some() {
         return Err(Problem::cannot_build(
             Code::SessionNeedsNamespaces,
@@ -480,11 +477,14 @@ fn landlock(
         landlock.as_ref().is_none_or(|plan| plan.rules.iter().any(|r| path.starts_with(&r.path)))
     };
     let scratch = &request.host_scratch;
-    let mut environment = environment(policy, facts, scratch, scratch, shows)?;
+    let network = redirected_network(policy, request, facts, &mut gaps)?;
+    let mut environment =
+        environment(policy, facts, NetworkWay::Redirected, scratch, scratch, shows)?;
     find_repositories_above(request, &mut environment);
     // Without a network namespace UDP cannot be held back by Landlock, and without a mount namespace no socket
     // directory can be hidden: the families themselves are refused. IPC and process ids are the host's too.
-    let seccomp = filter(facts, resources, UnixSockets::Refused, Inet::Refused, Ipc::Refused);
+    let inet = if network.is_some() { Inet::Redirected } else { Inet::Refused };
+    let seccomp = filter(facts, resources, UnixSockets::Refused, inet, Ipc::Refused);
     let unobserved = unobserved(seccomp.as_ref());
     let cwd = if policy.preset == CommandPreset::Minimal {
         scratch.clone()
@@ -530,7 +530,11 @@ fn landlock(
             process: ProcessFence::Pgroup,
             syscalls: if seccomp.is_some() { SyscallFence::Command } else { SyscallFence::None },
             resources,
-            network: if seccomp.is_some() { NetworkFence::None } else { NetworkFence::Host },
+            network: match () {
+                () if network.is_some() => NetworkFence::Allowlist,
+                () if seccomp.is_some() => NetworkFence::None,
+                () => NetworkFence::Host,
+            },
             filesystem: if confined { FilesystemFence::Landlock } else { FilesystemFence::None },
             output: if request.capture { OutputState::On } else { OutputState::Off },
             audit: AuditState::Off,
@@ -550,9 +554,42 @@ fn landlock(
         git_indexes: git_indexes(request),
         git_dirs: git_dirs(request),
         sockets: Vec::new(),
-        network: None,
+        network,
         unobserved,
     })
+}
+
+/// The network of a run without namespaces: through the proxy alone, whose connects the supervisor performs.
+fn redirected_network(
+    policy: &Policy,
+    request: &Request,
+    facts: &HostFacts,
+    gaps: &mut Vec<String>,
+) -> Result<Option<NetworkPlan>, Problem> {
+    if policy.network == Network::None {
+        return Ok(None);
+    }
+    let cannot =
+        |what, why: &str| Problem::cannot_build(Code::NetworkAllowlistUnsupported, what).cause(why);
+    if !facts.seccomp_filter || !facts.seccomp_notify {
+        return Err(cannot(
+            "cannot open the network of a run without namespaces",
+            "nothing could hold its connections to the rules: this kernel does not report system calls to a supervisor",
+        )
+        .hint("allow user namespaces (`ringfence doctor` says how), or leave out the network"));
+    }
+    if request.interception.is_some() {
+        return Err(cannot(
+            "cannot use credentials or rules about requests in a run without namespaces",
+            "only a mount namespace can show a run's own certificates in place of the system's",
+        )
+        .hint("allow user namespaces (`ringfence doctor` says how), or leave out `--secret` and `--net-request`"));
+    }
+    gaps.push(
+        "without namespaces only programs that use the proxy variables have the network, and no server of the run's own has a port"
+            .to_owned(),
+    );
+    NetworkPlan::redirected(policy).map(Some)
 }
 
 /// Least memory and descriptors with which a process can be started behind the fence, by trial on x86-64: `true` needs

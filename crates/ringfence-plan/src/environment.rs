@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use ringfence_spec::{Code, EnvGrant, Network, Policy, Problem};
 
 use crate::catalogue;
-use crate::facts::{HostFacts, NetworkCapture};
+use crate::facts::HostFacts;
+use crate::network::NetworkWay;
 
 /// PATH of a run that sees none of the caller's PATH.
 const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -18,6 +19,7 @@ const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 pub(crate) fn environment(
     policy: &Policy,
     facts: &HostFacts,
+    way: NetworkWay,
     home: &Path,
     tmp: &Path,
     shows: impl Fn(&Path) -> bool,
@@ -50,7 +52,7 @@ pub(crate) fn environment(
     for (name, value) in retries {
         env.insert(name.into(), value.into());
     }
-    if policy.network != Network::None && facts.network_capture != NetworkCapture::Usable {
+    if policy.network != Network::None && way != NetworkWay::Captured {
         for name in catalogue::PROXY_VARIABLES {
             env.insert(name.into(), format!("http://127.0.0.1:{}", crate::PROXY_PORT).into());
         }

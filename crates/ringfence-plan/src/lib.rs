@@ -48,7 +48,7 @@ pub use facts::{
 };
 pub use network::{
     DNS_PORT, HELPER_NAME, HelperOrders, ListenerKind, NAME_SERVER, NetworkListener, NetworkPlan,
-    PROXY_PORT,
+    NetworkWay, PROXY_PORT,
 };
 pub use one_shot::plan_alone;
 pub use orders::{FilterOrders, Orders};

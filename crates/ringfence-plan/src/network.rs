@@ -56,6 +56,19 @@ pub struct NetworkListener {
     pub ipv6: bool,
 }
 
+/// Way of a run's connections to the network helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkWay {
+    /// Every address is local to the run's namespace, so listeners there receive all connections.
+    Captured,
+    /// Programs that use the proxy variables reach the proxy's listener in the run's namespace.
+    Proxy,
+    /// Programs that use the proxy variables, without a namespace: the supervisor performs their connects, to itself, and
+    /// passes the other end on.
+    Redirected,
+}
+
 /// The network of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkPlan {
@@ -67,8 +80,8 @@ pub struct NetworkPlan {
     pub resolver: Option<SocketAddr>,
     /// The proxy through which the helper reaches public hosts.
     pub upstream: Option<UpstreamProxy>,
-    /// True if addresses are captured; false if only programs that use the proxy have the network.
-    pub captures: bool,
+    /// The way from the run to the helper.
+    pub way: NetworkWay,
     /// Requests that hosts may receive.
     pub requests: Vec<RequestRule>,
     /// Limits of the network.
@@ -112,7 +125,7 @@ impl NetworkPlan {
             listeners,
             resolver,
             upstream,
-            captures: true,
+            way: NetworkWay::Captured,
             requests,
             limits,
             published,
@@ -123,7 +136,15 @@ impl NetworkPlan {
     pub(crate) fn by_proxy(policy: &Policy) -> Result<Self, Problem> {
         let mut plan = Self::new(policy)?;
         plan.listeners.retain(|listener| listener.kind == ListenerKind::Proxy);
-        plan.captures = false;
+        plan.way = NetworkWay::Proxy;
+        Ok(plan)
+    }
+
+    /// The network of a run without a network namespace.
+    pub(crate) fn redirected(policy: &Policy) -> Result<Self, Problem> {
+        let mut plan = Self::new(policy)?;
+        plan.listeners.clear();
+        plan.way = NetworkWay::Redirected;
         Ok(plan)
     }
 

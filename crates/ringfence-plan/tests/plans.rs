@@ -6,15 +6,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use ringfence_plan::seccomp::Arch;
+use ringfence_plan::seccomp::{self, Arch};
 use ringfence_plan::{
     Access, Arg, BindSource, CallerIds, CgroupFacts, Checkpoints, CodeRequest, CoreDumps, FileId,
     FileKind, Found, GitFacts, HomeEntry, HostFacts, ListenerKind, MaskKind, Mount, NetworkCapture,
-    OwnEffect, OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts, Request,
-    Resource, Rlimit, RootEntry, Step, SystemText, SystemTextKind, UserNamespaces, WritableRoot,
-    plan_alone, plan_code, plan_command, render,
+    NetworkWay, OwnEffect, OwnRule, PlaceholderShape, Plan, Protected, ProtectedState, PythonFacts,
+    Request, Resource, Rlimit, RootEntry, Step, SystemText, SystemTextKind, UserNamespaces,
+    WritableRoot, plan_alone, plan_code, plan_command, render,
 };
-use ringfence_spec::{CodePreset, CommandPreset, Fallback, Limits, Policy, Problem, Tier};
+use ringfence_spec::{
+    Code, CodePreset, CommandPreset, Fallback, Limits, NetworkFence, Policy, Problem, Tier,
+};
 
 fn found(path: &str, kind: FileKind) -> Found {
     let ino = path.bytes().map(u64::from).sum();
@@ -243,7 +245,7 @@ fn where_connections_cannot_be_captured_the_proxy_is_left_and_it_is_said() {
     })
     .unwrap();
     let network = plan.network.as_ref().unwrap();
-    assert!(!network.captures);
+    assert_eq!(network.way, NetworkWay::Proxy);
     let kinds: Vec<_> = network.listeners.iter().map(|l| (l.kind, l.port)).collect();
     assert_eq!(kinds, [(ListenerKind::Proxy, 3128); 2]);
     let proxy = plan.environment.get(std::ffi::OsStr::new("https_proxy")).unwrap();
@@ -254,6 +256,38 @@ fn where_connections_cannot_be_captured_the_proxy_is_left_and_it_is_said() {
         plan.enforcement.gaps
     );
     assert!(plan.setup.iter().any(|s| matches!(s, Step::CaptureNetwork { captures: false, .. })));
+}
+
+#[test]
+fn without_namespaces_the_proxy_is_left_and_its_connects_are_the_supervisors() {
+    let without = |facts: &mut HostFacts| {
+        facts.user_namespaces = UserNamespaces::Refused("no".into());
+    };
+    let open = plan(|policy, _, facts| {
+        policy.network = "allow:pypi".parse().unwrap();
+        without(facts);
+    })
+    .unwrap();
+    let network = open.network.as_ref().unwrap();
+    assert_eq!((network.way, network.listeners.len()), (NetworkWay::Redirected, 0));
+    assert_eq!(open.enforcement.network, NetworkFence::Allowlist);
+    let filter = open.seccomp.as_ref().unwrap();
+    assert_eq!(filter.spec.inet, seccomp::Inet::Redirected);
+    assert!(open.landlock.as_ref().unwrap().deny_tcp);
+    let variable = |name: &str| open.environment.get(std::ffi::OsStr::new(name)).unwrap();
+    assert_eq!(variable("HTTPS_PROXY"), "http://127.0.0.1:3128");
+    assert!(open.enforcement.gaps.iter().any(|gap| gap.contains("proxy variables")));
+
+    let closed = plan(|_, _, facts| without(facts)).unwrap();
+    assert!(closed.network.is_none());
+    assert_eq!(closed.seccomp.unwrap().spec.inet, seccomp::Inet::Refused);
+
+    let unheld = plan(|policy, _, facts| {
+        policy.network = "allow:pypi".parse().unwrap();
+        without(facts);
+        facts.seccomp_notify = false;
+    });
+    assert_eq!(unheld.unwrap_err().code, Code::NetworkAllowlistUnsupported);
 }
 
 #[test]

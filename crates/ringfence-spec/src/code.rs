@@ -370,6 +370,7 @@ names! {
     RelativeImport, "relative_import", "Screening refuses an import that begins with a dot.";
     RootDirectory, "root_directory", "Changing the root directory.";
     SecretMemory, "secret_memory", "Memory that the kernel cannot count or read.";
+    ServerSocket, "server_socket", "A server's socket in a run that shares the host's network.";
     SetuidBit, "setuid_bit", "Making a set-uid or set-gid file.";
     SharedMemory, "shared_memory", "Shared memory that cannot be counted.";
     Snapshots, "snapshots", "Snapshots of filesystems.";
@@ -386,6 +387,7 @@ names! {
     TcpFastOpen, "tcp_fast_open", "Connecting by sending (TCP fast open).";
     TerminalInjection, "terminal_injection", "Pushing input to a terminal.";
     TooDeep, "too_deep", "Screening refuses nesting over 100 levels, or a tree over 1,000.";
+    UdpSocket, "udp_socket", "A UDP socket in a run that shares the host's network.";
     UnixConnect, "unix_connect", "Connecting to a unix socket.";
     UnixDatagram, "unix_datagram", "Unix datagram sockets.";
     UnixSocket, "unix_socket", "A connection to a unix socket outside the run.";

@@ -100,4 +100,6 @@ pub enum NetworkEvent {
     Unlisted(u64),
     /// Something that the outcome must name as a gap.
     Gap(String),
+    /// The run is over and everything has been reported.
+    End,
 }

@@ -31,6 +31,8 @@ pub(super) enum Check {
     SocketPairStream,
     /// connect: the supervisor's to decide, if it supervises.
     Connect,
+    /// bind, listen, accept: not on the host's own network.
+    Serve,
     /// sendto, sendmsg, sendmmsg: flags in this argument.
     Send(u8),
     /// prctl: all but rewriting the memory layout.
@@ -266,10 +268,16 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         ],
         // The address is behind a pointer, so every connect goes to the supervisor, which reads it
         // once and performs the connect itself on a duplicate of the socket.
-        Check::Connect => match spec.unix_sockets {
-            UnixSockets::Supervised => vec![refuse(1, &reasons::UNIX_CONNECT, [])],
-            UnixSockets::Refused => vec![],
-        },
+        Check::Connect if spec.decides_connects() => vec![refuse(1, &reasons::UNIX_CONNECT, [])],
+        Check::Connect => vec![],
+        // Without an address listen(2) takes a port of its own.
+        Check::Serve if spec.inet == Inet::Redirected => {
+            vec![Guard {
+                when: [None, None],
+                then: Outcome::Refuse { reason: &reasons::SERVER_SOCKET, argument: None },
+            }]
+        }
+        Check::Serve => vec![],
         // Sending needs no rule for unix sockets: with an address, a stream socket fails and a
         // seqpacket socket ignores it (net/unix/af_unix.c), and datagram sockets do not exist here.
         // But MSG_FASTOPEN connects a TCP socket without connect(2), past the supervisor and past
@@ -412,19 +420,22 @@ fn socket(spec: FilterSpec) -> Vec<Guard> {
             Guard { when: [Some(unix), None], then: Outcome::Allow },
         ],
     };
+    let protocols = [
+        refuse(
+            1,
+            &reasons::RAW_SOCKET,
+            [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_DGRAM])],
+        ),
+        refuse(2, &reasons::PING_SOCKET, [whole(2).these(&[IPPROTO_ICMP, IPPROTO_ICMPV6])]),
+        // Go requests MPTCP at every listener and falls back on this very error.
+        refuse(2, &reasons::MULTIPATH_TCP, [whole(2).these(&[IPPROTO_MPTCP])]),
+        refuse(2, &reasons::SOCKET_PROTOCOL, [whole(2).others(&[0, IPPROTO_TCP, IPPROTO_UDP])]),
+    ];
+    let datagrams = refuse(1, &reasons::UDP_SOCKET, [bits(1, SOCK_TYPE_MASK).these(&[SOCK_DGRAM])]);
     let inet_rules = match spec.inet {
         Inet::Refused => vec![refuse(0, &reasons::INTERNET_SOCKETS, [])],
-        Inet::Allowed => vec![
-            refuse(
-                1,
-                &reasons::RAW_SOCKET,
-                [bits(1, SOCK_TYPE_MASK).others(&[SOCK_STREAM, SOCK_DGRAM])],
-            ),
-            refuse(2, &reasons::PING_SOCKET, [whole(2).these(&[IPPROTO_ICMP, IPPROTO_ICMPV6])]),
-            // Go requests MPTCP at every listener and falls back on this very error.
-            refuse(2, &reasons::MULTIPATH_TCP, [whole(2).these(&[IPPROTO_MPTCP])]),
-            refuse(2, &reasons::SOCKET_PROTOCOL, [whole(2).others(&[0, IPPROTO_TCP, IPPROTO_UDP])]),
-        ],
+        Inet::Redirected => [datagrams].into_iter().chain(protocols).collect(),
+        Inet::Allowed => protocols.to_vec(),
     };
     let mut guards = vec![
         refuse(0, &reasons::NETLINK, [whole(0).these(&[AF_NETLINK])]),

@@ -83,6 +83,9 @@ pub enum UnixSockets {
 pub enum Inet {
     /// They can be made.
     Allowed,
+    /// TCP alone, for clients: every connect goes to the listener, which decides, and performs it to another peer. Without
+    /// a network namespace the peers are the host's. Needs [`Observe::Notify`]: see [`FilterSpec::normalised`].
+    Redirected,
     /// They cannot, loopback included.
     Refused,
 }
@@ -143,7 +146,7 @@ pub fn compile(spec: FilterSpec) -> Filter {
     Filter { spec, insns: compile::instructions(spec) }
 }
 
-/// Returns true if `nr` is connect(2), which a filter with [`UnixSockets::Supervised`] leaves to the supervisor. For a
+/// Returns true if `nr` is connect(2), which a filter with supervised sockets leaves to the supervisor. For a
 /// given filter, use [`FilterSpec::supervises`].
 pub fn is_supervised_connect(arch: Arch, nr: i32) -> bool {
     name(arch, nr) == Some("connect")
@@ -174,23 +177,29 @@ impl Arch {
 }
 
 impl FilterSpec {
-    /// The spec without contradictions; the one place that resolves them. Supervised unix sockets without a listener
-    /// become refused ones: without a supervisor, connect could reach any socket the run can see.
+    /// The spec without contradictions; the one place that resolves them. Sockets whose connects a listener decides
+    /// become refused ones without it: connect could reach any peer the run can see.
     #[must_use]
-    pub fn normalised(self) -> Self {
-        match (self.observe, self.unix_sockets) {
-            (Observe::Errno, UnixSockets::Supervised) => {
-                Self { unix_sockets: UnixSockets::Refused, ..self }
+    pub fn normalised(mut self) -> Self {
+        if self.observe == Observe::Errno {
+            self.unix_sockets = UnixSockets::Refused;
+            if self.inet == Inet::Redirected {
+                self.inet = Inet::Refused;
             }
-            _ => self,
         }
+        self
     }
 
     /// Returns true if the supervisor decides and performs a notified call `nr`, rather than refuse it.
     pub fn supervises(&self, nr: i32) -> bool {
         self.profile == Profile::Command
-            && self.normalised().unix_sockets == UnixSockets::Supervised
+            && self.normalised().decides_connects()
             && is_supervised_connect(self.arch, nr)
+    }
+
+    /// Returns true if connects go to the listener. For a normalised spec.
+    pub fn decides_connects(&self) -> bool {
+        self.unix_sockets == UnixSockets::Supervised || self.inet == Inet::Redirected
     }
 }
 

@@ -253,6 +253,16 @@ pub(super) static INTERNET_SOCKETS: Reason = denial(
     EACCES,
     "this run has no network, loopback included; work with the files that are here",
 );
+pub(super) static UDP_SOCKET: Reason = denial(
+    DenialRule::UdpSocket,
+    EACCES,
+    "this run reaches other hosts by TCP through a proxy alone, so UDP and its own name lookups do not work; use the proxy of `HTTPS_PROXY`, which looks names up",
+);
+pub(super) static SERVER_SOCKET: Reason = denial(
+    DenialRule::ServerSocket,
+    EACCES,
+    "this run shares the host's network and can only be a client; use a pipe or a socketpair between its own programs",
+);
 pub(super) static RAW_SOCKET: Reason = denial(
     DenialRule::RawSocket,
     EPERM,

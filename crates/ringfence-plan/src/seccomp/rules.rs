@@ -280,7 +280,7 @@ pub(super) static GROUPS: &[Group] = &[
     checked_for_commands(Check::Socket, &reasons::SOCKETS, "socket"),
     checked(Check::SocketPair, Check::SocketPairStream, "socketpair"),
     checked_for_commands(Check::Connect, &reasons::SOCKETS, "connect"),
-    commands_but_not_code(&reasons::SOCKETS, "bind listen accept accept4"),
+    checked_for_commands(Check::Serve, &reasons::SOCKETS, "bind listen accept accept4"),
     everywhere("recvfrom recvmsg shutdown getsockname getpeername getsockopt"),
     // setsockopt would let code attach BPF programs to its socket pair.
     commands_only("recvmmsg setsockopt"),

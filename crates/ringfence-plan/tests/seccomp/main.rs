@@ -37,7 +37,10 @@ fn specs() -> Vec<FilterSpec> {
     ]);
     vary(&[&|spec| spec, &|spec| FilterSpec { observe: Observe::Errno, ..spec }]);
     vary(&[&|spec| spec, &|spec| FilterSpec { unix_sockets: UnixSockets::Refused, ..spec }]);
-    vary(&[&|spec| spec, &|spec| FilterSpec { inet: Inet::Refused, ..spec }]);
+    vary(&[&|spec| spec, &|spec| FilterSpec { inet: Inet::Refused, ..spec }, &|spec| FilterSpec {
+        inet: Inet::Redirected,
+        ..spec
+    }]);
     vary(&[&|spec| spec, &|spec| FilterSpec { shared_memory: SharedMemory::Refused, ..spec }]);
     vary(&[&|spec| spec, &|spec| FilterSpec { ipc: Ipc::Refused, ..spec }]);
     specs

@@ -186,6 +186,7 @@ fn limits(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Option<Wa
 fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
     let supervised =
         spec.unix_sockets == UnixSockets::Supervised && spec.observe == Observe::Notify;
+    let redirected = spec.inet == Inet::Redirected && spec.observe == Observe::Notify;
     match call {
         _ if LISTS[0].contains(call) => Want::Denial(EPERM),
         _ if spec.ipc == Ipc::Refused && LISTS[3].contains(call) => Want::Denial(EPERM),
@@ -203,7 +204,8 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
         "mmap" => deny_if(int(3) >> 18 & 1 == 1, ENOMEM),
         "memfd_create" => deny_if(int(1) >> 2 & 1 == 1, ENOMEM),
         "shmget" => deny_if(int(2) >> 11 & 1 == 1, ENOMEM),
-        "connect" => deny_if(supervised, EACCES),
+        "connect" => deny_if(supervised || redirected, EACCES),
+        "bind" | "listen" | "accept" | "accept4" => deny_if(redirected, EACCES),
         "sendto" | "sendmmsg" => deny_if(int(3) >> 29 & 1 == 1, EOPNOTSUPP),
         "sendmsg" => deny_if(int(2) >> 29 & 1 == 1, EOPNOTSUPP),
         "socketpair" => match (int(0), int(1) % 16) {
@@ -215,6 +217,8 @@ fn command(spec: FilterSpec, call: &str, int: impl Fn(usize) -> i64) -> Want {
             (1, 1 | 5, _) if supervised => Want::Allow,
             (1, ..) => Want::Denial(EACCES),
             (2 | 10, ..) if spec.inet == Inet::Refused => Want::Denial(EACCES),
+            (2 | 10, 2, _) if redirected => Want::Denial(EACCES),
+            (2 | 10, ..) if spec.inet == Inet::Redirected && !redirected => Want::Denial(EACCES),
             (2 | 10, 1 | 2, 0 | 6 | 17) => Want::Allow,
             (2 | 10, 1 | 2, 1 | 58) => Want::Denial(EACCES),
             (2 | 10, 1 | 2, 262) => Want::Quiet(EPROTONOSUPPORT),

@@ -1,23 +1,13 @@
 //! No silent downgrade: less than asked for is refused, or named in the outcome.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use ringfence_testing::{BoundedCommand as _, Json, needs_root};
 
 use crate::living::{marker, n_alive};
-use crate::support::{Ran, World, binary, is_root};
+use crate::support::{Ran, World, binary};
 
-/// Runs `ringfence ARGS` where user namespaces are used up: a user namespace whose own limit is zero.
-fn without_user_namespaces(world: &World, args: &[&str]) -> Ran {
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
-    wrapped(
-        world,
-        &["unshare", "-U", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh"],
-        args,
-    )
-}
-
-/// The same with Landlock taken away by a filter that answers ENOSYS.
+/// Runs `ringfence ARGS` without user namespaces, and with Landlock taken away by a filter that answers ENOSYS.
 fn without_anything(world: &World, args: &[&str]) -> Ran {
     let filter = "
 import ctypes, os, struct, sys
@@ -43,36 +33,7 @@ os.execv(sys.argv[1], sys.argv[1:])";
         script,
         "sh",
     ];
-    wrapped(world, &world_args, args)
-}
-
-fn wrapped(world: &World, wrapper: &[&str], args: &[&str]) -> Ran {
-    let (prefix, binary) = if is_root() { as_somebody(world) } else { (Vec::new(), binary()) };
-    let line: Vec<&str> = prefix.into_iter().chain(wrapper.iter().copied()).collect();
-    let output = Command::new(line[0])
-        .args(&line[1..])
-        .arg(binary)
-        .args(args)
-        .current_dir(world.work())
-        .env("HOME", world.home())
-        .env("XDG_STATE_HOME", world.root().join("state"))
-        .env_remove("TMPDIR")
-        .stdin(Stdio::null())
-        .bounded_output()
-        .unwrap();
-    Ran::from(&output)
-}
-
-/// Root itself is refused in a namespace that maps nobody else; so the world is given to somebody, with a binary.
-fn as_somebody(world: &World) -> (Vec<&'static str>, std::path::PathBuf) {
-    let copy = world.root().join("ringfence");
-    if !copy.exists() {
-        assert!(Command::new("cp").arg(binary()).arg(&copy).bounded_status().unwrap().success());
-    }
-    let given =
-        Command::new("chown").args(["-R", "61234:61234"]).arg(world.root()).bounded_status();
-    assert!(given.unwrap().success());
-    (vec!["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups"], copy)
+    Ran::from(&world.wrapped(&world_args, args).bounded_output().unwrap())
 }
 
 #[test]
@@ -103,7 +64,7 @@ fn without_user_namespaces_the_landlock_tier_runs_and_says_so() {
     world.write("home/.ssh/id", "canary");
     world.write("work/.env", "X");
     let script = "echo x > here; cat ~/.ssh/id ../home/.ssh/id; echo x > /etc/x; python3 -c 'import socket; socket.socket()' 2>&1 | tail -1; echo done";
-    let ran = without_user_namespaces(&world, &["run", "--json", "--", "sh", "-c", script]);
+    let ran = world.without_namespaces(&["run", "--json", "--", "sh", "-c", script]);
     let outcome = ran.json();
     assert_eq!(outcome["enforcement"]["tier"], "landlock", "{outcome}");
     assert_eq!(outcome["enforcement"]["filesystem"], "landlock");
@@ -123,7 +84,7 @@ fn without_user_namespaces_the_landlock_tier_runs_and_says_so() {
 
 #[test]
 fn in_passthrough_the_weaker_tier_is_announced() {
-    let ran = without_user_namespaces(&World::new(), &["run", "--", "echo", "hello"]);
+    let ran = World::new().without_namespaces(&["run", "--", "echo", "hello"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "hello\n"), "{}", ran.stderr);
     assert!(ran.stderr.contains("`landlock` tier"), "{}", ran.stderr);
 }
@@ -132,17 +93,22 @@ fn in_passthrough_the_weaker_tier_is_announced() {
 fn a_required_tier_is_required() {
     let world = World::new();
     for fallback in ["error", "warn"] {
-        let ran = without_user_namespaces(
-            &world,
-            &["run", "--require", "namespaces", "--fallback", fallback, "--", "touch", "ran"],
-        );
+        let ran = world.without_namespaces(&[
+            "run",
+            "--require",
+            "namespaces",
+            "--fallback",
+            fallback,
+            "--",
+            "touch",
+            "ran",
+        ]);
         assert_eq!(ran.code, 125, "{}", ran.stderr);
         assert!(ran.stderr.contains("--require landlock"), "{}", ran.stderr);
         assert!(!world.work().join("ran").exists());
     }
     // The hint is followed, and it helps.
-    let ran =
-        without_user_namespaces(&world, &["run", "--require", "landlock", "--", "touch", "ran"]);
+    let ran = world.without_namespaces(&["run", "--require", "landlock", "--", "touch", "ran"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(world.work().join("ran").exists());
 }
@@ -151,8 +117,7 @@ fn a_required_tier_is_required() {
 fn what_the_landlock_tier_cannot_do_on_request_is_refused() {
     let world = World::new();
     let file = world.write("work/hidden", "x");
-    let ran =
-        without_user_namespaces(&world, &["run", "--hide", file.to_str().unwrap(), "--", "true"]);
+    let ran = world.without_namespaces(&["run", "--hide", file.to_str().unwrap(), "--", "true"]);
     assert_eq!(ran.code, 125, "{}", ran.stderr);
     assert!(ran.stderr.contains("--fallback warn"));
 }
@@ -163,7 +128,7 @@ fn the_landlock_tier_ends_what_detaches_itself() {
     let marker = marker();
     let script = format!("setsid sh -c 'setsid sleep {marker} &' & sleep {marker}");
     let flags = ["run", "--timeout", "500ms", "--", "sh", "-c", &script];
-    let ran = without_user_namespaces(&world, &flags);
+    let ran = world.without_namespaces(&flags);
     assert_eq!(ran.code, 124, "{}", ran.stderr);
     assert_eq!(n_alive(&marker), 0);
 }
@@ -226,7 +191,7 @@ fn nested_in_itself_it_is_weaker_and_says_so() {
 
 #[test]
 fn doctor_names_the_fix_for_used_up_namespaces() {
-    let ran = without_user_namespaces(&World::new(), &["doctor"]);
+    let ran = World::new().without_namespaces(&["doctor"]);
     assert_eq!(ran.code, 1, "{}", ran.stdout);
     assert!(ran.stdout.contains("user.max_user_namespaces"), "{}", ran.stdout);
 }

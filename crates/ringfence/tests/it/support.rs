@@ -1,7 +1,7 @@
 //! A workspace, a home, and one call that runs a command behind the fence in them.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -187,6 +187,46 @@ impl World {
     }
 
     /// `ringfence run -- sh -c SCRIPT`, which begins with the line `up` when it is ready, and may read its stdin to wait
+    /// Runs `ringfence ARGS` where user namespaces are used up, so in the landlock tier.
+    pub(crate) fn without_namespaces(&self, args: &[&str]) -> Ran {
+        Ran::from(&self.command_without_namespaces(args).bounded_output().unwrap())
+    }
+
+    /// The same, not started yet: in a user namespace whose own limit is zero.
+    pub(crate) fn command_without_namespaces(&self, args: &[&str]) -> Command {
+        let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+        let unshare = ["unshare", "-U", "--map-current-user", "--keep-caps"];
+        self.wrapped(&[&unshare[..], &["sh", "-c", script, "sh"]].concat(), args)
+    }
+
+    /// `WRAPPER ringfence ARGS`, as an ordinary user: root is refused in a namespace that maps no other user, so the world
+    /// is given to one, with a copy of the binary.
+    pub(crate) fn wrapped(&self, wrapper: &[&str], args: &[&str]) -> Command {
+        let mut line: Vec<OsString> = Vec::new();
+        let mut program = binary();
+        if is_root() {
+            let copy = self.root().join("ringfence");
+            if !copy.exists() {
+                std::fs::copy(&program, &copy).unwrap();
+            }
+            program = copy;
+            let chown =
+                Command::new("chown").args(["-R", "61234:61234"]).arg(self.root()).bounded_status();
+            assert!(chown.unwrap().success());
+            line.extend(
+                ["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups"].map(Into::into),
+            );
+        }
+        line.extend(wrapper.iter().map(Into::into));
+        line.push(program.into());
+        line.extend(args.iter().map(Into::into));
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        let mut command = self.here(command);
+        command.env_remove("TMPDIR").stdin(Stdio::null());
+        command
+    }
+
     /// for [`Live::end`].
     pub(crate) fn sh_live(&self, script: &str) -> Live {
         self.live(&["run", "--", "sh", "-c", script])

@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod landlock;
 mod published;
 mod rows;
 #[allow(dead_code, reason = "the attack documents use more of it")]
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         return inside(&args.split_off(1));
     }
     if args.iter().any(|arg| arg == "--list") {
-        for (name, _) in rows::ROWS.iter().chain(tools::ROWS) {
+        for (name, _) in rows::ROWS.iter().chain(landlock::ROWS).chain(tools::ROWS) {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
@@ -108,7 +109,7 @@ fn in_namespace(words: &[String]) -> Result<bool, String> {
 }
 
 fn inside(words: &[String]) -> ExitCode {
-    let rows = rows::ROWS.iter().chain(tools::ROWS).filter(|(name, _)| {
+    let rows = rows::ROWS.iter().chain(landlock::ROWS).chain(tools::ROWS).filter(|(name, _)| {
         words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
     });
     let resolver = RESOLVER.parse().unwrap();
