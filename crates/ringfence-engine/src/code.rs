@@ -64,6 +64,15 @@ const PRELOAD_STANDARD: &[&str] = &[
 /// Additional modules for data work, if the interpreter has them.
 const PRELOAD_DATA: &[&str] = &["numpy", "pandas"];
 
+/// Packages that a zygote loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packages {
+    /// Modules of the standard library.
+    Standard,
+    /// Those of the preset too.
+    All,
+}
+
 /// Warm-up program: the operations programs of the preset use most. Prints nothing; may fail if a module is missing.
 const WARM_UP_STANDARD: &str = include_str!("warm_up/standard.py");
 
@@ -439,12 +448,16 @@ impl PooledRunner {
     }
 
     /// Returns the keeper of the zygote that workers are forked from.
-    pub(crate) fn keeper(&self, launcher: &Arc<Launcher>) -> Result<ZygoteKeeper, Problem> {
+    fn keeper(
+        &self,
+        launcher: &Arc<Launcher>,
+        packages: Packages,
+    ) -> Result<ZygoteKeeper, Problem> {
         Ok(ZygoteKeeper::new(
             Arc::clone(launcher),
             &self.plan,
             &self.context.interpreter,
-            &self.preload(),
+            &self.preload(packages),
             self.context.state.clone(),
             fresh_id()?.short(),
         ))
@@ -465,19 +478,31 @@ impl PooledRunner {
             },
             |n| n.get() as usize,
         );
-        let keepers = (0..n_zygotes).map(|_| self.keeper(launcher)).collect::<Result<_, _>>()?;
-        Pool::start(keepers, &self.plan, n_waiting)
+        let keeper = |_| self.keeper(launcher, Packages::All);
+        let keepers = (0..n_zygotes).map(keeper).collect::<Result<_, _>>()?;
+        // Loading these takes up to seconds, in which the first programs would wait.
+        let early = self.loads_data_packages().then(|| self.keeper(launcher, Packages::Standard));
+        Pool::start(keepers, early.transpose()?, &self.plan, n_waiting)
     }
 
-    /// Starts a session's REPL.
+    /// Starts a session's REPL. It loads the packages that its cells import: its caller waits for it to start.
     pub(crate) fn repl(&self, launcher: &Arc<Launcher>) -> Result<Repl, Problem> {
-        Repl::start(self.keeper(launcher)?, &self.plan)
+        Repl::start(self.keeper(launcher, Packages::Standard)?, &self.plan)
     }
 
-    fn preload(&self) -> Preload {
+    /// Returns true if workers of the preset have data packages loaded, and the interpreter has one.
+    fn loads_data_packages(&self) -> bool {
+        let has = |dir: &PathBuf| {
+            PRELOAD_DATA.iter().any(|name| rustix::fs::lstat(dir.join(name)).is_ok())
+        };
+        self.context.rules.preset == CodePreset::Data
+            && self.context.interpreter.facts.packages.iter().any(has)
+    }
+
+    fn preload(&self, packages: Packages) -> Preload {
         let mut modules = PRELOAD_STANDARD.to_vec();
         let mut warm_up = WARM_UP_STANDARD.to_owned();
-        if self.context.rules.preset == CodePreset::Data {
+        if packages == Packages::All && self.context.rules.preset == CodePreset::Data {
             modules.extend(PRELOAD_DATA);
             warm_up.push_str(WARM_UP_DATA);
         }

@@ -1,5 +1,6 @@
 //! Warm workers, each for one run. Several zygotes make them, each with a thread that replaces the workers that runs take;
-//! a zygote that dies is replaced while the others serve.
+//! a zygote that dies is replaced while the others serve. An early zygote, without the packages that take long to load,
+//! serves until another one is ready.
 
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -78,6 +79,8 @@ pub(crate) struct Shared {
     alarms: Vec<Alarm>,
     pub(crate) n_processors: usize,
     pub(crate) n_waiting: usize,
+    /// Number of the early zygote.
+    early: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -104,6 +107,8 @@ pub(crate) struct ZygoteState {
     pub(crate) is_up: bool,
     /// Its workers among the waiting ones.
     pub(crate) n_waiting: usize,
+    /// Its workers that have a run.
+    pub(crate) n_running: usize,
     pub(crate) questions: VecDeque<(u32, mpsc::Sender<Option<Exit>>)>,
     /// Dead workers whose exit status is not needed.
     pub(crate) dead: Vec<u32>,
@@ -163,6 +168,22 @@ impl Shared {
         }
     }
 
+    pub(crate) fn is_early(&self, zygote: usize) -> bool {
+        self.early == Some(zygote)
+    }
+
+    /// Returns true if the early zygote is not needed any more.
+    pub(crate) fn is_early_over(&self, state: &State) -> bool {
+        state.waiting.iter().any(|worker| !self.is_early(worker.zygote))
+    }
+
+    /// Wakes the thread of the early zygote, if it still serves.
+    pub(crate) fn wake_early(&self, state: &mut State) {
+        if let Some(early) = self.early.filter(|early| state.zygotes[*early].is_up) {
+            self.wake(state, early, Wake::Now);
+        }
+    }
+
     pub(crate) fn alarm(&self, zygote: usize) -> &Alarm {
         &self.alarms[zygote]
     }
@@ -199,6 +220,7 @@ impl Drop for PoolSlot {
         let n_running = state.n_running;
         state.load.pass(n_running);
         state.n_running -= 1;
+        state.zygotes[self.zygote].n_running -= 1;
         state.zygotes[self.zygote].dead.extend(self.unasked);
         let few = state.waiting.len() * 2 < self.shared.n_waiting;
         self.shared.wake(&mut state, self.zygote, if few { Wake::Now } else { Wake::Later });
@@ -206,15 +228,20 @@ impl Drop for PoolSlot {
 }
 
 impl Pool {
-    /// Fills the pool, and keeps `n_waiting` workers waiting. Each keeper starts one zygote.
+    /// Fills the pool, and keeps `n_waiting` workers waiting. Each keeper starts one zygote; that of `early` serves until
+    /// another is ready.
     pub fn start(
-        keepers: Vec<ZygoteKeeper>,
+        mut keepers: Vec<ZygoteKeeper>,
+        early: Option<ZygoteKeeper>,
         plan: &CodePlan,
         n_waiting: NonZero<usize>,
     ) -> Result<Self, Problem> {
         let cannot = |e: &dyn std::fmt::Display| {
             Problem::internal(Code::Threads, "cannot start a thread for the pool").cause(e)
         };
+        let n_lasting = keepers.len();
+        keepers.extend(early);
+        let early = (keepers.len() > n_lasting).then_some(n_lasting);
         let alarms = keepers.iter().map(|_| Alarm::new()).collect::<Result<_, _>>();
         let state = State {
             waiting: VecDeque::new(),
@@ -236,6 +263,7 @@ impl Pool {
             alarms: alarms.map_err(|e| cannot(&e))?,
             n_processors: std::thread::available_parallelism().map_or(1, NonZero::get),
             n_waiting: n_waiting.get(),
+            early,
         });
         // From here on, dropping it ends the threads that were started.
         let mut pool = Self { shared, threads: Vec::new(), plan: plan.worker.clone() };
@@ -274,10 +302,11 @@ impl Pool {
         &self.plan
     }
 
-    /// Waits until the pool is full, or cannot be filled.
+    /// Waits until `n` workers wait that have everything loaded, or cannot be made.
     pub fn wait_until_full(&self, n: usize) -> Result<(), Problem> {
+        let is_lasting = |worker: &&Worker| !self.shared.is_early(worker.zygote);
         let mut state = self.shared.lock();
-        while state.waiting.len() < n {
+        while state.waiting.iter().filter(is_lasting).count() < n {
             if let Some(problem) = &state.failed {
                 return Err(problem.clone());
             }
@@ -358,6 +387,9 @@ impl Pool {
                     self.shared.wake(&mut state, zygote, Wake::Now);
                     continue;
                 }
+                if self.shared.is_early(zygote) {
+                    start = Start::Cold;
+                }
                 match start {
                     Start::Warm => state.counts.hits += 1,
                     Start::Cold => state.counts.misses += 1,
@@ -365,6 +397,7 @@ impl Pool {
                 let n_running = state.n_running;
                 state.load.pass(n_running);
                 state.n_running += 1;
+                state.zygotes[zygote].n_running += 1;
                 return Ok((worker, start));
             }
             if let Some(problem) = &state.failed {

@@ -143,8 +143,10 @@ impl Refill {
         };
         let mut state = self.shared.lock();
         state.counts.zygotes += 1;
-        state.missing.clone_from(&zygote.missing);
-        state.speedups.clone_from(&zygote.speedups);
+        if !self.shared.is_early(self.number) {
+            state.missing.clone_from(&zygote.missing);
+            state.speedups.clone_from(&zygote.speedups);
+        }
         state.zygotes[self.number].dead.clear();
         state.zygotes[self.number].is_up = true;
         drop(state);
@@ -176,15 +178,22 @@ impl Refill {
     fn mark_down(&self) {
         let mut state = self.shared.lock();
         let own = &mut state.zygotes[self.number];
-        (own.is_up, own.n_waiting, own.wake) = (false, 0, None);
+        (own.is_up, own.wake) = (false, None);
         own.questions.clear();
-        let waiting = std::mem::take(&mut state.waiting);
-        let is_own = |worker: &Worker| worker.zygote == self.number;
-        let (gone, left): (VecDeque<_>, _) = waiting.into_iter().partition(is_own);
-        state.waiting = left;
+        let gone = self.take_waiting(&mut state);
         self.shared.wake_all(&mut state);
         drop(state);
         drop(gone);
+    }
+
+    /// Takes its workers out of the waiting ones.
+    fn take_waiting(&self, state: &mut State) -> VecDeque<Worker> {
+        let waiting = std::mem::take(&mut state.waiting);
+        let is_own = |worker: &Worker| worker.zygote == self.number;
+        let (own, left) = waiting.into_iter().partition(is_own);
+        state.waiting = left;
+        state.zygotes[self.number].n_waiting = 0;
+        own
     }
 
     /// Waits, but not for a pool that ends.
@@ -211,6 +220,13 @@ impl Refill {
         if state.stopping {
             return Task::Stop;
         }
+        if self.shared.is_early(self.number) && self.shared.is_early_over(&state) {
+            drop(self.take_waiting(&mut state));
+            // Its workers die with it.
+            if state.zygotes[self.number].n_running == 0 {
+                return Task::Stop;
+            }
+        }
         line.questions.extend(state.zygotes[self.number].questions.drain(..));
         let n = self.n_missing(&state, line.coming.len());
         let awaited = state.n_takers > line.coming.len();
@@ -222,7 +238,12 @@ impl Refill {
 
     /// This zygote's share of the missing workers.
     fn n_missing(&self, state: &State, n_coming: usize) -> usize {
-        let n_up = state.zygotes.iter().filter(|zygote| zygote.is_up).count().max(1);
+        let is_early = self.shared.is_early(self.number);
+        if is_early && self.shared.is_early_over(state) {
+            return 0;
+        }
+        let others = state.zygotes.iter().enumerate().filter(|(n, _)| !self.shared.is_early(*n));
+        let n_up = others.filter(|(_, zygote)| zygote.is_up).count().max(1);
         let share = self.shared.n_waiting.div_ceil(n_up);
         let missing = share.saturating_sub(state.zygotes[self.number].n_waiting + n_coming);
         let coming_max = (COMING_PER_PROCESSOR * self.shared.n_processors).div_ceil(n_up);
@@ -337,6 +358,9 @@ impl Refill {
         state.zygotes[self.number].n_waiting += n_made;
         state.counts.made += n_made as u64;
         state.waiting.extend(ready);
+        if !self.shared.is_early(self.number) {
+            self.shared.wake_early(&mut state);
+        }
         drop(state);
         for _ in 0..n_made {
             self.shared.ready.notify_one();

@@ -231,7 +231,7 @@ pub struct Usage {
 pub enum Start {
     /// It was.
     Warm,
-    /// It was made for this run.
+    /// The worker was made for this run, or packages that the others have loaded were still being loaded.
     Cold,
 }
 

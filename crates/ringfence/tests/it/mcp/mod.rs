@@ -6,8 +6,9 @@ mod long;
 mod notify;
 mod ready;
 
-use ringfence_testing::{Json, json};
+use ringfence_testing::{Json, json, missing};
 
+use crate::python::{has, with_libraries};
 use crate::support::{World, have};
 use client::Client;
 
@@ -475,6 +476,30 @@ fn what_a_result_has_no_room_for_is_a_resource() {
     assert_eq!(read(&elsewhere)["error"]["code"], -32002);
     let id = client.begin("resources/list", &json!({}));
     assert_eq!(client.answer(id)["result"]["resources"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn the_first_programs_do_not_wait_for_packages_to_load() {
+    let world = World::new();
+    let python = with_libraries(&world);
+    if !has(&world, python, "pandas") {
+        missing("libraries", "this Python has no pandas");
+        return;
+    }
+    let mut client = Client::new(&world, python);
+    // It goes on while the workers with pandas become ready.
+    let code = "import sys, time\nloaded = 'pandas' in sys.modules\ntime.sleep(5)\nloaded";
+    let first = client.call("execute_code", &json!({"code": code}));
+    assert_eq!((&first.data["value"], &first.data["start"]), (&json!("False"), &json!("cold")));
+    let loaded = "import sys; 'pandas' in sys.modules";
+    crate::living::eventually("workers with pandas serve", || {
+        client.call("execute_code", &json!({"code": loaded})).data["value"] == "True"
+    });
+    // A session loads what its cells import.
+    let session = client.call("session", &json!({"action": "create"})).data["session_id"].clone();
+    let cell = client.call("execute_code", &json!({"code": loaded, "session": session}));
+    assert_eq!(cell.data["value"], "False", "{}", cell.text);
+    assert!(client.leave().0.success());
 }
 
 #[test]
