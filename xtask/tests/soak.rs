@@ -93,6 +93,17 @@ exit 124
 "#;
 
 #[test]
+fn eighty_runs_sixteen_at_once_answer_and_leave_nothing() {
+    let _alone = alone();
+    let report = built::report(
+        Command::new(XTASK)
+            .args(["soak", "--parallel", "--json", "--runs", "80", "--jobs", "16", "--binary"])
+            .arg(built::ringfence()),
+    );
+    assert_eq!((report["failed"].as_u64(), report["runs"].as_u64()), (Some(0), Some(80)));
+}
+
+#[test]
 fn a_supervisor_that_lies_about_its_dead_is_caught() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().expect("a directory");

@@ -5,6 +5,7 @@ mod engine;
 mod fair;
 mod hostile;
 mod leftovers;
+mod parallel;
 mod python;
 mod supervisor;
 mod world;
@@ -23,7 +24,7 @@ pub(crate) use leftovers::{below, reap};
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct SoakArgs {
-    /// How many runs; 1,000, or 10,000 for `--fair`
+    /// How many runs; 1,000, or 10,000 for `--fair`, 20,000 for `--parallel`
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     runs: Option<u32>,
     /// The binary to prove; a release build of this workspace when not given
@@ -56,6 +57,12 @@ pub(crate) struct SoakArgs {
     /// How many clients, for `--fair`
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     clients: u32,
+    /// Commands, one-shot programs and batches at once in one workspace
+    #[arg(long, conflicts_with_all = ["kill_supervisor", "python", "engine", "fair"])]
+    parallel: bool,
+    /// How many at once, for `--parallel`
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    jobs: u32,
     /// Chooses the moments of `--kill-supervisor` and `--engine`; printed, so that a run can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -120,6 +127,8 @@ pub(crate) fn soak(args: &SoakArgs) -> Result<Verdict, CannotTry> {
         engine::soak(&world, args.kills, seed)?
     } else if args.fair {
         fair::soak(&world, args.runs.unwrap_or(10_000), args.clients)?
+    } else if args.parallel {
+        parallel::soak(&world, args.runs.unwrap_or(20_000), args.jobs)
     } else if args.kill_supervisor {
         supervisor::soak(&world, n_runs, seed)?
     } else if args.python {

@@ -94,8 +94,17 @@ impl World {
 
     /// `ringfence batch FLAGS` as the user of this soak.
     pub(crate) fn batch(&self, flags: &[&str]) -> Command {
+        self.subcommand("batch", flags)
+    }
+
+    /// `ringfence exec FLAGS` as the user of this soak.
+    pub(crate) fn exec(&self, flags: &[&str]) -> Command {
+        self.subcommand("exec", flags)
+    }
+
+    fn subcommand(&self, name: &str, flags: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
-        command.arg("batch").args(flags);
+        command.arg(name).args(flags);
         self.surround(command)
     }
 

@@ -269,7 +269,6 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
         // The address is behind a pointer, so every connect goes to the supervisor, which reads it
         // once and performs the connect itself on a duplicate of the socket.
         Check::Connect if spec.decides_connects() => vec![refuse(1, &reasons::UNIX_CONNECT, [])],
-        Check::Connect => vec![],
         // Without an address listen(2) takes a port of its own.
         Check::Serve if spec.inet == Inet::Redirected => {
             vec![Guard {
@@ -277,7 +276,7 @@ pub(super) fn guards(check: Check, spec: FilterSpec) -> Vec<Guard> {
                 then: Outcome::Refuse { reason: &reasons::SERVER_SOCKET, argument: None },
             }]
         }
-        Check::Serve => vec![],
+        Check::Connect | Check::Serve => vec![],
         // Sending needs no rule for unix sockets: with an address, a stream socket fails and a
         // seqpacket socket ignores it (net/unix/af_unix.c), and datagram sockets do not exist here.
         // But MSG_FASTOPEN connects a TCP socket without connect(2), past the supervisor and past

@@ -215,7 +215,8 @@ pub(crate) fn cpu_us_each(repeated: u32, mut work: impl FnMut()) -> f64 {
     for _ in 0..repeated {
         work();
     }
-    (ringfence_sys::thread_cpu_time() - started).as_secs_f64() * 1e6 / f64::from(repeated)
+    ringfence_sys::thread_cpu_time().saturating_sub(started).as_secs_f64() * 1e6
+        / f64::from(repeated)
 }
 
 /// CPU time so far of this process's threads and of all processes below it.
