@@ -461,16 +461,17 @@ impl Engine {
         .await
     }
 
-    /// Replaces parts of a session's text file; returns the number of replacements too.
+    /// Replaces parts of a session's text file if its state is as expected; returns the number of replacements too.
     pub async fn file_edit(
         &self,
         owner: &str,
         id: &SessionId,
         path: OsString,
         edits: Vec<Edit>,
+        when: Precondition,
     ) -> Result<(WrittenFile, usize), Problem> {
         self.file("edit_file", owner, id, path, move |files, path, begun| {
-            let edited = files.edit(path, &edits)?;
+            let edited = files.edit_if(path, &edits, &when)?;
             let shown = path.to_string_lossy().into_owned();
             let new: Vec<&str> = edits.iter().map(|edit| edit.new.as_str()).collect();
             begun.detail(|entry| entry.wrote(shown, new.join("\n").as_bytes()));

@@ -618,6 +618,21 @@ fn every_secret_is_found_at_every_cut() {
 }
 
 #[test]
+fn the_rest_of_a_released_secret_is_dropped_however_often_text_is_released() {
+    let mut stream = StreamRedactor::new();
+    let mut shown = stream.push(format!("token=ghp_{}", alnum(36)).as_bytes());
+    for _ in 0..3 {
+        shown.extend(stream.release());
+    }
+    shown.extend(stream.push(b"0123456789"));
+    shown.extend(stream.release());
+    shown.extend(stream.push(b"abcdefgh after\n"));
+    shown.extend(stream.finish());
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(shown.starts_with("token=[redacted:") && shown.ends_with("] after\n"), "{shown}");
+}
+
+#[test]
 fn lines_are_passed_on_at_once_and_little_is_held() {
     let mut stream = StreamRedactor::new();
     assert_eq!(stream.push(b"one\ntwo"), b"one\n");

@@ -6,12 +6,12 @@ mod static_model;
 mod stored;
 mod word_pieces;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
 
 pub use static_model::StaticModel;
+use stored::StoredVectors;
 
 use crate::index::{Index, IndexError, Source};
 use crate::rank::{Hit, Query};
@@ -49,9 +49,9 @@ impl fmt::Display for VectorError {
         match self {
             Self::Model { why } => write!(f, "cannot use the embedding model: {why}"),
             Self::Endpoint { why } => write!(f, "cannot use the embeddings endpoint: {why}"),
-            Self::Answer => {
-                f.write_str("the embedder returned vectors of the wrong number or size")
-            }
+            Self::Answer => f.write_str(
+                "the embedder returned vectors of the wrong number or size, or not of numbers",
+            ),
             Self::Index(error) => error.fmt(f),
         }
     }
@@ -74,20 +74,12 @@ const TEXT_BYTES_MAX: usize = 8 << 10;
 /// Greatest number of dimensions.
 pub(crate) const DIMENSIONS_MAX: usize = 4096;
 
-/// Bytes of the vectors of one index; chunks past them have none.
-const NUMBERS_BYTES_MAX: usize = 128 << 20;
-
 /// The vectors of the chunks of an index.
 #[derive(Debug, Default)]
 pub struct VectorIndex {
-    model_id: u64,
-    /// 0 until the first vector is there.
-    n_dimensions: usize,
-    /// Chunks, in the order of their vectors.
-    chunks: Vec<Hit>,
-    /// The factor that turns each vector's numbers back.
-    scales: Vec<f32>,
-    numbers: Vec<i8>,
+    vectors: StoredVectors,
+    /// Chunks, each with the number of its vector.
+    chunks: Vec<(Hit, usize)>,
     /// Chunks that have no vector yet.
     n_missing: usize,
 }
@@ -103,88 +95,26 @@ impl VectorIndex {
         embedder: &dyn Embedder,
         go_on: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<(Self, Option<VectorError>), IndexError> {
-        let mut new = Self { model_id: embedder.model_id(), ..Self::default() };
-        let known: HashMap<u64, usize> = if self.model_id == new.model_id {
-            new.n_dimensions = self.n_dimensions;
-            self.chunks.iter().enumerate().map(|(at, chunk)| (chunk.hash, at)).collect()
-        } else {
-            HashMap::new()
+        let (model_id, none) = (embedder.model_id(), StoredVectors::default());
+        let known = if self.vectors.model_id == model_id { &self.vectors } else { &none };
+        let vectors = StoredVectors::new(model_id, known.n_dimensions);
+        let mut embedding = Embedding {
+            known,
+            source,
+            embedder,
+            go_on,
+            new: Self { vectors, ..Self::default() },
+            waiting: Vec::new(),
+            is_over: false,
+            failure: None,
         };
-        let mut waiting: Vec<(Hit, String)> = Vec::new();
-        let mut failure = None;
-        let mut is_over = false;
-        index.each_file(&mut |chunks: Vec<Hit>| {
-            let is_known = chunks.iter().all(|chunk| known.contains_key(&chunk.hash));
-            // A file that cannot be read any more keeps no vectors; the next update of the index drops it.
-            let lines = if is_known || is_over {
-                Lines::default()
-            } else {
-                chunks.first().map_or_else(Lines::default, |c| Lines::read(source, &c.path))
-            };
-            for chunk in chunks {
-                let is_full =
-                    new.numbers.len() + waiting.len() * new.n_dimensions >= NUMBERS_BYTES_MAX;
-                if is_full {
-                    new.n_missing += 1;
-                } else if let Some(at) = known.get(&chunk.hash) {
-                    new.push(chunk, self.scales[*at], self.vector(*at));
-                } else if is_over {
-                    new.n_missing += 1;
-                } else if let Some(text) = lines.between(&chunk) {
-                    waiting.push((chunk, text));
-                }
-            }
-            if waiting.len() >= BATCH && !is_over {
-                match new.embed(&mut waiting, embedder, go_on) {
-                    Ok(flow) => is_over = flow.is_break(),
-                    Err(error) => (is_over, failure) = (true, Some(error)),
-                }
-            }
-        })?;
-        if failure.is_none() && !is_over {
-            failure = new.embed(&mut waiting, embedder, go_on).err();
-        }
-        new.n_missing += waiting.len();
-        Ok((new, failure))
-    }
-
-    fn embed(
-        &mut self,
-        waiting: &mut Vec<(Hit, String)>,
-        embedder: &dyn Embedder,
-        go_on: &mut dyn FnMut() -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, VectorError> {
-        while !waiting.is_empty() {
-            if go_on().is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            let batch = &waiting[..waiting.len().min(BATCH)];
-            let texts: Vec<&str> = batch.iter().map(|(_, text)| text.as_str()).collect();
-            let vectors = embed_checked(embedder, &texts)?;
-            let n_dimensions = vectors.first().map_or(0, Vec::len);
-            if self.n_dimensions == 0 {
-                self.n_dimensions = n_dimensions;
-            }
-            if n_dimensions != self.n_dimensions {
-                return Err(VectorError::Answer);
-            }
-            let done = waiting.drain(..vectors.len());
-            for ((chunk, _), vector) in done.collect::<Vec<_>>().into_iter().zip(&vectors) {
-                let (scale, numbers) = quantise(vector);
-                self.push(chunk, scale, &numbers);
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+        index.each_file(&mut |chunks| embedding.take_file(chunks))?;
+        Ok(embedding.finish())
     }
 
     fn push(&mut self, chunk: Hit, scale: f32, numbers: &[i8]) {
-        self.chunks.push(chunk);
-        self.scales.push(scale);
-        self.numbers.extend_from_slice(numbers);
-    }
-
-    fn vector(&self, at: usize) -> &[i8] {
-        &self.numbers[at * self.n_dimensions..(at + 1) * self.n_dimensions]
+        let at = self.vectors.insert(chunk.hash, scale, numbers);
+        self.chunks.push((chunk, at));
     }
 
     /// Number of vectors.
@@ -204,30 +134,104 @@ impl VectorIndex {
 
     /// The chunks nearest in meaning to a query among the files that it asks for, best first.
     pub fn search(&self, query: &Query, embedder: &dyn Embedder) -> Result<Vec<Hit>, VectorError> {
-        if self.is_empty() || self.n_dimensions == 0 {
+        let n_dimensions = self.vectors.n_dimensions;
+        if self.is_empty() || n_dimensions == 0 {
             return Ok(Vec::new());
         }
         let vectors = embed_checked(embedder, &[cut(&query.text)])?;
-        let Some(vector) = vectors.first().filter(|vector| vector.len() == self.n_dimensions)
-        else {
+        let Some(vector) = vectors.first().filter(|vector| vector.len() == n_dimensions) else {
             return Err(VectorError::Answer);
         };
         let (scale, vector) = quantise(vector);
         let is_asked = query.file_filter()?;
-        let mut scored: Vec<(f32, usize)> = self
-            .numbers
-            .chunks_exact(self.n_dimensions)
-            .zip(&self.scales)
-            .enumerate()
-            .map(|(at, (numbers, chunk_scale))| (dot(&vector, numbers) * scale * chunk_scale, at))
-            .filter(|(score, at)| {
-                let chunk = &self.chunks[*at];
-                *score > 0.0 && is_asked(&chunk.path, chunk.language)
+        let mut scored: Vec<(f32, &Hit)> = self
+            .chunks
+            .iter()
+            .map(|(chunk, at)| {
+                let (chunk_scale, numbers) = self.vectors.vector(*at);
+                (dot(&vector, numbers) * scale * chunk_scale, chunk)
             })
+            .filter(|(score, chunk)| *score > 0.0 && is_asked(&chunk.path, chunk.language))
             .collect();
         scored.sort_by(|a, b| b.0.total_cmp(&a.0));
         let best = scored.into_iter().take(query.limit());
-        Ok(best.map(|(score, at)| Hit { score, ..self.chunks[at].clone() }).collect())
+        Ok(best.map(|(score, chunk)| Hit { score, ..chunk.clone() }).collect())
+    }
+}
+
+/// An update in progress.
+struct Embedding<'a> {
+    /// Vectors of the same model from before.
+    known: &'a StoredVectors,
+    source: &'a dyn Source,
+    embedder: &'a dyn Embedder,
+    go_on: &'a mut dyn FnMut() -> ControlFlow<()>,
+    new: VectorIndex,
+    /// Chunks to embed, with their texts.
+    waiting: Vec<(Hit, String)>,
+    /// Nothing more is embedded.
+    is_over: bool,
+    failure: Option<VectorError>,
+}
+
+impl Embedding<'_> {
+    fn take_file(&mut self, chunks: Vec<Hit>) {
+        let is_known = chunks.iter().all(|chunk| self.known.get(chunk.hash).is_some());
+        // A file that cannot be read any more keeps no vectors; the next update of the index drops it.
+        let lines = if is_known || self.is_over {
+            Lines::default()
+        } else {
+            chunks.first().map_or_else(Lines::default, |c| Lines::read(self.source, &c.path))
+        };
+        for chunk in chunks {
+            if self.new.vectors.is_full(self.waiting.len()) {
+                self.new.n_missing += 1;
+            } else if let Some((scale, numbers)) = self.known.get(chunk.hash) {
+                self.new.push(chunk, scale, numbers);
+            } else if self.is_over {
+                self.new.n_missing += 1;
+            } else if let Some(text) = lines.between(&chunk) {
+                self.waiting.push((chunk, text));
+            }
+        }
+        if self.waiting.len() >= BATCH {
+            self.embed_waiting();
+        }
+    }
+
+    fn finish(mut self) -> (VectorIndex, Option<VectorError>) {
+        self.embed_waiting();
+        self.new.n_missing += self.waiting.len();
+        (self.new, self.failure)
+    }
+
+    fn embed_waiting(&mut self) {
+        while !self.waiting.is_empty() && !self.is_over {
+            if (self.go_on)().is_break() {
+                self.is_over = true;
+            } else if let Err(error) = self.embed_batch() {
+                (self.is_over, self.failure) = (true, Some(error));
+            }
+        }
+    }
+
+    fn embed_batch(&mut self) -> Result<(), VectorError> {
+        let batch = &self.waiting[..self.waiting.len().min(BATCH)];
+        let texts: Vec<&str> = batch.iter().map(|(_, text)| text.as_str()).collect();
+        let vectors = embed_checked(self.embedder, &texts)?;
+        let n_dimensions = vectors.first().map_or(0, Vec::len);
+        let expected = &mut self.new.vectors.n_dimensions;
+        if *expected == 0 {
+            *expected = n_dimensions;
+        }
+        if n_dimensions != *expected {
+            return Err(VectorError::Answer);
+        }
+        for ((chunk, _), vector) in self.waiting.drain(..vectors.len()).zip(&vectors) {
+            let (scale, numbers) = quantise(vector);
+            self.new.push(chunk, scale, &numbers);
+        }
+        Ok(())
     }
 }
 
@@ -255,7 +259,7 @@ pub fn likeness(
     Ok(scores)
 }
 
-/// Vectors of length 1, or of zeros: one for each text, all of the same size.
+/// Vectors of length 1, or of zeros: one for each text, all of the same size and of finite numbers.
 fn embed_checked(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {
     let mut vectors = embedder.embed(texts)?;
     let n_dimensions = vectors.first().map_or(0, Vec::len);
@@ -267,7 +271,11 @@ fn embed_checked(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>
     }
     for vector in &mut vectors {
         let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
-        if length > 0.0 && length.is_finite() {
+        // One number that is not finite makes the length so.
+        if !length.is_finite() {
+            return Err(VectorError::Answer);
+        }
+        if length > 0.0 {
             for number in vector {
                 *number /= length;
             }
@@ -285,15 +293,14 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// The 8-bit form of a vector, and the factor that turns it back.
+/// The 8-bit form of a vector of finite numbers, and the factor that turns it back.
 #[allow(clippy::cast_possible_truncation)] // Within -127 to 127.
 fn quantise(vector: &[f32]) -> (f32, Vec<i8>) {
-    let greatest =
-        vector.iter().filter(|x| x.is_finite()).fold(0.0f32, |most, x| most.max(x.abs()));
+    let greatest = vector.iter().fold(0.0f32, |most, x| most.max(x.abs()));
     if greatest == 0.0 {
         return (0.0, vec![0; vector.len()]);
     }
-    let to_i8 = |x: &f32| if x.is_finite() { (x / greatest * 127.0).round() as i8 } else { 0 };
+    let to_i8 = |x: &f32| (x / greatest * 127.0).round() as i8;
     (greatest / 127.0, vector.iter().map(to_i8).collect())
 }
 

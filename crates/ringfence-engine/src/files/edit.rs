@@ -7,7 +7,7 @@ use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 
 use super::path::GuestPath;
-use super::{ContentKind, Workspace, WriteOptions, WrittenFile, problems};
+use super::{ContentKind, Precondition, Workspace, WriteOptions, WrittenFile, problems};
 
 /// Edits of one call.
 const EDITS_MAX: usize = 1000;
@@ -35,10 +35,25 @@ impl Workspace {
         path: impl AsRef<OsStr>,
         edits: &[Edit],
     ) -> Result<(WrittenFile, usize), Problem> {
+        self.edit_if(path, edits, &Precondition::Any)
+    }
+
+    /// Applies edits to a text file if its state is as expected, when it is read and when it is written.
+    pub fn edit_if(
+        &self,
+        path: impl AsRef<OsStr>,
+        edits: &[Edit],
+        when: &Precondition,
+    ) -> Result<(WrittenFile, usize), Problem> {
         let act = "edit";
         let path = path.as_ref();
         let shown = GuestPath::parse(act, path)?;
         self.check_may_change(act, &shown)?;
+        if *when != Precondition::Any {
+            // Before the edits are looked at (RFC 9110, section 13.2.1).
+            let found = self.find(act, &shown)?;
+            when.check(act, &shown.to_string(), Some(&found.seen.stat))?;
+        }
         let shown = shown.to_string();
         if edits.is_empty() || edits.len() > EDITS_MAX {
             let message =
@@ -65,7 +80,7 @@ impl Workspace {
                 Problem::usage(Code::EditMismatch, message).hint(hint)
             })?;
         }
-        let written = self.write(path, text.as_bytes(), WriteOptions::default())?;
+        let written = self.write_if(path, text.as_bytes(), WriteOptions::default(), when)?;
         Ok((written, n_replaced))
     }
 }

@@ -106,7 +106,8 @@ impl StreamRedactor {
         } else {
             let ends_here = spans.iter().any(|span| span.end == n);
             self.emit(n, spans, &mut out);
-            self.swallowing = ends_here;
+            // Until the secret ends, however often this is called meanwhile.
+            self.swallowing |= ends_here;
         }
         self.searched = 0;
         out

@@ -306,6 +306,21 @@ fn an_interrupted_update_keeps_its_segments_and_goes_on() {
 }
 
 #[test]
+fn the_last_progress_of_a_small_update_says_that_all_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let index = Index::open(dir.path(), limits()).unwrap();
+    let mut files = Files::default();
+    files.put("a.txt", "some words", 1);
+    let mut told = Vec::new();
+    let progress = &mut |now: &Progress| {
+        told.push((now.files_done, now.files_total));
+        ControlFlow::Continue(())
+    };
+    index.update(&files, progress).unwrap();
+    assert_eq!(told.last(), Some(&(1, 1)), "{told:?}");
+}
+
+#[test]
 fn an_update_can_be_ended_while_files_are_listed() {
     let dir = tempfile::tempdir().unwrap();
     let index = Index::open(dir.path(), Limits::default()).unwrap();

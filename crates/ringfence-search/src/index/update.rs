@@ -328,30 +328,25 @@ impl Work<'_> {
         };
         tell();
         if bytes_total <= INLINE_BYTES_MAX && self.jobs.len() <= INLINE_FILES_MAX {
-            if let Err(error) = self.work() {
-                self.stop.store(true, Ordering::Relaxed);
-                self.shared().failure.get_or_insert(error);
-            }
-            return;
+            self.work_or_stop();
+        } else {
+            std::thread::scope(|scope| {
+                let (done, ended) = mpsc::channel::<()>();
+                for _ in 0..n_threads {
+                    let done = done.clone();
+                    scope.spawn(move || {
+                        self.work_or_stop();
+                        drop(done);
+                    });
+                }
+                drop(done);
+                // The channel closes when the last thread has ended.
+                while ended.recv_timeout(PROGRESS_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
+                {
+                    tell();
+                }
+            });
         }
-        std::thread::scope(|scope| {
-            let (done, ended) = mpsc::channel::<()>();
-            for _ in 0..n_threads {
-                let done = done.clone();
-                scope.spawn(move || {
-                    if let Err(error) = self.work() {
-                        self.stop.store(true, Ordering::Relaxed);
-                        self.shared().failure.get_or_insert(error);
-                    }
-                    drop(done);
-                });
-            }
-            drop(done);
-            // The channel closes when the last thread has ended.
-            while ended.recv_timeout(PROGRESS_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
-                tell();
-            }
-        });
         if !self.stop.load(Ordering::Relaxed) {
             tell();
         }
@@ -359,6 +354,14 @@ impl Work<'_> {
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works until nothing is left. A failure stops the other threads too.
+    fn work_or_stop(&self) {
+        if let Err(error) = self.work() {
+            self.stop.store(true, Ordering::Relaxed);
+            self.shared().failure.get_or_insert(error);
+        }
     }
 
     fn work(&self) -> Result<(), IndexError> {

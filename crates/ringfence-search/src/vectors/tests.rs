@@ -75,7 +75,8 @@ fn words_of_the_same_meaning_are_found_and_fused() {
     let loaded = VectorIndex::load(&index, model.model_id());
     let (loaded, _) = loaded.updated(&index, &tree, &refuses, go_on).unwrap();
     assert_eq!(loaded.search(&Query::new("dog"), &model).unwrap()[0].path, "a.txt");
-    assert!(VectorIndex::load(&index, 1).is_empty());
+    assert_eq!(VectorIndex::load(&index, model.model_id()).vectors.len(), 2);
+    assert_eq!(VectorIndex::load(&index, 1).vectors.len(), 0);
     let (none, failure) = vectors.updated(&index, &tree, &Refuses(1), go_on).unwrap();
     assert_eq!((none.len(), none.n_missing(), failure.is_some()), (0, 2, true));
     assert!(none.search(&Query::new("dog"), &model).unwrap().is_empty());
@@ -106,12 +107,12 @@ fn a_damaged_file_of_vectors_counts_as_none() {
         let mut bytes = sound.clone();
         bytes[at] ^= 0x10;
         fs::write(&path, &bytes).unwrap();
-        assert!(VectorIndex::load(&index, model.model_id()).is_empty(), "byte {at}");
+        assert_eq!(VectorIndex::load(&index, model.model_id()).vectors.len(), 0, "byte {at}");
         fs::write(&path, &sound[..at]).unwrap();
-        assert!(VectorIndex::load(&index, model.model_id()).is_empty(), "cut at {at}");
+        assert_eq!(VectorIndex::load(&index, model.model_id()).vectors.len(), 0, "cut at {at}");
     }
     fs::write(&path, &sound).unwrap();
-    assert_eq!(VectorIndex::load(&index, model.model_id()).len(), 1);
+    assert_eq!(VectorIndex::load(&index, model.model_id()).vectors.len(), 1);
 }
 
 #[test]
@@ -122,6 +123,26 @@ fn texts_are_scored_by_their_likeness() {
     let texts: Vec<String> = ["a car", "a puppy", "nothing known"].map(str::to_owned).into();
     let scores = likeness("dog", &texts, &model).unwrap();
     assert!(scores[1] > 0.9 && scores[0] < 0.2 && scores[2].abs() < 1e-6, "{scores:?}");
+}
+
+#[test]
+fn vectors_that_are_not_finite_are_refused() {
+    #[derive(Debug)]
+    struct Answers(f32);
+    impl Embedder for Answers {
+        fn model_id(&self) -> u64 {
+            1
+        }
+        fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {
+            Ok(vec![vec![1.0, self.0]; texts.len()])
+        }
+    }
+    let texts = ["a".to_owned()];
+    for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let scores = likeness("x", &texts, &Answers(number));
+        assert!(matches!(scores, Err(VectorError::Answer)), "{number}: {scores:?}");
+    }
+    assert!(likeness("x", &texts, &Answers(1.0)).is_ok());
 }
 
 #[test]

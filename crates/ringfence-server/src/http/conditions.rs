@@ -19,6 +19,8 @@ pub(super) enum Answer {
     Whole,
     /// A part of it.
     Part(Range<u64>),
+    /// A part that the query asks for, as a response of its own.
+    Slice(Range<u64>),
     /// Nothing: the client has it.
     NotModified,
     /// Nothing: it is not the file that the client expects.
@@ -27,8 +29,14 @@ pub(super) enum Answer {
     OutOfRange,
 }
 
-/// Decides what of a file a request gets, in the order of RFC 9110, section 13.2.2.
-pub(super) fn evaluate(headers: &HeaderMap, tag: &FileTag, total_bytes: u64) -> Answer {
+/// Decides what of a file a request gets, in the order of RFC 9110, section 13.2.2. `slice` is the part that the query asks
+/// for; it goes before a `Range`.
+pub(super) fn evaluate(
+    headers: &HeaderMap,
+    tag: &FileTag,
+    total_bytes: u64,
+    slice: Option<Range<u64>>,
+) -> Answer {
     let has = |tags: &Tags| match tags {
         Tags::Any => true,
         Tags::Some(tags) => tags.iter().any(|one| one == tag.as_str()),
@@ -38,6 +46,9 @@ pub(super) fn evaluate(headers: &HeaderMap, tag: &FileTag, total_bytes: u64) -> 
     }
     if tags(headers, &header::IF_NONE_MATCH, Compare::Weak).is_some_and(|tags| has(&tags)) {
         return Answer::NotModified;
+    }
+    if let Some(Range { start, end }) = slice {
+        return Answer::Slice(start.min(total_bytes)..end.min(total_bytes));
     }
     let Some(range) = one(headers, &header::RANGE) else { return Answer::Whole };
     // A date is never known here, so such a condition does not hold.

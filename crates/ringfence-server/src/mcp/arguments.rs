@@ -196,7 +196,6 @@ pub(super) fn problem(
         let message = format!("cannot call `{tool}` with these arguments");
         return Problem::usage(Code::BadArguments, message).cause(error).hint(hint);
     }
-    wrong.truncate(TOLD_MAX);
     Problem::usage(Code::BadArguments, format!("cannot call `{tool}`: {}", wrong.join("; ")))
         .hint(hint)
 }
@@ -208,11 +207,14 @@ fn check_object(prefix: &str, schema: &JsonObject, given: &JsonObject, wrong: &m
         schema.get("required").and_then(Value::as_array).into_iter().flatten().collect();
     for name in &required {
         let name = name.as_str().unwrap_or_default();
-        if !given.contains_key(name) {
+        if !given.contains_key(name) && wrong.len() < TOLD_MAX {
             wrong.push(format!("`{prefix}{name}` is missing"));
         }
     }
     for (name, value) in given {
+        if wrong.len() >= TOLD_MAX {
+            return;
+        }
         if let Some(schema) = properties.get(name) {
             check(&format!("{prefix}{name}"), schema, value, wrong);
         } else {
@@ -232,6 +234,9 @@ fn check(name: &str, schema: &Value, value: &Value, wrong: &mut Vec<String>) {
         }
         ("array", Value::Array(items)) => {
             for (at, item) in items.iter().enumerate() {
+                if wrong.len() >= TOLD_MAX {
+                    return;
+                }
                 check(&format!("{name}[{at}]"), &schema["items"], item, wrong);
             }
         }
@@ -249,9 +254,11 @@ fn fits(kind: &str, schema: &Value, value: &Value) -> bool {
             let listed = schema["enum"].as_array();
             value.is_string() && listed.is_none_or(|words| words.contains(value))
         }
-        "integer" => value.is_i64() && value.as_f64() >= Some(at_least) || value.is_u64(),
+        "integer" => (value.is_i64() || value.is_u64()) && value.as_f64() >= Some(at_least),
         "number" => value.as_f64() >= Some(at_least),
         "boolean" => value.is_boolean(),
+        // The schema says nothing that is checked here.
+        "" => true,
         _ => false,
     }
 }
@@ -282,4 +289,44 @@ fn wanted(kind: &str, schema: &Value) -> String {
     };
     let at_least = schema["minimum"].as_i64().map(|n| format!(" of at least {n}"));
     format!("{kind}{}", at_least.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wrong(schema: &Value, given: &Value) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let (schema, given) = (schema.as_object().unwrap(), given.as_object().unwrap());
+        check_object("", schema, given, &mut wrong);
+        wrong
+    }
+
+    #[test]
+    fn a_minimum_counts_for_every_number() {
+        let schema = json!({"properties": {"n": {"type": "integer", "minimum": 1}}});
+        for (given, is_wrong) in [(0, true), (-1, true), (1, false), (2, false)] {
+            assert_eq!(!wrong(&schema, &json!({"n": given})).is_empty(), is_wrong, "{given}");
+        }
+        assert_eq!(
+            wrong(&schema, &json!({"n": 0})),
+            ["`n` is 0, not a whole number of at least 1"]
+        );
+    }
+
+    #[test]
+    fn what_the_schema_gives_no_plain_type_passes() {
+        let schema = json!({"properties": {"a": {}, "b": {"type": ["string", "null"]}, "c": {"type": "array"}}});
+        let given = json!({"a": [1], "b": "x", "c": [1, "x"]});
+        assert_eq!(wrong(&schema, &given), [""; 0]);
+    }
+
+    #[test]
+    fn a_long_list_of_wrong_items_is_not_gathered() {
+        let schema = json!({"required": ["b"], "properties": {"a": {"type": "array", "items": {"type": "string"}}}});
+        let numbers: Vec<u32> = (0..1000).collect();
+        let wrong = wrong(&schema, &json!({"a": numbers, "c": 1}));
+        assert_eq!((wrong.len(), wrong[0].as_str()), (TOLD_MAX, "`b` is missing"));
+    }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use ringfence_engine::files::{
     Case, ContentKind, Cut, EntryKind, FileAccess, GrepBounds, GrepContext, GrepQuery, Grepped,
-    Parents, PatternStyle, WriteOptions,
+    Parents, PatternStyle, Precondition, WriteOptions,
 };
 use ringfence_engine::search::{SearchQuery, SearchResult};
 use ringfence_engine::{CodeCall, CommandCall, SessionInfo, SessionOptions, SessionState};
@@ -270,7 +270,13 @@ impl McpServer {
 
     async fn edit_file(&self, arguments: &JsonObject) -> Answered {
         let EditFile { session, path, edits } = arguments::read(arguments)?;
-        let edited = self.engine.file_edit(&self.client, &session, path.clone().into(), edits);
+        let edited = self.engine.file_edit(
+            &self.client,
+            &session,
+            path.clone().into(),
+            edits,
+            Precondition::Any,
+        );
         let (written, n) = edited.await?;
         let text =
             format!("{n} replaced in {} ({} bytes)", escape_name(&path), written.total_bytes);

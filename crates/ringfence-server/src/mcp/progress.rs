@@ -1,5 +1,6 @@
-//! Progress notifications for clients that ask for them: the steps that the program reports, with their total; the elapsed
-//! time of one that reports none.
+//! Progress notifications for clients that ask for them: the steps that the program reports, with their total. Between steps,
+//! and for a program that reports none, the message tells the elapsed time, and the number only grows by the least there is:
+//! seconds in its place would hide the first steps of a slow program.
 
 use std::time::{Duration, Instant};
 
@@ -35,25 +36,24 @@ pub(super) struct Progress<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     progress: f64,
-    /// Last step of the program that was sent.
-    step: Option<f64>,
 }
 
 impl Sent {
-    const NOTHING: Self = Self { progress: f64::NEG_INFINITY, step: None };
+    const NOTHING: Self = Self { progress: f64::NEG_INFINITY };
 
     /// Returns the step's own numbers if that keeps the order.
     fn step(&mut self, done: f64) -> Option<f64> {
         (done > self.progress).then(|| {
-            *self = Self { progress: done, step: Some(done) };
+            self.progress = done;
             done
         })
     }
 
-    /// Returns the smallest number that shows activity: the elapsed time of a program without steps.
-    fn heartbeat(&mut self, seconds: f64) -> f64 {
-        let least = self.progress.next_up();
-        self.progress = if self.step.is_some() { least } else { seconds.max(least) };
+    /// Returns the smallest number that shows activity, so that every step of the program is still above it.
+    fn heartbeat(&mut self) -> f64 {
+        let least = if self.progress.is_finite() { self.progress.next_up() } else { 0.0 };
+        // Some readers reject subnormal numbers: strtod(3) reports ERANGE for them.
+        self.progress = if least.is_subnormal() { f64::MIN_POSITIVE } else { least };
         self.progress
     }
 }
@@ -75,9 +75,8 @@ impl<'a> Progress<'a> {
             let is_sent = if self.send_step().await {
                 true
             } else if last.elapsed() >= EVERY {
-                let seconds = self.run.began().elapsed().as_secs_f64();
-                let progress = self.sent.heartbeat(seconds);
-                let total = self.sent.step.and_then(|_| self.run.step()?.total);
+                let progress = self.sent.heartbeat();
+                let total = self.run.step().and_then(|step| step.total);
                 self.send(progress, total).await;
                 true
             } else {
@@ -118,13 +117,13 @@ mod tests {
     #[test]
     fn progress_always_increases() {
         let mut sent = Sent::NOTHING;
-        let first = sent.heartbeat(1.0);
-        let second = sent.heartbeat(2.0);
-        assert_eq!((first, second), (1.0, 2.0));
-        assert_eq!(sent.step(1.0), None, "less than the seconds that were sent");
+        let (first, second, third) = (sent.heartbeat(), sent.heartbeat(), sent.heartbeat());
+        assert!(first < second && second < third && third < 1e-300, "{first} {second} {third}");
+        assert!(first == 0.0 && second.is_normal() && third.is_normal());
+        assert_eq!(sent.step(1.0), Some(1.0), "however long it took");
         assert_eq!(sent.step(3.0), Some(3.0));
         assert_eq!(sent.step(3.0), None, "sent already");
-        let beat = sent.heartbeat(60.0);
+        let beat = sent.heartbeat();
         assert!(beat > 3.0 && beat < 3.1, "{beat}");
         assert_eq!(sent.step(4.0), Some(4.0));
     }

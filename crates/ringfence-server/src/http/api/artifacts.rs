@@ -90,7 +90,7 @@ pub(super) async fn read(
     let opened = opened
         .await
         .map_err(|e| Problem::internal(Code::Internal, "the call's thread ended").cause(e))??;
-    let answer = conditions::evaluate(&headers, &opened.tag, opened.total_bytes);
+    let answer = conditions::evaluate(&headers, &opened.tag, opened.total_bytes, None);
     send_file::respond(opened, answer, &path, slot).await
 }
 

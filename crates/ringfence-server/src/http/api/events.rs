@@ -48,7 +48,7 @@ const LIMIT_MAX: usize = 1000;
 pub(super) struct EventQuery {
     /// `id` of the last event seen, or `next` of the previous page; the header `Last-Event-ID` goes before it.
     cursor: Option<String>,
-    /// Maximum number of events of a page of JSON, up to 1000 [default: 100].
+    /// Maximum number of events of a page of JSON, up to 1000 [default: 100]. `lost` does not count.
     #[param(minimum = 1)]
     limit: Option<usize>,
 }
@@ -88,6 +88,10 @@ pub(super) async fn of_run(
         None => Position::Start,
         Some(text) => Position::parse(text).ok_or_else(bad_id)?,
     };
+    // No client was given such an id while the run goes on.
+    if matches!(position, Position::End(_)) && run.is_running() {
+        return Err(bad_id());
+    }
     let source = RunEvents { watch: run.watch(), run, position };
     if !wants_stream(&headers) {
         return page(source, asked.limit);
@@ -220,12 +224,11 @@ impl Source for RunEvents {
                 let data = json!({"bytes": live.lost_bytes, "hint": hint});
                 events.push(Event { id: None, name: "lost", data });
             }
-            let (n_chunks, room) = (live.chunks.len(), limit.saturating_sub(events.len()));
-            self.position = Position::Output(match live.chunks.get(room) {
-                Some(_) if room > 0 => live.chunks[room - 1].cursor,
-                Some(_) => cursor,
-                None => live.cursor,
-            });
+            // At least one: `lost` has no id to come back to, so it is sent with the event behind it.
+            let room = limit.saturating_sub(events.len()).max(1);
+            let is_cut = live.chunks.len() > room;
+            self.position =
+                Position::Output(if is_cut { live.chunks[room - 1].cursor } else { live.cursor });
             for chunk in live.chunks.into_iter().take(room) {
                 let name = match chunk.stream {
                     OutputStream::Stdout => "stdout",
@@ -234,7 +237,7 @@ impl Source for RunEvents {
                 let data = json!({"data": chunk.data, "encoding": chunk.encoding});
                 events.push(Event { id: Some(chunk.cursor.to_string()), name, data });
             }
-            if n_chunks > room || live.more {
+            if is_cut || live.more {
                 continue;
             }
             if !is_over {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_engine::files::{
-    Case, ContentKind, Depth, Edit, GrepBounds, GrepContext, GrepQuery, GrepReport,
-    LIST_ENTRIES_MAX, Parents, PatternStyle, Select, WriteOptions,
+    Case, Depth, Edit, GrepBounds, GrepContext, GrepQuery, GrepReport, LIST_ENTRIES_MAX,
+    OpenedFile, Parents, PatternStyle, Select, WriteOptions,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -30,6 +30,9 @@ use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
 use crate::http::{AppState, body};
 
+/// Maximum bytes of a file that one `offset` and `limit` reads.
+const SLICE_BYTES_MAX: u64 = 10 << 20;
+
 /// Range of a file, or depth of a directory listing.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -43,6 +46,16 @@ pub(super) struct FileQuery {
     depth: Option<usize>,
     /// Of a directory, `next` of the previous page.
     cursor: Option<String>,
+}
+
+impl FileQuery {
+    /// Returns the range of a file that `offset` and `limit` ask for, if either is there.
+    fn slice(&self) -> Option<std::ops::Range<u64>> {
+        (self.offset.is_some() || self.limit.is_some()).then(|| {
+            let start = self.offset.unwrap_or(0);
+            start..start.saturating_add(self.limit.unwrap_or(u64::MAX).min(SLICE_BYTES_MAX))
+        })
+    }
 }
 
 /// Options for deleting a directory.
@@ -200,55 +213,21 @@ pub(super) async fn read(
     if asked.depth.is_some() || asked.cursor.is_some() {
         return list(&app, &may, &id, &path, asked).await;
     }
-    let read = if asked.offset.is_some() || asked.limit.is_some() {
-        read_part(&app, &may, &id, &path, &asked).await
-    } else {
-        let choose = move |file: &ringfence_engine::files::OpenedFile| {
-            let answer = conditions::evaluate(&headers, &file.tag, file.total_bytes);
-            let n_bytes = match &answer {
-                Answer::Whole => file.total_bytes,
-                Answer::Part(range) => range.end - range.start,
-                Answer::NotModified | Answer::Failed | Answer::OutOfRange => 0,
-            };
-            (answer, n_bytes)
+    let slice = asked.slice();
+    let choose = move |file: &OpenedFile| {
+        let answer = conditions::evaluate(&headers, &file.tag, file.total_bytes, slice);
+        let n_bytes = match &answer {
+            Answer::Whole => file.total_bytes,
+            Answer::Part(range) | Answer::Slice(range) => range.end - range.start,
+            Answer::NotModified | Answer::Failed | Answer::OutOfRange => 0,
         };
-        match app.engine.file_open(may.name(), &id, path.clone().into(), choose).await {
-            Ok((file, answer)) => return send_file::respond(file, answer, &path, slot).await,
-            Err(problem) => Err(problem),
-        }
+        (answer, n_bytes)
     };
-    match read {
+    match app.engine.file_open(may.name(), &id, path.clone().into(), choose).await {
+        Ok((file, answer)) => send_file::respond(file, answer, &path, slot).await,
         Err(problem) if problem.code == Code::NotAFile => list(&app, &may, &id, &path, asked).await,
-        other => Ok(other?),
+        Err(problem) => Err(problem.into()),
     }
-}
-
-/// Reads the bytes from an offset on.
-async fn read_part(
-    app: &AppState,
-    may: &Scoped<Files>,
-    id: &SessionId,
-    path: &str,
-    asked: &FileQuery,
-) -> Result<Response, Problem> {
-    let offset = asked.offset.unwrap_or(0);
-    let contents = app.engine.file_read(may.name(), id, path.into(), offset, asked.limit).await?;
-    let mut headers = HeaderMap::new();
-    let kind = match contents.kind {
-        ContentKind::Text => "text/plain; charset=utf-8",
-        ContentKind::Binary => "application/octet-stream",
-    };
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    headers.insert("ringfence-total-bytes", contents.total_bytes.into());
-    if let Ok(hash) = HeaderValue::from_str(&contents.sha256) {
-        headers.insert("ringfence-sha256", hash);
-    }
-    if contents.more {
-        let next = offset.saturating_add(contents.bytes.len() as u64);
-        headers.insert("ringfence-next-offset", next.into());
-    }
-    Ok((headers, contents.bytes).into_response())
 }
 
 /// Search a session's files
@@ -319,12 +298,13 @@ pub(super) struct EditRequest {
 
 /// Edit a text file
 ///
-/// Replaces parts of it, all or none, and writes it once.
+/// Replaces parts of it, all or none, and writes it once. With `If-Match` only if it is as expected.
 #[utoipa::path(
     patch, path = "/sessions/{id}/files/{*path}", tag = "files", operation_id = "edit_file",
     params(
         ("id" = String, Path, description = "The session"),
         ("path" = String, Path, description = "Below its workspace"),
+        ("If-Match" = Option<String>, Header, description = "`ETag` that the file must have"),
     ),
     request_body = EditRequest,
     responses((status = 200, description = "It was changed; `ETag` is its new one", body = FileEdited)),
@@ -333,9 +313,11 @@ pub(super) async fn edit(
     State(app): State<Arc<AppState>>,
     may: Scoped<Files>,
     Path((id, path)): Path<(SessionId, String)>,
+    headers: HeaderMap,
     JsonBody(asked): JsonBody<EditRequest>,
 ) -> Result<Response, Fault> {
-    let edited = app.engine.file_edit(may.name(), &id, path.clone().into(), asked.edits);
+    let when = conditions::precondition(&headers);
+    let edited = app.engine.file_edit(may.name(), &id, path.clone().into(), asked.edits, when);
     let (written, n_replaced) = edited.await?;
     let told = json!({
         "path": path, "n_replaced": n_replaced,

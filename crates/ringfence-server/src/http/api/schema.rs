@@ -43,7 +43,7 @@ const BODY_PROBLEMS: [(&str, &str); 2] =
 const OPTIONAL_BODIES: [&str; 2] = ["create_session", "write_file"];
 
 /// Statuses of problems of single operations.
-const OTHER_PROBLEMS: [(&str, &str, &str); 11] = [
+const OTHER_PROBLEMS: [(&str, &str, &str); 12] = [
     ("read_file", "412", "It is not as `If-Match` expects"),
     ("read_file", "416", "The range is not in the file"),
     ("read_artifact", "412", "It is not as `If-Match` expects"),
@@ -51,6 +51,7 @@ const OTHER_PROBLEMS: [(&str, &str, &str); 11] = [
     ("write_file", "409", "Something is in the way"),
     ("write_file", "412", "It is not as `If-Match` or `If-None-Match` expects"),
     ("edit_file", "409", "A text to replace is not there, or more than once"),
+    ("edit_file", "412", "It is not as `If-Match` expects"),
     ("delete_file", "409", "It is a directory that is not empty"),
     ("delete_file", "412", "It is not as `If-Match` expects"),
     ("create_session", "409", "You have too many"),

@@ -48,6 +48,12 @@ pub(super) async fn respond(
             );
             (StatusCode::PARTIAL_CONTENT, start..end)
         }
+        Answer::Slice(range) => {
+            if range.end < total {
+                headers.insert("ringfence-next-offset", range.end.into());
+            }
+            (StatusCode::OK, range)
+        }
         Answer::NotModified => return Ok((StatusCode::NOT_MODIFIED, headers).into_response()),
         Answer::Failed => {
             let problem = Problem::usage(Code::PreconditionFailed, "the file was changed")
@@ -70,15 +76,16 @@ pub(super) async fn respond(
         ContentKind::Binary => "application/octet-stream",
     };
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    if status == StatusCode::OK && total <= BUFFERED_BYTES {
-        let ask = usize::try_from(total).unwrap_or(usize::MAX);
-        let read = tokio::task::spawn_blocking(move || file.read_at(0, ask)).await;
+    let n_bytes = range.end - range.start;
+    if status == StatusCode::OK && n_bytes <= BUFFERED_BYTES {
+        let ask = usize::try_from(n_bytes).unwrap_or(usize::MAX);
+        let read = tokio::task::spawn_blocking(move || file.read_at(range.start, ask)).await;
         let bytes = read
             .map_err(|e| Problem::internal(Code::Internal, "the call's thread ended").cause(e))??;
         insert(&mut headers, SHA256, &Digest::of(&bytes).to_string());
         return Ok((status, headers, bytes).into_response());
     }
-    headers.insert(header::CONTENT_LENGTH, (range.end - range.start).into());
+    headers.insert(header::CONTENT_LENGTH, n_bytes.into());
     Ok((status, headers, streams::file(file, range, slot)).into_response())
 }
 

@@ -33,6 +33,20 @@ fn a_file_is_edited_in_parts() {
     assert_eq!((again.status, again.code().as_str()), (409, "edit_mismatch"));
     let none = client.send("PATCH", &path, &json, b"{\"edits\": [{\"old\": \"1\"}]}");
     assert_eq!((none.status, none.code().as_str()), (400, "bad_arguments"));
+
+    // Only as the client knows it; the condition is looked at before the edits.
+    let edit = json!({"edits": [{"old": "1", "new": "one"}]}).to_string();
+    let old = written.header("etag").unwrap();
+    for edits in [&edit, &edits] {
+        let headers = [json[0], ("If-Match", old)];
+        let stale = client.send("PATCH", &path, &headers, edits.as_bytes());
+        assert_eq!((stale.status, stale.code().as_str()), (412, "precondition_failed"));
+    }
+    assert_eq!(client.get(&path).text(), "1\n2\n");
+    let headers = [json[0], ("If-Match", edited.header("etag").unwrap())];
+    let third = client.send("PATCH", &path, &headers, edit.as_bytes());
+    assert_eq!(third.status, 200, "{}", third.text());
+    assert_eq!(client.get(&path).text(), "one\n2\n");
 }
 
 #[test]
@@ -74,6 +88,22 @@ fn parts_and_tags_of_a_file() {
         assert_eq!((answer.status, answer.text().as_str()), (*status, *text), "{headers:?}");
         assert_eq!(answer.header("content-range"), *range, "{headers:?}");
     }
+    // A part by its offset is the same response, with the same conditions.
+    let part = client.send("GET", &format!("{file}?offset=2&limit=3"), &[("If-Match", &tag)], b"");
+    assert_eq!((part.status, part.text().as_str()), (200, "234"));
+    assert_eq!(part.header("etag"), Some(tag.as_str()));
+    assert_eq!(part.header("ringfence-next-offset"), Some("5"));
+    assert_eq!(part.header("ringfence-total-bytes"), Some("10"));
+    assert_eq!(part.header("content-disposition"), Some("attachment; filename*=UTF-8''a.txt"));
+    let sha256 = "114bd151f8fb0c58642d2170da4ae7d7c57977260ac2cc8905306cab6b2acabc";
+    assert_eq!(part.header("ringfence-sha256"), Some(sha256));
+    for (query, text) in [("offset=8", "89"), ("offset=99&limit=5", ""), ("limit=0", "")] {
+        let part = client.get(&format!("{file}?{query}"));
+        assert_eq!((part.status, part.text().as_str()), (200, text), "{query}");
+    }
+    let same = client.send("GET", &format!("{file}?limit=3"), &[("If-Match", "\"x\"")], b"");
+    assert_eq!((same.status, same.code().as_str()), (412, "precondition_failed"));
+
     let past = client.send("GET", &file, &[("Range", "bytes=10-")], b"");
     assert_eq!((past.status, past.code().as_str()), (416, "range_invalid"));
     assert_eq!(past.header("content-range"), Some("bytes */10"));
