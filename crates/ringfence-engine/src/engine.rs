@@ -866,7 +866,8 @@ impl EngineState {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+/// Runs work that blocks its thread, outside of the threads of the async runtime.
+pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {

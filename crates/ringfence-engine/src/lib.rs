@@ -94,7 +94,7 @@ pub use builder::Builder;
 pub use call::Redaction;
 pub use code::{CodePolicy, CodeRules, python_facts};
 pub use command::{Io, Prefork};
-pub use engine::{Call, CodeCall, CommandCall, Engine, Foreground, RunResult};
+pub use engine::{Call, CodeCall, CommandCall, Engine, Foreground, RunResult, blocking};
 pub use host_context::HostContext;
 pub use ids::{fresh_id, some_id};
 pub use init::init;
@@ -110,7 +110,7 @@ pub use run_feed::{Feed, FeedPage, RunEvent};
 pub use runs::{Ended, KeepFiles, Run, RunWatch};
 pub use sessions::{
     Daily, Quota, ReplState, SessionId, SessionInfo, SessionOptions, SessionSettings, SessionState,
-    Sessions, Swept, Today,
+    Sessions, Swept, Today, unknown as session_unknown,
 };
 pub use text::{cut_character, shown};
 pub use trace::{Part, Trace, TraceSink};

@@ -196,7 +196,7 @@ pub(crate) fn spans<'t>(
         let mut inside = at;
         loop {
             let is_last = end - inside <= bytes_max;
-            let part_end = if is_last { end } else { floor_boundary(text, inside + bytes_max) };
+            let part_end = if is_last { end } else { text.floor_char_boundary(inside + bytes_max) };
             while let Some(n_lines) = pending.ready(part_end, bytes_min, bytes_max) {
                 pending.emit(n_lines, part_end, overlap, &mut each);
                 lead = None;
@@ -214,14 +214,6 @@ pub(crate) fn spans<'t>(
     if n_lines > 0 {
         pending.emit(n_lines, at, 0, &mut each);
     }
-}
-
-/// The last character boundary at or before `at`.
-fn floor_boundary(text: &str, mut at: usize) -> usize {
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 /// Lines that belong to no chunk yet.

@@ -144,11 +144,7 @@ fn is_generated(name: &str, text: &str) -> bool {
     {
         return true;
     }
-    let mut end = text.len().min(NOTE_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    let start = &text[..end];
+    let start = &text[..text.floor_char_boundary(NOTE_BYTES)];
     [
         "@generated",
         "DO NOT EDIT",

@@ -209,11 +209,7 @@ pub(crate) enum Shape {
 
 impl Asked {
     pub(crate) fn read(text: &str) -> Self {
-        let mut end = text.len().min(QUERY_BYTES_MAX);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let text = text[..end].trim();
+        let text = text[..text.floor_char_boundary(QUERY_BYTES_MAX)].trim();
         let mut asked = Self::default();
         let mut all = Vec::new();
         Tokenizer::default().terms(text, |term| all.push(term.to_owned()));

@@ -286,11 +286,7 @@ fn embed_checked(embedder: &dyn Embedder, texts: &[&str]) -> Result<Vec<Vec<f32>
 
 /// The part of a text that is embedded.
 fn cut(text: &str) -> &str {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
 /// The 8-bit form of a vector of finite numbers, and the factor that turns it back.

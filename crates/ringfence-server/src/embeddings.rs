@@ -3,16 +3,12 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read as _;
-use std::time::Duration;
 
 use ringfence_engine::search::{Embedder, VectorError};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::notify::http_post::agent;
-
-/// Timeout of a whole request.
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::notify::http_post::HttpClient;
 
 /// Largest answer: 64 vectors of 4,096 numbers in decimal.
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
@@ -39,7 +35,7 @@ impl std::fmt::Debug for Endpoint {
 #[derive(Debug)]
 pub struct EndpointEmbedder {
     endpoint: Endpoint,
-    agent: ureq::Agent,
+    client: HttpClient,
     model_id: u64,
 }
 
@@ -49,7 +45,7 @@ impl EndpointEmbedder {
         // Another release of the compiler may hash otherwise: then everything is embedded once more.
         let mut hasher = DefaultHasher::new();
         (&endpoint.url, &endpoint.model).hash(&mut hasher);
-        Self { endpoint, agent: agent(TIMEOUT), model_id: hasher.finish() }
+        Self { endpoint, client: HttpClient::new(), model_id: hasher.finish() }
     }
 }
 
@@ -76,18 +72,12 @@ impl Embedder for EndpointEmbedder {
             texts.iter().map(|text| if text.trim().is_empty() { "." } else { text }).collect();
         let body =
             json!({"model": self.endpoint.model, "input": texts, "encoding_format": "float"});
-        let mut request = self.agent.post(&self.endpoint.url).content_type("application/json");
-        if let Some(key) = &self.endpoint.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
-        let answer = request.send(body.to_string());
-        let answer = answer.map_err(|e| failed(crate::notify::http_post::without_address(&e)))?;
-        if !answer.status().is_success() {
-            return Err(failed(format!("it answered {}", answer.status())));
-        }
+        let Endpoint { url, key, .. } = &self.endpoint;
+        let answer = self.client.post_json(url, key.as_deref(), &body.to_string());
+        let answer = answer.map_err(|e| failed(e.to_string()))?;
         let mut bytes = Vec::new();
-        let mut body = answer.into_body().into_reader().take(ANSWER_BYTES_MAX + 1);
-        body.read_to_end(&mut bytes).map_err(|e| failed(format!("its answer broke off: {e}")))?;
+        let mut reader = answer.into_reader().take(ANSWER_BYTES_MAX + 1);
+        reader.read_to_end(&mut bytes).map_err(|e| failed(format!("its answer broke off: {e}")))?;
         if bytes.len() as u64 > ANSWER_BYTES_MAX {
             return Err(failed(format!("its answer has more than {ANSWER_BYTES_MAX} bytes")));
         }

@@ -489,7 +489,7 @@ fn exists(path: &Path) -> bool {
 }
 
 /// The error for every session that does not exist or is not the caller's.
-pub(crate) fn unknown() -> Problem {
+pub fn unknown() -> Problem {
     Problem::new(
         ringfence_spec::ProblemKind::NotFound,
         Code::SessionUnknown,

@@ -59,11 +59,7 @@ impl Definer {
     }
 
     pub(super) fn line<'t>(&mut self, whole: &'t str) -> ReadLine<'t> {
-        let mut end = whole.len().min(LINE_BYTES_MAX);
-        while !whole.is_char_boundary(end) {
-            end -= 1;
-        }
-        let line = whole[..end].trim_end();
+        let line = whole[..whole.floor_char_boundary(LINE_BYTES_MAX)].trim_end();
         let text = line.trim_start();
         if text.is_empty() {
             return ReadLine { is_blank: true, ..ReadLine::default() };

@@ -135,11 +135,7 @@ impl fmt::Display for Language {
 const HEADER_BYTES: usize = 16 << 10;
 
 fn is_cpp_header(text: &str) -> bool {
-    let mut end = text.len().min(HEADER_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].lines().any(|line| {
+    text[..text.floor_char_boundary(HEADER_BYTES)].lines().any(|line| {
         let line = line.trim_start();
         ["namespace ", "template <", "template<", "class ", "public:", "private:", "using "]
             .iter()

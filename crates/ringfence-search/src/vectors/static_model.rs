@@ -1,5 +1,5 @@
 //! A static embedding table in the directory format of model2vec: `model.safetensors` with one row for each token, and
-//! `tokenizer.json`. A text's vector is the mean of its tokens' rows. Every length is checked before it is used.
+//! `tokenizer.json`. A text's vector has the direction of the mean of its tokens' rows. Every length is checked before it is used.
 
 use std::path::Path;
 
@@ -13,7 +13,6 @@ use crate::hash::hash64;
 /// Greatest files of a model.
 const TABLE_BYTES_MAX: u64 = 1 << 30;
 const TOKENIZER_BYTES_MAX: u64 = 64 << 20;
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// Greatest header of a table.
 const HEADER_BYTES_MAX: usize = 1 << 20;
@@ -32,7 +31,6 @@ pub struct StaticModel {
     weights: Vec<f32>,
     /// Row of each token, if the model has fewer rows than tokens.
     mapping: Vec<usize>,
-    is_normalised: bool,
 }
 
 impl StaticModel {
@@ -45,23 +43,14 @@ impl StaticModel {
         let tokens = read("tokenizer.json", TOKENIZER_BYTES_MAX)?;
         let tokenizer =
             WordPieces::parse(&tokens).map_err(|why| invalid("tokenizer.json", &why))?;
-        let config: Value = read("config.json", CONFIG_BYTES_MAX)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-            .unwrap_or_default();
-        let is_normalised = config["normalize"].as_bool().unwrap_or(true);
         let table = read("model.safetensors", TABLE_BYTES_MAX)?;
-        let mut model = Self::build(&table, tokenizer, is_normalised)
-            .map_err(|why| invalid("model.safetensors", &why))?;
+        let mut model =
+            Self::build(&table, tokenizer).map_err(|why| invalid("model.safetensors", &why))?;
         model.model_id = hash64(&table) ^ hash64(&tokens).rotate_left(1);
         Ok(model)
     }
 
-    pub(super) fn build(
-        table: &[u8],
-        tokenizer: WordPieces,
-        is_normalised: bool,
-    ) -> Result<Self, String> {
+    pub(super) fn build(table: &[u8], tokenizer: WordPieces) -> Result<Self, String> {
         let tensors = Tensors::parse(table)?;
         let (shape, rows) = tensors.numbers("embeddings")?.ok_or("no tensor `embeddings`")?;
         let [n_rows, n_dimensions] = shape[..] else {
@@ -75,7 +64,7 @@ impl StaticModel {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         // Saturates; `row` checks the bound.
         let mapping = mapping.into_iter().map(|row| row as usize).collect();
-        Ok(Self { model_id: 0, tokenizer, n_dimensions, rows, weights, mapping, is_normalised })
+        Ok(Self { model_id: 0, tokenizer, n_dimensions, rows, weights, mapping })
     }
 
     fn row(&self, token: usize) -> Option<&[f32]> {
@@ -83,22 +72,14 @@ impl StaticModel {
         self.rows.get(row.checked_mul(self.n_dimensions)?..)?.get(..self.n_dimensions)
     }
 
-    fn mean(&self, text: &str) -> Vec<f32> {
+    /// Adds up the rows of a text's tokens. Of the vector only the direction counts.
+    fn sum(&self, text: &str) -> Vec<f32> {
         let mut sum = vec![0.0f32; self.n_dimensions];
-        let mut n = 0.0f32;
         for token in self.tokenizer.tokens(text, TOKENS_MAX) {
             let weight = self.weights.get(token).copied().unwrap_or(1.0);
             let Some(row) = self.row(token) else { continue };
-            n += 1.0;
             for (sum, number) in sum.iter_mut().zip(row) {
                 *sum += number * weight;
-            }
-        }
-        let length =
-            if self.is_normalised { sum.iter().map(|x| x * x).sum::<f32>().sqrt() } else { n };
-        if length > 0.0 && length.is_finite() {
-            for number in &mut sum {
-                *number /= length;
             }
         }
         sum
@@ -111,7 +92,7 @@ impl Embedder for StaticModel {
     }
 
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, VectorError> {
-        Ok(texts.iter().map(|text| self.mean(text)).collect())
+        Ok(texts.iter().map(|text| self.sum(text)).collect())
     }
 }
 

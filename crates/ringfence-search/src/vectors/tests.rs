@@ -12,7 +12,6 @@ fn write_model(dir: &Path) {
         r#"{{"normalizer": {{"type": "BertNormalizer", "lowercase": true}}, "model": {{"type": "WordPiece", "unk_token": "[UNK]", "vocab": {vocabulary}}}}}"#
     );
     fs::write(dir.join("tokenizer.json"), tokenizer).unwrap();
-    fs::write(dir.join("config.json"), r#"{"normalize": true}"#).unwrap();
     let rows: [[f32; 2]; 5] = [[0.0, 0.0], [1.0, 0.1], [0.9, 0.0], [0.5, 0.1], [0.0, 1.0]];
     fs::write(dir.join("model.safetensors"), table(&rows)).unwrap();
 }

@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Bytes;
+use ringfence_engine::blocking;
 use ringfence_engine::files::Spool;
 use ringfence_spec::{Code, Problem};
 use serde::de::DeserializeOwned;
@@ -15,6 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::AppState;
 use super::fault::Fault;
+use super::headers::declares_json;
 use super::scope::Caller;
 
 /// Time limit for reading a body; of an upload, for each part of it.
@@ -87,14 +89,6 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
     })
 }
 
-fn declares_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| {
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        kind.eq_ignore_ascii_case("application/json")
-    })
-}
-
 /// Body that may be left out; then the default of `T`.
 #[derive(Debug)]
 pub(super) struct OptionalJson<T>(pub(super) T);
@@ -128,7 +122,7 @@ pub(super) async fn spool(
 ) -> Result<(Spool, Option<OwnedSemaphorePermit>), Fault> {
     let bytes_max = app.limits.upload_bytes_max;
     let (mut spool, mut upload, mut part) = (None, None, Vec::new());
-    let (began, mut n_bytes) = (Instant::now(), 0_u64);
+    let (began, mut n_bytes) = (Instant::now(), 0_usize);
     loop {
         let frame = tokio::time::timeout(READ_WITHIN, body.frame()).await;
         let frame = frame.map_err(|_| slow("for 30 seconds nothing of the body came"))?;
@@ -139,12 +133,12 @@ pub(super) async fn spool(
                 return Err(Problem::usage(Code::BadBody, "the body broke off").into());
             }
         };
-        n_bytes = n_bytes.saturating_add(bytes.len() as u64);
+        n_bytes = n_bytes.saturating_add(bytes.len());
         if n_bytes > bytes_max {
-            return Err(too_large(usize::try_from(bytes_max).unwrap_or(usize::MAX)));
+            return Err(too_large(bytes_max));
         }
-        let grace = began.elapsed().saturating_sub(READ_WITHIN).as_secs();
-        if n_bytes < grace.saturating_mul(UPLOAD_BYTES_PER_S) {
+        let overtime_s = began.elapsed().saturating_sub(READ_WITHIN).as_secs();
+        if (n_bytes as u64) < overtime_s.saturating_mul(UPLOAD_BYTES_PER_S) {
             return Err(slow("the body came too slowly"));
         }
         part.extend_from_slice(&bytes);
@@ -160,15 +154,12 @@ pub(super) async fn spool(
 
 async fn store(app: &AppState, spool: Option<Spool>, part: Vec<u8>) -> Result<Spool, Fault> {
     let (engine, bytes_max) = (app.engine.clone(), app.limits.upload_bytes_max);
-    let stored = tokio::task::spawn_blocking(move || {
-        let mut spool = spool.map_or_else(|| engine.spool(bytes_max), Ok)?;
+    let stored = blocking(move || {
+        let mut spool = spool.map_or_else(|| engine.spool(bytes_max as u64), Ok)?;
         spool.write(&part)?;
-        Ok::<_, Problem>(spool)
+        Ok(spool)
     });
-    let stored = stored.await;
-    let stored =
-        stored.map_err(|e| Problem::internal(Code::Internal, "the body was lost").cause(e))?;
-    Ok(stored?)
+    Ok(stored.await?)
 }
 
 fn slow(what: &str) -> Fault {

@@ -6,6 +6,8 @@ use std::ops::Range;
 use axum::http::{HeaderMap, HeaderValue, header};
 use ringfence_engine::files::{FileTag, Precondition};
 
+use super::headers::single;
+
 /// Value of `ETag` for a file.
 pub(super) fn etag(tag: &FileTag) -> HeaderValue {
     // Hexadecimal digits between quotes are always a header's value.
@@ -50,7 +52,8 @@ pub(super) fn evaluate(
     if let Some(Range { start, end }) = slice {
         return Answer::Slice(start.min(total_bytes)..end.min(total_bytes));
     }
-    let Some(range) = one(headers, &header::RANGE) else { return Answer::Whole };
+    let range = single(headers, &header::RANGE).and_then(|range| range.to_str().ok());
+    let Some(range) = range else { return Answer::Whole };
     // A date is never known here, so such a condition does not hold.
     if headers.contains_key(header::IF_RANGE)
         && !tags(headers, &header::IF_RANGE, Compare::Strong).is_some_and(|tags| has(&tags))
@@ -106,14 +109,6 @@ fn tags(headers: &HeaderMap, name: &header::HeaderName, compare: Compare) -> Opt
         }
     }
     Some(Tags::Some(tags))
-}
-
-fn one<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
-    let mut all = headers.get_all(name).iter();
-    match (all.next(), all.next()) {
-        (Some(one), None) => one.to_str().ok(),
-        _ => None,
-    }
 }
 
 /// Parses a range of one part. `None` if it is to be ignored.

@@ -5,6 +5,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use ringfence_spec::{Code, Problem};
 
+use super::hosts::Origin;
+
 /// Methods that a page may use.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 
@@ -19,17 +21,17 @@ const EXPOSED: &str = "content-disposition, content-length, content-range, etag,
 /// Seconds for which a browser may keep the answer to a preflight.
 const MAX_AGE_S: &str = "600";
 
-/// Origins that the operator allowed, in lower case.
+/// Origins that the operator allowed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cors {
-    origins: Vec<String>,
+    origins: Vec<Origin>,
 }
 
 impl Cors {
     /// Checks a list of origins.
     pub(super) fn new(origins: &[String]) -> Result<Self, Problem> {
         let origins = origins.iter().map(|text| {
-            parse(text).ok_or_else(|| {
+            Origin::parse(text).ok_or_else(|| {
                 Problem::usage(Code::BadHost, format!("`{text}` is not an origin"))
                     .hint("name each one as a browser does, such as `https://app.example.org` or `http://localhost:5173`; there is no `*`")
             })
@@ -39,10 +41,8 @@ impl Cors {
 
     /// Returns the origin of a request, if it is on the list.
     pub(super) fn allowed(&self, headers: &HeaderMap) -> Option<HeaderValue> {
-        let mut all = headers.get_all(header::ORIGIN).iter();
-        let (Some(origin), None) = (all.next(), all.next()) else { return None };
-        let text = origin.to_str().ok()?.to_ascii_lowercase();
-        self.origins.contains(&text).then(|| origin.clone())
+        let is_listed = self.origins.contains(&Origin::of(headers)?);
+        headers.get(header::ORIGIN).filter(|_| is_listed).cloned()
     }
 }
 
@@ -51,12 +51,12 @@ pub(super) fn preflight(method: &Method, headers: &HeaderMap) -> Option<Response
     if *method != Method::OPTIONS || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
     }
-    let told = [
+    let headers = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
         (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED),
         (header::ACCESS_CONTROL_MAX_AGE, MAX_AGE_S),
     ];
-    Some((StatusCode::NO_CONTENT, told).into_response())
+    Some((StatusCode::NO_CONTENT, headers).into_response())
 }
 
 /// Lets a page read a response.
@@ -66,18 +66,6 @@ pub(super) fn permit(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
-/// Returns an origin in lower case: scheme, host and an optional port, and nothing else.
-fn parse(text: &str) -> Option<String> {
-    let text = text.to_ascii_lowercase();
-    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
-    let authority: axum::http::uri::Authority = host.parse().ok()?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
-    let port = host.strip_prefix(authority.host())?;
-    let is_port =
-        port.is_empty() || port.strip_prefix(':').is_some_and(|p| p.parse::<u16>().is_ok());
-    (!authority.host().is_empty() && is_port && host.chars().all(plain)).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +73,22 @@ mod tests {
     #[test]
     fn an_origin_is_a_scheme_a_host_and_a_port() {
         for good in ["https://app.example.org", "http://localhost:5173", "https://[::1]:8443"] {
-            assert_eq!(parse(good).as_deref(), Some(good));
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, good.parse().unwrap());
+            let cors = Cors::new(&[good.to_ascii_uppercase()]).unwrap();
+            assert_eq!(cors.allowed(&headers), Some(good.parse().unwrap()));
+            assert_eq!(Cors::default().allowed(&headers), None);
+        }
+        // Browsers leave out the port of the scheme.
+        let cors = Cors::new(&["https://a.example:443".to_owned()]).unwrap();
+        for (origin, is_allowed) in [
+            ("https://a.example", true),
+            ("http://a.example", false),
+            ("https://a.example:80", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+            assert_eq!(cors.allowed(&headers).is_some(), is_allowed, "{origin}");
         }
         let bad = [
             "*",
@@ -101,7 +104,7 @@ mod tests {
             "https://a b",
         ];
         for bad in bad {
-            assert_eq!(parse(bad), None, "{bad}");
+            assert!(Cors::new(&[bad.to_owned()]).is_err(), "{bad}");
         }
     }
 }

@@ -9,11 +9,26 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use ringfence_spec::{Code, Problem};
 
 use super::fault::Fault;
+use super::headers::single;
 
 /// Host names that the service answers to: loopback names, and those that the operator allowed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     named: Vec<Name>,
+}
+
+/// Origin of a page: `http` or `https`, host and port. The port is that of the scheme if none is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    scheme: Scheme,
+    host: String,
+    port: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
 }
 
 /// Host in lower case, with an optional port.
@@ -54,17 +69,15 @@ impl Hosts {
 
     /// Rejects a request from a page of another site than the host that it names.
     pub(super) fn check_origin(&self, host: &Name, headers: &HeaderMap) -> Result<(), Fault> {
-        let mut origins = headers.get_all(ORIGIN).iter();
-        let allowed = match (origins.next(), origins.next()) {
-            (None, _) => true,
-            (Some(_), Some(_)) => false,
-            (Some(origin), None) => origin
-                .to_str()
-                .ok()
-                .and_then(origin_of)
-                .is_some_and(|origin| origin == *host || self.has(&origin)),
+        if !headers.contains_key(ORIGIN) {
+            return Ok(());
+        }
+        let is_named = |origin: &Origin| {
+            let mut named = self.named.iter();
+            named.any(|name| name.host == origin.host && name.port.is_none_or(|p| p == origin.port))
         };
-        if allowed {
+        let origin = Origin::of(headers);
+        if origin.is_some_and(|origin| origin.is_at(host) || is_named(&origin)) {
             return Ok(());
         }
         let problem =
@@ -77,6 +90,45 @@ impl Hosts {
             name.host == asked.host && (name.port.is_none() || name.port == asked.port)
         };
         self.named.iter().any(same)
+    }
+}
+
+impl Origin {
+    /// Reads the origin of a request that has exactly one; `None` for `null` and other schemes.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        Self::parse(single(headers, &ORIGIN)?.to_str().ok()?)
+    }
+
+    /// Parses scheme, host and an optional port; nothing may follow.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        let (scheme, name) = text.split_once("://")?;
+        let scheme = match scheme {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return None,
+        };
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+        if !name.chars().all(is_plain) {
+            return None;
+        }
+        let Name { host, port } = Name::parse(name)?;
+        Some(Self { scheme, host, port: port.unwrap_or(scheme.port()) })
+    }
+
+    /// Returns whether this is the origin of the pages of a host, by the same scheme.
+    fn is_at(&self, host: &Name) -> bool {
+        self.host == host.host && self.port == host.port.unwrap_or(self.scheme.port())
+    }
+}
+
+impl Scheme {
+    /// Port that browsers leave out.
+    fn port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
     }
 }
 
@@ -105,11 +157,10 @@ impl Name {
 
 /// Host of a request, from its absolute target and its `Host` header; `None` if it is missing or ambiguous.
 fn asked(uri: &Uri, headers: &HeaderMap) -> Option<Name> {
-    let mut hosts = headers.get_all(HOST).iter();
-    let header = match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Some(Name::parse(host.to_str().ok()?)?),
-        (None, _) => None,
-        (Some(_), Some(_)) => return None,
+    let header = if headers.contains_key(HOST) {
+        Some(Name::parse(single(headers, &HOST)?.to_str().ok()?)?)
+    } else {
+        None
     };
     match uri.authority() {
         None => header,
@@ -118,12 +169,6 @@ fn asked(uri: &Uri, headers: &HeaderMap) -> Option<Name> {
             header.is_none_or(|header| header == target).then_some(target)
         }
     }
-}
-
-/// Host of an `http` or `https` origin; `None` for `null` and other schemes.
-fn origin_of(origin: &str) -> Option<Name> {
-    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))?;
-    Name::parse(host)
 }
 
 #[cfg(test)]
@@ -201,6 +246,8 @@ mod tests {
             ("http://127.0.0.1:7400", 403),
             ("http://evil.example", 403),
             ("https://localhost:7400.evil.example", 403),
+            ("http://localhost:7400/", 403),
+            ("http://evil@localhost:7400", 403),
             ("null", 403),
             ("", 403),
             ("file://", 403),
@@ -209,6 +256,25 @@ mod tests {
         for (origin, expected) in rows {
             let headers = [("host", "localhost:7400"), ("origin", *origin)];
             assert_eq!(status(&["tools.example.org"], "/", &headers), *expected, "{origin}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_a_scheme_may_be_named_or_not() {
+        let rows: &[(&str, &str, u16)] = &[
+            ("localhost", "https://localhost:443", 200),
+            ("localhost:443", "https://localhost", 200),
+            ("localhost:80", "http://localhost", 200),
+            ("localhost:443", "http://localhost", 403),
+            ("localhost", "http://localhost:443", 403),
+            ("localhost:7400", "https://tools.example.org", 200),
+            ("localhost:7400", "https://tools.example.org:443", 200),
+            ("localhost:7400", "http://tools.example.org", 403),
+        ];
+        for (host, origin, expected) in rows {
+            let headers = [("host", *host), ("origin", *origin)];
+            let named = ["tools.example.org:443"];
+            assert_eq!(status(&named, "/", &headers), *expected, "{host} {origin}");
         }
     }
 }

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use ringfence_engine::Engine;
 use ringfence_spec::{Code, Problem, ProblemKind};
 use rmcp::model::RequestId;
+use rmcp::transport::common::http_header::HEADER_SESSION_ID;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -21,6 +22,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::fault::Fault;
+use super::headers::declares_json;
 use super::scope::{Caller, Run, Scope, Scoped};
 use super::{AppState, body, middleware};
 #[cfg(feature = "fixtures")]
@@ -164,7 +166,7 @@ fn refused(code: i32, said: &str, id: Option<&RequestId>) -> Response {
 
 /// Id of the handshake that a message belongs to.
 fn session_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get("mcp-session-id").and_then(|id| id.to_str().ok())
+    headers.get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok())
 }
 
 /// Makes a problem document of an error that the transport answers in plain text. JSON-RPC errors stay as they are.
@@ -196,11 +198,6 @@ async fn as_problem(response: Response) -> Response {
         response.headers_mut().insert(header::ALLOW, methods.clone());
     }
     response
-}
-
-fn declares_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/json"))
 }
 
 impl Mcp {

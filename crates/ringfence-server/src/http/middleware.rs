@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::api::BASE;
 use super::fault::Fault;
+use super::headers::single;
 use super::oauth::is_well_known;
 use super::tokens::Denied;
 use super::{AppState, body, cors};
@@ -121,8 +122,7 @@ pub(super) fn draining() -> Fault {
 
 /// Token of a request that has exactly one `Authorization` header.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let mut all = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(one), None) = (all.next(), all.next()) else { return None };
+    let one = single(headers, &header::AUTHORIZATION)?;
     let (scheme, token) = one.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }

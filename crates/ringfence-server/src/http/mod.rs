@@ -10,6 +10,7 @@
 //! | `cors` | Cross-origin requests of the operator's pages. |
 //! | `counts` | Counts responses by status, for `/metrics`. |
 //! | `fault` | Problems as HTTP responses. |
+//! | `headers` | Headers that several modules read. |
 //! | `hosts` | Checks the host and origin of requests. |
 //! | `mcp` | MCP over streamable HTTP, one server per client. |
 //! | `middleware` | Checks every request before it is routed. |
@@ -31,6 +32,7 @@ mod connections;
 mod cors;
 mod counts;
 mod fault;
+mod headers;
 mod hosts;
 mod mcp;
 mod middleware;
@@ -125,7 +127,7 @@ pub struct Limits {
     /// Maximum bytes of a REST request's body.
     pub body_bytes_max: usize,
     /// Maximum bytes of a file that is written. A session's own limit holds too.
-    pub upload_bytes_max: u64,
+    pub upload_bytes_max: usize,
     /// Maximum number of concurrent connections.
     pub connections_max: usize,
     /// Time that runs may continue after the shutdown signal.
@@ -389,9 +391,7 @@ impl AppState {
         match path {
             "/mcp" => mcp::BODY_BYTES_MAX,
             // Files are the only thing that is put.
-            _ if *method == Method::PUT => {
-                usize::try_from(self.limits.upload_bytes_max).unwrap_or(usize::MAX)
-            }
+            _ if *method == Method::PUT => self.limits.upload_bytes_max,
             _ => self.limits.body_bytes_max,
         }
     }

@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use ringfence_engine::Run;
+use ringfence_engine::{Run, session_unknown};
 use ringfence_spec::{Code, Face, Outcome, Problem, ProblemKind, Status};
 
 use super::fault::{Fault, retry_after};
@@ -26,10 +26,7 @@ pub(super) async fn attend(run: &Run) -> Response {
     let error = ended.as_ref().and_then(|ended| ended.outcome.error.as_ref());
     if error.is_some_and(|e| e.code == Code::SessionUnknown) {
         // There is no session to run in: the same response as from every other route.
-        let problem =
-            Problem::new(ProblemKind::NotFound, Code::SessionUnknown, "there is no such session")
-                .hint("make one with `POST /api/v1/sessions`");
-        return Fault::from(problem).into_response();
+        return Fault::from(session_unknown()).into_response();
     }
     end(run).await
 }

@@ -39,6 +39,12 @@ pub(crate) struct InvalidMessage {
     pub(crate) id: Option<RequestId>,
 }
 
+impl InvalidMessage {
+    fn new(code: ErrorCode, said: impl Into<String>, id: Option<RequestId>) -> Self {
+        Self { code, said: said.into(), id }
+    }
+}
+
 #[derive(Deserialize)]
 struct Fields {
     method: Option<String>,
@@ -59,7 +65,7 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
     let n_values = n_values(message);
     if n_values > VALUES_MAX {
         let said = format!("a message has at most {VALUES_MAX} values");
-        return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id: None });
+        return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, None));
     }
     let Ok(fields) = serde_json::from_slice::<Fields>(message) else { return Ok(None) };
     let Some(method) = fields.method else { return Ok(None) };
@@ -68,8 +74,8 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
         Some(Ok(id)) => Some(id),
         // JSON-RPC 2.0, 5: a response to a request whose id cannot be determined has the id null.
         Some(Err(_)) => {
-            let said = "an id is a text or a whole number that fits in 64 bits".to_owned();
-            return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id: None });
+            let said = "an id is a text or a whole number that fits in 64 bits";
+            return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, None));
         }
     };
     let is_hello = method == "initialize";
@@ -77,21 +83,21 @@ pub(crate) fn of(message: &[u8]) -> Result<Option<MessageShape>, InvalidMessage>
         let said = format!(
             "`initialize` has at most {HELLO_BYTES_MAX} bytes and {HELLO_VALUES_MAX} values"
         );
-        return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id });
+        return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, id));
     }
     if fields.params.get("_meta").is_some_and(|meta| bytes(meta) > META_BYTES_MAX) {
         let said = format!("`_meta` has at most {META_BYTES_MAX} bytes");
-        return Err(InvalidMessage { code: ErrorCode::INVALID_REQUEST, said, id });
+        return Err(InvalidMessage::new(ErrorCode::INVALID_REQUEST, said, id));
     }
-    if let Some(said) = malformed(&method, &fields.params).filter(|_| id.is_some()) {
-        return Err(InvalidMessage { code: ErrorCode::INVALID_PARAMS, said: said.to_owned(), id });
+    if let Some(said) = invalid_params(&method, &fields.params).filter(|_| id.is_some()) {
+        return Err(InvalidMessage::new(ErrorCode::INVALID_PARAMS, said, id));
     }
     let waits = method == "tools/call" && fields.params["name"] == "wait";
     Ok(Some(MessageShape { is_hello, is_about_a_run: waits || method.starts_with("tasks/"), id }))
 }
 
-/// Describes malformed parameters that the SDK takes for a message of another kind, or for none.
-fn malformed(method: &str, params: &Value) -> Option<&'static str> {
+/// Describes invalid parameters that the SDK takes for a message of another kind, or for none.
+fn invalid_params(method: &str, params: &Value) -> Option<&'static str> {
     if !(params.is_object() || params.is_null()) {
         return Some("`params` must be an object");
     }

@@ -211,7 +211,7 @@ impl ServerHandler for McpServer {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        Err(match malformed(&request) {
+        Err(match unreadable_params(&request) {
             Some(said) => ErrorData::invalid_params(said, None),
             None => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
         })
@@ -254,35 +254,35 @@ fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder().enable_tools().enable_resources().enable_tasks().build()
 }
 
+/// Methods that the SDK knows, each with the text that its parameters must have.
+const METHODS: [(&str, Option<&str>); 11] = [
+    ("initialize", None),
+    ("ping", None),
+    ("resources/list", None),
+    ("resources/read", Some("uri")),
+    ("resources/templates/list", None),
+    ("server/discover", None),
+    ("tasks/cancel", Some("taskId")),
+    ("tasks/get", Some("taskId")),
+    ("tasks/update", Some("taskId")),
+    ("tools/call", Some("name")),
+    ("tools/list", None),
+];
+
 /// Describes the parameters of a request that the SDK could not read, although it knows the method.
-fn malformed(request: &CustomRequest) -> Option<String> {
+fn unreadable_params(request: &CustomRequest) -> Option<String> {
     let given = |name: &str| request.params.as_ref().and_then(|params| params.get(name));
-    let said = match request.method.as_str() {
-        "tools/call" => match (given("name"), given("arguments")) {
-            (None, _) => "`name` is missing",
-            (Some(name), _) if !name.is_string() => "`name` must be a string",
-            (_, Some(arguments)) if !arguments.is_object() => "`arguments` must be an object",
-            _ => "the params do not fit its schema",
-        },
-        "resources/read" => match given("uri") {
-            None => "`uri` is missing",
-            Some(uri) if !uri.is_string() => "`uri` must be a string",
-            _ => "the params do not fit its schema",
-        },
-        "tasks/get" | "tasks/update" | "tasks/cancel" => match given("taskId") {
-            None => "`taskId` is missing",
-            Some(id) if !id.is_string() => "`taskId` must be a string",
-            _ => "the params do not fit its schema",
-        },
-        "initialize"
-        | "ping"
-        | "server/discover"
-        | "tools/list"
-        | "resources/list"
-        | "resources/templates/list" => "the params do not fit its schema",
-        _ => return None,
+    let method = request.method.as_str();
+    let (_, required) = METHODS.iter().find(|(known, _)| *known == method)?;
+    let flaw = match required.map(|name| (name, given(name))) {
+        Some((name, None)) => format!("`{name}` is missing"),
+        Some((name, Some(value))) if !value.is_string() => format!("`{name}` must be a string"),
+        _ if method == "tools/call" && given("arguments").is_some_and(|a| !a.is_object()) => {
+            "`arguments` must be an object".to_owned()
+        }
+        _ => "the params do not fit its schema".to_owned(),
     };
-    Some(format!("cannot read `{}`: {said}", request.method))
+    Some(format!("cannot read `{method}`: {flaw}"))
 }
 
 /// Rejects cursors. Every list has one page, so no cursor was ever given out.

@@ -9,7 +9,7 @@ use ringfence_spec::{
     Artifact, Encoding, Enforcement, ErrorInfo, Face, Outcome, Problem, ProblemKind, Status,
     escape_name,
 };
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -73,11 +73,7 @@ pub(super) fn running(run: &Run, cursor: OutputCursor) -> CallToolResult {
     let mut data = run.running(&partial);
     data["cursor"] = next.to_string().into();
     if let Some(fields) = data.as_object_mut() {
-        fields.retain(|name, value| match name.as_str() {
-            "status" | "ran" | "run_id" | "stdout" | "stderr" => true,
-            "encoding" => value != "utf-8",
-            _ => !is_default(value),
-        });
+        drop_defaults(fields, &["status", "ran", "run_id", "stdout", "stderr"]);
     }
     result(Status::Ok, text, &data)
 }
@@ -174,14 +170,23 @@ fn lean(outcome: &Outcome) -> Value {
         // Says which refusals would not be in `denials`.
         fields.remove("unobserved");
     }
+    if outcome.exit_code == Some(0) {
+        fields.remove("exit_code");
+    }
+    if fields.get("start").is_some_and(|start| start == "warm") {
+        fields.remove("start");
+    }
+    drop_defaults(fields, &["status", "ran", "run_id", "exit_code", "start"]);
+    shaped
+}
+
+/// Removes the fields at their default, except those in `kept`.
+fn drop_defaults(fields: &mut JsonObject, kept: &[&str]) {
     fields.retain(|name, value| match name.as_str() {
-        "status" | "ran" | "run_id" => true,
-        "exit_code" => value != 0,
+        name if kept.contains(&name) => true,
         "encoding" => value != "utf-8",
-        "start" => value != "warm",
         _ => !is_default(value),
     });
-    shaped
 }
 
 fn is_default(value: &Value) -> bool {

@@ -2,39 +2,47 @@
 
 use std::time::Duration;
 
+use ureq::Body;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
 use super::resolver::HelperResolver;
 
 /// Timeout of a whole request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// HTTP client that follows no redirects and uses the host's trust store.
-pub(super) struct HttpClient(ureq::Agent);
-
-/// An agent that follows no redirects, uses the host's trust store, and gives up a request after `timeout`.
-pub(crate) fn agent(timeout: Duration) -> ureq::Agent {
-    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-    let config = ureq::Agent::config_builder()
-        .timeout_global(Some(timeout))
-        .max_redirects(0)
-        .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
-        .tls_config(tls);
-    ureq::Agent::with_parts(config.build(), DefaultConnector::default(), HelperResolver)
-}
+/// HTTP client that follows no redirects, uses the host's trust store, and gives up a request after 10 seconds.
+#[derive(Debug)]
+pub(crate) struct HttpClient(ureq::Agent);
 
 impl HttpClient {
-    pub(super) fn new() -> Self {
-        Self(agent(PATIENCE))
+    pub(crate) fn new() -> Self {
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = ureq::Agent::config_builder()
+            .timeout_global(Some(TIMEOUT))
+            .max_redirects(0)
+            .user_agent(concat!("ringfence/", env!("CARGO_PKG_VERSION")))
+            .tls_config(tls);
+        let connector = DefaultConnector::default();
+        Self(ureq::Agent::with_parts(config.build(), connector, HelperResolver))
     }
 
-    /// Posts a JSON body; any status other than 2xx is an error.
-    pub(super) fn json(&self, url: &str, body: &str) -> std::io::Result<()> {
-        let answer = self.0.post(url).content_type("application/json").send(body);
-        let status = answer.map_err(|e| std::io::Error::other(without_address(&e)))?.status();
+    /// Posts a JSON body, with a bearer token if there is one; any status other than 2xx is an error. Returns the answer's body,
+    /// unread. No error shows the URL or the token.
+    pub(crate) fn post_json(
+        &self,
+        url: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> std::io::Result<Body> {
+        let mut request = self.0.post(url).content_type("application/json");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let answer = request.send(body).map_err(|e| std::io::Error::other(without_address(&e)))?;
+        let status = answer.status();
         if status.is_success() {
-            Ok(())
+            Ok(answer.into_body())
         } else {
             Err(std::io::Error::other(format!("it answered {status}")))
         }
@@ -42,7 +50,7 @@ impl HttpClient {
 }
 
 /// Error message without the URL, which may contain a secret.
-pub(crate) fn without_address(error: &ureq::Error) -> String {
+fn without_address(error: &ureq::Error) -> String {
     match error {
         ureq::Error::BadUri(_) => "the address cannot be used".to_owned(),
         other => other.to_string(),

@@ -222,7 +222,8 @@ impl NotifierThread {
             return;
         };
         let url = format!("{}/v1/traces", base.trim_end_matches('/'));
-        if let Err(error) = self.http_post.json(&url, &otlp::request(traces).to_string()) {
+        if let Err(error) = self.http_post.post_json(&url, None, &otlp::request(traces).to_string())
+        {
             tracing::warn!("{} traces could not be told: {error}", traces.len());
         }
         traces.clear();
@@ -272,7 +273,7 @@ impl Destination {
                 let (program, arguments) = words.split_first().ok_or_else(nothing)?;
                 CommandSink { program: program.into(), arguments: arguments.to_vec() }.take(line)
             }
-            Self::Webhook(url) => http_post.json(url, line),
+            Self::Webhook(url) => http_post.post_json(url, None, line).map(drop),
         }
     }
 }

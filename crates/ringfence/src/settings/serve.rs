@@ -155,7 +155,9 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
                 usize::try_from(size.bytes()).unwrap_or(usize::MAX)
             }),
             upload_bytes_max: parse::<ByteSize>("upload", said.upload.as_deref())?
-                .map_or(bounds.upload_bytes_max, ByteSize::bytes),
+                .map_or(bounds.upload_bytes_max, |size| {
+                    usize::try_from(size.bytes()).unwrap_or(usize::MAX)
+                }),
             connections_max: parse::<Count>("connections", said.connections.as_deref())?
                 .map_or(bounds.connections_max, |n| n.get() as usize),
             drain: parse::<Span>("drain", said.drain.as_deref())?

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use ringfence_engine::Run as EngineRun;
 use ringfence_engine::files::OpenedFile;
+use ringfence_engine::{Run as EngineRun, blocking};
 use ringfence_spec::{Code, Problem, ProblemKind};
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
@@ -81,15 +81,13 @@ pub(super) async fn read(
             .hint("they are kept for 15 minutes; files of a session are kept with it")
     })?;
     let name = path.clone();
-    let opened = tokio::task::spawn_blocking(move || {
+    let opened = blocking(move || {
         let file = files
             .open_file(std::path::Path::new(&name))
             .map_err(|e| missing("the file cannot be read").cause(e))?;
         OpenedFile::of_plain(file)
-    });
-    let opened = opened
-        .await
-        .map_err(|e| Problem::internal(Code::Internal, "the call's thread ended").cause(e))??;
+    })
+    .await?;
     let answer = conditions::evaluate(&headers, &opened.tag, opened.total_bytes, None);
     send_file::respond(opened, answer, &path, slot).await
 }

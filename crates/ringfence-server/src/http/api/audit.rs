@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use ringfence_audit::{Filter, Page, Reader, View};
-use ringfence_engine::SessionId;
+use ringfence_engine::{SessionId, blocking};
 use ringfence_spec::{Code, Problem};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -40,9 +40,9 @@ pub(super) struct AuditQuery {
     /// Time to stop before, in milliseconds since 1970.
     until_ms: Option<i64>,
     /// `next` of the previous page.
+    // The name it had before.
+    #[serde(alias = "after")]
     cursor: Option<String>,
-    /// The same; the name it had before.
-    after: Option<String>,
     /// Maximum number of records [default: 50].
     limit: Option<usize>,
     /// Return every row, including the starts of runs.
@@ -88,8 +88,11 @@ async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<
     }
     let client = match which.client {
         Some(client) if client == may.name() => Some(client),
-        client if may.caller.has(Scope::Admin) => client,
-        Some(_) => return Err(may.caller.need(Scope::Admin).err().unwrap_or_else(unreadable)),
+        Some(client) => {
+            may.caller.need(Scope::Admin)?;
+            Some(client)
+        }
+        None if may.caller.has(Scope::Admin) => None,
         None => Some(may.name().to_owned()),
     };
     let filter = Filter {
@@ -109,12 +112,7 @@ async fn page(app: &AppState, may: &Scoped<Audit>, which: AuditQuery) -> Result<
             .hint("the operator runs this service with `--audit off`")
             .into());
     };
-    let (after, limit) = (which.cursor.or(which.after), which.limit.unwrap_or(ROWS));
-    let read = move || Reader::open(&ledger, None)?.page(&filter, after.as_deref(), limit);
-    let page = tokio::task::spawn_blocking(read).await.map_err(|_| unreadable())??;
-    Ok(Json(page))
-}
-
-fn unreadable() -> Fault {
-    Problem::internal(Code::Internal, "the ledger could not be read").into()
+    let (cursor, limit) = (which.cursor, which.limit.unwrap_or(ROWS));
+    let read = move || Reader::open(&ledger, None)?.page(&filter, cursor.as_deref(), limit);
+    Ok(Json(blocking(read).await?))
 }

@@ -1,6 +1,7 @@
 //! Events: of one run, with its output as it is written, and of all runs of a client. As server-sent events
 //! (`Accept: text/event-stream`), or as a page of JSON for clients that poll.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +12,16 @@ use axum::response::{IntoResponse as _, Response};
 use hyper::body::Bytes;
 use ringfence_engine::{Feed, OpenLine, OutputCursor, OutputStream, Run as EngineRun, RunWatch};
 use ringfence_spec::{Code, Face, Problem};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use utoipa::IntoParams;
 
 use super::schema::EventPage;
 use crate::http::fault::Fault;
+use crate::http::headers::is_media_type;
+use crate::http::page::{LIMIT_MAX, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Run, Scoped};
 use crate::http::streams::{self, StreamSlot};
@@ -36,22 +38,6 @@ const OPEN_LINE: Duration = Duration::from_millis(200);
 
 /// Milliseconds after which a client that lost its connection comes back.
 const RETRY_MS: u32 = 1000;
-
-/// Events of a page, if the request names no other number; and the maximum.
-const LIMIT: usize = 100;
-const LIMIT_MAX: usize = 1000;
-
-/// Place in a stream of events.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct EventQuery {
-    /// `id` of the last event seen, or `next` of the previous page; the header `Last-Event-ID` goes before it.
-    cursor: Option<String>,
-    /// Maximum number of events of a page of JSON, up to 1000 [default: 100]. `lost` does not count.
-    #[param(minimum = 1)]
-    limit: Option<usize>,
-}
 
 /// An event.
 #[derive(Debug, Serialize)]
@@ -70,7 +56,7 @@ struct Event {
 /// `Accept: text/event-stream` a stream that ends with the run; else the events so far as JSON.
 #[utoipa::path(
     get, path = "/runs/{id}/events", tag = "events", operation_id = "follow_run",
-    params(("id" = String, Path, description = "The run"), EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last event seen")),
+    params(("id" = String, Path, description = "The run"), PageQuery, ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last event seen; goes before `cursor`, which takes one too")),
     responses(
         (status = 200, description = "Events", content((EventPage = "application/json"), (String = "text/event-stream"))),
         (status = 204, description = "The run has ended, and `Last-Event-ID` is its last event"),
@@ -80,7 +66,7 @@ pub(super) async fn of_run(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
     Path(id): Path<String>,
-    Query(asked): Query<EventQuery>,
+    Query(asked): Query<PageQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let run = app.engine.find_run(&may.caller.owner(), &id).ok_or_else(runs::unknown)?;
@@ -94,7 +80,7 @@ pub(super) async fn of_run(
     }
     let source = RunEvents { watch: run.watch(), run, position };
     if !wants_stream(&headers) {
-        return page(source, asked.limit);
+        return page(source, asked.limit()?);
     }
     if source.is_over() {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -110,13 +96,13 @@ pub(super) async fn of_run(
 /// else the events so far as JSON. The last 1024 events are kept until the service ends; `lost` says how many were dropped.
 #[utoipa::path(
     get, path = "/events", tag = "events", operation_id = "follow_runs",
-    params(EventQuery, ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last event seen")),
+    params(PageQuery, ("Last-Event-ID" = Option<String>, Header, description = "`id` of the last event seen; goes before `cursor`, which takes one too")),
     responses((status = 200, description = "Events", content((EventPage = "application/json"), (String = "text/event-stream")))),
 )]
 pub(super) async fn of_client(
     State(app): State<Arc<AppState>>,
     may: Scoped<Run>,
-    Query(asked): Query<EventQuery>,
+    Query(asked): Query<PageQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let feed = app.engine.run_feed(&may.caller.owner());
@@ -133,7 +119,7 @@ pub(super) async fn of_client(
         }
     }
     if !wants_stream(&headers) {
-        return page(source, asked.limit);
+        return page(source, asked.limit()?);
     }
     let slot = app.streams.stream(&may.caller)?;
     Ok(stream(source, slot, app.drain.clone()))
@@ -201,6 +187,56 @@ impl RunEvents {
         let artifacts = outcome.artifacts.iter().map(|artifact| ("artifact", json!(artifact)));
         denials.chain(artifacts).chain([("finished", json!(outcome))]).collect()
     }
+
+    /// Takes output behind a cursor. Breaks if there is no more of it for now.
+    fn take_output(
+        &mut self,
+        cursor: OutputCursor,
+        limit: usize,
+        open_line: OpenLine,
+        events: &mut Vec<Event>,
+    ) -> ControlFlow<()> {
+        // Asked before the output is read: what was written before the end is read then.
+        let is_over = !self.run.is_running();
+        let live = self.run.live_after(cursor, if is_over { OpenLine::End } else { open_line });
+        if live.lost_bytes > 0 {
+            let hint = "it was written faster than it was read; the outcome has it, up to the output limit";
+            let data = json!({"bytes": live.lost_bytes, "hint": hint});
+            events.push(Event { id: None, name: "lost", data });
+        }
+        // At least one: `lost` has no id to come back to, so it is sent with the event behind it.
+        let room = limit.saturating_sub(events.len()).max(1);
+        let is_cut = live.chunks.len() > room;
+        self.position =
+            Position::Output(if is_cut { live.chunks[room - 1].cursor } else { live.cursor });
+        for chunk in live.chunks.into_iter().take(room) {
+            let name = match chunk.stream {
+                OutputStream::Stdout => "stdout",
+                OutputStream::Stderr => "stderr",
+            };
+            let data = json!({"data": chunk.data, "encoding": chunk.encoding});
+            events.push(Event { id: Some(chunk.cursor.to_string()), name, data });
+        }
+        if is_cut || live.more {
+            return ControlFlow::Continue(());
+        }
+        if is_over {
+            self.position = Position::End(0);
+        }
+        ControlFlow::Break(())
+    }
+
+    /// Takes events that follow the end, behind the first `n`. Returns whether those were the last.
+    fn take_last(&mut self, n: usize, limit: usize, events: &mut Vec<Event>) -> bool {
+        let last = self.last();
+        let n_last = last.len();
+        let room = limit.saturating_sub(events.len());
+        for (at, (name, data)) in last.into_iter().enumerate().skip(n).take(room) {
+            self.position = Position::End(at + 1);
+            events.push(Event { id: Some(self.position.to_string()), name, data });
+        }
+        matches!(self.position, Position::End(n) if n >= n_last)
+    }
 }
 
 impl Source for RunEvents {
@@ -215,45 +251,11 @@ impl Source for RunEvents {
         }
         while let Position::Output(cursor) = self.position
             && events.len() < limit
-        {
-            // Asked before the output is read: what was written before the end is read then.
-            let is_over = !self.run.is_running();
-            let live = self.run.live_after(cursor, if is_over { OpenLine::End } else { open_line });
-            if live.lost_bytes > 0 {
-                let hint = "it was written faster than it was read; the outcome has it, up to the output limit";
-                let data = json!({"bytes": live.lost_bytes, "hint": hint});
-                events.push(Event { id: None, name: "lost", data });
-            }
-            // At least one: `lost` has no id to come back to, so it is sent with the event behind it.
-            let room = limit.saturating_sub(events.len()).max(1);
-            let is_cut = live.chunks.len() > room;
-            self.position =
-                Position::Output(if is_cut { live.chunks[room - 1].cursor } else { live.cursor });
-            for chunk in live.chunks.into_iter().take(room) {
-                let name = match chunk.stream {
-                    OutputStream::Stdout => "stdout",
-                    OutputStream::Stderr => "stderr",
-                };
-                let data = json!({"data": chunk.data, "encoding": chunk.encoding});
-                events.push(Event { id: Some(chunk.cursor.to_string()), name, data });
-            }
-            if is_cut || live.more {
-                continue;
-            }
-            if !is_over {
-                break;
-            }
-            self.position = Position::End(0);
-        }
+            && self.take_output(cursor, limit, open_line, &mut events).is_continue()
+        {}
         let Position::End(n) = self.position else { return (events, false) };
-        let last = self.last();
-        let n_last = last.len();
-        let room = limit.saturating_sub(events.len());
-        for (at, (name, data)) in last.into_iter().enumerate().skip(n).take(room) {
-            self.position = Position::End(at + 1);
-            events.push(Event { id: Some(self.position.to_string()), name, data });
-        }
-        (events, matches!(self.position, Position::End(n) if n >= n_last))
+        let ended = self.take_last(n, limit, &mut events);
+        (events, ended)
     }
 
     async fn changed(&mut self) {
@@ -310,65 +312,68 @@ impl Source for FeedEvents {
 }
 
 /// Answers with the events so far.
-fn page(mut source: impl Source, limit: Option<usize>) -> Result<Response, Fault> {
-    if limit == Some(0) {
-        return Err(Problem::usage(Code::BadArguments, "`limit` must be at least 1").into());
-    }
-    let (events, ended) = source.take(limit.unwrap_or(LIMIT).min(LIMIT_MAX), OpenLine::Show);
+fn page(mut source: impl Source, limit: usize) -> Result<Response, Fault> {
+    let (events, ended) = source.take(limit, OpenLine::Show);
     let next = source.place();
     Ok(Json(json!({"events": events, "next": next, "ended": ended})).into_response())
 }
 
 /// Answers with a stream of events, which ends with its source, its client, its token, or by `end`.
-fn stream(mut source: impl Source, slot: StreamSlot, end: CancellationToken) -> Response {
+fn stream(source: impl Source, slot: StreamSlot, end: CancellationToken) -> Response {
     let (sender, body) = streams::channel();
-    tokio::spawn(async move {
-        // The whole of it: the task would hold only the field that it uses.
-        let slot = slot;
-        let mut text = format!("retry: {RETRY_MS}\n\n");
-        let (mut beat, mut shown) = (Instant::now() + HEARTBEAT, Instant::now());
-        let mut open_line = OpenLine::Show;
-        loop {
-            let (events, ended) = source.take(LIMIT_MAX, open_line);
-            let is_full = events.len() >= LIMIT_MAX;
-            for event in &events {
-                write(&mut text, event);
-            }
-            if Instant::now() >= beat {
-                text.push_str(": still here\n\n");
-            }
-            if !text.is_empty() {
-                beat = Instant::now() + HEARTBEAT;
-                let part = Bytes::from(std::mem::take(&mut text));
-                tokio::select! {
-                    sent = sender.send(Ok(part)) => if sent.is_err() { return },
-                    () = slot.end.cancelled() => return,
-                }
-            }
-            if ended {
-                return;
-            }
-            if is_full {
-                continue;
-            }
-            if open_line == OpenLine::Show {
-                shown = Instant::now();
-            }
-            let is_held = open_line == OpenLine::Hold;
-            let wake = if is_held { beat.min(shown + OPEN_LINE) } else { beat };
-            tokio::select! {
-                () = source.changed() => tokio::time::sleep(GATHER).await,
-                () = tokio::time::sleep_until(wake) => {}
-                () = sender.closed() => return,
-                () = slot.end.cancelled() => return,
-                () = end.cancelled() => return,
-            }
-            let is_due = shown.elapsed() >= OPEN_LINE;
-            open_line = if is_due { OpenLine::Show } else { OpenLine::Hold };
-        }
-    });
+    tokio::spawn(send_events(source, sender, slot, end));
     let kind = [(header::CONTENT_TYPE, "text/event-stream")];
     (kind, body).into_response()
+}
+
+/// Sends events until the stream ends. `slot` is held as long.
+async fn send_events(
+    mut source: impl Source,
+    sender: streams::Sender,
+    slot: StreamSlot,
+    end: CancellationToken,
+) {
+    let mut text = format!("retry: {RETRY_MS}\n\n");
+    let (mut beat, mut shown) = (Instant::now() + HEARTBEAT, Instant::now());
+    let mut open_line = OpenLine::Show;
+    loop {
+        let (events, ended) = source.take(LIMIT_MAX, open_line);
+        let is_full = events.len() >= LIMIT_MAX;
+        for event in &events {
+            write(&mut text, event);
+        }
+        if Instant::now() >= beat {
+            text.push_str(": still here\n\n");
+        }
+        if !text.is_empty() {
+            beat = Instant::now() + HEARTBEAT;
+            let part = Bytes::from(std::mem::take(&mut text));
+            tokio::select! {
+                sent = sender.send(Ok(part)) => if sent.is_err() { return },
+                () = slot.end.cancelled() => return,
+            }
+        }
+        if ended {
+            return;
+        }
+        if is_full {
+            continue;
+        }
+        if open_line == OpenLine::Show {
+            shown = Instant::now();
+        }
+        let is_held = open_line == OpenLine::Hold;
+        let wake = if is_held { beat.min(shown + OPEN_LINE) } else { beat };
+        tokio::select! {
+            () = source.changed() => tokio::time::sleep(GATHER).await,
+            () = tokio::time::sleep_until(wake) => {}
+            () = sender.closed() => return,
+            () = slot.end.cancelled() => return,
+            () = end.cancelled() => return,
+        }
+        let is_due = shown.elapsed() >= OPEN_LINE;
+        open_line = if is_due { OpenLine::Show } else { OpenLine::Hold };
+    }
 }
 
 /// Writes an event as text. JSON has no line break outside of its escapes, so it is one line of data.
@@ -383,10 +388,7 @@ fn write(text: &mut String, event: &Event) {
 fn wants_stream(headers: &HeaderMap) -> bool {
     headers.get_all(header::ACCEPT).iter().any(|accept| {
         accept.to_str().is_ok_and(|accept| {
-            accept.split(',').any(|kind| {
-                let kind = kind.split(';').next().unwrap_or_default().trim();
-                kind.eq_ignore_ascii_case("text/event-stream")
-            })
+            accept.split(',').any(|kind| is_media_type(kind, "text/event-stream"))
         })
     })
 }

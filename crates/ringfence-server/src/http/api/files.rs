@@ -25,7 +25,7 @@ use super::send_file;
 use crate::http::body::JsonBody;
 use crate::http::conditions::{self, Answer};
 use crate::http::fault::Fault;
-use crate::http::page::bad_cursor;
+use crate::http::page;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
 use crate::http::{AppState, body};
@@ -151,7 +151,7 @@ impl SearchQuery {
 #[utoipa::path(
     get, path = "/sessions/{id}/files", tag = "files", operation_id = "list_files",
     params(("id" = String, Path, description = "The session"), FileQuery),
-    responses((status = 200, description = "What is in its workspace", body = FileListing)),
+    responses((status = 200, description = "Files of the workspace", body = FileListing)),
 )]
 pub(super) async fn list_root(
     State(app): State<Arc<AppState>>,
@@ -279,12 +279,12 @@ pub(super) async fn write(
         .file_write_spooled(may.name(), &id, path.clone().into(), spool, options, when)
         .await?;
     let status = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-    let told = json!({
+    let body = json!({
         "path": path, "created": written.created,
         "total_bytes": written.total_bytes, "sha256": written.sha256,
     });
     let tag = [(header::ETAG, conditions::etag(&written.tag))];
-    Ok((status, tag, Json(told)).into_response())
+    Ok((status, tag, Json(body)).into_response())
 }
 
 /// Replacements in a text file.
@@ -319,12 +319,12 @@ pub(super) async fn edit(
     let when = conditions::precondition(&headers);
     let edited = app.engine.file_edit(may.name(), &id, path.clone().into(), asked.edits, when);
     let (written, n_replaced) = edited.await?;
-    let told = json!({
+    let body = json!({
         "path": path, "n_replaced": n_replaced,
         "total_bytes": written.total_bytes, "sha256": written.sha256,
     });
     let tag = [(header::ETAG, conditions::etag(&written.tag))];
-    Ok((tag, Json(told)).into_response())
+    Ok((tag, Json(body)).into_response())
 }
 
 /// Delete a file or a directory
@@ -360,17 +360,16 @@ async fn list(
     asked: FileQuery,
 ) -> Result<Response, Fault> {
     let depth = asked.depth.unwrap_or(1).max(1);
-    let limit = asked.limit.and_then(|n| usize::try_from(n).ok()).unwrap_or(LIST_ENTRIES_MAX);
-    let limit = limit.clamp(1, LIST_ENTRIES_MAX);
-    let offset: usize =
-        asked.cursor.map_or(Ok(0), |cursor| cursor.parse().map_err(|_| bad_cursor()))?;
+    let limit = asked.limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let limit = page::limit(limit, LIST_ENTRIES_MAX, LIST_ENTRIES_MAX)?;
+    let offset = page::offset(asked.cursor.as_deref())?;
     let engine = &app.engine;
     let listing = engine.file_list_from(may.name(), id, path.into(), depth, offset, limit).await?;
-    // Fewer entries than that were left out by something else than this bound.
+    // A shorter list was truncated by another bound, so there is no next page.
     let more = listing.truncated && listing.entries.len() == limit;
     let next = more.then(|| offset.saturating_add(limit).to_string());
-    let told = json!({
+    let body = json!({
         "path": path, "entries": listing.entries, "truncated": listing.truncated, "next": next,
     });
-    Ok(Json(told).into_response())
+    Ok(Json(body).into_response())
 }

@@ -16,7 +16,7 @@ use super::schema::{Outcome, RunList};
 use crate::http::AppState;
 use crate::http::body::JsonBody;
 use crate::http::fault::Fault;
-use crate::http::page::{self, PageQuery, Place};
+use crate::http::page::{ListCursor, Order, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::runs;
 use crate::http::scope::{Run, Scoped};
@@ -72,7 +72,8 @@ pub(super) async fn create(
     let RunRequest { code, command, session, timeout_s, stdin, cwd, background } = asked;
     let timeout = request::seconds(timeout_s)?;
     let stdin = stdin.unwrap_or_default().into_bytes();
-    let call_session = session.clone();
+    // Those of a session stay in it.
+    let keep = if session.is_some() { KeepFiles::No } else { KeepFiles::Yes };
     let call: Call = match (code, command) {
         (Some(code), None) => {
             if cwd.is_some() {
@@ -93,8 +94,6 @@ pub(super) async fn create(
         }
         _ => return Err(bad("a run has either `code` or `command`")),
     };
-    // Those of a session stay in it.
-    let keep = if call_session.is_some() { KeepFiles::No } else { KeepFiles::Yes };
     let run = app.engine.start(&may.caller.owner(), may.name(), call, keep)?;
     if background == Some(true) {
         let place = [(header::LOCATION, format!("{}/runs/{}", super::BASE, run.id()))];
@@ -115,15 +114,11 @@ pub(super) async fn list(
     may: Scoped<Run>,
     Query(asked): Query<PageQuery>,
 ) -> Result<Json<Value>, Fault> {
-    let (limit, from) = (asked.limit()?, asked.place()?);
-    let place = |run: &Arc<ringfence_engine::Run>| Place {
+    let runs = app.engine.list_runs(&may.caller.owner());
+    let (runs, next) = asked.of_sorted(runs, Order::NewestFirst, |run| ListCursor {
         at_ms: run.began_ms(),
         id: run.id().to_string(),
-    };
-    let mut runs = app.engine.list_runs(&may.caller.owner());
-    runs.sort_by_key(|run| std::cmp::Reverse(place(run)));
-    let is_after = |run: &Arc<_>| from.as_ref().is_none_or(|from| place(run) < *from);
-    let (runs, next) = page::after(runs.into_iter(), limit, is_after, place);
+    })?;
     let runs = runs.iter().map(|run| {
         let status = if run.is_running() { "running" } else { "ended" };
         let (run_id, session_id) = (run.id(), run.session());

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use super::schema::{ChunkList, IndexReport, SearchHits};
 use crate::http::AppState;
 use crate::http::fault::Fault;
-use crate::http::page::{self, PageQuery};
+use crate::http::page;
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Files, Scoped};
 
@@ -32,6 +32,7 @@ pub(super) struct RankedQuery {
     /// Words, a question, or the name of a definition.
     query: String,
     /// Maximum number of hits, up to 100 [default: 10].
+    #[param(minimum = 1)]
     limit: Option<usize>,
     /// Search only matching files, such as `*.py` or `src/**/*.rs`.
     glob: Option<String>,
@@ -76,17 +77,17 @@ pub(super) async fn search(
     Query(asked): Query<RankedQuery>,
 ) -> Result<Response, Fault> {
     let RankedQuery { query, limit, glob, language, cursor } = asked;
-    let offset = PageQuery { limit: None, cursor }.offset()?;
-    let limit = limit.filter(|limit| *limit > 0).unwrap_or(HITS).min(HITS_MAX);
+    let offset = page::offset(cursor.as_deref())?;
+    let limit = page::limit(limit, HITS, HITS_MAX)?;
     // Ranked anew for each page, up to the hits that one search can have.
     let wanted = offset.saturating_add(limit).saturating_add(1).min(HITS_MAX);
     let query = SearchQuery { query, limit: wanted, glob, language };
     let mut found = app.engine.search(may.name(), &id, query).await?;
     found.hits.drain(..offset.min(found.hits.len()));
     let next = page::cut(&mut found.hits, offset, limit);
-    let mut told = serde_json::to_value(found).unwrap_or_default();
-    told["next"] = json!(next);
-    Ok(Json(told).into_response())
+    let mut body = serde_json::to_value(found).unwrap_or_default();
+    body["next"] = json!(next);
+    Ok(Json(body).into_response())
 }
 
 /// Bring a session's search index up to date
@@ -120,11 +121,11 @@ pub(super) async fn chunks(
     Query(asked): Query<ChunkQuery>,
 ) -> Result<Response, Fault> {
     let ChunkQuery { path, lines, overlap, prompt, limit, cursor } = asked;
-    let offset = PageQuery { limit: None, cursor }.offset()?;
+    let offset = page::offset(cursor.as_deref())?;
+    let limit = page::limit(limit, usize::MAX, usize::MAX)?;
     let size = ChunkSize { lines, overlap_percent: overlap, prompt };
     let mut chunks = app.engine.chunk(may.name(), &id, path.into(), size).await?;
     chunks.drain(..offset.min(chunks.len()));
-    let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
     let next = page::cut(&mut chunks, offset, limit);
     Ok(Json(json!({"chunks": chunks, "next": next})).into_response())
 }

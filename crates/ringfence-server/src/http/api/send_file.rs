@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ringfence_audit::Digest;
+use ringfence_engine::blocking;
 use ringfence_engine::files::{ContentKind, OpenedFile};
 use ringfence_spec::{Code, Problem};
 use tokio::sync::OwnedSemaphorePermit;
@@ -79,9 +80,7 @@ pub(super) async fn respond(
     let n_bytes = range.end - range.start;
     if status == StatusCode::OK && n_bytes <= BUFFERED_BYTES {
         let ask = usize::try_from(n_bytes).unwrap_or(usize::MAX);
-        let read = tokio::task::spawn_blocking(move || file.read_at(range.start, ask)).await;
-        let bytes = read
-            .map_err(|e| Problem::internal(Code::Internal, "the call's thread ended").cause(e))??;
+        let bytes = blocking(move || file.read_at(range.start, ask)).await?;
         insert(&mut headers, SHA256, &Digest::of(&bytes).to_string());
         return Ok((status, headers, bytes).into_response());
     }

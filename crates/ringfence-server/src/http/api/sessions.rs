@@ -15,7 +15,7 @@ use super::schema::{CheckpointList, Session, SessionList};
 use crate::http::AppState;
 use crate::http::body::{JsonBody, OptionalJson};
 use crate::http::fault::Fault;
-use crate::http::page::{self, PageQuery, Place};
+use crate::http::page::{self, ListCursor, Order, PageQuery};
 use crate::http::params::{Path, Query};
 use crate::http::scope::{Scoped, Sessions};
 
@@ -57,14 +57,12 @@ pub(super) async fn list(
     may: Scoped<Sessions>,
     Query(asked): Query<PageQuery>,
 ) -> Result<Json<Value>, Fault> {
-    let (limit, from) = (asked.limit()?, asked.place()?);
-    let place = |state: &SessionState| Place {
+    let states = app.engine.session_list(may.name()).await?;
+    let place = |state: &SessionState| ListCursor {
         at_ms: i64::try_from(state.created_ms).unwrap_or(i64::MAX),
         id: state.id.to_string(),
     };
-    let states = app.engine.session_list(may.name()).await?;
-    let is_after = |state: &SessionState| from.as_ref().is_none_or(|from| place(state) > *from);
-    let (states, next) = page::after(states.into_iter(), limit, is_after, place);
+    let (states, next) = asked.of_sorted(states, Order::OldestFirst, place)?;
     let sessions: Vec<Value> = states.iter().map(shown).collect();
     Ok(Json(json!({"sessions": sessions, "next": next})))
 }

@@ -138,6 +138,10 @@ fn parts_and_tags_of_a_file() {
     for n in 0..5 {
         client.put(&format!("{session}/files/d/{n}"), b"");
     }
+    for list in ["files/d?limit=0", "search?query=x&limit=0", "chunks?path=d/0&limit=0"] {
+        let none = client.get(&format!("{session}/{list}"));
+        assert_eq!((none.status, none.code().as_str()), (400, "bad_arguments"), "{list}");
+    }
     let (mut seen, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.get(&format!("{session}/files/d?limit=2{cursor}")).json();

@@ -192,6 +192,13 @@ fn a_session_keeps_variables_and_files() {
     assert_eq!((deleted.status, &deleted.json()["n_entries"]), (200, &json!(2)));
     assert_eq!(client.get(&file).code(), "not_found");
 
+    // The second page, also by the name that the cursor had before.
+    let first = client.get(&format!("{session}/audit?limit=1")).json();
+    let next = first["next"].as_str().unwrap();
+    let pages = ["cursor", "after"]
+        .map(|name| client.get(&format!("{session}/audit?limit=1&{name}={next}")).json());
+    assert_eq!(pages[0]["records"], pages[1]["records"]);
+    assert_ne!(pages[0]["records"], first["records"]);
     let audit = client.get(&format!("{session}/audit?limit=100")).json();
     let tools: Vec<&str> =
         audit["records"].as_array().unwrap().iter().filter_map(|r| r["tool"].as_str()).collect();
