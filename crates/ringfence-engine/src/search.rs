@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use ringfence_search::{BATCH as EMBED_BATCH, Embedder, StaticModel, VectorError};
 use ringfence_search::{
     ChunkOptions, Hit, Index, IndexError, IndexStats, Language, Limits, Query, Source, SourceFile,
     Tree, chunk_text, decode,
 };
+pub use ringfence_search::{EMBED_TEXTS_MAX, Embedder, StaticModel, VectorError};
 use ringfence_spec::{Code, Problem};
 use serde::Serialize;
 

@@ -127,7 +127,7 @@ impl Services {
                 call("search", &query, &mut |_| {
                     // As expensive as a search, and counted like one.
                     state.sessions()?.take_daily(session, Daily::Search)?;
-                    Ok(json!({"scores": vectors.likeness(&query, &texts)?}).to_string())
+                    Ok(json!({"scores": vectors.cosine_similarity(&query, &texts)?}).to_string())
                 })
             }
             other => {

@@ -164,8 +164,12 @@ impl Vectors {
         }
     }
 
-    /// The likeness of texts to a query, for a program.
-    pub(crate) fn likeness(&self, query: &str, texts: &[String]) -> Result<Vec<f32>, Problem> {
+    /// Cosine similarity of texts to a query, for a program.
+    pub(crate) fn cosine_similarity(
+        &self,
+        query: &str,
+        texts: &[String],
+    ) -> Result<Vec<f32>, Problem> {
         if texts.len() > TEXTS_MAX {
             return Err(Problem::usage(
                 Code::BadArguments,
@@ -178,7 +182,7 @@ impl Vectors {
                 .hint("`code_api.reranking.bm25` and `mmr` need none")
         };
         self.check_pause().map_err(failed)?;
-        ringfence_search::likeness(query, texts, &*self.embedder)
+        ringfence_search::cosine_similarity(query, texts, &*self.embedder)
             .map_err(|error| failed(self.note_failure(&error)))
     }
 

@@ -169,7 +169,7 @@ fn config(interpreter: &Interpreter, plan: &WorkerPlan, preload: &Preload) -> St
         "speedups": preload.speedups.name(),
         "pack": ringfence_spec::hex(ringfence_sys::pack_code()),
         "calls": ringfence_spec::hex(ringfence_sys::calls_code()),
-        "forks": ringfence_spec::hex(ringfence_sys::forks_code()),
+        "forks": ringfence_spec::hex(ringfence_sys::fork_loop_code()),
         "packages": interpreter.facts.packages,
         "environment": interpreter.facts.environment,
     });

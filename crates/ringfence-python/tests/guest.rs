@@ -263,7 +263,7 @@ assert holds(os.fork, told)
 
 #[test]
 fn requests_are_served_by_the_hosts_code() {
-    let code = ringfence_spec::hex(ringfence_sys::forks_code());
+    let code = ringfence_spec::hex(ringfence_sys::fork_loop_code());
     let script = format!("CODE = '{code}'\n{GUEST}\n{FORKS}");
     for (python, stdout) in stdouts(&script) {
         let (allowed, served, wrong): (bool, Option<bool>, bool) =

@@ -73,4 +73,6 @@ pub use rank::{Hit, Mode, Query, Weights};
 pub use text_search::{TextFound, TextSearch};
 pub use token::Tokenizer;
 pub use tree::Tree;
-pub use vectors::{BATCH, Embedder, StaticModel, VectorError, VectorIndex, fuse, likeness};
+pub use vectors::{
+    EMBED_TEXTS_MAX, Embedder, StaticModel, VectorError, VectorIndex, cosine_similarity, fuse,
+};

@@ -21,7 +21,7 @@ pub trait Embedder: Send + Sync + fmt::Debug {
     /// Identity of the model: vectors of different models are not compared.
     fn model_id(&self) -> u64;
 
-    /// The vector of each text, all of the same length. Called with [`BATCH`] texts at most.
+    /// The vector of each text, all of the same length. Called with [`EMBED_TEXTS_MAX`] texts at most.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, VectorError>;
 }
 
@@ -66,7 +66,7 @@ impl From<IndexError> for VectorError {
 }
 
 /// Maximum texts that are embedded at once.
-pub const BATCH: usize = 64;
+pub const EMBED_TEXTS_MAX: usize = 64;
 
 /// Bytes of a text that are embedded.
 const TEXT_BYTES_MAX: usize = 8 << 10;
@@ -194,7 +194,7 @@ impl Embedding<'_> {
                 self.waiting.push((chunk, text));
             }
         }
-        if self.waiting.len() >= BATCH {
+        if self.waiting.len() >= EMBED_TEXTS_MAX {
             self.embed_waiting();
         }
     }
@@ -216,7 +216,7 @@ impl Embedding<'_> {
     }
 
     fn embed_batch(&mut self) -> Result<(), VectorError> {
-        let batch = &self.waiting[..self.waiting.len().min(BATCH)];
+        let batch = &self.waiting[..self.waiting.len().min(EMBED_TEXTS_MAX)];
         let texts: Vec<&str> = batch.iter().map(|(_, text)| text.as_str()).collect();
         let vectors = embed_checked(self.embedder, &texts)?;
         let n_dimensions = vectors.first().map_or(0, Vec::len);
@@ -235,8 +235,8 @@ impl Embedding<'_> {
     }
 }
 
-/// The likeness of each text to the query, from -1 to 1.
-pub fn likeness(
+/// Cosine similarity of each text to the query, from -1 to 1.
+pub fn cosine_similarity(
     query: &str,
     texts: &[String],
     embedder: &dyn Embedder,
@@ -246,7 +246,7 @@ pub fn likeness(
         _ => return Err(VectorError::Answer),
     };
     let mut scores = Vec::with_capacity(texts.len());
-    for batch in texts.chunks(BATCH) {
+    for batch in texts.chunks(EMBED_TEXTS_MAX) {
         let batch: Vec<&str> = batch.iter().map(|text| cut(text)).collect();
         for vector in embed_checked(embedder, &batch)? {
             if vector.len() != query.len() {

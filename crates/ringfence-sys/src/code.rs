@@ -40,7 +40,7 @@ macro_rules! machine_code {
 mod tests {
     #[test]
     fn the_code_is_whole() {
-        for code in [crate::pack_code(), crate::calls_code(), crate::forks_code()] {
+        for code in [crate::pack_code(), crate::calls_code(), crate::fork_loop_code()] {
             if cfg!(target_arch = "x86_64") {
                 assert_eq!(code.first(), Some(&0x53), "push rbx");
                 assert_eq!(code.last(), Some(&0xc3), "ret");

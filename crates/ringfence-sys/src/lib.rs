@@ -11,6 +11,7 @@
 //! | `exec` | executing a program, exiting, wiping arguments |
 //! | `fd` | ranges of descriptors |
 //! | `fork` | fork, vfork, unshare |
+//! | `fork_loop` | machine code for another process: takes requests for workers and forks them |
 //! | `kernel` | files of `/proc`, `/sys` and cgroups |
 //! | `lock` | byte locks that show whether their holder lives |
 //! | `memory` | memory files, also sealed ones |
@@ -34,7 +35,7 @@ mod error;
 mod exec;
 mod fd;
 mod fork;
-mod forks;
+mod fork_loop;
 mod kernel;
 mod lock;
 mod memory;
@@ -53,7 +54,7 @@ pub use error::{CallError, Named, errno_name};
 pub use exec::{Program, execute, exit_now, wipe_arguments};
 pub use fd::{close_range_between, close_range_from, duplicate_onto, set_cloexec_from};
 pub use fork::{Forked, Holder, Namespaces, fork, fork_into, is_single_threaded, unshare, vfork};
-pub use forks::forks_code;
+pub use fork_loop::fork_loop_code;
 pub use kernel::{list_kernel_directory, open_kernel_file, read_kernel_file};
 pub use lock::{hold_byte, is_byte_held};
 pub use memory::{memory_file, sealed_memory_file};

@@ -91,7 +91,7 @@ impl Redactor {
         let mut text = Cow::Borrowed(bytes);
         let mut counts = vec![0; TABLES.rules.len()];
         for _ in 0..PASSES_MAX {
-            let spans = merge(found(&text).spans);
+            let spans = merge(scan(&text).spans);
             if spans.is_empty() {
                 break;
             }
@@ -170,7 +170,7 @@ struct Pass<'t> {
 
 /// Result of one pass over a text.
 #[derive(Clone)]
-struct Found {
+struct ScanResult {
     /// Secrets, in any order.
     spans: Vec<Span>,
     /// Start of the first text that may become one if more follows.
@@ -180,7 +180,7 @@ struct Found {
 }
 
 /// Finds the secrets in a text.
-fn found(text: &[u8]) -> Found {
+fn scan(text: &[u8]) -> ScanResult {
     let mut pass = Pass {
         text,
         runs: Runs::new(text),
@@ -214,7 +214,7 @@ fn found(text: &[u8]) -> Found {
             }
         }
     }
-    Found { spans: found, open_from, key_from }
+    ScanResult { spans: found, open_from, key_from }
 }
 
 /// The same secret again behind the last one found, in its line: `token='…' | '…'`.

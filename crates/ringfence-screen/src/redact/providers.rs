@@ -123,7 +123,7 @@ pub(crate) static PROVIDERS: &[SecretRule] = &[
     run("dependency-track-key", &["odt_"], Alnum, 32),
     // Secret stores and identity.
     run("vault-token", &["hvs.", "hvb.", "hvr."], Token, 24),
-    // Of base62 and 24 characters, letters of one case are no token: one in a million is.
+    // Rejects 24 letters of one case: a random base62 token almost never has neither a digit nor both cases.
     exactly("vault-token", &["s."], Alnum, 24).two_kinds(),
     run(
         "doppler-token",

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::chars::Class;
-use super::{Found, PASSES_MAX, Span, TABLES, found, merge, replace};
+use super::{PASSES_MAX, ScanResult, Span, TABLES, merge, replace, scan};
 
 /// Maximum number of bytes held back. More than the longest private key that is replaced, 32 KiB.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 10;
@@ -69,7 +69,7 @@ impl StreamRedactor {
     pub fn finish(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
         let n = self.held.len();
-        self.emit(n, found(&self.held).spans, &mut out);
+        self.emit(n, scan(&self.held).spans, &mut out);
         *self = Self::default();
         out
     }
@@ -84,7 +84,7 @@ impl StreamRedactor {
     /// ```
     pub fn settle(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        let first = found(&self.held);
+        let first = scan(&self.held);
         let safe = safe_cut(&self.held, &first);
         let line = self.held.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let cut = if safe == line { safe + plain_words(&self.held[line..]) } else { safe };
@@ -95,11 +95,11 @@ impl StreamRedactor {
         out
     }
 
-    /// Returns all of the text but a private key whose end is missing, with the secrets replaced that can be told by now.
-    /// The rest of a secret that was replaced is dropped when it comes; one of which too little was there is not found.
+    /// Returns all of the text but a private key whose end is missing. Replaces the secrets recognised so far. A secret that is
+    /// still too short to recognise is shown. The rest of a secret that was replaced is dropped when it comes.
     pub fn release(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        let Found { spans, key_from, .. } = found(&self.held);
+        let ScanResult { spans, key_from, .. } = scan(&self.held);
         let n = self.held.len();
         if key_from < n {
             self.emit(key_from, spans, &mut out);
@@ -119,7 +119,7 @@ impl StreamRedactor {
     }
 
     fn pass_on(&mut self, full: bool, out: &mut Vec<u8>) {
-        let first = found(&self.held);
+        let first = scan(&self.held);
         let safe = safe_cut(&self.held, &first);
         if safe > 0 {
             self.emit(safe, first.spans, out);
@@ -146,7 +146,7 @@ impl StreamRedactor {
             let replaced = replace(&text[..cut], &before, &mut counts).len();
             text = Cow::Owned(replace(&text, &spans, &mut counts));
             cut = replaced;
-            spans = found(&text).spans;
+            spans = scan(&text).spans;
         }
         out.extend_from_slice(&text[..cut]);
         self.held.drain(..n);
@@ -187,9 +187,9 @@ fn plain_words(line: &[u8]) -> usize {
     word_start(first.unwrap_or(line.len()))
 }
 
-/// End of the last line that no secret reaches across, whatever follows; 0 if there is none. `first` is what was found in
+/// End of the last line that no secret reaches across, whatever follows; 0 if there is none. `first` is the scan of
 /// the held text.
-fn safe_cut(held: &[u8], first: &Found) -> usize {
+fn safe_cut(held: &[u8], first: &ScanResult) -> usize {
     let mut text = Cow::Borrowed(held);
     let mut present = Cow::Borrowed(first);
     // Ends of lines: in `held`, and in the text of the present pass.
@@ -230,7 +230,7 @@ fn safe_cut(held: &[u8], first: &Found) -> usize {
             *end = end.checked_add_signed(grown).unwrap_or(*end);
         }
         text = Cow::Owned(replace(&text, &spans, &mut counts));
-        present = Cow::Owned(found(&text));
+        present = Cow::Owned(scan(&text));
     }
     ends.last().map_or(0, |(end, _)| *end)
 }

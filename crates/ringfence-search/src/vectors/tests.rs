@@ -115,12 +115,12 @@ fn a_damaged_file_of_vectors_counts_as_none() {
 }
 
 #[test]
-fn texts_are_scored_by_their_likeness() {
+fn texts_are_scored_by_cosine_similarity() {
     let dir = tempfile::tempdir().unwrap();
     write_model(dir.path());
     let model = StaticModel::open(dir.path()).unwrap();
     let texts: Vec<String> = ["a car", "a puppy", "nothing known"].map(str::to_owned).into();
-    let scores = likeness("dog", &texts, &model).unwrap();
+    let scores = cosine_similarity("dog", &texts, &model).unwrap();
     assert!(scores[1] > 0.9 && scores[0] < 0.2 && scores[2].abs() < 1e-6, "{scores:?}");
 }
 
@@ -138,10 +138,10 @@ fn vectors_that_are_not_finite_are_refused() {
     }
     let texts = ["a".to_owned()];
     for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        let scores = likeness("x", &texts, &Answers(number));
+        let scores = cosine_similarity("x", &texts, &Answers(number));
         assert!(matches!(scores, Err(VectorError::Answer)), "{number}: {scores:?}");
     }
-    assert!(likeness("x", &texts, &Answers(1.0)).is_ok());
+    assert!(cosine_similarity("x", &texts, &Answers(1.0)).is_ok());
 }
 
 #[test]

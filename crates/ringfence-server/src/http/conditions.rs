@@ -14,9 +14,9 @@ pub(super) fn etag(tag: &FileTag) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{tag}\"")).unwrap_or(HeaderValue::from_static("\"\""))
 }
 
-/// What of a file a request gets.
+/// Result of evaluating conditions and range.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum Selection {
     /// The whole file.
     Whole,
     /// A part of it.
@@ -26,9 +26,9 @@ pub(super) enum Answer {
     /// Nothing: the client has it.
     NotModified,
     /// Nothing: it is not the file that the client expects.
-    Failed,
+    PreconditionFailed,
     /// Nothing: the range is not in the file.
-    OutOfRange,
+    RangeNotSatisfiable,
 }
 
 /// Decides what of a file a request gets, in the order of RFC 9110, section 13.2.2. `slice` is the part that the query asks
@@ -37,31 +37,31 @@ pub(super) fn evaluate(
     headers: &HeaderMap,
     tag: &FileTag,
     total_bytes: u64,
-    slice: Option<Range<u64>>,
-) -> Answer {
+    slice: Option<&Range<u64>>,
+) -> Selection {
     let has = |tags: &Tags| match tags {
         Tags::Any => true,
         Tags::Some(tags) => tags.iter().any(|one| one == tag.as_str()),
     };
     if tags(headers, &header::IF_MATCH, Compare::Strong).is_some_and(|tags| !has(&tags)) {
-        return Answer::Failed;
+        return Selection::PreconditionFailed;
     }
     if tags(headers, &header::IF_NONE_MATCH, Compare::Weak).is_some_and(|tags| has(&tags)) {
-        return Answer::NotModified;
+        return Selection::NotModified;
     }
     if let Some(Range { start, end }) = slice {
-        return Answer::Slice(start.min(total_bytes)..end.min(total_bytes));
+        return Selection::Slice(*start.min(&total_bytes)..*end.min(&total_bytes));
     }
     let range = single(headers, &header::RANGE).and_then(|range| range.to_str().ok());
-    let Some(range) = range else { return Answer::Whole };
+    let Some(range) = range else { return Selection::Whole };
     // A date is never known here, so such a condition does not hold.
     if headers.contains_key(header::IF_RANGE)
         && !tags(headers, &header::IF_RANGE, Compare::Strong).is_some_and(|tags| has(&tags))
     {
-        return Answer::Whole;
+        return Selection::Whole;
     }
     // Another unit, several parts, or no range at all: the header is ignored.
-    parse_range(range, total_bytes).unwrap_or(Answer::Whole)
+    parse_range(range, total_bytes).unwrap_or(Selection::Whole)
 }
 
 /// State that a file must have for a request to change it.
@@ -112,7 +112,7 @@ fn tags(headers: &HeaderMap, name: &header::HeaderName, compare: Compare) -> Opt
 }
 
 /// Parses a range of one part. `None` if it is to be ignored.
-fn parse_range(text: &str, total_bytes: u64) -> Option<Answer> {
+fn parse_range(text: &str, total_bytes: u64) -> Option<Selection> {
     let (unit, range) = text.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") || range.contains(',') {
         return None;
@@ -137,7 +137,11 @@ fn parse_range(text: &str, total_bytes: u64) -> Option<Answer> {
             first..last.saturating_add(1).min(total_bytes)
         }
     };
-    Some(if range.start < range.end { Answer::Part(range) } else { Answer::OutOfRange })
+    Some(if range.start < range.end {
+        Selection::Part(range)
+    } else {
+        Selection::RangeNotSatisfiable
+    })
 }
 
 #[cfg(test)]
@@ -146,8 +150,8 @@ mod tests {
 
     #[test]
     fn one_range_is_answered_and_what_is_no_range_is_ignored() {
-        let part = |range| Some(Answer::Part(range));
-        let out = || Some(Answer::OutOfRange);
+        let part = |range| Some(Selection::Part(range));
+        let out = || Some(Selection::RangeNotSatisfiable);
         let rows = [
             ("bytes=0-0", part(0..1)),
             ("bytes=2-", part(2..10)),

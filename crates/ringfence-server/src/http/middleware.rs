@@ -80,9 +80,8 @@ fn let_in(
     let caller = match app.tokens.check(bearer(request.headers())) {
         Ok(caller) => caller,
         Err(Denied::Unknown) => {
-            let problem =
-                Problem::refused(Code::TokenUnknown, "the request has no token that is good")
-                    .hint("send `Authorization: Bearer TOKEN`; `ringfence token new` makes one");
+            let problem = Problem::refused(Code::TokenUnknown, "invalid token")
+                .hint("send `Authorization: Bearer TOKEN`; `ringfence token new` makes one");
             return Err(Fault::new(StatusCode::UNAUTHORIZED, problem));
         }
         Err(Denied::Unreadable(problem)) => {

@@ -88,8 +88,8 @@ pub(super) async fn read(
         OpenedFile::of_plain(file)
     })
     .await?;
-    let answer = conditions::evaluate(&headers, &opened.tag, opened.total_bytes, None);
-    send_file::respond(opened, answer, &path, slot).await
+    let selection = conditions::evaluate(&headers, &opened.tag, opened.total_bytes, None);
+    send_file::respond(opened, selection, &path, slot).await
 }
 
 fn find(app: &AppState, may: &Scoped<Run>, id: &str) -> Result<Arc<EngineRun>, Fault> {

@@ -80,7 +80,7 @@ pub(super) async fn of_run(
     }
     let source = RunEvents { watch: run.watch(), run, position };
     if !wants_stream(&headers) {
-        return page(source, asked.limit()?);
+        return Ok(page(source, asked.limit()?));
     }
     if source.is_over() {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -119,7 +119,7 @@ pub(super) async fn of_client(
         }
     }
     if !wants_stream(&headers) {
-        return page(source, asked.limit()?);
+        return Ok(page(source, asked.limit()?));
     }
     let slot = app.streams.stream(&may.caller)?;
     Ok(stream(source, slot, app.drain.clone()))
@@ -312,10 +312,10 @@ impl Source for FeedEvents {
 }
 
 /// Answers with the events so far.
-fn page(mut source: impl Source, limit: usize) -> Result<Response, Fault> {
+fn page(mut source: impl Source, limit: usize) -> Response {
     let (events, ended) = source.take(limit, OpenLine::Show);
     let next = source.place();
-    Ok(Json(json!({"events": events, "next": next, "ended": ended})).into_response())
+    Json(json!({"events": events, "next": next, "ended": ended})).into_response()
 }
 
 /// Answers with a stream of events, which ends with its source, its client, its token, or by `end`.

@@ -23,7 +23,7 @@ use super::schema::{
 };
 use super::send_file;
 use crate::http::body::JsonBody;
-use crate::http::conditions::{self, Answer};
+use crate::http::conditions::{self, Selection};
 use crate::http::fault::Fault;
 use crate::http::page;
 use crate::http::params::{Path, Query};
@@ -215,16 +215,18 @@ pub(super) async fn read(
     }
     let slice = asked.slice();
     let choose = move |file: &OpenedFile| {
-        let answer = conditions::evaluate(&headers, &file.tag, file.total_bytes, slice);
-        let n_bytes = match &answer {
-            Answer::Whole => file.total_bytes,
-            Answer::Part(range) | Answer::Slice(range) => range.end - range.start,
-            Answer::NotModified | Answer::Failed | Answer::OutOfRange => 0,
+        let selection = conditions::evaluate(&headers, &file.tag, file.total_bytes, slice.as_ref());
+        let n_bytes = match &selection {
+            Selection::Whole => file.total_bytes,
+            Selection::Part(range) | Selection::Slice(range) => range.end - range.start,
+            Selection::NotModified
+            | Selection::PreconditionFailed
+            | Selection::RangeNotSatisfiable => 0,
         };
-        (answer, n_bytes)
+        (selection, n_bytes)
     };
     match app.engine.file_open(may.name(), &id, path.clone().into(), choose).await {
-        Ok((file, answer)) => send_file::respond(file, answer, &path, slot).await,
+        Ok((file, selection)) => send_file::respond(file, selection, &path, slot).await,
         Err(problem) if problem.code == Code::NotAFile => list(&app, &may, &id, &path, asked).await,
         Err(problem) => Err(problem.into()),
     }

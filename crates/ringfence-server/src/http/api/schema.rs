@@ -25,7 +25,7 @@ pub(super) fn frame() -> OpenApi {
 /// Statuses of problems that every route can answer with.
 const PROBLEMS: [(&str, &str); 9] = [
     ("400", "The request is not what the route takes"),
-    ("401", "There is no token that is good"),
+    ("401", "Invalid token"),
     ("403", "Not allowed"),
     ("404", "Unknown, expired, or of another client"),
     ("413", "Too large"),

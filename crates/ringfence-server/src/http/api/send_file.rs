@@ -12,7 +12,7 @@ use ringfence_engine::files::{ContentKind, OpenedFile};
 use ringfence_spec::{Code, Problem};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::conditions::{Answer, etag};
+use crate::http::conditions::{Selection, etag};
 use crate::http::fault::Fault;
 use crate::http::streams;
 
@@ -28,7 +28,7 @@ const NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'-').remove(b'_')
 /// Sends what of a file a request gets. `slot` is held while it is sent.
 pub(super) async fn respond(
     file: OpenedFile,
-    answer: Answer,
+    selection: Selection,
     path: &str,
     slot: Arc<OwnedSemaphorePermit>,
 ) -> Result<Response, Fault> {
@@ -38,9 +38,9 @@ pub(super) async fn respond(
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     // Browsers may keep it, and must ask whether it has changed.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    let (status, range) = match answer {
-        Answer::Whole => (StatusCode::OK, 0..total),
-        Answer::Part(range) => {
+    let (status, range) = match selection {
+        Selection::Whole => (StatusCode::OK, 0..total),
+        Selection::Part(range) => {
             let Range { start, end } = range;
             insert(
                 &mut headers,
@@ -49,19 +49,19 @@ pub(super) async fn respond(
             );
             (StatusCode::PARTIAL_CONTENT, start..end)
         }
-        Answer::Slice(range) => {
+        Selection::Slice(range) => {
             if range.end < total {
                 headers.insert("ringfence-next-offset", range.end.into());
             }
             (StatusCode::OK, range)
         }
-        Answer::NotModified => return Ok((StatusCode::NOT_MODIFIED, headers).into_response()),
-        Answer::Failed => {
+        Selection::NotModified => return Ok((StatusCode::NOT_MODIFIED, headers).into_response()),
+        Selection::PreconditionFailed => {
             let problem = Problem::usage(Code::PreconditionFailed, "the file was changed")
                 .hint("read its `ETag` again");
             return Err(Fault::new(StatusCode::PRECONDITION_FAILED, problem));
         }
-        Answer::OutOfRange => {
+        Selection::RangeNotSatisfiable => {
             let problem = Problem::usage(Code::RangeInvalid, "the range is not in the file")
                 .hint(format!("it has {total} bytes"));
             let mut response =

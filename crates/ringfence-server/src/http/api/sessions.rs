@@ -70,7 +70,7 @@ pub(super) async fn list(
 /// Read a session
 #[utoipa::path(
     get, path = "/sessions/{id}", tag = "sessions", operation_id = "read_session", params(("id" = String, Path, description = "The session")),
-    responses((status = 200, description = "What is known of it", body = Session)),
+    responses((status = 200, description = "The session", body = Session)),
 )]
 pub(super) async fn show(
     State(app): State<Arc<AppState>>,

@@ -14,14 +14,14 @@
 ///
 /// Returns 0 in a child; the length of a frame that is no such request, or that names a child which is not dead yet; a
 /// negated errno; -5000 at the end of the channel. Empty on processors it is not written for.
-pub fn forks_code() -> &'static [u8] {
+pub fn fork_loop_code() -> &'static [u8] {
     code()
 }
 
 // rbx the block, r12 the next descriptor or the next pid to reap, r13 the end of the pids or the descriptor to close, r14 the number
 // of descriptors. Four registers and the return address: eight bytes more align the stack for `fork`.
 machine_code! {
-    code from ringfence_forks_start to ringfence_forks_end:
+    code from ringfence_fork_loop_start to ringfence_fork_loop_end:
     "push rbx",
     "push r12",
     "push r13",
