@@ -1,6 +1,6 @@
 //! Progress notifications for clients that ask for them: the steps that the program reports, with their total. Between steps,
-//! and for a program that reports none, the message tells the elapsed time, and the number only grows by the least there is:
-//! seconds in its place would hide the first steps of a slow program.
+//! and for a program that reports none, the message tells the elapsed time, and the number grows by a millionth each second:
+//! whole seconds would hide the first steps of a slow program.
 
 use std::time::{Duration, Instant};
 
@@ -33,35 +33,35 @@ pub(super) struct Progress<'a> {
 }
 
 /// Numbers of the last notification. The protocol requires that the progress increases with each.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    progress: f64,
+    progress: Option<f64>,
+    /// Last step of the program that was sent.
+    step: f64,
 }
 
 impl Sent {
-    const NOTHING: Self = Self { progress: f64::NEG_INFINITY };
-
     /// Returns the step's own numbers if that keeps the order.
     fn step(&mut self, done: f64) -> Option<f64> {
-        (done > self.progress).then(|| {
-            self.progress = done;
+        self.progress.is_none_or(|sent| done > sent).then(|| {
+            *self = Self { progress: Some(done), step: done };
             done
         })
     }
 
-    /// Returns the smallest number that shows activity, so that every step of the program is still above it.
-    fn heartbeat(&mut self) -> f64 {
-        let least = if self.progress.is_finite() { self.progress.next_up() } else { 0.0 };
-        // Some readers reject subnormal numbers: strtod(3) reports ERANGE for them.
-        self.progress = if least.is_subnormal() { f64::MIN_POSITIVE } else { least };
-        self.progress
+    /// Returns a number that shows activity and is hardly above the last step: a millionth for each second.
+    fn heartbeat(&mut self, elapsed: Duration) -> f64 {
+        let by_time = self.step + elapsed.as_secs_f64() * 1e-6;
+        let progress = self.progress.map_or(by_time, |sent| by_time.max(sent.next_up()));
+        self.progress = Some(progress);
+        progress
     }
 }
 
 impl<'a> Progress<'a> {
     pub(super) fn new(context: &'a RequestContext<RoleServer>, run: &'a Run) -> Self {
         let token = context.meta.get_progress_token();
-        Self { context, run, token, sent: Sent::NOTHING }
+        Self { context, run, token, sent: Sent::default() }
     }
 
     /// Sends notifications forever, or sleeps forever if the client asked for none; the caller drops it when the call ends.
@@ -75,7 +75,7 @@ impl<'a> Progress<'a> {
             let is_sent = if self.send_step().await {
                 true
             } else if last.elapsed() >= EVERY {
-                let progress = self.sent.heartbeat();
+                let progress = self.sent.heartbeat(self.run.began().elapsed());
                 let total = self.run.step().and_then(|step| step.total);
                 self.send(progress, total).await;
                 true
@@ -116,15 +116,14 @@ mod tests {
 
     #[test]
     fn progress_always_increases() {
-        let mut sent = Sent::NOTHING;
-        let (first, second, third) = (sent.heartbeat(), sent.heartbeat(), sent.heartbeat());
-        assert!(first < second && second < third && third < 1e-300, "{first} {second} {third}");
-        assert!(first == 0.0 && second.is_normal() && third.is_normal());
+        let mut sent = Sent::default();
+        let [first, second] = [1, 2].map(|s| sent.heartbeat(Duration::from_secs(s)));
+        assert!(0.0 < first && first < second && second < 1e-5, "{first} {second}");
         assert_eq!(sent.step(1.0), Some(1.0), "however long it took");
         assert_eq!(sent.step(3.0), Some(3.0));
         assert_eq!(sent.step(3.0), None, "sent already");
-        let beat = sent.heartbeat();
-        assert!(beat > 3.0 && beat < 3.1, "{beat}");
+        let beat = sent.heartbeat(Duration::from_mins(1));
+        assert!(beat > 3.0 && beat < 3.001, "{beat}");
         assert_eq!(sent.step(4.0), Some(4.0));
     }
 }
