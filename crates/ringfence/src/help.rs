@@ -367,20 +367,34 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_the_policies() {
-        use ringfence_spec::{CodePreset, CommandPreset, Limits};
-        let code = Limits::for_code(CodePreset::default());
-        let shown = |flag: &str| {
-            DEFAULTS.iter().find(|(name, ..)| *name == flag).map(|(_, a, b)| (*a, *b)).unwrap()
+        use ringfence_spec::{CodePreset, CommandPreset, Count, Limits};
+        let texts = |limits: Limits, preset: &str| {
+            let count = |count: Option<Count>| count.unwrap().get().to_string();
+            [
+                ("timeout", limits.timeout.unwrap().to_string()),
+                ("cpu", limits.cpu.map_or("none".to_owned(), |v| v.to_string())),
+                ("memory", limits.memory.unwrap().to_string()),
+                ("pids", count(limits.pids)),
+                ("fds", count(limits.fds)),
+                ("disk", limits.disk.unwrap().to_string()),
+                ("output", limits.output.to_string()),
+                ("preset", preset.to_owned()),
+            ]
         };
-        assert_eq!(shown("timeout").1, code.timeout.unwrap().to_string());
-        assert_eq!(shown("cpu").1, code.cpu.map_or("none".to_owned(), |v| v.to_string()));
-        assert_eq!(shown("memory").1, code.memory.unwrap().to_string());
-        assert_eq!(shown("pids").1, code.pids.unwrap().get().to_string());
-        assert_eq!(shown("fds").1, code.fds.unwrap().get().to_string());
-        assert_eq!(shown("disk").1, code.disk.unwrap().to_string());
-        assert_eq!(shown("output").1, code.output.to_string());
-        assert_eq!(shown("preset").1, CodePreset::default().name());
-        assert_eq!(shown("preset").0, CommandPreset::default().name());
+        let large_host = Limits::for_commands(64 << 30);
+        let commands = texts(large_host, CommandPreset::default().name());
+        let code = texts(Limits::for_code(CodePreset::default()), CodePreset::default().name());
+        let shown = |text: &'static str| {
+            // The rest is what the host and the terminal change.
+            let rest = ["; none on a terminal", " or half the host's"];
+            rest.iter().find_map(|rest| text.strip_suffix(rest)).unwrap_or(text)
+        };
+        let of_commands = DEFAULTS.iter().map(|(flag, text, _)| (*flag, shown(text).to_owned()));
+        assert_eq!(of_commands.collect::<Vec<_>>(), commands);
+        let of_code = DEFAULTS.iter().map(|(flag, _, text)| (*flag, (*text).to_owned()));
+        assert_eq!(of_code.collect::<Vec<_>>(), code);
+        let half = Limits::for_commands(2 << 30).memory.unwrap();
+        assert_eq!(half.bytes(), 1 << 30, "half the host's");
     }
 
     #[test]
