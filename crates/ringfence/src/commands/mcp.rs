@@ -10,11 +10,11 @@ use ringfence_server::notify::Notifier;
 use ringfence_spec::{CodePreset, Problem, Span};
 
 use crate::cli::{McpArgs, PolicyFlags};
-use crate::commands::serve::{both_names, raise_descriptors};
+use crate::commands::serve::raise_descriptors;
 use crate::present;
 use crate::settings::{
-    Effective, EffectiveCode, Key, Origin, Search, Surroundings, effective, effective_code, ledger,
-    notify, ready, rules, search,
+    Effective, EffectiveCode, Key, Origin, Surroundings, effective, effective_code, ledger, notify,
+    ready, rules, search,
 };
 
 /// Default timeout of an agent's command (R4.1).
@@ -38,7 +38,7 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     let around = Surroundings::real(false)?;
     let (code, mut command) = policies(flags, &around)?;
     let search = search(flags, &around)?;
-    hide_key(&mut command, &search)?;
+    search.hide_key(&mut command.policy)?;
     let rules = rules(flags, &around)?;
     let notify = notify(flags, &around)?;
     notify.log.start()?;
@@ -50,14 +50,6 @@ fn attempt(flags: &PolicyFlags) -> Result<End, Problem> {
     let end = serve_stdio(engine, LOCAL);
     notifier.finish(LAST_WORDS);
     end
-}
-
-/// Hides the key of the embeddings endpoint from commands, which have our uid if we are not root.
-pub(super) fn hide_key(command: &mut Effective, search: &Search) -> Result<(), Problem> {
-    if let Some(file) = search.key_file() {
-        command.policy.hide.extend(both_names(file)?);
-    }
-    Ok(())
 }
 
 /// Adds the notifier's alert and trace sinks.

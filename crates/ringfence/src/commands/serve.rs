@@ -1,11 +1,9 @@
 //! `ringfence serve`: serves many clients over HTTP.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_engine::Launcher;
-use ringfence_engine::host::resolve;
 use ringfence_server::http::{Offer, Service, Settings};
 use ringfence_server::notify::Notifier;
 use ringfence_spec::{Code, Problem};
@@ -15,7 +13,7 @@ use serde_json::json;
 use crate::cli::ServeArgs;
 use crate::commands::{doctor, mcp, policy};
 use crate::present;
-use crate::settings::{Surroundings, ledger, notify, rules, search, service};
+use crate::settings::{Surroundings, ledger, named_and_resolved, notify, rules, search, service};
 
 /// Time to deliver remaining notifications.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -34,10 +32,14 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let (code, mut command) = mcp::policies(&args.policy, &around)?;
     if let Some(tls) = &how.tls {
         // Runs have our uid if we are not root.
-        command.policy.hide.extend(both_names(&tls.key)?);
+        let names = named_and_resolved(&tls.key).map_err(|e| {
+            let message = format!("cannot find `{}`", tls.key.display());
+            Problem::usage(Code::TlsFiles, message).cause(e)
+        })?;
+        command.policy.hide.extend(names);
     }
     let search = search(&args.policy, &around)?;
-    mcp::hide_key(&mut command, &search)?;
+    search.hide_key(&mut command.policy)?;
     let rules = rules(&args.policy, &around)?;
     let notify = notify(&args.policy, &around)?;
     // Both before there are threads: they fork.
@@ -79,16 +81,6 @@ fn attempt(args: &ServeArgs) -> Result<(), Problem> {
     let end = service.serve(engine, |_| ());
     notifier.finish(LAST_WORDS);
     end
-}
-
-/// Returns a file's path as named, and its resolved path.
-pub(super) fn both_names(file: &Path) -> Result<[PathBuf; 2], Problem> {
-    let cannot = |e: std::io::Error| {
-        Problem::usage(Code::TlsFiles, format!("cannot find `{}`", file.display())).cause(e)
-    };
-    let named = std::path::absolute(file).map_err(cannot)?;
-    let real = resolve(&named).map_err(|e| cannot(std::io::Error::other(e)))?;
-    Ok([named, real.found.path])
 }
 
 /// Raises the descriptor limit: connections and sessions take some, and the default is low. Runs have their own.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ringfence_engine::host::{ready_data_dir, user_data_dir, xdg_dir};
+use ringfence_engine::host::{ready_data_dir, resolve, user_data_dir, xdg_dir};
 use ringfence_engine::{CodePolicy, CodeRules, HostContext, Redaction};
 use ringfence_spec::{
     Code, CodePreset, CommandPreset, Count, Fallback, Limits, LimitsMax, Network, Policy, Problem,
@@ -26,7 +26,7 @@ pub(crate) use layer::Switch;
 use layer::{Layer, Value};
 pub(crate) use notify::{is_address, notify};
 pub(crate) use rules::rules;
-pub(crate) use search::{Search, search};
+pub(crate) use search::search;
 pub(crate) use serve::service;
 
 macro_rules! pick {
@@ -527,6 +527,13 @@ fn preset_limits(preset: CommandPreset, around: &Surroundings) -> Limits {
         limits.timeout = None;
     }
     limits
+}
+
+/// Returns a file's path as named, and its resolved path.
+pub(crate) fn named_and_resolved(file: &Path) -> std::io::Result<[PathBuf; 2]> {
+    let named = std::path::absolute(file)?;
+    let resolved = resolve(&named).map_err(std::io::Error::other)?;
+    Ok([named, resolved.found.path])
 }
 
 /// Makes the data directory if it does not exist, and returns its canonical path.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use ringfence_engine::search::{Embedder, StaticModel};
 use ringfence_engine::{Builder, SessionSettings};
 use ringfence_server::embeddings::{Endpoint, EndpointEmbedder};
-use ringfence_spec::{Code, Problem};
+use ringfence_spec::{Code, Policy, Problem};
 use ringfence_sys::untrusted;
 use serde::Deserialize;
 
-use super::Surroundings;
 use super::layer::read_table;
 use super::notify::is_address;
+use super::{Surroundings, named_and_resolved};
 use crate::cli::PolicyFlags;
 
 /// Name of the table.
@@ -109,9 +109,14 @@ impl Search {
         }
     }
 
-    /// File that holds the key of the endpoint.
-    pub(crate) fn key_file(&self) -> Option<&Path> {
-        self.table.endpoint_key_file.as_deref()
+    /// Hides the key of the endpoint from commands, which have our uid if we are not root.
+    pub(crate) fn hide_key(&self, policy: &mut Policy) -> Result<(), Problem> {
+        if let Some(file) = &self.table.endpoint_key_file {
+            let names = named_and_resolved(file)
+                .map_err(|e| wrong(&self.file, &format!("`{}`: {e}", file.display())))?;
+            policy.hide.extend(names);
+        }
+        Ok(())
     }
 
     /// Applies the settings to an engine. Reads the model or the key; asks no endpoint.

@@ -174,6 +174,22 @@ fn a_model_of_the_operators_ranks_by_meaning() {
 }
 
 #[test]
+fn a_missing_key_file_is_an_error_of_the_search_settings() {
+    let world = World::new();
+    let missing = world.root().join("no-key");
+    let endpoint = "endpoint = 'https://x.example'\nendpoint_model = 'm'";
+    let table = format!("[search]\n{endpoint}\nendpoint_key_file = '{}'\n", missing.display());
+    world.write(SETTINGS, &table);
+    for args in [&["--verbose", "mcp"][..], &["--verbose", "serve", "--check"]] {
+        let ran = world.ringfence(args);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        for part in ["`[search]` of `", "no-key`", "\n  code: bad_value"] {
+            assert!(ran.stderr.contains(part), "{args:?}: {}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn quotas_are_the_operators_and_a_workspace_cannot_set_any_of_it() {
     let world = World::new();
     let id = session(&world);
