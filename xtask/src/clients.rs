@@ -284,36 +284,14 @@ fn judged(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
 /// Installs the clients, where these releases are not yet.
 fn install(scripts: &Path) -> Result<PathBuf, CannotTry> {
     let place = program::target_dir().join("clients");
-    std::fs::create_dir_all(&place).map_err(|e| format!("cannot make {}: {e}", place.display()))?;
-    let run = |name: &str, arguments: &[&str]| program::run_in(&place, name, arguments);
     for (name, packages) in ENVIRONMENTS {
-        once(&place.join(name).join("installed"), &packages.join(" "), || {
-            run("python3", &["-m", "venv", name])?;
-            let pip = place.join(name).join("bin/pip").to_string_lossy().into_owned();
-            run(&pip, &[&["install", "--quiet"], packages].concat())
-        })?;
+        program::python_env(&place.join(name), packages)?;
     }
-    once(&place.join("node_modules/installed"), &PACKAGES.join(" "), || {
-        let npm = ["install", "--silent", "--no-audit", "--prefix", "."];
-        run("npm", &[&npm[..], &PACKAGES[..]].concat())
-    })?;
+    program::node_modules(&place, &PACKAGES)?;
     // Node looks for packages beside the script.
     for script in ["drive.mjs", "wire.mjs"] {
         std::fs::copy(scripts.join(script), place.join(script))
             .map_err(|e| format!("cannot copy the script: {e}"))?;
     }
     Ok(place)
-}
-
-/// Does something unless `mark` says that it was done with the same words.
-fn once(
-    mark: &Path,
-    words: &str,
-    make: impl FnOnce() -> Result<(), CannotTry>,
-) -> Result<(), CannotTry> {
-    if std::fs::read_to_string(mark).is_ok_and(|found| found == words) {
-        return Ok(());
-    }
-    make()?;
-    std::fs::write(mark, words).map_err(|e| format!("cannot write {}: {e}", mark.display()))
 }

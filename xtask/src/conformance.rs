@@ -137,14 +137,9 @@ struct Suite {
 impl Suite {
     fn install() -> Result<Self, CannotTry> {
         let place = program::target_dir().join(format!("conformance-{VERSION}"));
-        std::fs::create_dir_all(&place)
-            .map_err(|e| format!("cannot make {}: {e}", place.display()))?;
         let modules = place.join("node_modules");
         let package = modules.join(SUITE);
-        let (mut node, mut wanted) = (PathBuf::from("node"), Vec::new());
-        if !package.join("package.json").exists() {
-            wanted.push(format!("{SUITE}@{VERSION}"));
-        }
+        let (mut node, mut wanted) = (PathBuf::from("node"), vec![format!("{SUITE}@{VERSION}")]);
         if node_major("node").is_none_or(|major| major < NODE_MAJOR_MIN) {
             let arch = match std::env::consts::ARCH {
                 "aarch64" => "arm64",
@@ -152,15 +147,10 @@ impl Suite {
             };
             let name = format!("node-linux-{arch}");
             node = modules.join(&name).join("bin/node");
-            if !node.exists() {
-                wanted.push(format!("{name}@{NODE_MAJOR_MIN}"));
-            }
+            wanted.push(format!("{name}@{NODE_MAJOR_MIN}"));
         }
-        if !wanted.is_empty() {
-            let mut arguments = vec!["install", "--silent", "--no-audit", "--prefix", "."];
-            arguments.extend(wanted.iter().map(String::as_str));
-            program::run_in(&place, "npm", &arguments)?;
-        }
+        let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        program::node_modules(&place, &wanted)?;
         Ok(Self { node, package })
     }
 

@@ -12,6 +12,7 @@ use ringfence_engine::files::{
 };
 use serde_json::json;
 
+use crate::percentiles::Percentiles;
 use crate::{CannotTry, Verdict, millis};
 
 /// Maximum ratio of the medians.
@@ -64,26 +65,22 @@ pub(crate) fn grep_speed(args: &GrepSpeedArgs) -> Result<Verdict, CannotTry> {
             if round == 0 {
                 n_found = (found.to_string().lines().count(), n_lines);
             } else {
-                ours.push(our_time);
-                theirs.push(their_time);
+                ours.push(millis(our_time));
+                theirs.push(millis(their_time));
             }
         }
-        let (ours, theirs) = (median(&mut ours), median(&mut theirs));
-        let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+        let [ours, theirs] = [ours, theirs].map(|times| Percentiles::of(times).p50);
+        let ratio = ours / theirs;
         holds &= ratio <= RATIO_MAX;
         let flags = case.flags.join(" ");
         if !args.json {
             println!(
                 "{flags:<8} {:<28} {:>8.1} ms, rg {:>8.1} ms: {ratio:.2}   lines {} and {}",
-                case.pattern,
-                millis(ours),
-                millis(theirs),
-                n_found.0,
-                n_found.1
+                case.pattern, ours, theirs, n_found.0, n_found.1
             );
         }
         rows.push(json!({
-            "flags": flags, "pattern": case.pattern, "ms": millis(ours), "rg_ms": millis(theirs), "ratio": ratio,
+            "flags": flags, "pattern": case.pattern, "ms": ours, "rg_ms": theirs, "ratio": ratio,
             "lines": n_found.0, "rg_lines": n_found.1,
         }));
     }
@@ -162,9 +159,4 @@ fn ripgrep(
     }
     child.wait().map_err(fail)?;
     Ok((began.elapsed(), 0))
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }

@@ -2,14 +2,15 @@
 //! asked in turn, so that whatever else the host does meets both. Installs `FastMCP` with pip below the target directory,
 //! once; where that cannot be done, Ringfence is measured alone, and it is said.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::mcp_client::McpClient;
+use crate::percentiles::Percentiles;
 use crate::{CannotTry, Verdict, millis, program};
 
 /// The release that was tried.
@@ -55,10 +56,10 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<Verdict, CannotTry> {
     }
     for _ in 0..STARTS {
         for server in &mut servers {
-            server.start()?;
+            server.measure_start()?;
         }
     }
-    let mut live = servers.iter_mut().map(Server::serve).collect::<Result<Vec<_>, _>>()?;
+    let mut live = servers.iter_mut().map(Server::start).collect::<Result<Vec<_>, _>>()?;
     for _ in 0..WARM_UP {
         for (server, client) in servers.iter().zip(&mut live) {
             server.call(client)?;
@@ -70,21 +71,18 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<Verdict, CannotTry> {
             let at = (round + n) % servers.len();
             std::thread::sleep(Duration::from_millis(args.pause));
             let took = servers[at].call(&mut live[at])?;
-            servers[at].calls.push(took);
+            servers[at].calls_ms.push(took);
         }
     }
     println!(
         "start to the answer to tools/list, {STARTS} of each; a warm call, {} of each",
         args.calls
     );
-    for server in &mut servers {
-        let (starts, calls) = (sorted(&mut server.starts), sorted(&mut server.calls));
+    for server in servers {
+        let (starts, calls) = (Percentiles::of(server.starts_ms), Percentiles::of(server.calls_ms));
         println!(
             "  {:18} start p50 {:8.1} ms   call p50 {:7.3} ms  p99 {:7.3} ms",
-            server.name,
-            millis(starts[starts.len() / 2]),
-            millis(calls[calls.len() / 2]),
-            millis(calls[calls.len() * 99 / 100]),
+            server.name, starts.p50, calls.p50, calls.p99,
         );
     }
     Ok(Verdict::Held)
@@ -94,106 +92,47 @@ pub(crate) fn latency(args: &LatencyArgs) -> Result<Verdict, CannotTry> {
 struct Server {
     name: &'static str,
     command: Command,
-    request: Value,
-    starts: Vec<Duration>,
-    calls: Vec<Duration>,
-}
-
-/// A server that was started.
-struct Client {
-    server: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    /// Tool that runs code, and the code.
+    tool: &'static str,
+    code: &'static str,
+    starts_ms: Vec<f64>,
+    calls_ms: Vec<f64>,
 }
 
 impl Server {
-    fn new(name: &'static str, mut command: Command, tool: &str, code: &str) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": tool, "arguments": {"code": code}}});
-        Self { name, command, request, starts: Vec::new(), calls: Vec::new() }
+    fn new(name: &'static str, command: Command, tool: &'static str, code: &'static str) -> Self {
+        Self { name, command, tool, code, starts_ms: Vec::new(), calls_ms: Vec::new() }
     }
 
     /// Measures a start.
-    fn start(&mut self) -> Result<(), CannotTry> {
+    fn measure_start(&mut self) -> Result<(), CannotTry> {
         let began = Instant::now();
-        let mut client = self.serve()?;
-        client.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}))?;
-        self.starts.push(began.elapsed());
+        self.start()?.request("tools/list", &json!({}))?;
+        self.starts_ms.push(millis(began.elapsed()));
         Ok(())
     }
 
-    fn serve(&mut self) -> Result<Client, CannotTry> {
-        let cannot = |e| format!("cannot start {}: {e}", self.name);
-        let mut server = self.command.spawn().map_err(cannot)?;
-        let (Some(stdin), Some(stdout)) = (server.stdin.take(), server.stdout.take()) else {
-            return Err(format!("{} has no pipes", self.name));
-        };
-        let mut client = Client { server, stdin, stdout: BufReader::new(stdout) };
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "latency", "version": "1"}});
-        client.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}))?;
-        client.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        Ok(client)
+    fn start(&mut self) -> Result<McpClient, CannotTry> {
+        let client = McpClient::start(&mut self.command, "latency");
+        client.map_err(|why| format!("{}: {why}", self.name))
     }
 
-    fn call(&self, client: &mut Client) -> Result<Duration, CannotTry> {
+    /// Returns the time of a call, in milliseconds.
+    fn call(&self, client: &mut McpClient) -> Result<f64, CannotTry> {
+        let arguments = json!({"code": self.code});
         let began = Instant::now();
-        let answer = client.ask(&self.request)?;
+        let result = client.call(self.tool, &arguments)?;
         let took = began.elapsed();
-        if answer["result"]["isError"] == true || answer["result"]["content"].is_null() {
-            return Err(format!("{} did not run the program: {answer}", self.name));
+        if result["isError"] == true || result["content"].is_null() {
+            return Err(format!("{} did not run the program: {result}", self.name));
         }
-        Ok(took)
+        Ok(millis(took))
     }
 }
 
-impl Client {
-    fn say(&mut self, message: &Value) -> Result<(), CannotTry> {
-        let mut line = message.to_string();
-        line.push('\n');
-        self.stdin.write_all(line.as_bytes()).map_err(|e| format!("cannot ask a server: {e}"))
-    }
-
-    /// The answer; whatever comes before it is no answer.
-    fn ask(&mut self, message: &Value) -> Result<Value, CannotTry> {
-        self.say(message)?;
-        loop {
-            let mut line = String::new();
-            match self.stdout.read_line(&mut line) {
-                Ok(0) => return Err("a server ended without an answer".to_owned()),
-                Ok(_) => {}
-                Err(e) => return Err(format!("cannot hear a server: {e}")),
-            }
-            let Ok(answer) = serde_json::from_str::<Value>(&line) else { continue };
-            if answer["id"] == message["id"] {
-                return Ok(answer);
-            }
-        }
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-/// Installs `FastMCP`, where it is not yet, and says which Python has it.
+/// Installs `FastMCP` and returns the Python that has it.
 fn install() -> Result<PathBuf, CannotTry> {
-    let place = program::target_dir().join("latency");
-    std::fs::create_dir_all(&place).map_err(|e| format!("cannot make {}: {e}", place.display()))?;
-    let (python, done) = (place.join("venv/bin/python"), place.join(FASTMCP));
-    if !done.exists() {
-        program::run_in(&place, "python3", &["-m", "venv", "venv"])?;
-        program::run_in(&place, "venv/bin/pip", &["install", "--quiet", FASTMCP])?;
-        std::fs::write(&done, "").map_err(|e| format!("cannot write {}: {e}", done.display()))?;
-    }
-    Ok(python)
-}
-
-fn sorted(times: &mut [Duration]) -> &[Duration] {
-    times.sort_unstable();
-    times
+    let dir = program::target_dir().join("latency");
+    program::python_env(&dir, &[FASTMCP])?;
+    Ok(dir.join("bin/python"))
 }

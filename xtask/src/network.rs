@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::percentiles::Percentiles;
 use crate::{CannotTry, Verdict, program};
 
 /// Time added to a request by the capture, at most.
@@ -167,9 +168,7 @@ fn number(value: &Value, key: &str) -> f64 {
 }
 
 fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    Percentiles::of(numbers.iter().copied()).p50
 }
 
 /// Starts this program as a client, in a run if the way leads through one.
@@ -242,9 +241,8 @@ fn requests(port: u16, proxy: u16, n: usize) -> std::io::Result<Value> {
             times.push(began.elapsed().as_secs_f64() * 1e6);
         }
     }
-    times.sort_by(f64::total_cmp);
-    let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
-    Ok(json!({"p50_us": times[times.len() / 2], "p99_us": p99}))
+    let Percentiles { p50, p99, .. } = Percentiles::of(times);
+    Ok(json!({"p50_us": p50, "p99_us": p99}))
 }
 
 fn stream(port: u16, proxy: u16) -> std::io::Result<Value> {

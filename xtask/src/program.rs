@@ -99,6 +99,43 @@ pub(crate) fn run_in(place: &Path, name: &str, arguments: &[&str]) -> Result<(),
     }
 }
 
+/// Installs packages in a Python environment, unless these are installed already.
+pub(crate) fn python_env(dir: &Path, packages: &[&str]) -> Result<(), CannotTry> {
+    create_dir(dir)?;
+    once(&dir.join("installed"), &packages.join(" "), || {
+        // Releases of before may exclude these.
+        run_in(dir, "python3", &["-m", "venv", "--clear", "."])?;
+        let pip = dir.join("bin/pip");
+        run_in(dir, &pip.to_string_lossy(), &[&["install", "--quiet"], packages].concat())
+    })
+}
+
+/// Installs packages of npm below a directory, unless these are installed already.
+pub(crate) fn node_modules(dir: &Path, packages: &[&str]) -> Result<(), CannotTry> {
+    create_dir(dir)?;
+    once(&dir.join("node_modules/installed"), &packages.join(" "), || {
+        let npm = ["install", "--silent", "--no-audit", "--prefix", "."];
+        run_in(dir, "npm", &[&npm[..], packages].concat())
+    })
+}
+
+fn create_dir(dir: &Path) -> Result<(), CannotTry> {
+    std::fs::create_dir_all(dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))
+}
+
+/// Does `make` unless the file `marker` says that it was done for the same words.
+fn once(
+    marker: &Path,
+    words: &str,
+    make: impl FnOnce() -> Result<(), CannotTry>,
+) -> Result<(), CannotTry> {
+    if std::fs::read_to_string(marker).is_ok_and(|found| found == words) {
+        return Ok(());
+    }
+    make()?;
+    std::fs::write(marker, words).map_err(|e| format!("cannot write {}: {e}", marker.display()))
+}
+
 /// What a command prints, which must succeed.
 pub(crate) fn output(command: &mut Command) -> Result<String, CannotTry> {
     let name = command.get_program().to_string_lossy().into_owned();

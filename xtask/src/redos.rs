@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ringfence_search::{Bounds, Grep, Pattern, PatternStyle, Report};
 use serde_json::json;
 
+use crate::percentiles::Percentiles;
 use crate::{CannotTry, Verdict, millis};
 
 /// Time for an answer, to compile included.
@@ -63,15 +64,13 @@ pub(crate) fn redos(args: &RedosArgs) -> Result<Verdict, CannotTry> {
         if let Some(reason) = refused {
             *reasons.entry(reason).or_default() += 1;
         }
-        times.push(slowest);
+        times.push(millis(slowest));
     }
-    times.sort_unstable();
-    let at = |part: usize| times.get((times.len() * part / 100).min(times.len().saturating_sub(1)));
-    let ms = |part| at(part).map_or(f64::NAN, |time| millis(*time));
+    let Percentiles { p50, p99, max, .. } = Percentiles::of(times);
     let n_refused: usize = reasons.values().sum();
     let report = json!({
         "patterns": n_patterns, "refused": n_refused, "over_2_s": n_slow, "searched_in_part": n_cut,
-        "p50_ms": ms(50), "p99_ms": ms(99), "max_ms": ms(100), "reasons": reasons,
+        "p50_ms": p50, "p99_ms": p99, "max_ms": max, "reasons": reasons,
     });
     if args.json {
         println!("{report}");

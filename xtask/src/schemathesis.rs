@@ -39,18 +39,15 @@ pub(crate) struct SchemathesisArgs {
 pub(crate) fn schemathesis(args: &SchemathesisArgs) -> Result<Verdict, CannotTry> {
     let binary = program::ringfence(args.binary.as_ref())?;
     let place = program::target_dir().join("schemathesis");
-    std::fs::create_dir_all(&place).map_err(|e| format!("cannot make {}: {e}", place.display()))?;
-    if !place.join("venv/bin/schemathesis").exists() {
-        program::run_in(&place, "python3", &["-m", "venv", "venv"])?;
-        program::run_in(&place, "venv/bin/pip", &["install", "--quiet", SCHEMATHESIS])?;
-    }
+    let venv = place.join("venv");
+    program::python_env(&venv, &[SCHEMATHESIS])?;
     std::fs::write(place.join("schemathesis.toml"), SETTINGS)
         .map_err(|e| format!("cannot write the settings: {e}"))?;
     let flags = ["--rate-per-minute", "off", "--breakers", "off", "--preset", "standard"];
     let service = Service::start(&binary, &flags)?;
     let document = format!("{}/api/v1/openapi.json", service.url());
     let (seconds, seed) = (args.seconds.to_string(), args.seed.to_string());
-    let status = Command::new(place.join("venv/bin/schemathesis"))
+    let status = Command::new(venv.join("bin/schemathesis"))
         .args(["run", &document, "--max-time", &seconds, "--seed", &seed])
         .args(["--exclude-checks", UNCHECKED, "--continue-on-failure", "--workers", "2"])
         .current_dir(&place)

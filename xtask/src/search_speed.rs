@@ -13,6 +13,7 @@ use std::time::Instant;
 use ringfence_search::{Index, Limits, Query, Tree};
 use serde_json::{Value, json};
 
+use crate::percentiles::Percentiles;
 use crate::random::Random;
 use crate::{CannotTry, Verdict, millis};
 
@@ -157,9 +158,8 @@ fn run_step(name: &str, dir: &Path) -> Result<Value, CannotTry> {
         times.push(millis(started.elapsed()));
         std::hint::black_box(hits);
     }
-    times.sort_by(f64::total_cmp);
-    let at = |part: usize| times[times.len() * part / 100];
-    Ok(json!({"open_ms": open_ms, "p50_ms": at(50), "p99_ms": at(99), "rss_mb": peak_rss_mb()}))
+    let Percentiles { p50, p99, .. } = Percentiles::of(times);
+    Ok(json!({"open_ms": open_ms, "p50_ms": p50, "p99_ms": p99, "rss_mb": peak_rss_mb()}))
 }
 
 /// Questions and names of code, of one to eight words.

@@ -33,7 +33,7 @@ impl Service {
             let (_, url) = line.split_once(LISTENING)?;
             Some(url.trim().to_owned())
         });
-        // Whatever else it says is nobody's concern, but must not block it.
+        // Drain stderr: a full pipe would block the service.
         std::thread::spawn(move || lines.for_each(drop));
         let Some(url) = url else {
             let _ = child.kill();

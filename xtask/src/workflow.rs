@@ -3,14 +3,15 @@
 //! The four calls are also timed as a model might make them that repeats only the beginning of each text: they are faster
 //! then, and may rank otherwise.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::mcp_client::McpClient;
+use crate::percentiles::Percentiles;
 use crate::{CannotTry, Verdict, millis, program};
 
 /// The four calls must take at least so many times as long.
@@ -99,9 +100,9 @@ pub(crate) struct WorkflowArgs {
     /// A directory of sources to search
     #[arg(long, default_value = "crates")]
     dir: PathBuf,
-    /// Rounds of each
-    #[arg(long, default_value_t = 60)]
-    rounds: usize,
+    /// Rounds of each, at most 150: each takes three searches of the 500 a day
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=150))]
+    rounds: u32,
 }
 
 pub(crate) fn workflow(args: &WorkflowArgs) -> Result<Verdict, CannotTry> {
@@ -117,12 +118,10 @@ pub(crate) fn workflow(args: &WorkflowArgs) -> Result<Verdict, CannotTry> {
         n_bytes += text.len();
         client.call("write_file", &json!({"session": session, "path": path, "content": text}))?;
     }
-    // Three searches each, of 500 a day.
-    let rounds = args.rounds.min(150);
     let (mut one, mut four, mut short) = (Vec::new(), Vec::new(), Vec::new());
     let (mut one_chars, mut four_chars) = (0, 0);
     let mut answers = (Value::Null, Value::Null, Value::Null);
-    for round in 0..rounds + 3 {
+    for round in 0..args.rounds + 3 {
         let began = Instant::now();
         let result = client.code(&session, ONE)?;
         let took = millis(began.elapsed());
@@ -141,38 +140,36 @@ pub(crate) fn workflow(args: &WorkflowArgs) -> Result<Verdict, CannotTry> {
         }
         answers = (best(&result), four_calls.best, short_calls.best);
     }
-    for times in [&mut one, &mut four, &mut short] {
-        times.sort_by(f64::total_cmp);
-    }
     if answers.0 != answers.1 || answers.0.is_null() {
         return Err(format!(
             "one call and four come to different answers: {} and {}",
             answers.0, answers.1
         ));
     }
-    let (p50_one, p50_four) = (at(&one, 50), at(&four, 50));
-    let (faster, p95) = (p50_four / p50_one, at(&one, 95));
+    let [one, four, short] = [one, four, short].map(Percentiles::of);
+    let faster = four.p50 / one.p50;
     #[allow(clippy::cast_precision_loss, reason = "some thousand characters")]
     let [one_tokens, four_tokens] = [one_chars, four_chars].map(|n| n as f64 / CHARS_PER_TOKEN);
     let fewer = four_tokens / one_tokens;
     println!("{} files, {n_bytes} bytes in the session", files.len().min(FILES_MAX));
     println!(
-        "one call:   p50 {p50_one:.1} ms, p95 {p95:.1} ms (at most {P95_MS_MAX}), {one_tokens:.0} tokens back"
+        "one call:   p50 {:.1} ms, p95 {:.1} ms (at most {P95_MS_MAX}), {one_tokens:.0} tokens back",
+        one.p50, one.p95
     );
     println!(
-        "four calls: p50 {p50_four:.1} ms, p95 {:.1} ms, {four_tokens:.0} tokens back, the same answer",
-        at(&four, 95)
+        "four calls: p50 {:.1} ms, p95 {:.1} ms, {four_tokens:.0} tokens back, the same answer",
+        four.p50, four.p95
     );
     println!(
         "four calls that rank by {TEXT_CHARS} characters of each text: p50 {:.1} ms, p95 {:.1} ms, {} answer",
-        at(&short, 50),
-        at(&short, 95),
+        short.p50,
+        short.p95,
         if answers.2 == answers.0 { "the same" } else { "another" }
     );
     println!(
         "{faster:.1} times as fast (at least {FASTER_MIN}), {fewer:.0} times fewer tokens (at least {FEWER_MIN}; a token is {CHARS_PER_TOKEN} characters)"
     );
-    let held = faster >= FASTER_MIN && p95 <= P95_MS_MAX && fewer >= FEWER_MIN;
+    let held = faster >= FASTER_MIN && one.p95 <= P95_MS_MAX && fewer >= FEWER_MIN;
     Ok(if held { Verdict::Held } else { Verdict::Failed })
 }
 
@@ -180,10 +177,6 @@ pub(crate) fn workflow(args: &WorkflowArgs) -> Result<Verdict, CannotTry> {
 fn best(result: &Value) -> Value {
     let value = result["structuredContent"]["value"].as_str().unwrap_or_default();
     value.split_once("'best': ").map_or(Value::Null, |(_, best)| best.into())
-}
-
-fn at(sorted: &[f64], percent: usize) -> f64 {
-    sorted.get(sorted.len() * percent / 100).or(sorted.last()).copied().unwrap_or(f64::NAN)
 }
 
 fn collect(root: &Path, dir: &Path, files: &mut Vec<(String, String)>) {
@@ -202,63 +195,21 @@ fn collect(root: &Path, dir: &Path, files: &mut Vec<(String, String)>) {
     }
 }
 
+/// A client whose calls must succeed.
 struct Client {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    n_sent: u64,
+    mcp: McpClient,
 }
 
 impl Client {
     fn start(binary: &Path, data: &Path) -> Result<Self, CannotTry> {
-        let mut child = Command::new(binary)
-            .args(["mcp", "--data-dir"])
-            .arg(data.join("data"))
-            .current_dir(data)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|e| format!("cannot start the server: {e}"))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
-            return Err("the server has no pipes".into());
-        };
-        let mut client = Self { child, stdin, stdout: BufReader::new(stdout), n_sent: 0 };
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "workflow", "version": "1"}});
-        client.request("initialize", &hello)?;
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        Ok(client)
+        let mut command = Command::new(binary);
+        command.args(["mcp", "--data-dir"]).arg(data.join("data")).current_dir(data);
+        Ok(Self { mcp: McpClient::start(&mut command, "workflow")? })
     }
 
-    fn send(&mut self, message: &Value) -> Result<(), CannotTry> {
-        writeln!(self.stdin, "{message}").map_err(|e| format!("the server does not listen: {e}"))
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> Result<Value, CannotTry> {
-        self.n_sent += 1;
-        let id = self.n_sent;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
-        loop {
-            let mut line = String::new();
-            match self.stdout.read_line(&mut line) {
-                Ok(n) if n > 0 => {}
-                _ => return Err("the server ended".into()),
-            }
-            let answer: Value = serde_json::from_str(&line).map_err(|e| e.to_string())?;
-            if answer["id"] == id {
-                return Ok(answer["result"].clone());
-            }
-        }
-    }
-
+    /// Returns the result of a call that succeeded.
     fn call(&mut self, tool: &str, arguments: &Value) -> Result<Value, CannotTry> {
-        let mut result =
-            self.request("tools/call", &json!({"name": tool, "arguments": arguments}))?;
-        while result["structuredContent"]["status"] == "running" {
-            let wait = json!({"run_id": result["structuredContent"]["run_id"]});
-            result = self.request("tools/call", &json!({"name": "wait", "arguments": wait}))?;
-        }
+        let result = self.mcp.call(tool, arguments)?;
         if result["structuredContent"]["status"] != "ok" {
             return Err(format!("{tool}: {}", result["content"]));
         }
@@ -301,11 +252,4 @@ struct FourCalls {
     /// Characters that came back.
     n_chars: usize,
     best: Value,
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -3,16 +3,15 @@
 //! no thread of a call may stay behind.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
-use std::process::{ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::FuzzArgs;
 use super::watched::Watched;
+use crate::mcp_client::McpClient;
 use crate::random::Random;
 use crate::{CannotTry, Verdict, program};
 
@@ -21,9 +20,6 @@ const TIMEOUT_S: f64 = 0.7;
 
 /// And of an honest one, which may start an interpreter.
 const HONEST_TIMEOUT_S: f64 = 20.0;
-
-/// Time in which every call is answered, whatever the machine does besides.
-const ANSWER: Duration = Duration::from_mins(1);
 
 /// Time in which the threads of calls are gone after a run.
 const SETTLE: Duration = Duration::from_secs(10);
@@ -195,9 +191,7 @@ fn plus(text: &str) -> &'static str {
 /// `ringfence mcp` with two sessions: one for hostile programs, one that none of them may disturb.
 struct Server {
     watched: Watched,
-    stdin: Option<ChildStdin>,
-    lines: Receiver<Vec<u8>>,
-    n_sent: u64,
+    client: Option<McpClient>,
     hostile: Value,
     honest: Value,
 }
@@ -213,25 +207,16 @@ impl Server {
         command.arg("--policy").arg(settings);
         let mut watched = Watched::start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let stdin = watched.child.stdin.take().ok_or("no stdin")?;
-        let stdout = BufReader::new(watched.child.stdout.take().ok_or("no stdout")?);
-        let (tell, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.split(b'\n').map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let stdout = watched.child.stdout.take().ok_or("no stdout")?;
+        let mut client = McpClient::over(stdin, stdout);
+        client.shake_hands("broker")?;
         let (hostile, honest) = (Value::Null, Value::Null);
-        let mut server = Self { watched, stdin: Some(stdin), lines, n_sent: 0, hostile, honest };
-        server.greet().map_err(|why| format!("cannot prepare the server: {why}"))?;
+        let mut server = Self { watched, client: Some(client), hostile, honest };
+        server.create_sessions().map_err(|why| format!("cannot prepare the server: {why}"))?;
         Ok(server)
     }
 
-    fn greet(&mut self) -> Result<(), String> {
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "broker", "version": "1"}});
-        self.request("initialize", &hello)?;
-        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+    fn create_sessions(&mut self) -> Result<(), String> {
         for which in 0..2 {
             let created = self.tool("session", &json!({"action": "create"}))?;
             let session = created["structuredContent"]["session_id"].clone();
@@ -288,41 +273,13 @@ impl Server {
     }
 
     fn tool(&mut self, tool: &str, arguments: &Value) -> Result<Value, String> {
-        let mut result =
-            self.request("tools/call", &json!({"name": tool, "arguments": arguments}))?;
-        while result["structuredContent"]["status"] == "running" {
-            let wait = json!({"run_id": result["structuredContent"]["run_id"]});
-            result = self.request("tools/call", &json!({"name": "wait", "arguments": wait}))?;
-        }
-        Ok(result)
-    }
-
-    fn send(&mut self, message: &Value) -> Result<(), String> {
-        let stdin = self.stdin.as_mut().ok_or("no stdin")?;
-        writeln!(stdin, "{message}").map_err(|e| format!("it does not listen: {e}"))
-    }
-
-    fn request(&mut self, method: &str, params: &Value) -> Result<Value, String> {
-        self.n_sent += 1;
-        let id = self.n_sent;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
-        let deadline = Instant::now() + ANSWER;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(line) = self.lines.recv_timeout(left) else {
-                self.watched.lives()?;
-                return Err(format!("no answer to {method} within {ANSWER:?}"));
-            };
-            let answer: Value = serde_json::from_slice(&line)
-                .map_err(|e| format!("it said {:?}: {e}", String::from_utf8_lossy(&line)))?;
-            if answer["id"] == id {
-                return Ok(answer["result"].clone());
-            }
-        }
+        let client = self.client.as_mut().ok_or("the connection is closed")?;
+        // A server that has died says more on stderr.
+        client.call(tool, arguments).map_err(|why| self.watched.lives().err().unwrap_or(why))
     }
 
     fn end(&mut self) -> Result<(), String> {
-        self.stdin = None;
+        self.client = None;
         self.watched.end(0, END)
     }
 }

@@ -1,8 +1,7 @@
 //! `ringfence mcp`, and lines for it. Every line it says must be a message.
 
-use std::io::{BufRead as _, BufReader};
 use std::process::{ChildStdin, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::messages::{self, Known};
 use super::outside::{Answers, Place, Server};
-use super::watched::Watched;
+use super::watched::{Watched, read_lines};
 use crate::CannotTry;
 use crate::random::Random;
 
@@ -42,15 +41,7 @@ impl Server for Mcp {
         // A server that stops reading is found out, not waited for.
         rustix::io::ioctl_fionbio(&stdin, true)
             .map_err(|e| format!("cannot prepare a pipe: {e}"))?;
-        let stdout = BufReader::new(watched.child.stdout.take().ok_or("no stdout")?);
-        let (tell, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stdout.split(b'\n').map_while(Result::ok) {
-                if tell.send(line).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = read_lines(watched.child.stdout.take().ok_or("no stdout")?);
         let known = Known::default();
         Ok(Self {
             watched,

@@ -1,6 +1,6 @@
 //! A server under fuzz, seen from outside: whether it lives, what it says on stderr, what it takes, what it leaves.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -31,7 +31,7 @@ const LINES_MAX: usize = 50;
 /// A server; killed with this value.
 pub(super) struct Watched {
     pub(super) child: Child,
-    lines: Receiver<String>,
+    lines: Receiver<Vec<u8>>,
     said: Vec<String>,
     memory_kib: Vec<u64>,
     descriptors: Vec<u64>,
@@ -43,15 +43,7 @@ impl Watched {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| format!("cannot start the server: {e}"))?;
-        let stderr = BufReader::new(child.stderr.take().ok_or("no stderr")?);
-        let (tell, lines) = channel();
-        std::thread::spawn(move || {
-            for line in stderr.split(b'\n').map_while(Result::ok) {
-                if tell.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
-                    break;
-                }
-            }
-        });
+        let lines = read_lines(child.stderr.take().ok_or("no stderr")?);
         Ok(Self { child, lines, said: vec![], memory_kib: vec![], descriptors: vec![] })
     }
 
@@ -60,7 +52,7 @@ impl Watched {
         let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).ok()?;
+            let line = text(&self.lines.recv_timeout(left).ok()?);
             if let Some((_, behind)) = line.split_once(word) {
                 return Some(behind.trim().to_owned());
             }
@@ -112,7 +104,7 @@ impl Watched {
 
     /// Reads what it said so far.
     fn listen(&mut self) -> Result<(), String> {
-        self.said.extend(self.lines.try_iter());
+        self.said.extend(self.lines.try_iter().map(|line| text(&line)));
         let excess = self.said.len().saturating_sub(LINES_MAX);
         self.said.drain(..excess);
         match self.said.iter().find(|line| line.contains("panicked at")) {
@@ -124,7 +116,7 @@ impl Watched {
     fn ended(&mut self, why: &str) -> String {
         // The last words may still be on their way.
         while let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200)) {
-            self.said.push(line);
+            self.said.push(text(&line));
         }
         format!("{why}: {}", self.said.join("\n"))
     }
@@ -135,6 +127,23 @@ impl Drop for Watched {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Reads lines on a thread of its own, so that the writer never blocks.
+pub(super) fn read_lines(from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
 }
 
 /// Waits for a process, but not for ever.

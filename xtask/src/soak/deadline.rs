@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use serde_json::{Value, json};
 
+use crate::percentiles::Percentiles;
 use crate::soak::Findings;
 use crate::soak::hostile::{self, Hostile};
 use crate::soak::leftovers::{self, cgroup_parents};
@@ -131,8 +132,8 @@ fn leaf_left(outcome: &Value, parents: &[std::path::PathBuf]) -> Option<String> 
 
 fn judge(deaths: &[Death], n_orphans: usize, overshoot_p99_ms_max: f64) -> Findings {
     let killed = deaths.iter().filter(|d| d.complaint.is_none()).count();
-    let told = Spread::of(deaths.iter().map(|d| d.told_ms));
-    let seen = Spread::of(deaths.iter().map(|d| d.seen_ms));
+    let told = Percentiles::of(deaths.iter().map(|d| d.told_ms));
+    let seen = Percentiles::of(deaths.iter().map(|d| d.seen_ms));
     let mut complaints: Vec<String> = deaths
         .iter()
         .filter_map(|d| d.complaint.as_ref().map(|c| format!("`{}`: {c}", d.name)))
@@ -144,7 +145,7 @@ fn judge(deaths: &[Death], n_orphans: usize, overshoot_p99_ms_max: f64) -> Findi
         ));
     }
     for (which, spread) in [("told by ringfence", &told), ("seen from outside", &seen)] {
-        if spread.p99 > overshoot_p99_ms_max {
+        if spread.p99.is_nan() || spread.p99 > overshoot_p99_ms_max {
             complaints.push(format!(
                 "p99 overshoot {which} is {:.1} ms, more than {overshoot_p99_ms_max} ms",
                 spread.p99
@@ -157,7 +158,7 @@ fn judge(deaths: &[Death], n_orphans: usize, overshoot_p99_ms_max: f64) -> Findi
         "{:<24} {:>6} {:>8} {:>8} {:>8}",
         "overshoot, ms", "runs", "p50", "p99", "max"
     );
-    let mut row = |name: &str, n: usize, s: &Spread| {
+    let mut row = |name: &str, n: usize, s: &Percentiles| {
         let _ = writeln!(table, "{name:<24} {n:>6} {:>8.1} {:>8.1} {:>8.1}", s.p50, s.p99, s.max);
     };
     row("told by ringfence", deaths.len(), &told);
@@ -168,7 +169,7 @@ fn judge(deaths: &[Death], n_orphans: usize, overshoot_p99_ms_max: f64) -> Findi
     }
     let mut programs = json!({});
     for (name, each) in by_name {
-        let spread = Spread::of(each.iter().copied());
+        let spread = Percentiles::of(each.iter().copied());
         row(&format!("  {name}"), each.len(), &spread);
         programs[name] = spread.json();
     }
@@ -184,29 +185,4 @@ fn judge(deaths: &[Death], n_orphans: usize, overshoot_p99_ms_max: f64) -> Findi
         "overshoot_seen_ms_by_program": programs,
     });
     Findings { report, table, complaints }
-}
-
-/// How a measure is spread.
-pub(crate) struct Spread {
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
-}
-
-impl Spread {
-    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = values.collect();
-        sorted.sort_by(f64::total_cmp);
-        // The nearest rank: the smallest value that `percent` of all do not pass.
-        let rank = |percent: usize| {
-            let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-            sorted.get(at).copied().unwrap_or_default()
-        };
-        Self { p50: rank(50), p99: rank(99), max: rank(100) }
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        let round = |ms: f64| (ms * 10.0).round() / 10.0;
-        json!({ "p50": round(self.p50), "p99": round(self.p99), "max": round(self.max) })
-    }
 }

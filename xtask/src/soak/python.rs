@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::CannotTry;
+use crate::percentiles::Percentiles;
 use crate::random::Random;
 use crate::soak::Findings;
-use crate::soak::deadline::Spread;
 use crate::soak::leftovers;
 use crate::soak::world::World;
 
@@ -134,8 +134,8 @@ fn judge(outcomes: &[Value], n_runs: u32, n_killed: u32, overshoot_p99_ms_max: f
         .filter(|o| o["status"] == "timeout")
         .filter_map(|o| o["usage"]["wall_ms"].as_f64())
         .map(|wall| wall - f64::from(DEADLINE_MS));
-    let spread = Spread::of(late);
-    if spread.p99 > overshoot_p99_ms_max {
+    let spread = Percentiles::of(late);
+    if spread.p99.is_nan() || spread.p99 > overshoot_p99_ms_max {
         complaints.push(format!("p99 overshoot is {:.1} ms", spread.p99));
     }
     let table = format!(
