@@ -48,10 +48,7 @@ fn the_plugin_asks_no_path_that_leads_through_the_project() {
     let server = &server["mcpServers"]["ringfence"];
     let start = server["args"][1].as_str().unwrap().to_owned();
     let world = World::new();
-    world.write("work/bin/ringfence", "#!/bin/sh\necho planted\n");
-    let planted = world.work().join("bin/ringfence");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&planted, mode).unwrap();
+    let planted = world.write_executable("work/bin/ringfence", "#!/bin/sh\necho planted\n");
     for line in [hook, start] {
         let mut shell = Command::new("/bin/sh");
         shell.arg("-c").arg(&line).current_dir(world.work()).stdin(Stdio::null());

@@ -1,6 +1,5 @@
 //! The engine in a program that has threads, as in `cargo test`: the launcher is an installed `ringfence`.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use ringfence_engine::{Builder, CodeCall, CommandCall, Engine, HostContext};
@@ -49,9 +48,8 @@ fn an_engine_is_built_and_runs_among_threads_and_keeps_a_ledger() {
 #[test]
 fn a_program_that_is_no_launcher_of_this_version_is_refused_at_once() {
     let world = World::new();
-    let older =
-        world.write("older", "#!/bin/sh\nprintf 'ringfence-launcher 0.0.0 1' >&0\nsleep 5\n");
-    std::fs::set_permissions(&older, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = "#!/bin/sh\nprintf 'ringfence-launcher 0.0.0 1' >&0\nsleep 5\n";
+    let older = world.write_executable("older", text);
     let rows = [
         ("/bin/true".into(), "without a greeting", "ringfence_engine::init()"),
         ("ringfence".into(), "not absolute", ""),

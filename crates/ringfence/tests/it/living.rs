@@ -52,24 +52,54 @@ pub(crate) fn gone(marker: &str) {
 
 /// How many processes of this host sleep by this marker.
 pub(crate) fn n_alive(marker: &str) -> usize {
+    sleepers(marker).len()
+}
+
+/// Processes of this host that sleep by this marker.
+pub(crate) fn sleepers(marker: &str) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
-        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
-        .filter(|line| line.starts_with("sleep ") && line.contains(marker))
-        .count()
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(b"sleep\0") && String::from_utf8_lossy(&line).contains(marker)
+    })
+    .collect()
+}
+
+/// Children of a process's main thread.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A process, its parent and so on.
+pub(crate) fn ancestors(mut pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    while pid > 1 {
+        found.push(pid);
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        pid = parent.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    }
+    found
+}
+
+/// Returns false also for a dead process that its parent has not reaped.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 /// Waits until a process has a child that leads a session of its own and is in nobody's namespace: the janitor.
 pub(crate) fn has_janitor(pid: rustix::process::Pid) {
-    let pid = pid.as_raw_nonzero();
+    let pid = pid.as_raw_nonzero().get().unsigned_abs();
     eventually("a janitor is there", || {
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        children.unwrap_or_default().split_whitespace().any(|child| {
+        children(pid).into_iter().any(|child| {
             let status = std::fs::read_to_string(format!("/proc/{child}/status"));
             let status = status.unwrap_or_default();
             let leads = |name: &str| {
                 let ids = status.lines().find_map(|line| line.strip_prefix(name));
-                ids.is_some_and(|ids| ids.split_whitespace().eq([child]))
+                ids.is_some_and(|ids| ids.trim() == child.to_string())
             };
             leads("NSpid:") && leads("NSsid:")
         })

@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use ringfence_testing::{BoundedCommand as _, Json, Running, TimeLimit, limit, missing, say};
+use rustix::fs::OFlags;
 use rustix::process::Pid;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::Winsize;
 
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
@@ -81,6 +85,19 @@ impl Ran {
     }
 }
 
+/// A terminal: its master and its slave.
+pub(crate) fn pty(rows: u16, columns: u16) -> (std::fs::File, OwnedFd) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let slave = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&slave, size).unwrap();
+    (std::fs::File::from(master), slave)
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("ringfence-it-").tempdir().unwrap();
@@ -107,6 +124,13 @@ impl World {
         let path = self.dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes a program below the world.
+    pub(crate) fn write_executable(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.write(name, text);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 

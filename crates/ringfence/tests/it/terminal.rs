@@ -6,9 +6,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use ringfence_testing::{BoundedCommand as _, Running};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::support::World;
+use crate::support::{World, pty};
 
 struct Session {
     master: std::fs::File,
@@ -19,18 +18,7 @@ struct Session {
 
 /// Runs `ringfence run -- PROGRAM` on a terminal made here.
 fn on_a_terminal(world: &World, args: &[&str]) -> Session {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = rustix::fs::open(
-        name.as_c_str(),
-        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    )
-    .unwrap();
-    let size = rustix::termios::Winsize { ws_row: 33, ws_col: 101, ws_xpixel: 0, ws_ypixel: 0 };
-    rustix::termios::tcsetwinsize(&slave, size).unwrap();
+    let (master, slave) = pty(33, 101);
     let dup = || Stdio::from(slave.try_clone().unwrap());
     let child = world
         .command(
@@ -44,7 +32,7 @@ fn on_a_terminal(world: &World, args: &[&str]) -> Session {
         .unwrap();
     let flags = rustix::fs::fcntl_getfl(&master).unwrap();
     rustix::fs::fcntl_setfl(&master, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
-    Session { master: std::fs::File::from(master), child, seen: String::new(), slave }
+    Session { master, child, seen: String::new(), slave }
 }
 
 impl Session {

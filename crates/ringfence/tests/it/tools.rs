@@ -142,8 +142,7 @@ fn git_works_from_a_subdirectory_and_only_that_is_writable() {
 #[test]
 fn a_command_that_only_the_host_sees_is_told_with_its_place() {
     let world = World::new();
-    let tool = world.write("elsewhere/own-tool", "#!/bin/sh\necho hi\n");
-    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let tool = world.write_executable("elsewhere/own-tool", "#!/bin/sh\necho hi\n");
     let dir = world.root().join("elsewhere");
     let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
     let world = world.var("PATH", &path);
@@ -159,16 +158,10 @@ fn a_command_that_only_the_host_sees_is_told_with_its_place() {
 #[test]
 fn a_script_whose_interpreter_is_missing_is_not_called_missing_itself() {
     let world = World::new();
-    let script = |name: &str, text: &str| {
-        let path = world.write(&format!("work/{name}"), text);
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).unwrap();
-    };
+    let script = |name: &str, text: &str| world.write_executable(&format!("work/{name}"), text);
     script("gone", "#!/no/such/interpreter -x\n");
     script("windows", "#!/bin/sh\r\necho hi\r\n");
-    let interpreter = world.write("elsewhere/run", "#!/bin/sh\necho run\n");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&interpreter, mode).unwrap();
+    let interpreter = world.write_executable("elsewhere/run", "#!/bin/sh\necho run\n");
     script("unseen", &format!("#!{}\n", interpreter.display()));
     let unseen = format!("add `--ro {}`", interpreter.display());
     for (command, hint) in [

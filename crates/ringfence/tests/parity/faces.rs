@@ -108,8 +108,7 @@ impl Face for McpStdio {
     }
 
     fn ask(&mut self, asked: &Json) -> Json {
-        let called = self.0.call(tool(asked), asked);
-        called.data
+        self.0.call(tool(asked), asked).data
     }
 
     fn own(&self, _asked: &Json) -> &'static [&'static str] {

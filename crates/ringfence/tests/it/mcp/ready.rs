@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::Client;
 use super::long::running;
-use crate::living::{eventually, gone};
+use crate::living::{ancestors, children, eventually, gone, is_alive, sleepers};
 use crate::support::World;
 
 #[test]
@@ -60,36 +60,4 @@ fn waiting(server: u32) -> BTreeSet<u32> {
     supervisors
         .filter(|pid| matches!(children(*pid)[..], [child] if children(child).is_empty()))
         .collect()
-}
-
-fn children(pid: u32) -> Vec<u32> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    text.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
-}
-
-fn sleepers(marker: &str) -> Vec<u32> {
-    let all = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.starts_with(b"sleep") && String::from_utf8_lossy(&line).contains(marker)
-    })
-    .collect()
-}
-
-fn ancestors(mut pid: u32) -> Vec<u32> {
-    let mut found = Vec::new();
-    while pid > 1 {
-        found.push(pid);
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-        pid = parent.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-    }
-    found
-}
-
-/// Returns false also for a dead process that its parent has not reaped.
-fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
