@@ -112,13 +112,18 @@ fn progress_carries_the_programs_total_and_its_last_step() {
     let mut client = Client::new(&world, &[]);
     let session = client.call("session", &json!({"action": "create"}));
     let session = session.data["session_id"].as_str().unwrap().to_owned();
+    // The first cell starts the interpreter.
+    let first = client.call("execute_code", &json!({"code": "1", "session": session}));
+    assert_eq!(first.data["status"], "ok", "{}", first.data);
+    client.notifications.clear();
     // The last step comes just before the end, sooner than anything looks.
     let code = "import ringfence, time\nringfence.progress(1, 4, 'page')\ntime.sleep(0.5)\nringfence.progress(4, 4, 'page')";
     let id = client.begin(
         "tools/call",
         &json!({"name": "execute_code", "arguments": {"code": code, "session": session}, "_meta": {"progressToken": "p"}}),
     );
-    client.answer(id);
+    let answer = client.answer(id);
+    assert_eq!(answer["result"]["structuredContent"]["status"], "ok", "{answer}");
     let last = client.notifications.last().expect("no notification")["params"].clone();
     assert_eq!(
         (last["progress"].as_f64(), last["total"].as_f64()),
