@@ -1,8 +1,9 @@
 """Counts what one start costs beside bubblewrap, interleaved: CPU time, page faults and switches of all its processes.
 
 Emulated time is no measure; the counts and the ratio of two CPU times in one machine are. Then the same start beside other
-runs' leaves, of living and of dead processes. `RINGFENCE=PATH` names another binary. As root; the parent cgroup is FIRST
-argument, or none."""
+runs' leaves, of living and of dead processes, in each cgroup directory that is an argument; creating them needs root.
+`RINGFENCE=PATH` names another binary, `ROUNDS=N` the number of starts.
+"""
 import os, statistics, subprocess, sys
 
 ROUNDS = int(os.environ.get("ROUNDS", "20"))

@@ -13,7 +13,11 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 echo '+memory +pids +cpu' > /sys/fs/cgroup/cgroup.subtree_control
 chmod 1777 /tmp /dev/shm
 stty -F /dev/ttyS1 raw
-scenario=$(tr ' ' '\n' < /proc/cmdline | grep '^ringfence=' | cut -d= -f2)
+# Values that the boot loader was given.
+given() {
+    tr ' ' '\n' < /proc/cmdline | grep "^$1=" | cut -d= -f2
+}
+scenario=$(given ringfence)
 
 # A group handed to the user, as systemd does with Delegate=yes.
 mkdir /sys/fs/cgroup/user
@@ -43,12 +47,8 @@ chown -R 1000:1000 /home/user
 for work in root user delegated; do echo SECRET=canary > /ws/$work/.env; done
 chown 1000:1000 /ws/user/.env /ws/delegated/.env
 
-case $scenario in
-nouserns | nothing) echo 0 > /proc/sys/user/max_user_namespaces ;;
-esac
-
-seconds=90
-case $scenario in escapes | cost) seconds=7000 ;; esac
+if [ "$(given ringfence.userns)" = used-up ]; then echo 0 > /proc/sys/user/max_user_namespaces; fi
+seconds=$(given ringfence.seconds)
 
 encoded() {
     if [ -s "$1" ]; then base64 -w0 "$1"; else printf -- -; fi

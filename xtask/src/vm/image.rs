@@ -96,20 +96,19 @@ pub(crate) struct Attacks {
     pub(crate) only: String,
 }
 
-/// Writes the image for `kernel` into `dir`.
+/// Writes the image for `kernel` into `dir`. `peers` are programs to compare with.
 pub(crate) fn build(
     binary: &Path,
     kernel: &Kernel,
     attacks: Option<&Attacks>,
+    peers: &[&str],
     dir: &Path,
 ) -> Result<PathBuf, CannotTry> {
     let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     let mut programs = vec![binary.to_owned()];
     files.insert("/usr/bin/ringfence".into(), binary.to_owned());
     let more: &[&str] = if attacks.is_some() { &ATTACK_TOOLS } else { &[] };
-    // A peer, where the host has it.
-    let peer = Path::new("/usr/bin/bwrap").exists().then_some(&"bwrap");
-    for tool in TOOLS.iter().chain(more).chain(peer) {
+    for tool in TOOLS.iter().chain(more).chain(peers) {
         let dirs = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
         let found = dirs.iter().map(|d| Path::new(d).join(tool)).find(|p| p.exists());
         let path =

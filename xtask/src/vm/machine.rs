@@ -6,13 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::CannotTry;
 use crate::vm::kernel::Kernel;
-use crate::vm::steps::{COST, ESCAPES, Scenario};
+use crate::vm::steps::{self, Scenario, UserNamespaces};
 
 /// A boot takes seconds and a step a few more; a machine that is up longer hangs.
 const UPTIME_MAX: Duration = Duration::from_mins(10);
 
 /// Every attack there is, emulated, or every figure.
 const LONG_UPTIME_MAX: Duration = Duration::from_hours(2);
+
+/// A step that takes longer is killed.
+const STEP_MAX: Duration = Duration::from_secs(90);
+const LONG_STEP_MAX: Duration = Duration::from_secs(7000);
 
 /// What one step answered.
 #[derive(Debug)]
@@ -44,9 +48,17 @@ pub(crate) fn boot(
     let console = dir.join(format!("{name}.console"));
     let answers = dir.join(format!("{name}.answers"));
     let _ = std::fs::remove_file(&answers);
+    let (uptime_max, step_max) = match scenario.duration {
+        steps::Duration::Short => (UPTIME_MAX, STEP_MAX),
+        steps::Duration::Long => (LONG_UPTIME_MAX, LONG_STEP_MAX),
+    };
+    // `main.sh` reads these.
     let line = format!(
-        "console=ttyS0 quiet panic=-1 ringfence={} {}",
-        scenario.name, scenario.kernel_line
+        "console=ttyS0 quiet panic=-1 ringfence={} ringfence.userns={} ringfence.seconds={} {}",
+        scenario.name,
+        if scenario.user_namespaces == UserNamespaces::Usable { "usable" } else { "used-up" },
+        step_max.as_secs(),
+        scenario.kernel_line
     );
     let child = Command::new("qemu-system-x86_64")
         .args(["-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "1536"])
@@ -63,8 +75,6 @@ pub(crate) fn boot(
         .stdin(Stdio::null())
         .spawn()
         .map_err(|e| format!("cannot start qemu-system-x86_64: {e}"))?;
-    let uptime_max =
-        if [ESCAPES, COST].contains(&scenario.name) { LONG_UPTIME_MAX } else { UPTIME_MAX };
     let mut machine = Machine(child);
     let started = Instant::now();
     loop {

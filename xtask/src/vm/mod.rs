@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{CannotTry, Verdict, program};
 use machine::Answer;
-use steps::{COST, ESCAPES, SCENARIOS, Scenario};
+use steps::{Duration, Needs, SCENARIOS, Scenario};
 
 #[derive(Debug, Args)]
 pub(crate) struct VmArgs {
@@ -47,7 +47,7 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     let chosen: Vec<&Scenario> = SCENARIOS
         .iter()
         .filter(|s| {
-            args.scenario.as_ref().map_or(![ESCAPES, COST].contains(&s.name), |name| name == s.name)
+            args.scenario.as_ref().map_or(s.duration == Duration::Short, |name| name == s.name)
         })
         .collect();
     if chosen.is_empty() {
@@ -57,22 +57,28 @@ pub(crate) fn vm(args: &VmArgs) -> Result<Verdict, CannotTry> {
     let binary = program::ringfence(args.binary.as_ref())?;
     let dir = args.dir.clone().unwrap_or_else(|| program::target_dir().join("vm"));
     std::fs::create_dir_all(&dir).map_err(|e| format!("cannot make `{}`: {e}", dir.display()))?;
-    let attacks = match args.scenario.as_deref() {
-        Some(ESCAPES) => {
-            Some(image::Attacks { programs: program::escapes()?, only: args.only.clone() })
-        }
-        _ => None,
+    let needs = |what: Needs| chosen.iter().any(|scenario| scenario.needs == what);
+    let attacks = if needs(Needs::Attacks) {
+        Some(image::Attacks { programs: program::escapes()?, only: args.only.clone() })
+    } else {
+        None
     };
+    let peers: &[&str] = if needs(Needs::Bubblewrap) { &["bwrap"] } else { &[] };
     let mut boots = Vec::new();
     let mut n_wrong = 0;
     for series in &args.kernel {
         let kernel = kernel::fetch(series, &dir)?;
-        let image = image::build(&binary, &kernel, attacks.as_ref(), &dir)?;
+        let image = image::build(&binary, &kernel, attacks.as_ref(), peers, &dir)?;
         for scenario in &chosen {
             let started = Instant::now();
             let answers = machine::boot(&kernel, &image, scenario, &dir)?;
             let seconds = started.elapsed().as_secs_f64();
-            let wrong = judge(scenario, &kernel, &answers, args.verbose || scenario.name == COST);
+            let wrong = judge(
+                scenario,
+                &kernel,
+                &answers,
+                args.verbose || scenario.needs == Needs::Bubblewrap,
+            );
             let skipped = skipped(&answers);
             for line in &skipped {
                 eprintln!("{line}");

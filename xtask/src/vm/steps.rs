@@ -12,7 +12,38 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// Added to the kernel's command line.
     pub(crate) kernel_line: &'static str,
+    /// Whether user namespaces are used up.
+    pub(crate) user_namespaces: UserNamespaces,
+    pub(crate) duration: Duration,
+    /// What the image holds besides.
+    pub(crate) needs: Needs,
     pub(crate) steps: &'static [Step],
+}
+
+/// Whether a machine lets anyone create user namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UserNamespaces {
+    Usable,
+    UsedUp,
+}
+
+/// Duration of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duration {
+    /// About a minute.
+    Short,
+    /// Up to hours: run only when named.
+    Long,
+}
+
+/// Files of the image that not every scenario needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Nothing,
+    /// The harness of `escapes/` and its programs.
+    Attacks,
+    /// Bubblewrap, to compare with.
+    Bubblewrap,
 }
 
 /// One shell script and what it must answer.
@@ -312,18 +343,47 @@ const REACHED: &[Expect] = &[
     Json("/connections/0/host", "localhost"),
 ];
 
-/// The scenarios that are run only when named: they take long.
-pub(crate) const ESCAPES: &str = "escapes";
-pub(crate) const COST: &str = "cost";
+/// An ordinary boot of about a minute.
+const ORDINARY: Scenario = Scenario {
+    name: "default",
+    kernel_line: "",
+    user_namespaces: UserNamespaces::Usable,
+    duration: Duration::Short,
+    needs: Needs::Nothing,
+    steps: DEFAULT,
+};
 
 /// Every scenario.
 pub(crate) const SCENARIOS: [Scenario; 6] = [
-    Scenario { name: "default", kernel_line: "", steps: DEFAULT },
-    Scenario { name: "nouserns", kernel_line: "", steps: NO_USER_NAMESPACES },
-    Scenario { name: "nolandlock", kernel_line: "lsm=capability", steps: NO_LANDLOCK },
-    Scenario { name: "nothing", kernel_line: "lsm=capability", steps: NOTHING },
-    Scenario { name: ESCAPES, kernel_line: "", steps: ATTACKS },
-    Scenario { name: COST, kernel_line: "", steps: COSTS },
+    ORDINARY,
+    Scenario {
+        name: "nouserns",
+        user_namespaces: UserNamespaces::UsedUp,
+        steps: NO_USER_NAMESPACES,
+        ..ORDINARY
+    },
+    Scenario { name: "nolandlock", kernel_line: "lsm=capability", steps: NO_LANDLOCK, ..ORDINARY },
+    Scenario {
+        name: "nothing",
+        kernel_line: "lsm=capability",
+        user_namespaces: UserNamespaces::UsedUp,
+        steps: NOTHING,
+        ..ORDINARY
+    },
+    Scenario {
+        name: "escapes",
+        duration: Duration::Long,
+        needs: Needs::Attacks,
+        steps: ATTACKS,
+        ..ORDINARY
+    },
+    Scenario {
+        name: "cost",
+        duration: Duration::Long,
+        needs: Needs::Bubblewrap,
+        steps: COSTS,
+        ..ORDINARY
+    },
 ];
 
 /// What a start costs, counted; its table is printed.
