@@ -7,6 +7,7 @@ import json
 import sys
 import time
 
+from expect import PICTURE, expect
 from ringfence_client import Client
 from ringfence_client.api.audit import list_audit
 from ringfence_client.api.events import follow_run, follow_runs
@@ -23,21 +24,6 @@ from ringfence_client.api.sessions import (
 )
 from ringfence_client.models import EditPart, EditRequest, Problem, RollbackRequest, RunRequest
 from ringfence_client.types import File
-
-PICTURE = (
-    "import struct, zlib\n"
-    "def part(kind, data):\n"
-    "    body = kind + data\n"
-    "    return struct.pack('>I', len(data)) + body + struct.pack('>I', zlib.crc32(body))\n"
-    "head = struct.pack('>IIBBBBB', 1, 1, 8, 2, 0, 0, 0)\n"
-    "png = bytes([137, 80, 78, 71, 13, 10, 26, 10]) + part(b'IHDR', head) + part(b'IDAT', zlib.compress(bytes(4))) + part(b'IEND', b'')\n"
-    "open('dot.png', 'wb').write(png)"
-)
-
-
-def expect(what, got, wanted):
-    if got != wanted:
-        raise AssertionError("%s: %r, not %r" % (what, got, wanted))
 
 
 def drive(url):

@@ -8,17 +8,9 @@ import dataclasses
 import re
 import time
 
-TOOLS = ("execute_code", "run_command", "wait", "read_file", "write_file", "edit_file", "list_dir", "grep", "session")
+from expect import PICTURE, expect, expect_in
 
-PICTURE = (
-    "import struct, zlib\n"
-    "def part(kind, data):\n"
-    "    body = kind + data\n"
-    "    return struct.pack('>I', len(data)) + body + struct.pack('>I', zlib.crc32(body))\n"
-    "head = struct.pack('>IIBBBBB', 1, 1, 8, 2, 0, 0, 0)\n"
-    "png = bytes([137, 80, 78, 71, 13, 10, 26, 10]) + part(b'IHDR', head) + part(b'IDAT', zlib.compress(bytes(4))) + part(b'IEND', b'')\n"
-    "open('dot.png', 'wb').write(png)"
-)
+TOOLS = ("execute_code", "run_command", "wait", "read_file", "write_file", "edit_file", "list_dir", "grep", "session")
 
 RUNNING = re.compile(r"call wait with run_id `(\w+)` and cursor `([\d-]+)`")
 
@@ -32,16 +24,6 @@ class Answer:
     is_error: bool | None = None
     n_pictures: int | None = None
     data: dict | None = None
-
-
-def expect(what, got, wanted):
-    if got != wanted:
-        raise AssertionError("%s: %.300r, not %r" % (what, got, wanted))
-
-
-def expect_in(what, part, text):
-    if part not in text:
-        raise AssertionError("%s: no %r in %.300r" % (what, part, text))
 
 
 class Steps:

@@ -1,6 +1,6 @@
-//! Real clients: SDKs and agent frameworks use a server over stdio and over HTTP, each with its own timeouts; two programs that judge
-//! servers look at it; a validator reads the `OpenAPI` document of its REST interface, and a Python client generated from that
-//! document uses it. Legacy sessions stay idle for six minutes meanwhile. A last part looks at raw messages, and counts tokens.
+//! Real clients: SDKs and agent frameworks use a server over stdio and over HTTP, each with its own timeouts; two linters of servers
+//! check it; a validator reads the `OpenAPI` document of its REST interface, and a Python client generated from that
+//! document uses it. Legacy sessions stay idle for six minutes meanwhile. A last part counts tokens.
 //! Installs them with pip and npm below the target directory, once; needs python3 with venv, node and npm.
 
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ pub(crate) struct ClientsArgs {
     /// The binary to talk to; built in release if not given
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Run only clients whose name contains this text, and neither judges nor the REST client
+    /// Run only clients whose name contains this text, and neither linters nor the REST client
     #[arg(long)]
     only: Option<String>,
     /// Number of clients at a time
@@ -137,9 +137,9 @@ pub(crate) fn clients(args: &ClientsArgs) -> Result<Verdict, CannotTry> {
         all.map(|thread| thread.join().unwrap_or(false)).fold(true, |fine, one| fine & one)
     });
     if args.only.is_none() {
-        fine &= judged(place, &stdio)?;
-        fine &= generated(place, scripts, &service)?;
-        fine &= wire(place, &stdio)?;
+        fine &= run_linters(place, &stdio)?;
+        fine &= run_generated_client(place, scripts, &service)?;
+        fine &= count_tokens(place, &stdio)?;
     }
     Ok(if fine { Verdict::Held } else { Verdict::Failed })
 }
@@ -198,20 +198,24 @@ impl Visit<'_> {
     }
 }
 
-/// Whether raw messages are as the protocol wants them, and cost as few tokens as promised.
-fn wire(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
+/// Returns true if the list of tools and a small result cost as few tokens as promised.
+fn count_tokens(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
     let mut command = Command::new("node");
-    command.arg(place.join("wire.mjs")).args([LIST_TOKENS_MAX, VALUE_TOKENS_MAX]).args(server);
+    command.arg(place.join("tokens.mjs")).args([LIST_TOKENS_MAX, VALUE_TOKENS_MAX]).args(server);
     let output = command.output().map_err(|e| format!("cannot start node: {e}"))?;
-    print!("stdio wire: {}", String::from_utf8_lossy(&output.stdout));
+    print!("stdio tokens: {}", String::from_utf8_lossy(&output.stdout));
     if !output.status.success() {
         println!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     Ok(output.status.success())
 }
 
-/// Whether the `OpenAPI` document is valid, every operation of it can be generated, and the generated client works.
-fn generated(place: &Path, scripts: &Path, service: &Service) -> Result<bool, CannotTry> {
+/// Validates the `OpenAPI` document, generates a client of every operation, and runs it. Returns true if all succeed.
+fn run_generated_client(
+    place: &Path,
+    scripts: &Path,
+    service: &Service,
+) -> Result<bool, CannotTry> {
     let at = |name: &str| place.join(name).to_string_lossy().into_owned();
     let (url, document, client) = (service.url(), at("openapi.json"), at("generated"));
     let python = at("rest/bin/python");
@@ -254,25 +258,25 @@ fn generated(place: &Path, scripts: &Path, service: &Service) -> Result<bool, Ca
     Ok(true)
 }
 
-/// Whether those who judge servers find nothing wrong with this one.
-fn judged(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
+/// Runs the linters of MCP servers. Returns true if none finds a fault.
+fn run_linters(place: &Path, server: &[&str]) -> Result<bool, CannotTry> {
     let score = place.join("score/bin/mcpscore").to_string_lossy().into_owned();
     let inspector = place.join("node_modules/.bin/mcp-inspector").to_string_lossy().into_owned();
-    let judges = [
+    let linters = [
         vec![score.as_str(), "--fail-under", SCORE_MIN, "--stdio"],
         vec![&inspector, "--cli", "--method", "tools/list", "--strict", "--protocol-era", "legacy"],
         vec![&inspector, "--cli", "--method", "tools/list", "--strict", "--protocol-era", "modern"],
     ];
     let mut fine = true;
-    for judge in &judges {
-        let output = Command::new(judge[0]).args(&judge[1..]).args(server).output();
-        let output = output.map_err(|e| format!("cannot start {}: {e}", judge[0]))?;
+    for linter in &linters {
+        let output = Command::new(linter[0]).args(&linter[1..]).args(server).output();
+        let output = output.map_err(|e| format!("cannot start {}: {e}", linter[0]))?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let said_last =
             said.lines().filter(|line| line.contains("score:") || line.contains(" errors,"));
         let said_last: String = said_last.collect();
         let found = if said_last.is_empty() { "nothing found" } else { &said_last };
-        println!("stdio {}: {found}", judge[0].rsplit('/').next().unwrap_or_default());
+        println!("stdio {}: {found}", linter[0].rsplit('/').next().unwrap_or_default());
         if !output.status.success() {
             println!("{}\n{said}", output.status);
             fine = false;
@@ -289,7 +293,7 @@ fn install(scripts: &Path) -> Result<PathBuf, CannotTry> {
     }
     program::node_modules(&place, &PACKAGES)?;
     // Node looks for packages beside the script.
-    for script in ["drive.mjs", "wire.mjs"] {
+    for script in ["drive.mjs", "tokens.mjs", "picture.py"] {
         std::fs::copy(scripts.join(script), place.join(script))
             .map_err(|e| format!("cannot copy the script: {e}"))?;
     }

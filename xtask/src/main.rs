@@ -20,7 +20,7 @@
 //! cargo xtask fuzz http                  the same for `ringfence serve`, with bytes over TCP
 //! cargo xtask fuzz workspace             workspaces that fenced programs fill at random: the next start is quick or refused
 //!
-//! cargo xtask clients                    SDKs and agent frameworks use a server over stdio and HTTP; sessions stay idle for six minutes; Inspector and mcpscore judge it; a client generated from its `OpenAPI` document uses REST; tokens are counted
+//! cargo xtask clients                    SDKs and agent frameworks use a server over stdio and HTTP; sessions stay idle for six minutes; Inspector and mcpscore check it; a client generated from its `OpenAPI` document uses REST; tokens are counted
 //! cargo xtask schemathesis               five minutes of generated REST requests: no 5xx, every answer as the document says
 //! cargo xtask latency                    calls over MCP, beside `FastMCP`'s `CodeMode` in one run
 //! cargo xtask network                    requests and bytes through a run's network, beside a copy loop, tinyproxy and squid

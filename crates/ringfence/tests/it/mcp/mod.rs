@@ -99,7 +99,7 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
     // 2,200 tokens: this text has 4.08 characters a token by o200k_base.
     let n_bytes = list.to_string().len();
     assert!(n_bytes <= 2200 * 408 / 100, "{n_bytes}");
-    let mut n_examples = 0;
+    let (mut n_examples, mut n_enums) = (0, 0);
     for tool in list.as_array().unwrap() {
         let name = &tool["name"];
         assert!(tool["title"].is_string() && tool["description"].is_string(), "{name}");
@@ -119,6 +119,11 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
                 assert!(property.is_object(), "{name} {required}");
             }
         }
+        // Gemini refuses an enum without a type.
+        for schema in enums(&tool["inputSchema"]) {
+            assert!(schema["type"].is_string(), "{name}: {schema}");
+            n_enums += 1;
+        }
         // The example fits the tool's own schema.
         let described = tool["description"].as_str().unwrap();
         let Some((_, example)) = described.split_once("Example: ") else { continue };
@@ -128,7 +133,18 @@ fn the_list_of_tools_is_small_strict_and_always_the_same() {
             assert!(tool["inputSchema"]["properties"][argument].is_object(), "{name} {argument}");
         }
     }
-    assert!(n_examples >= 6, "{n_examples}");
+    assert!(n_examples >= 6 && n_enums > 0, "{n_examples} {n_enums}");
+}
+
+/// Schemas below a schema that have an `enum`.
+fn enums(schema: &Json) -> Vec<&Json> {
+    let below: Vec<&Json> = match (schema.as_object(), schema.as_array()) {
+        (Some(object), _) => object.values().collect(),
+        (_, Some(list)) => list.iter().collect(),
+        _ => Vec::new(),
+    };
+    let own = schema.get("enum").map(|_| schema);
+    own.into_iter().chain(below.into_iter().flat_map(enums)).collect()
 }
 
 #[test]
@@ -191,6 +207,11 @@ fn wrong_arguments_are_told_in_words_of_the_schema() {
             "`encoding` is the string `hex`, not one of `utf-8`, `base64`",
         ),
         (
+            "session",
+            json!({"action": "explode"}),
+            "`action` is the string `explode`, not one of `create`, `info`, `fork`, `rollback`, `close`",
+        ),
+        (
             "execute_code",
             json!({"code": ["1"], "timeout_s": "soon"}),
             "`code` is a list, not a string; `timeout_s` is the string `soon`, not a number",
@@ -234,7 +255,10 @@ fn malformed_params_are_invalid_params() {
         ("tools/call", json!([])),
         ("tools/call", json!({"name": 5})),
         ("tools/call", json!({"name": "grep", "arguments": []})),
+        ("tools/call", json!({"name": "no_such_tool"})),
+        ("tools/call", json!(null)),
         ("tools/list", json!({"cursor": 5})),
+        ("resources/read", json!({})),
         ("resources/read", json!({"uri": 5})),
         ("ping", json!([1])),
     ] {
