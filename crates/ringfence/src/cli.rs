@@ -101,7 +101,7 @@ pub(crate) enum Command {
     /// Deliver alerts that are read from stdin; started by runs themselves
     #[command(hide = true)]
     Notify,
-    /// Print the completion script of a shell: bash, zsh, fish, elvish
+    /// Print the completion script of a shell
     Completions(CompletionsArgs),
     /// Measure the numbers of SPECIFICATION.md on this host, beside installed peers
     Bench(BenchArgs),
@@ -213,12 +213,10 @@ pub(crate) struct GrepArgs {
     /// Maximum number of matches, or of files with `-l` and `-c`, 200 at most [default: 20]
     #[arg(short, long, value_name = "N")]
     pub(crate) max_count: Option<usize>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: JsonArgs,
+    #[command(flatten)]
+    pub(crate) state: DataDir,
     /// Regular expression in Rust syntax; with `-e` this is the path
     #[arg(required_unless_present = "patterns")]
     pub(crate) pattern: Option<OsString>,
@@ -243,12 +241,10 @@ pub(crate) struct SearchArgs {
     /// Print paths and lines only
     #[arg(long)]
     pub(crate) no_text: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: JsonArgs,
+    #[command(flatten)]
+    pub(crate) state: DataDir,
     /// Words, a question, or the name of a definition
     #[arg(required = true, value_name = "QUERY")]
     pub(crate) query: Vec<String>,
@@ -259,12 +255,10 @@ pub(crate) struct IndexArgs {
     /// The session
     #[arg(long, value_name = "ID")]
     pub(crate) session: SessionId,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: JsonArgs,
+    #[command(flatten)]
+    pub(crate) state: DataDir,
     /// Report only files left out below this file or directory
     #[arg(default_value = ".")]
     pub(crate) path: OsString,
@@ -284,12 +278,10 @@ pub(crate) struct ChunkArgs {
     /// Put each piece into a boundary that marks it as data, for the prompt of another model
     #[arg(long)]
     pub(crate) prompt: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data_dir: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: JsonArgs,
+    #[command(flatten)]
+    pub(crate) state: DataDir,
     /// A file below the workspace
     pub(crate) path: OsString,
 }
@@ -318,7 +310,7 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// bash, zsh, fish or elvish
+    /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
 }
@@ -468,6 +460,24 @@ pub(crate) struct JsonArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct DataDir {
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<String>,
+}
+
+/// Flags of every subcommand of `session`, `audit` and `token`.
+#[derive(Debug, Args)]
+pub(crate) struct SharedArgs {
+    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) data_dir: Option<String>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
     #[command(subcommand)]
     pub(crate) action: PolicyAction,
@@ -479,42 +489,34 @@ pub(crate) enum PolicyAction {
     Show {
         #[command(flatten)]
         policy: Box<PolicyFlags>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: JsonArgs,
     },
     /// List the presets
     Presets {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: JsonArgs,
     },
     /// Print the hosts of a bundle such as pypi (`--net allow:NAME`); without a name, list the bundles
     Bundle {
         /// The name
         name: Option<String>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: JsonArgs,
     },
     /// Check a settings file
     Check {
         /// The file
         file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: JsonArgs,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) data_dir: Option<String>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
     #[command(subcommand)]
     pub(crate) command: SessionCommand,
 }
@@ -578,12 +580,8 @@ pub(crate) enum SessionCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) data_dir: Option<String>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
     #[command(subcommand)]
     pub(crate) command: AuditCommand,
 }
@@ -783,12 +781,8 @@ pub(crate) struct ServiceFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenArgs {
-    /// Directory of Ringfence's state [default: ~/.local/state/ringfence]
-    #[arg(long, value_name = "DIR", global = true)]
-    pub(crate) data_dir: Option<String>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
 }
@@ -815,9 +809,8 @@ pub(crate) enum TokenCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: JsonArgs,
     /// Rounds of each comparison; every round runs each contender once
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(5..=10_000))]
     pub(crate) rounds: u32,

@@ -52,33 +52,57 @@ pub(crate) fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }
 
+/// Returns true unless stdout is closed or has lost output: more would be lost too.
+pub(crate) fn can_print() -> bool {
+    !is_closed() && !LOST.load(Ordering::Relaxed)
+}
+
+/// Stdout for a writer that reports its own errors; notices a reader that has closed it.
+pub(crate) struct Stdout;
+
+impl io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        noticing_close(io::stdout().lock().write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        noticing_close(io::stdout().lock().flush())
+    }
+}
+
+fn noticing_close<T>(written: io::Result<T>) -> io::Result<T> {
+    if written.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+        CLOSED.store(true, Ordering::Relaxed);
+    }
+    written
+}
+
 /// Prints one JSON object on stdout.
 pub(crate) fn json(value: &impl Serialize) {
-    let mut out = io::stdout().lock();
-    let text = serde_json::to_string(value).map(escape_json).map_err(io::Error::from);
-    let written = text.and_then(|text| out.write_all(text.as_bytes()));
-    note(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()));
+    match serde_json::to_string(value) {
+        Ok(text) => line(&(escape_json(text) + "\n")),
+        Err(_) => record(Err(io::ErrorKind::InvalidData.into())),
+    };
 }
 
 /// Returns `code`, or reports an error if output was lost. A closed stdout is none: its reader wanted no more.
 pub(crate) fn all_printed(code: ExitCode) -> ExitCode {
-    note(io::stdout().flush());
+    record(Stdout.flush());
     if !LOST.load(Ordering::Relaxed) {
         return code;
     }
     problem(&Problem::cannot_build(Code::Stdout, "cannot write all of the answer to stdout"))
 }
 
-fn note(written: io::Result<()>) {
-    match written {
-        Ok(()) => {}
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => CLOSED.store(true, Ordering::Relaxed),
-        Err(_) => LOST.store(true, Ordering::Relaxed),
-    }
+/// Records lost output. Returns false if there was some; a closed stdout is no loss.
+fn record(written: io::Result<()>) -> bool {
+    let is_lost = written.is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe);
+    LOST.fetch_or(is_lost, Ordering::Relaxed);
+    !is_lost
 }
 
-/// Prints a message on stderr, unless `--quiet` is given.
-pub(crate) fn say(text: &str) {
+/// Prints a note on stderr, unless `--quiet` is given.
+pub(crate) fn note(text: &str) {
     if !style::is_quiet() {
         warn(text);
     }
@@ -121,59 +145,59 @@ pub(crate) fn details(outcome: &Outcome) {
 
 /// Prints the guarantees that could not be verified after a run.
 pub(crate) fn gaps(gaps: &[String]) {
-    for gap in gaps.iter().take(told_max()) {
-        warn(&format!("not made sure of: {gap}"));
+    for gap in gaps.iter().take(lines_max()) {
+        warn(&format!("not verified: {gap}"));
     }
 }
 
 /// Maximum lines of one kind on stderr.
-const TOLD_MAX: usize = 5;
+const LINES_MAX: usize = 5;
 
 /// The same, or no maximum with `--verbose`.
-pub(crate) fn told_max() -> usize {
-    if style::is_verbose() { usize::MAX } else { TOLD_MAX }
+pub(crate) fn lines_max() -> usize {
+    if style::is_verbose() { usize::MAX } else { LINES_MAX }
 }
 
 /// Prints on stderr why a passthrough run was stopped, and its denials, but for those about `except`, which the caller
 /// explains.
-pub(crate) fn talk(outcome: &Outcome, except: Option<&str>) {
+pub(crate) fn report(outcome: &Outcome, except: Option<&str>) {
     if !takes_text(rustix::stdio::stderr()) {
         return;
     }
     if let Some(error) = &outcome.error {
         warn(&error.message);
         if let Some(hint) = &error.hint {
-            say(&format!("  hint: {hint}"));
+            note(&format!("  hint: {hint}"));
         }
     }
-    let told = |denial: &&Denial| {
-        is_told(denial, outcome) && except.is_none_or(|subject| denial.subject != subject)
+    let reported = |denial: &&Denial| {
+        is_reported(denial, outcome) && except.is_none_or(|subject| denial.subject != subject)
     };
-    for denial in outcome.denials.iter().filter(told).take(told_max()) {
+    for denial in outcome.denials.iter().filter(reported).take(lines_max()) {
         let Denial { subject, hint, .. } = denial;
         match (&denial.program, denial.by) {
             // The interpreter's own words about a file name it in the hint.
-            (_, DeniedBy::Guest) => say(&hint.to_string()),
+            (_, DeniedBy::Guest) => note(&hint.to_string()),
             (Some(program), DeniedBy::Host) => {
-                say(&format!("refused {subject} by {program}: {hint}"));
+                note(&format!("refused {subject} by {program}: {hint}"));
             }
-            (None, DeniedBy::Host) => say(&format!("refused {subject}: {hint}")),
+            (None, DeniedBy::Host) => note(&format!("refused {subject}: {hint}")),
         }
     }
-    for note in &outcome.notes {
-        say(note);
+    for text in &outcome.notes {
+        note(text);
     }
-    for aside in outcome.workspace.set_aside.iter().take(told_max()) {
+    for aside in outcome.workspace.set_aside.iter().take(lines_max()) {
         warn(&format!("renamed `{}` to `{}`: {}", aside.path, aside.moved_to, aside.reason));
     }
     let renamed = |name: &&String| outcome.workspace.set_aside.iter().any(|a| a.path == **name);
     let created = outcome.workspace.protected_created.iter().filter(|name| !renamed(name));
-    if created.clone().count() > told_max() {
+    if created.clone().count() > lines_max() {
         warn(&format!(
-            "more than {TOLD_MAX} protected names appeared during the run; `--json` lists them"
+            "more than {LINES_MAX} protected names appeared during the run; `--json` lists them"
         ));
     }
-    for name in created.take(told_max()) {
+    for name in created.take(lines_max()) {
         warn(&format!(
             "`{name}` appeared or was replaced during the run; look at it before anything obeys it"
         ));
@@ -182,7 +206,7 @@ pub(crate) fn talk(outcome: &Outcome, except: Option<&str>) {
 }
 
 /// Returns true for a denial that a person should read. The rest is in the outcome.
-fn is_told(denial: &Denial, outcome: &Outcome) -> bool {
+fn is_reported(denial: &Denial, outcome: &Outcome) -> bool {
     match denial.by {
         // Node lists interfaces by netlink at its start, and goes on without them.
         DeniedBy::Host if denial.rule == DenialRule::Netlink => outcome.status != Status::Ok,
@@ -220,7 +244,7 @@ fn takes_within(fd: BorrowedFd<'_>, time: Duration) -> bool {
 /// Writes a program's output to stdout. Gives up, with an error, on a reader that takes nothing for `patience`.
 pub(crate) fn output(bytes: &[u8], patience: Duration) {
     let _ = io::stdout().flush();
-    note(write_within(rustix::stdio::stdout(), bytes, patience));
+    record(noticing_close(write_within(rustix::stdio::stdout(), bytes, patience)));
 }
 
 /// Writes a program's output to stderr, whose loss is not an error.
@@ -250,21 +274,22 @@ fn write_within(fd: BorrowedFd<'_>, mut bytes: &[u8], patience: Duration) -> io:
 
 /// Prints a line on stdout at once. Returns false if it was lost; a closed stdout is no loss.
 pub(crate) fn line(line: &str) -> bool {
-    let mut out = io::stdout().lock();
-    let written = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-    let is_lost = written.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::BrokenPipe);
-    note(written);
-    !is_lost
+    record(Stdout.write_all(line.as_bytes()).and_then(|()| Stdout.flush()))
 }
 
 /// Writes what was printed.
 pub(crate) fn flush() {
-    note(io::stdout().flush());
+    record(Stdout.flush());
 }
 
 /// Prints text on stdout.
 pub(crate) fn text(text: &str) {
-    note(io::stdout().lock().write_all(text.as_bytes()));
+    record(Stdout.write_all(text.as_bytes()));
+}
+
+/// Prints a line on stdout.
+pub(crate) fn print_line(line: &str) {
+    text(&format!("{line}\n"));
 }
 
 /// Returns the contract's exit code.

@@ -49,7 +49,7 @@ impl Bar {
     }
 
     /// Prints something without the bar in its way.
-    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.0.suspend(print)
     }
 

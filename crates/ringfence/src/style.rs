@@ -2,7 +2,7 @@
 //! (<https://no-color.org>, <https://bixense.com/clicolors>). Set once, before anything is printed.
 
 use std::ffi::OsStr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::OnceLock;
 
 use crate::cli::{Color, OutputFlags};
 
@@ -38,27 +38,25 @@ impl Look {
     }
 }
 
-const QUIET: u8 = 1;
-const VERBOSE: u8 = 2;
+static FLAGS: OnceLock<OutputFlags> = OnceLock::new();
 
-static AMOUNT: AtomicU8 = AtomicU8::new(0);
-static COLOR: AtomicU8 = AtomicU8::new(0);
-
-/// Applies the flags to everything printed from now on.
+/// Applies the flags to everything printed from now on. The first call counts.
 pub(crate) fn set(flags: OutputFlags) {
-    let amount = if flags.quiet { QUIET } else { u8::from(flags.verbose) * VERBOSE };
-    AMOUNT.store(amount, Ordering::Relaxed);
-    COLOR.store(flags.color as u8, Ordering::Relaxed);
+    let _ = FLAGS.set(flags);
+}
+
+fn flags() -> OutputFlags {
+    FLAGS.get().copied().unwrap_or_default()
 }
 
 /// Returns true if notes and progress are not wanted.
 pub(crate) fn is_quiet() -> bool {
-    AMOUNT.load(Ordering::Relaxed) == QUIET
+    flags().quiet
 }
 
 /// Returns true if details are wanted.
 pub(crate) fn is_verbose() -> bool {
-    AMOUNT.load(Ordering::Relaxed) == VERBOSE
+    flags().verbose
 }
 
 /// Returns true if a stream is a terminal.
@@ -81,12 +79,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
 
 /// Returns true if a stream gets colours.
 pub(crate) fn is_coloured(stream: Stream) -> bool {
-    let color = match COLOR.load(Ordering::Relaxed) {
-        n if n == Color::Always as u8 => Color::Always,
-        n if n == Color::Never as u8 => Color::Never,
-        _ => Color::Auto,
-    };
-    decide(color, &|name| std::env::var_os(name), &|| is_terminal(stream))
+    decide(flags().color, &|name| std::env::var_os(name), &|| is_terminal(stream))
 }
 
 fn decide(

@@ -52,51 +52,72 @@ pub(crate) fn cell(text: impl Into<String>) -> Cell {
 
 /// Prints a table on stdout.
 pub(crate) fn print(columns: &[Column], rows: &[Vec<Cell>]) {
-    let coloured = style::is_coloured(Stream::Stdout);
-    present::text(&render(columns, rows, style::terminal_width(), coloured));
+    Table::new(columns).print(rows);
 }
 
-/// The table as text. `width` is that of a terminal.
-fn render(columns: &[Column], rows: &[Vec<Cell>], width: Option<usize>, coloured: bool) -> String {
-    let Some(width) = width else {
-        let line = |row: &Vec<Cell>| {
-            let cells: Vec<&str> = row.iter().map(|(text, _)| text.as_str()).collect();
-            cells.join("\t") + "\n"
-        };
-        return rows.iter().map(line).collect();
-    };
-    if rows.is_empty() {
-        return String::new();
+/// A table that is printed in parts: one header, and columns that keep their width.
+pub(crate) struct Table<'a> {
+    columns: &'a [Column],
+    /// Widths of the parts so far; empty before the first.
+    widths: Vec<usize>,
+}
+
+impl<'a> Table<'a> {
+    /// A table of which nothing is printed yet.
+    pub(crate) fn new(columns: &'a [Column]) -> Self {
+        Self { columns, widths: Vec::new() }
     }
-    let mut widths: Vec<usize> = (0..columns.len())
-        .map(|n| {
-            let cells = rows.iter().map(|row| row[n].0.width());
-            cells.chain([columns[n].name.width()]).max().unwrap_or(0)
-        })
-        .collect();
-    fit(columns, &mut widths, width);
-    let header: Vec<Cell> =
-        columns.iter().map(|c| (c.name.to_owned(), Some(Look::Heading))).collect();
-    let mut out = String::new();
-    for row in std::iter::once(&header).chain(rows) {
-        let mut line = String::new();
-        for (n, (text, look)) in row.iter().enumerate() {
-            let text = cut(text, widths[n]);
-            let pad = " ".repeat(widths[n].saturating_sub(text.width()));
-            let painted = match look {
-                Some(look) if coloured => style::painted(*look, &text),
-                _ => text,
+
+    /// Prints more rows on stdout.
+    pub(crate) fn print(&mut self, rows: &[Vec<Cell>]) {
+        let coloured = style::is_coloured(Stream::Stdout);
+        present::text(&self.render(rows, style::terminal_width(), coloured));
+    }
+
+    /// More rows as text. `width` is that of a terminal.
+    fn render(&mut self, rows: &[Vec<Cell>], width: Option<usize>, coloured: bool) -> String {
+        let Some(width) = width else {
+            let line = |row: &Vec<Cell>| {
+                let cells: Vec<&str> = row.iter().map(|(text, _)| text.as_str()).collect();
+                cells.join("\t") + "\n"
             };
-            match columns[n].align {
-                Align::Left => line.extend([painted.as_str(), &pad]),
-                Align::Right => line.extend([pad.as_str(), &painted]),
-            }
-            line.push_str(&" ".repeat(GAP));
+            return rows.iter().map(line).collect();
+        };
+        if rows.is_empty() {
+            return String::new();
         }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let columns = self.columns;
+        let header: Vec<Cell> =
+            columns.iter().map(|c| (c.name.to_owned(), Some(Look::Heading))).collect();
+        let is_first = self.widths.is_empty();
+        self.widths.resize(columns.len(), 0);
+        for row in std::iter::once(&header).chain(rows) {
+            for (widest, (text, _)) in self.widths.iter_mut().zip(row) {
+                *widest = text.width().max(*widest);
+            }
+        }
+        fit(columns, &mut self.widths, width);
+        let mut out = String::new();
+        for row in is_first.then_some(&header).into_iter().chain(rows) {
+            let mut line = String::new();
+            for (n, (text, look)) in row.iter().enumerate() {
+                let text = cut(text, self.widths[n]);
+                let pad = " ".repeat(self.widths[n].saturating_sub(text.width()));
+                let painted = match look {
+                    Some(look) if coloured => style::painted(*look, &text),
+                    _ => text,
+                };
+                match columns[n].align {
+                    Align::Left => line.extend([painted.as_str(), &pad]),
+                    Align::Right => line.extend([pad.as_str(), &painted]),
+                }
+                line.push_str(&" ".repeat(GAP));
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
     }
-    out
 }
 
 /// Narrows the columns that give way, the widest first, until a line fits.
@@ -164,6 +185,10 @@ mod tests {
 
     const COLUMNS: &[Column] = &[column("ID"), numbers("SIZE"), texts("WHAT")];
 
+    fn render(rows: &[Vec<Cell>], width: Option<usize>, coloured: bool) -> String {
+        Table::new(COLUMNS).render(rows, width, coloured)
+    }
+
     fn rows() -> Vec<Vec<Cell>> {
         vec![
             vec![cell("a"), cell("1"), cell("short")],
@@ -178,22 +203,32 @@ mod tests {
     #[test]
     fn a_terminal_gets_a_header_and_lines_that_fit_it() {
         let expected = "ID   SIZE  WHAT\na       1  short\nbcd  1200  a longer text 漢字漢字漢字\n";
-        assert_eq!(render(COLUMNS, &rows(), Some(80), false), expected);
-        let narrow = render(COLUMNS, &rows(), Some(30), false);
+        assert_eq!(render(&rows(), Some(80), false), expected);
+        let narrow = render(&rows(), Some(30), false);
         assert_eq!(narrow, "ID   SIZE  WHAT\na       1  short\nbcd  1200  a longer text 漢字…\n");
         assert!(narrow.lines().all(|line| line.width() <= 30));
-        assert_eq!(render(COLUMNS, &[], Some(30), false), "");
+        assert_eq!(render(&[], Some(30), false), "");
+    }
+
+    #[test]
+    fn later_parts_have_no_header_and_the_widths_of_the_first() {
+        let mut table = Table::new(COLUMNS);
+        table.render(&rows(), Some(80), false);
+        assert_eq!(table.render(&rows()[..1], Some(80), false), "a       1  short\n");
+        let wider = [vec![cell("b"), cell("12345"), cell("x")]];
+        assert_eq!(table.render(&wider, Some(80), false), "b    12345  x\n");
+        assert_eq!(table.render(&rows()[..1], Some(80), false), "a        1  short\n");
     }
 
     #[test]
     fn a_pipe_gets_tabs_and_everything() {
-        let piped = render(COLUMNS, &rows(), None, false);
+        let piped = render(&rows(), None, false);
         assert_eq!(piped, "a\t1\tshort\nbcd\t1200\ta longer text 漢字漢字漢字\n");
     }
 
     #[test]
     fn colours_take_no_room() {
-        let coloured = render(COLUMNS, &rows(), Some(80), true);
+        let coloured = render(&rows(), Some(80), true);
         assert!(
             coloured.starts_with("\u{1b}[1mID\u{1b}[0m   \u{1b}[1mSIZE\u{1b}[0m"),
             "{coloured:?}"

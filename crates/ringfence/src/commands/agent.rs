@@ -55,7 +55,7 @@ fn prepare(name: &str, own: &[OsString], args: &AgentArgs) -> Result<RunArgs, Pr
         .collect();
     if keys.is_empty() && args.policy.secret.is_empty() {
         let names: Vec<&str> = agent.keys.iter().map(|(name, _)| *name).collect();
-        present::say(&format!(
+        present::note(&format!(
             "no {} in your environment: {name} has to log in inside, and the run has that login",
             names.join(" or ")
         ));

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ringfence_audit::{
-    Anchor, Durability, Expectations, Filter, Format, Ledger, Reader, Record, Settings,
+    Anchor, Durability, Expectations, Filter, Finding, Format, Ledger, Reader, Record, Settings,
     StorageSettings, Verification, View, verify, verify_archive,
 };
 use ringfence_server::notify::Destination;
@@ -15,9 +15,9 @@ use ringfence_spec::{Code, Problem, escape_json, escape_name, utc};
 
 use crate::cli::{AuditArgs, AuditCommand, AuditFilter};
 use crate::present;
-use crate::settings::{Surroundings, data_dir, is_address};
+use crate::settings::{Surroundings, data_dir, invalid_url, is_address};
 use crate::style::{self, Look, Stream, paint};
-use crate::table::{self, cell, column, numbers, texts};
+use crate::table::{self, Cell, Column, Table, cell, column, numbers, texts};
 
 /// Poll interval of `tail -f`.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -32,31 +32,26 @@ pub(crate) fn audit(args: &AuditArgs) -> ExitCode {
 
 fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
     let around = Surroundings::real(false)?;
-    let ledger = data_dir(args.data_dir.as_deref(), &around)?.join("ledger");
+    let ledger = data_dir(args.shared.data_dir.as_deref(), &around)?.join("ledger");
     match &args.command {
         AuditCommand::Ls { filter, limit, after, rows } => {
             let filter = parse(filter, *rows)?;
             let page = Reader::open(&ledger, None)?.page(&filter, after.as_deref(), *limit)?;
-            if args.json {
+            if args.shared.json {
                 present::json(&page);
             } else {
-                show_table(&page.records, *rows);
+                let form = if *rows { Form::WithRowNumbers } else { Form::Runs };
+                table::print(&columns(form), &cells(&page.records, form));
                 if let Some(next) = page.next {
-                    present::say(&format!("more: --after {next}"));
+                    present::note(&format!("more: --after {next}"));
                 }
             }
         }
         AuditCommand::Show { run } => {
-            let run = Reader::open(&ledger, None)?.show(run)?;
-            if args.json {
-                present::json(&run);
-            } else {
-                present::text(&pretty(&run));
-            }
+            print(&Reader::open(&ledger, None)?.show(run)?, args.shared.json);
         }
         AuditCommand::Tail { filter, follow, limit } => {
-            let as_text = if args.json { json_line } else { line };
-            tail(&ledger, &parse(filter, true)?, *follow, *limit, as_text)?;
+            tail(&ledger, &parse(filter, true)?, *follow, *limit, args.shared.json)?;
         }
         AuditCommand::Export { filter, format, out } => {
             let format = format_of(format)?;
@@ -64,64 +59,88 @@ fn attempt(args: &AuditArgs) -> Result<ExitCode, Problem> {
         }
         AuditCommand::Report { since, until } => {
             let at = |text: &Option<String>| text.as_deref().map(moment).transpose();
-            let report = Reader::open(&ledger, None)?.report(at(since)?, at(until)?)?;
-            if args.json {
-                present::json(&report);
-            } else {
-                present::text(&pretty(&report));
-            }
+            print(&Reader::open(&ledger, None)?.report(at(since)?, at(until)?)?, args.shared.json);
         }
-        AuditCommand::Verify { anchor, archive } => {
-            return match archive {
-                Some(archive) => {
-                    let check = verify_archive(archive, None)?;
-                    present::json(&check);
-                    Ok(ExitCode::from(u8::from(!check.intact)))
-                }
-                None => verified(&ledger, anchor.as_deref(), args.json),
-            };
+        AuditCommand::Verify { archive: Some(archive), .. } => {
+            return archive_verified(archive, args.shared.json);
+        }
+        AuditCommand::Verify { anchor, archive: None } => {
+            return verified(&ledger, anchor.as_deref(), args.shared.json);
         }
         AuditCommand::Anchor { to, webhook, command } => {
-            let ear = match (to, webhook, &command[..]) {
-                (Some(file), ..) => Some(Destination::File(around.cwd.join(file))),
-                (_, Some(url), _) if !is_address(url) => {
-                    return Err(Problem::usage(Code::BadValue, format!("`{url}` is no address"))
-                        .hint("it begins with https:// or http:// and a host"));
-                }
-                (_, Some(url), _) => Some(Destination::Webhook(url.clone())),
-                (.., []) => None,
-                (.., words) => Some(Destination::Command(words.to_vec())),
-            };
-            let ledger = Ledger::open(&ledger, Settings::new(ringfence_engine::redact))?;
-            let anchor = match ear {
-                Some(to) => ledger.anchor_to(&mut |line: &str| to.send(line))?,
-                None => ledger.anchor()?,
-            };
-            present::json(&anchor);
+            let to = to.as_deref().map(|file| around.cwd.join(file));
+            present::json(&anchor(&ledger, destination(to, webhook.as_deref(), command)?)?);
         }
         AuditCommand::Settings { durability, key_file } => {
-            let mut manner = StorageSettings::read(&ledger)?;
-            if let Some(word) = durability {
-                manner.durability = durability_of(word)?;
-            }
-            if let Some(file) = key_file {
-                let none = file.as_os_str() == "none";
-                manner.key_file = (!none).then(|| around.cwd.join(file));
-            }
-            if durability.is_some() || key_file.is_some() {
-                manner.write(&ledger)?;
-            }
-            present::json(&manner);
+            let key_file = key_file.as_deref();
+            present::json(&settings(&ledger, durability.as_deref(), key_file, &around.cwd)?);
         }
         AuditCommand::Expire { before } => {
             let before = before.as_deref().map(moment).transpose()?;
             let before =
                 before.unwrap_or_else(|| ringfence_audit::now_ms() - ringfence_audit::RETENTION_MS);
-            let ledger = Ledger::open(&ledger, Settings::new(ringfence_engine::redact))?;
-            present::json(&ledger.expire(before)?);
+            present::json(&open(&ledger)?.expire(before)?);
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a value as JSON: on one line with `--json`, else laid out.
+fn print(value: &impl serde::Serialize, json: bool) {
+    if json {
+        present::json(value);
+    } else {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        present::print_line(&escape_json(text));
+    }
+}
+
+fn open(ledger: &Path) -> Result<Ledger, Problem> {
+    Ledger::open(ledger, Settings::new(ringfence_engine::redact))
+}
+
+/// Parses where an anchor is sent.
+fn destination(
+    file: Option<PathBuf>,
+    webhook: Option<&str>,
+    command: &[String],
+) -> Result<Option<Destination>, Problem> {
+    Ok(match (file, webhook, command) {
+        (Some(file), ..) => Some(Destination::File(file)),
+        (_, Some(url), _) if !is_address(url) => return Err(invalid_url(url)),
+        (_, Some(url), _) => Some(Destination::Webhook(url.to_owned())),
+        (.., []) => None,
+        (.., words) => Some(Destination::Command(words.to_vec())),
+    })
+}
+
+fn anchor(ledger: &Path, to: Option<Destination>) -> Result<Anchor, Problem> {
+    let ledger = open(ledger)?;
+    match to {
+        Some(to) => ledger.anchor_to(&mut |line: &str| to.send(line)),
+        None => ledger.anchor(),
+    }
+}
+
+/// Changes the settings that are given, and returns all. The key file `none` removes it.
+fn settings(
+    ledger: &Path,
+    durability: Option<&str>,
+    key_file: Option<&Path>,
+    cwd: &Path,
+) -> Result<StorageSettings, Problem> {
+    let mut settings = StorageSettings::read(ledger)?;
+    let is_changed = durability.is_some() || key_file.is_some();
+    if let Some(word) = durability {
+        settings.durability = durability_of(word)?;
+    }
+    if let Some(file) = key_file {
+        settings.key_file = (file != Path::new("none")).then(|| cwd.join(file));
+    }
+    if is_changed {
+        settings.write(ledger)?;
+    }
+    Ok(settings)
 }
 
 fn durability_of(word: &str) -> Result<Durability, Problem> {
@@ -145,26 +164,38 @@ fn verified(ledger: &Path, anchor: Option<&Path>, json: bool) -> Result<ExitCode
     if json {
         present::json(&found);
     } else {
-        present::text(&verification(&found));
+        let Verification { rows, signatures, epochs, .. } = &found;
+        let counts = format!("{rows} rows, {signatures} signatures, {epochs} epochs");
+        present::text(&verdict(&found.findings, found.intact, &counts));
     }
     Ok(ExitCode::from(u8::from(!found.intact)))
 }
 
-fn verification(found: &Verification) -> String {
+/// Verifies an archive by itself.
+fn archive_verified(archive: &Path, json: bool) -> Result<ExitCode, Problem> {
+    let found = verify_archive(archive, None)?;
+    if json {
+        present::json(&found);
+    } else {
+        let root = found.root.map(|root| serde_json::to_value(root).unwrap_or_default());
+        let root = root.as_ref().and_then(|root| root.as_str()).unwrap_or("none");
+        let counts = format!("{} rows, root key {root}", found.rows);
+        present::text(&verdict(&found.findings, found.intact, &counts));
+    }
+    Ok(ExitCode::from(u8::from(!found.intact)))
+}
+
+fn verdict(findings: &[Finding], intact: bool, counts: &str) -> String {
     let mut out = String::new();
-    for finding in &found.findings {
+    for finding in findings {
         let _ = writeln!(out, "row {}: {}", finding.seq, finding.text);
     }
-    let verdict = if found.intact {
+    let verdict = if intact {
         paint(Stream::Stdout, Look::Good, "intact")
     } else {
         paint(Stream::Stdout, Look::Bad, "TAMPERED")
     };
-    let _ = writeln!(
-        out,
-        "{verdict}: {} rows, {} signatures, {} epochs",
-        found.rows, found.signatures, found.epochs
-    );
+    let _ = writeln!(out, "{verdict}: {counts}");
     out
 }
 
@@ -173,34 +204,33 @@ fn tail(
     filter: &Filter,
     follow: bool,
     limit: usize,
-    as_text: fn(&Record) -> String,
+    json: bool,
 ) -> Result<(), Problem> {
+    let columns = columns(Form::WithRowNumbers);
+    let mut table = Table::new(&columns);
+    let mut print = |records: &[Record]| {
+        if json {
+            records.iter().for_each(present::json);
+        } else {
+            table.print(&cells(records, Form::WithRowNumbers));
+            present::flush();
+        }
+    };
     let reader = Reader::open(ledger, None)?;
     let mut seq = reader.last_seq()?;
     let mut newest = reader.page(filter, None, limit)?.records;
     newest.reverse();
-    let mut out = std::io::stdout().lock();
-    for record in &newest {
-        if out.write_all(as_text(record).as_bytes()).is_err() {
-            return Ok(());
-        }
-    }
-    if !follow {
-        return Ok(());
-    }
-    loop {
-        let rows = reader.after(seq, ringfence_audit::LIMIT_MAX)?;
-        for record in &rows {
-            seq = record.seq;
-            if filter.lets(record) && out.write_all(as_text(record).as_bytes()).is_err() {
-                return Ok(());
-            }
-        }
-        let _ = out.flush();
+    print(&newest);
+    while follow && present::can_print() {
+        let mut rows = reader.after(seq, ringfence_audit::LIMIT_MAX)?;
         if rows.is_empty() {
             std::thread::sleep(LOOK_EVERY);
         }
+        seq = rows.last().map_or(seq, |record| record.seq);
+        rows.retain(|record| filter.lets(record));
+        print(&rows);
     }
+    Ok(())
 }
 
 fn export(
@@ -212,10 +242,9 @@ fn export(
     let reader = Reader::open(ledger, None)?;
     let n = match out {
         None => {
-            let mut out = Stdout::default();
-            match reader.export(filter, format, &mut out) {
+            match reader.export(filter, format, &mut present::Stdout) {
                 // Its reader wanted no more.
-                Err(_) if out.is_closed => return Ok(()),
+                Err(_) if present::is_closed() => return Ok(()),
                 done => done?,
             }
         }
@@ -234,7 +263,7 @@ fn export(
             n
         }
     };
-    present::say(&format!("{n} rows"));
+    present::note(&format!("{n} rows"));
     Ok(())
 }
 
@@ -278,51 +307,19 @@ fn moment(text: &str) -> Result<i64, Problem> {
     Ok(ringfence_audit::now_ms().saturating_sub(ago))
 }
 
-/// Stdout, which tells a reader that has closed it from other errors.
-#[derive(Default)]
-struct Stdout {
-    is_closed: bool,
-}
-
-impl std::io::Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = std::io::stdout().lock().write(bytes);
-        self.is_closed |=
-            written.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe);
-        written
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        std::io::stdout().lock().flush()
-    }
-}
-
 /// Digits of a run's id on a terminal. `audit show` takes the beginning of one.
 const ID_CHARS: usize = 12;
 
-/// Prints rows as a table; `every` adds their numbers and kinds.
-fn show_table(records: &[Record], every: bool) {
-    let is_terminal = style::is_terminal(Stream::Stdout);
-    let or_dash = |text: Option<&str>| escape_name(text.unwrap_or("-")).into_owned();
-    let row = |record: &Record| {
-        let id = record.run_id.as_deref().unwrap_or("-");
-        let id = if is_terminal { id.get(..ID_CHARS).unwrap_or(id) } else { id };
-        let status = record.status.map(ringfence_audit::RunStatus::word);
-        let mut row = vec![
-            cell(id),
-            cell(utc(record.at_ms)),
-            (status.unwrap_or("-").to_owned(), status.map(look)),
-            // Rows about sessions and the ledger itself have no tool.
-            cell(or_dash(record.tool.as_deref().or(record.kind.map(ringfence_audit::Kind::word)))),
-            cell(or_dash(record.client.as_deref())),
-            cell(what(record)),
-        ];
-        if every {
-            row.insert(0, cell(record.seq.to_string()));
-            row.insert(2, cell(record.kind.map_or("-", ringfence_audit::Kind::word)));
-        }
-        row
-    };
+/// Columns of a table of records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// One line for each run.
+    Runs,
+    /// One line for each row of the ledger, with its number and kind.
+    WithRowNumbers,
+}
+
+fn columns(form: Form) -> Vec<Column> {
     let mut columns = vec![
         column("RUN"),
         column("TIME"),
@@ -331,14 +328,40 @@ fn show_table(records: &[Record], every: bool) {
         texts("CLIENT"),
         texts("WHAT"),
     ];
-    if every {
+    if form == Form::WithRowNumbers {
         columns.insert(0, numbers("ROW"));
         columns.insert(2, column("KIND"));
     }
-    table::print(&columns, &records.iter().map(row).collect::<Vec<_>>());
+    columns
 }
 
-fn look(status: &str) -> Look {
+fn cells(records: &[Record], form: Form) -> Vec<Vec<Cell>> {
+    let is_terminal = style::is_terminal(Stream::Stdout);
+    let or_dash = |text: Option<&str>| escape_name(text.unwrap_or("-")).into_owned();
+    let row = |record: &Record| {
+        let id = record.run_id.as_deref().unwrap_or("-");
+        let id = if is_terminal { id.get(..ID_CHARS).unwrap_or(id) } else { id };
+        let status = record.status.map(ringfence_audit::RunStatus::word);
+        let kind = record.kind.map(ringfence_audit::Kind::word);
+        let mut row = vec![
+            cell(id),
+            cell(utc(record.at_ms)),
+            (status.unwrap_or("-").to_owned(), status.map(status_look)),
+            // Rows about sessions and the ledger itself have no tool.
+            cell(or_dash(record.tool.as_deref().or(kind))),
+            cell(or_dash(record.client.as_deref())),
+            cell(summary(record)),
+        ];
+        if form == Form::WithRowNumbers {
+            row.insert(0, cell(record.seq.to_string()));
+            row.insert(2, cell(kind.unwrap_or("-")));
+        }
+        row
+    };
+    records.iter().map(row).collect()
+}
+
+fn status_look(status: &str) -> Look {
     match status {
         "ok" => Look::Good,
         "error" | "running" | "interrupted" | "rejected" => Look::Warning,
@@ -346,41 +369,14 @@ fn look(status: &str) -> Look {
     }
 }
 
-/// What a row is about: arguments, else the reason, else the hash of the code.
-fn what(record: &Record) -> String {
+/// Subject of a row: its arguments, else the reason, else the hash of the code.
+fn summary(record: &Record) -> String {
     let detail = |key: &str| {
         let value = record.details.as_ref()?.get(key)?;
         Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
     };
-    let what = detail("arguments").or_else(|| detail("reason")).or_else(|| detail("code_sha256"));
-    escape_name(&what.unwrap_or_default()).into_owned()
-}
-
-/// A row as one line of JSON.
-fn json_line(record: &Record) -> String {
-    escape_json(serde_json::to_string(record).unwrap_or_default()) + "\n"
-}
-
-/// A row as one line for people.
-fn line(record: &Record) -> String {
-    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
-    let short = |text: &str, n: usize| escape_name(text).chars().take(n).collect::<String>();
-    let what = short(&what(record), 60);
-    format!(
-        "{:>8}  {}  {:<10}  {:<11}  {:<12}  {:<16}  {what}\n",
-        record.seq,
-        utc(record.at_ms),
-        or_dash(record.kind.map(ringfence_audit::Kind::word)),
-        or_dash(record.status.map(ringfence_audit::RunStatus::word)),
-        short(&or_dash(record.tool.as_deref()), 12),
-        short(&or_dash(record.client.as_deref()), 16),
-    )
-}
-
-fn pretty(value: &impl serde::Serialize) -> String {
-    let mut text = escape_json(serde_json::to_string_pretty(value).unwrap_or_default());
-    text.push('\n');
-    text
+    let text = detail("arguments").or_else(|| detail("reason")).or_else(|| detail("code_sha256"));
+    escape_name(&text.unwrap_or_default()).into_owned()
 }
 
 /// Parses an export format.

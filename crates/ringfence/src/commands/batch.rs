@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -50,7 +50,7 @@ pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
         // The reader of the outcomes wanted no more, such as `head`.
         Ok(_) if present::is_closed() => ExitCode::SUCCESS,
         Ok(tally) => {
-            present::say(&tally.to_string());
+            present::note(&tally.to_string());
             ExitCode::from(u8::from(tally.n_lost > 0))
         }
         Err(problem) => present::problem(&problem),
@@ -59,12 +59,23 @@ pub(crate) fn batch(args: &BatchArgs) -> ExitCode {
 
 /// Counts of items by status.
 #[derive(Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     by_status: std::collections::BTreeMap<String, u64>,
     n_done: u64,
     n_skipped: u64,
     /// Lines whose outcome could not be written.
     n_lost: u64,
+}
+
+impl Tally {
+    /// Writes an outcome by `put`, and counts it.
+    pub(super) fn add(&mut self, status: String, put: impl FnOnce() -> bool) {
+        if !put() {
+            self.n_lost += 1;
+        }
+        self.n_done += 1;
+        *self.by_status.entry(status).or_default() += 1;
+    }
 }
 
 impl std::fmt::Display for Tally {
@@ -110,16 +121,14 @@ fn attempt(args: &BatchArgs) -> Result<Tally, Problem> {
     }
     let engine = engine.build()?;
     engine.start_workers()?;
+    let (cancel_on_drop, cancel) = cancel::pair()?;
     let shared = Shared {
         input: Mutex::new(Input { lines: input, n: 0 }),
         output: Mutex::new(Tally::default()),
         bar: Bar::new("items", total),
         done,
-        cancel: Mutex::new(None),
+        cancel: Mutex::new(Some(cancel_on_drop)),
     };
-    // Items are cancelled if no one reads their outcomes any more.
-    let (wanted, cancel) = cancel::pair()?;
-    *shared.cancel.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
     let station = Station {
         engine: &engine,
         cancel: &cancel,
@@ -195,7 +204,7 @@ impl Shared {
             }
             Ok(_) => Some((number, Ok(line))),
             Err(error) => {
-                present::say(&format!("cannot read the input: {error}"));
+                present::warn(&format!("cannot read the input: {error}"));
                 None
             }
         }
@@ -206,9 +215,11 @@ impl Shared {
         if style::is_verbose() {
             let wall = answer["usage"]["wall_ms"].as_f64().unwrap_or_default();
             self.bar
-                .aside(|| present::detail(&format!("{}: {status}, {wall:.0} ms", answer["id"])));
+                .suspend(|| present::detail(&format!("{}: {status}, {wall:.0} ms", answer["id"])));
         }
-        write(&self.output, status, || self.bar.aside(|| present::line(&line)));
+        let mut tally = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.add(status, || self.bar.suspend(|| present::line(&line)));
+        drop(tally);
         if present::is_closed() {
             drop(self.cancel.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
@@ -222,28 +233,6 @@ fn line_of(answer: &Value) -> (String, String) {
     let mut line = answer.to_string();
     line.push('\n');
     (status, line)
-}
-
-/// Writes one line by `put`, and counts its status: one thread at a time.
-fn write(tally: &Mutex<Tally>, status: String, put: impl FnOnce() -> bool) {
-    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-    if !put() {
-        tally.n_lost += 1;
-    }
-    tally.n_done += 1;
-    *tally.by_status.entry(status).or_default() += 1;
-}
-
-/// CPU time of [`write()`] for an answer, in microseconds.
-pub(crate) fn section_us(repeated: u32) -> f64 {
-    let (tally, answer) = (Mutex::new(Tally::default()), problem(&json!(1), "for timing"));
-    let Ok(mut out) = std::fs::File::options().write(true).open("/dev/null") else {
-        return f64::NAN;
-    };
-    let (status, line) = line_of(&answer);
-    super::bench::budget::cpu_us_each(repeated, || {
-        write(&tally, status.clone(), || out.write_all(line.as_bytes()).is_ok());
-    })
 }
 
 /// The engine and settings that items run with.
@@ -272,7 +261,7 @@ impl Station<'_> {
 
     fn code(&self, item: &Item, code: &str) -> Value {
         if let Some(name) = item.files.keys().find(|name| !super::exec::is_plain_name(name)) {
-            return problem(&item.id, &format!("`{name}` is no name for a file of the run"));
+            return problem(&item.id, &super::exec::invalid_name(name));
         }
         let files = item.files.iter();
         let call = Call::Code(CodeCall {
@@ -340,7 +329,7 @@ fn with_id(id: &Value, outcome: &Outcome, files: Option<&Artifacts>) -> Value {
 /// Answers a line that is not an item.
 fn refused(line: &[u8], number: u64, why: &str) -> Value {
     let id = serde_json::from_slice::<Value>(line).ok().and_then(|v| v.get("id").cloned());
-    problem(&id.unwrap_or(Value::Null), &format!("line {number} is no item: {why}"))
+    problem(&id.unwrap_or(Value::Null), &format!("invalid item on line {number}: {why}"))
 }
 
 fn problem(id: &Value, why: &str) -> Value {

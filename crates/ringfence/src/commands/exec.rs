@@ -187,7 +187,7 @@ fn host_directory(
                 FileType::RegularFile => {
                     let name = Path::new(top).join(&path).to_string_lossy().into_owned();
                     if !is_plain_name(&name) {
-                        return Err(cannot(&format!("`{name}` is no name for a file of the run")));
+                        return Err(cannot(&invalid_name(&name)));
                     }
                     let content = untrusted::read_beneath(&root, &path, room)
                         .map_err(|e| cannot(&format!("{}: {e}", path.display())))?;
@@ -203,12 +203,8 @@ fn host_directory(
 
 /// Reads a file of the host's for the run's directory.
 fn host_file(path: &Path, real: &Path, name: &str) -> Result<Vec<u8>, Problem> {
-    let bad_name = || {
-        Problem::usage(Code::BadFileName, format!("`{name}` is no name for a file of the run"))
-            .hint("a name is relative and stays below the run's directory")
-    };
     if !is_plain_name(name) {
-        return Err(bad_name());
+        return Err(Problem::usage(Code::BadFileName, invalid_name(name)));
     }
     let cannot = |e: &dyn std::fmt::Display| {
         Problem::usage(Code::Unreadable, format!("cannot read `{}`", path.display())).cause(e)
@@ -250,6 +246,11 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
         })
 }
 
+/// Message about a name that is not plain.
+pub(crate) fn invalid_name(name: &str) -> String {
+    format!("invalid file name `{name}`: it must be relative and stay below the run's directory")
+}
+
 /// Prints the program's output, then the reason it was stopped.
 fn show(outcome: &Outcome, args: &ExecArgs, patience: Duration) {
     use base64::Engine as _;
@@ -262,18 +263,18 @@ fn show(outcome: &Outcome, args: &ExecArgs, patience: Duration) {
     present::output(&bytes(&outcome.stdout), patience);
     present::errors(&bytes(&outcome.stderr), patience);
     if outcome.status == Status::Blocked {
-        for denial in outcome.denials.iter().take(20) {
+        for denial in outcome.denials.iter().take(present::lines_max()) {
             let (line, column) = (denial.line.unwrap_or(0), denial.column.unwrap_or(0));
             let subject = escape_name(&denial.subject);
             present::warn(&format!("{line}:{column}: {} `{subject}`", denial.rule));
-            present::say(&format!("  hint: {}", denial.hint));
+            present::note(&format!("  hint: {}", denial.hint));
         }
         return;
     }
     let missed = missed_file(outcome).or_else(|| missed_module(outcome, args));
-    present::talk(outcome, missed.as_ref().map(|missed| missed.subject.as_str()));
+    present::report(outcome, missed.as_ref().map(|missed| missed.subject.as_str()));
     if let Some(missed) = missed {
-        present::say(&missed.line);
+        present::note(&missed.line);
     }
 }
 
@@ -297,8 +298,7 @@ fn missed_file(outcome: &Outcome) -> Option<Missed> {
         _ if is_outside => {
             format!("`{name}` is on the host, not in this run: show it with `--ro {name}`")
         }
-        Some(id) => in_the_directory(name, "the session", &session_put(id, name)),
-        None => in_the_directory(name, "the program's", &format!("--file {name}")),
+        id => copy_hint(name, id.as_deref()),
     };
     Some(Missed { subject: name.to_owned(), line })
 }
@@ -315,8 +315,7 @@ fn missed_module(outcome: &Outcome, args: &ExecArgs) -> Option<Missed> {
     let file = files.find(|file| exists(file))?;
     let name = file.to_str()?;
     let line = match (&outcome.session_id, &script) {
-        (Some(id), _) => in_the_directory(name, "the session", &session_put(id, name)),
-        (None, None) => in_the_directory(name, "the program's", &format!("--file {name}")),
+        (Some(_), _) | (None, None) => copy_hint(name, outcome.session_id.as_deref()),
         (None, Some(_)) => {
             let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
             format!(
@@ -328,10 +327,11 @@ fn missed_module(outcome: &Outcome, args: &ExecArgs) -> Option<Missed> {
     Some(Missed { subject: subject.to_owned(), line })
 }
 
-fn in_the_directory(name: &str, place: &str, way: &str) -> String {
+/// Tells how to copy a file of the caller's directory into the session or the run.
+fn copy_hint(name: &str, session: Option<&str>) -> String {
+    let (place, way) = match session {
+        Some(id) => ("the session", format!("ringfence session put {id} {name}")),
+        None => ("the program's", format!("--file {name}")),
+    };
     format!("`{name}` is in your directory, not in {place}: copy it in with `{way}`")
-}
-
-fn session_put(id: &str, name: &str) -> String {
-    format!("ringfence session put {id} {name}")
 }

@@ -20,12 +20,12 @@ const NOTHING: u8 = 1;
 pub(crate) fn grep(args: &GrepArgs) -> ExitCode {
     match attempt(args) {
         Ok(found) => {
-            if args.json {
+            if args.output.json {
                 present::json(&found);
             } else {
                 present::text(&ringfence_engine::shown(&found.to_string()));
                 if found.cut.is_some() {
-                    present::say(
+                    present::note(
                         "not everything was searched; narrow the path, or ask for more with `-m`",
                     );
                 }
@@ -57,7 +57,7 @@ fn attempt(args: &GrepArgs) -> Result<Grepped, Problem> {
             GrepContext::asked(args.context, args.before_context, args.after_context),
         ),
     };
-    let files = FileEngine::start(args.data_dir.as_ref())?;
+    let files = FileEngine::start(args.state.data_dir.as_ref())?;
     files.wait(files.engine.file_grep(LOCAL, &args.session, path, query))
 }
 

@@ -36,13 +36,13 @@ pub(crate) fn later(alerts: &[Alert], flags: &PolicyFlags) {
         Ok(settings) if settings.others.alerts.is_empty() => return,
         Ok(settings) => settings.others.alerts,
         Err(problem) => {
-            present::say(&format!("an alert was not delivered: {problem}"));
+            present::note(&format!("an alert was not delivered: {problem}"));
             return;
         }
     };
     let delivery = Delivery { to, lines: alerts.iter().map(notify::line).collect() };
     if let Err(error) = start(&delivery) {
-        present::say(&format!("an alert was not delivered: {error}"));
+        present::note(&format!("an alert was not delivered: {error}"));
     }
 }
 

@@ -19,15 +19,15 @@ use crate::table::{self, cell, column, texts};
 /// Runs the subcommand.
 pub(crate) fn policy(args: PolicyArgs) -> ExitCode {
     let result = match args.action {
-        PolicyAction::Show { policy, json } => show(&policy, json),
-        PolicyAction::Presets { json } => {
-            presets(json);
+        PolicyAction::Show { policy, output } => show(&policy, output.json),
+        PolicyAction::Presets { output } => {
+            presets(output.json);
             Ok(())
         }
-        PolicyAction::Bundle { name, json } => bundle(name.as_deref(), json),
-        PolicyAction::Check { file, json } => settings::check_file(&file).map(|keys| {
+        PolicyAction::Bundle { name, output } => bundle(name.as_deref(), output.json),
+        PolicyAction::Check { file, output } => settings::check_file(&file).map(|keys| {
             let names: Vec<&str> = keys.into_iter().map(Key::name).collect();
-            if json {
+            if output.json {
                 present::json(&json!({"file": file, "ok": true, "keys": names}));
                 return;
             }

@@ -88,7 +88,7 @@ fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Resu
     let history = state.join("repl-history");
     let _ = editor.load_history(&history);
     if !style::is_quiet() {
-        print("Python behind the fence; :help for commands, exit() to leave");
+        present::print_line("Python behind the fence; :help for commands, exit() to leave");
     }
     let mut code = 0;
     loop {
@@ -100,7 +100,7 @@ fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Resu
                     break;
                 }
             }
-            Err(ReadlineError::Interrupted) => print("^C"),
+            Err(ReadlineError::Interrupted) => present::print_line("^C"),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(broken(error)),
         }
@@ -108,10 +108,6 @@ fn converse(session: &Rc<RefCell<Session<'_>>>, state: &std::path::Path) -> Resu
     let _ = std::fs::create_dir_all(state);
     let _ = editor.save_history(&history);
     Ok(code)
-}
-
-fn print(text: &str) {
-    present::text(&format!("{text}\n"));
 }
 
 /// Continue, or quit with an exit code.
@@ -214,36 +210,42 @@ impl Session<'_> {
             "quit" | "q" => return Next::Quit(0),
             "checkpoints" => {
                 let cells: Vec<String> = current.checkpoints().iter().map(u64::to_string).collect();
-                print(&cells.join(" "));
+                present::print_line(&cells.join(" "));
             }
             "rollback" => match argument.and_then(|n| n.parse().ok()) {
                 Some(cell) => match current.rollback(cell) {
-                    Ok(()) => print(&format!("back after cell {cell}; files are as they are")),
-                    Err(problem) => print(&problem.to_string()),
+                    Ok(()) => present::print_line(&format!(
+                        "back after cell {cell}; files are as they are"
+                    )),
+                    Err(problem) => present::print_line(&problem.to_string()),
                 },
-                None => print("which one? :rollback N"),
+                None => present::print_line("which one? :rollback N"),
             },
             "branch" => match current.branch() {
                 Ok(branch) => {
                     self.branches.push(branch);
                     self.current = self.branches.len() - 1;
-                    print(&format!("in branch {}", self.current + 1));
+                    present::print_line(&format!("in branch {}", self.current + 1));
                 }
-                Err(problem) => print(&problem.to_string()),
+                Err(problem) => present::print_line(&problem.to_string()),
             },
             "switch" => {
                 self.current = (self.current + 1) % self.branches.len();
-                print(&format!("in branch {}", self.current + 1));
+                present::print_line(&format!("in branch {}", self.current + 1));
             }
             "files" => match current.artifacts() {
                 Ok(files) => {
                     for file in files.list().artifacts {
-                        print(&format!("{:>10}  {}", file.bytes, file.path.escape_debug()));
+                        present::print_line(&format!(
+                            "{:>10}  {}",
+                            file.bytes,
+                            file.path.escape_debug()
+                        ));
                     }
                 }
-                Err(problem) => print(&problem.to_string()),
+                Err(problem) => present::print_line(&problem.to_string()),
             },
-            other => print(&format!("`:{other}` is not a command; :help lists them")),
+            other => present::print_line(&format!("`:{other}` is not a command; :help lists them")),
         }
         Next::Go
     }
@@ -264,17 +266,17 @@ impl Session<'_> {
         }
         present::text(&outcome.stdout);
         if let Some(value) = &outcome.value {
-            print(value);
+            present::print_line(value);
         }
         present::flush();
         let _ = std::io::stderr().lock().write_all(outcome.stderr.as_bytes());
-        for denial in outcome.denials.iter().take(present::told_max()) {
+        for denial in outcome.denials.iter().take(present::lines_max()) {
             present::warn(&format!("{} `{}`: {}", denial.rule, denial.subject, denial.hint));
         }
         if let Some(error) = &outcome.error {
             present::warn(&error.message);
             if let Some(hint) = &error.hint {
-                present::say(&format!("  {hint}"));
+                present::note(&format!("  {hint}"));
             }
         }
         present::details(outcome);

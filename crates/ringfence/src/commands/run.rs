@@ -35,7 +35,7 @@ pub(crate) fn run_as(args: RunArgs, prefork: Prefork, tool: &'static str) -> Exi
     let ran = attempt(args, Foreground { prefork, io }, &alerts, tool);
     let code = local::show(ran, json, |ran| {
         present::gaps(&ran.gaps_after);
-        present::talk(&ran.outcome, None);
+        present::report(&ran.outcome, None);
     });
     notify::later(&alerts.take(), &flags);
     code

@@ -22,15 +22,15 @@ const NOTHING: u8 = 1;
 pub(crate) fn search(args: &SearchArgs) -> ExitCode {
     match find(args) {
         Ok(found) => {
-            if args.json {
+            if args.output.json {
                 present::json(&found);
             } else {
                 present::text(&ringfence_engine::shown(&lines(&found, !args.no_text)));
                 if !found.complete {
-                    present::say("not every file is indexed yet; `ringfence index` does the rest");
+                    present::note("not every file is indexed yet; `ringfence index` does the rest");
                 }
                 if let Some(note) = &found.ranking_note {
-                    present::say(note);
+                    present::note(note);
                 }
             }
             ExitCode::from(if found.hits.is_empty() { NOTHING } else { 0 })
@@ -40,7 +40,7 @@ pub(crate) fn search(args: &SearchArgs) -> ExitCode {
 }
 
 fn find(args: &SearchArgs) -> Result<SearchResult, Problem> {
-    let files = FileEngine::start(args.data_dir.as_ref())?;
+    let files = FileEngine::start(args.state.data_dir.as_ref())?;
     let query = SearchQuery {
         query: args.query.join(" "),
         limit: args.limit,
@@ -81,13 +81,13 @@ pub(crate) fn index(args: &IndexArgs) -> ExitCode {
         }
         shown.set(done);
     });
-    let done = FileEngine::start(args.data_dir.as_ref()).and_then(|files| {
+    let done = FileEngine::start(args.state.data_dir.as_ref()).and_then(|files| {
         files.wait(files.engine.index_with(LOCAL, &args.session, args.path.clone(), progress))
     });
     bar.finish();
     match done {
         Ok(report) => {
-            if args.json {
+            if args.output.json {
                 present::json(&report);
             } else {
                 present::text(&summary(&report));
@@ -119,12 +119,12 @@ fn summary(report: &IndexReport) -> String {
 /// Prints a file of a session cut into pieces.
 pub(crate) fn chunk(args: &ChunkArgs) -> ExitCode {
     let size = ChunkSize { lines: args.lines, overlap_percent: args.overlap, prompt: args.prompt };
-    let cut = FileEngine::start(args.data_dir.as_ref()).and_then(|files| {
+    let cut = FileEngine::start(args.state.data_dir.as_ref()).and_then(|files| {
         files.wait(files.engine.chunk(LOCAL, &args.session, args.path.clone(), size))
     });
     match cut {
         Ok(chunks) => {
-            if args.json {
+            if args.output.json {
                 present::json(&chunks);
             } else {
                 present::text(&ringfence_engine::shown(&pieces(&chunks, args.prompt)));

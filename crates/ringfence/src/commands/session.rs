@@ -28,18 +28,20 @@ pub(crate) fn session(args: &SessionArgs) -> ExitCode {
 fn attempt(args: &SessionArgs) -> Result<(), Problem> {
     match &args.command {
         SessionCommand::Put { id, local, name } => {
-            let copied = FileEngine::start(args.data_dir.as_ref())?.put(id, local, name.as_deref());
-            show_copied(&copied?, args.json);
+            let copied =
+                FileEngine::start(args.shared.data_dir.as_ref())?.put(id, local, name.as_deref());
+            show_copied(&copied?, args.shared.json);
         }
         SessionCommand::Get { id, name, local } => {
-            let copied = FileEngine::start(args.data_dir.as_ref())?.get(id, name, local.as_deref());
+            let copied =
+                FileEngine::start(args.shared.data_dir.as_ref())?.get(id, name, local.as_deref());
             // Stdout has the file itself.
             let to_stdout = local.as_deref() == Some(Path::new("-"));
-            show_copied(&copied?, args.json && !to_stdout);
+            show_copied(&copied?, args.shared.json && !to_stdout);
         }
         SessionCommand::Ls { long, id: Some(id), dir } => {
-            let listing = FileEngine::start(args.data_dir.as_ref())?.list(id, dir)?;
-            if args.json {
+            let listing = FileEngine::start(args.shared.data_dir.as_ref())?.list(id, dir)?;
+            if args.shared.json {
                 let Listing { entries, truncated } = listing;
                 present::json(&serde_json::json!({"entries": entries, "truncated": truncated}));
             } else {
@@ -60,7 +62,7 @@ fn show_copied(copied: &Copied, json: bool) {
 /// Runs a subcommand about sessions as a whole.
 fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
-    let data = data_dir(args.data_dir.as_deref(), &around)?;
+    let data = data_dir(args.shared.data_dir.as_deref(), &around)?;
     let sessions = Sessions::open(&data, SessionSettings::default(), Arc::new(HostClock))?;
     let ledger = Ledger::open(&data.join("ledger"), Settings::new(ringfence_engine::redact))?;
     let note = |id: &str, event: &str| {
@@ -73,7 +75,7 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
         ledger.archive_session(id.as_str())?;
     }
     let shown = |state: &SessionState| {
-        if args.json {
+        if args.shared.json {
             present::json(state);
         } else {
             present::text(&format!("{}\n", state.id));
@@ -90,7 +92,7 @@ fn lifecycle(args: &SessionArgs, command: &SessionCommand) -> Result<(), Problem
             let all = sessions.list(LOCAL);
             let is_terminal = style::is_terminal(Stream::Stdout);
             // In a pipe only ids, for `for id in $(ringfence session ls)`.
-            if args.json || !(*long || is_terminal) {
+            if args.shared.json || !(*long || is_terminal) {
                 all.iter().for_each(shown);
             } else {
                 show_table(&sessions, &all);

@@ -282,7 +282,7 @@ pub(super) fn show(listing: &Listing, long: bool) {
     }
     present::text(&text);
     if listing.truncated {
-        present::say("not every file is listed; name a directory");
+        present::note("not every file is listed; name a directory");
     }
 }
 

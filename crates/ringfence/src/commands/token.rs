@@ -22,7 +22,8 @@ pub(crate) fn token(args: &TokenArgs) -> ExitCode {
 
 fn attempt(args: &TokenArgs) -> Result<(), Problem> {
     let around = Surroundings::real(false)?;
-    let tokens = Tokens::of(&ready(&data_dir(args.data_dir.as_deref(), &around)?, &around.cwd)?);
+    let tokens =
+        Tokens::of(&ready(&data_dir(args.shared.data_dir.as_deref(), &around)?, &around.cwd)?);
     match &args.command {
         TokenCommand::New { name, scope } => {
             let scopes: Vec<Scope> = scope
@@ -32,16 +33,16 @@ fn attempt(args: &TokenArgs) -> Result<(), Problem> {
                 .map_err(|e| Problem::usage(Code::BadScope, e))?;
             let scopes = if scopes.is_empty() { Scope::USUAL.to_vec() } else { scopes };
             let token = tokens.make(name, &scopes)?;
-            if args.json {
+            if args.shared.json {
                 present::json(&json!({"name": name, "scopes": scopes, "token": token}));
             } else {
                 present::text(&format!("{token}\n"));
-                present::say("keep it now; it is not shown again");
+                present::note("keep it now; it is not shown again");
             }
         }
         TokenCommand::Ls => {
             let all = tokens.list()?;
-            if args.json {
+            if args.shared.json {
                 let shown: Vec<Value> = all.iter().map(as_json).collect();
                 present::json(&shown);
             } else {

@@ -24,7 +24,7 @@ use crate::cli::PolicyFlags;
 pub(crate) use key::Key;
 pub(crate) use layer::Switch;
 use layer::{Layer, Value};
-pub(crate) use notify::{is_address, notify};
+pub(crate) use notify::{invalid_url, is_address, notify};
 pub(crate) use rules::rules;
 pub(crate) use search::search;
 pub(crate) use serve::service;

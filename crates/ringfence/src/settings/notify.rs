@@ -142,6 +142,12 @@ fn decide(table: Table) -> Result<Settings, String> {
     })
 }
 
+/// Error about a URL that is none.
+pub(crate) fn invalid_url(url: &str) -> Problem {
+    Problem::usage(Code::BadValue, format!("invalid URL `{url}`"))
+        .hint("a URL begins with https:// or http:// and a host")
+}
+
 /// Returns true if the URL is `http` or `https` with a host.
 pub(crate) fn is_address(url: &str) -> bool {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));

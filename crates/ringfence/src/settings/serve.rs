@@ -11,7 +11,7 @@ use ringfence_spec::{ByteSize, Code, Count, Problem, Span};
 
 use super::Surroundings;
 use super::layer::{Switch, read_table, text};
-use super::notify::is_address;
+use super::notify::{invalid_url, is_address};
 use crate::cli::{PolicyFlags, ServiceFlags};
 
 /// Name of the table.
@@ -186,15 +186,17 @@ fn decide(said: ServiceFlags, cwd: &Path) -> Result<Service, Problem> {
 }
 
 fn authority(url: Option<String>, servers: Vec<String>) -> Result<Option<Authority>, Problem> {
-    let wrong = |url: &String| {
-        Problem::usage(Code::BadValue, format!("`{url}` is no address"))
-            .hint("it begins with https:// or http:// and a host")
-    };
     // They are sent in a header, between quotes.
     let is_plain =
         |url: &str| url.chars().all(|c| c.is_ascii_graphic() && !"\"\\<>@?#".contains(c));
-    if let Some(bad) = url.iter().chain(&servers).find(|url| !is_address(url) || !is_plain(url)) {
-        return Err(wrong(bad));
+    for url in url.iter().chain(&servers) {
+        if !is_address(url) {
+            return Err(invalid_url(url));
+        }
+        if !is_plain(url) {
+            return Err(Problem::usage(Code::BadValue, format!("invalid URL `{url}`"))
+                .cause("it has a user, a query, a fragment or a character that needs an escape"));
+        }
     }
     match (url, servers.is_empty()) {
         (None, true) => Ok(None),

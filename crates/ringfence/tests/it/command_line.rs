@@ -2,14 +2,12 @@
 //! that leave early, and secrets in streamed output.
 
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use ringfence_testing::{BoundedCommand as _, Json, json};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use crate::support::{Ran, World};
+use crate::support::{Ran, World, pty};
 
 /// Form of what a command prints on stdout.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +53,8 @@ const ROWS: &[Row] = &[
     ("explain -- true", Form::Text, Form::Json),
     ("doctor", Form::Text, Form::Json),
     ("agent", Form::Text, Form::Json),
-    ("wrap", Form::Nothing, Form::Json),
+    ("wrap", Form::Table("SERVER"), Form::Json),
+    ("wrap --client claude-code --config none.json", Form::Nothing, Form::Json),
     ("policy show", Form::Table("KEY"), Form::Json),
     ("policy presets", Form::Table("PRESET"), Form::Json),
     ("policy bundle", Form::Table("BUNDLE"), Form::Json),
@@ -74,7 +73,7 @@ const ROWS: &[Row] = &[
     ("audit ls", Form::Table("RUN"), Form::Json),
     ("audit ls --rows", Form::Table("ROW"), Form::Json),
     ("audit show RUN", Form::Pretty, Form::Json),
-    ("audit tail", Form::Text, Form::JsonLines),
+    ("audit tail", Form::Table("ROW"), Form::JsonLines),
     ("audit report", Form::Pretty, Form::Json),
     ("audit verify", Form::Text, Form::Json),
     ("audit export", Form::JsonLines, Form::JsonLines),
@@ -90,6 +89,10 @@ fn prepared() -> (World, String, String) {
     let world = World::new();
     world.write("work/own.toml", "timeout = \"5m\"\n");
     world.write("work/f.txt", "a needle\n");
+    let servers =
+        r#"{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server-files"]}}}"#;
+    world.write("work/.mcp.json", servers);
+    world.write("work/none.json", "{}\n");
     let run = world.ringfence(&["exec", "--json", "-c", "print(1)"]).json();
     let id = world.ringfence(&["session", "new"]).stdout.trim().to_owned();
     assert_eq!(world.ringfence(&["session", "put", &id, "f.txt"]).code, 0);
@@ -113,14 +116,16 @@ fn what_each_command_prints() {
             // A token's name is used once.
             let is_new = name.starts_with("token new");
             let piped = world.ringfence(&args);
-            assert!(piped.code < 2, "{name}: {} {}", piped.stdout, piped.stderr);
+            // `doctor` exits 1 where the host lacks a layer.
+            let fails = name.starts_with("doctor") && piped.code == 1;
+            assert!(piped.code == 0 || fails, "{name}: {} {}", piped.stdout, piped.stderr);
             piped_form(&name, form, &piped.stdout);
             if is_new {
                 assert_eq!(world.ringfence(&["token", "revoke", "ada"]).code, 0);
                 continue;
             }
             let shown = Terminal::run(&world, &args, &[]);
-            terminal_form(&name, form, &shown);
+            terminal_form(&name, form, &shown, &piped.stdout);
             let plain = Terminal::run(&world, &args, &[("NO_COLOR", "1")]);
             assert!(!plain.contains(ESCAPE), "{name}: {plain:?}");
         }
@@ -140,16 +145,20 @@ fn piped_form(name: &str, form: Form, text: &str) {
                 "{name}: {text}"
             );
         }
-        Form::Ids(_) => assert!(text.lines().all(|line| line.len() == 32), "{name}: {text}"),
-        Form::Json => assert!(is_one_object(text), "{name}: {text}"),
+        Form::Ids(_) => {
+            assert!(!text.is_empty(), "{name}");
+            assert!(text.lines().all(|line| line.len() == 32), "{name}: {text}");
+        }
+        Form::Json => assert!(is_one_json_line(text), "{name}: {text}"),
         Form::Pretty => {
             assert!(text.lines().count() > 1 && is_json(text), "{name}: {text}");
         }
-        Form::JsonLines => assert!(text.lines().all(is_one_object), "{name}: {text}"),
+        Form::JsonLines => are_json_lines(name, text),
     }
 }
 
-fn terminal_form(name: &str, form: Form, text: &str) {
+/// `piped` is what the command printed in a pipe.
+fn terminal_form(name: &str, form: Form, text: &str, piped: &str) {
     match form {
         Form::Table(header) | Form::Ids(header) => {
             let first = text.lines().next().unwrap_or_default();
@@ -157,10 +166,18 @@ fn terminal_form(name: &str, form: Form, text: &str) {
             let bare = without_colours(text);
             assert!(bare.lines().all(|line| line.chars().count() <= 100), "{name}: {bare}");
         }
-        Form::Json => assert!(is_one_object(text), "{name}: {text:?}"),
-        Form::JsonLines => assert!(text.lines().all(is_one_object), "{name}: {text:?}"),
+        Form::Json => assert!(is_one_json_line(text), "{name}: {text:?}"),
+        Form::JsonLines => are_json_lines(name, text),
         Form::Pretty => assert!(is_json(text), "{name}: {text:?}"),
-        Form::Text | Form::Nothing => {}
+        Form::Nothing => assert_eq!(text, "", "{name}"),
+        // Ids, times and sizes may differ between two calls: the lines and words are as many.
+        Form::Text => {
+            let shape = |text: &str| -> Vec<usize> {
+                text.lines().map(|line| line.split_whitespace().count()).collect()
+            };
+            let bare = without_colours(text);
+            assert_eq!(shape(&bare), shape(piped), "{name}: {bare}\n{piped}");
+        }
     }
 }
 
@@ -169,8 +186,13 @@ fn is_json(text: &str) -> bool {
     !Json::parse(text).is_null()
 }
 
-fn is_one_object(text: &str) -> bool {
+fn is_one_json_line(text: &str) -> bool {
     text.trim_end().lines().count() == 1 && is_json(text)
+}
+
+fn are_json_lines(name: &str, text: &str) {
+    assert!(!text.is_empty(), "{name}");
+    assert!(text.lines().all(is_one_json_line), "{name}: {text:?}");
 }
 
 fn without_colours(text: &str) -> String {
@@ -197,7 +219,7 @@ struct Terminal;
 impl Terminal {
     /// Everything that the command wrote, stdout and stderr apart where the caller wants: stderr goes to /dev/null.
     fn run(world: &World, args: &[&str], variables: &[(&str, &str)]) -> String {
-        let (master, slave) = pair();
+        let (master, slave) = pty(40, 100);
         let mut command = world.command(args);
         command.env("TERM", "xterm").envs(variables.iter().copied());
         let mut child = command
@@ -212,18 +234,6 @@ impl Terminal {
         child.wait().unwrap();
         text
     }
-}
-
-fn pair() -> (std::fs::File, OwnedFd) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-    let slave = rustix::fs::open(name.as_c_str(), flags, rustix::fs::Mode::empty()).unwrap();
-    let size = rustix::termios::Winsize { ws_row: 40, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
-    rustix::termios::tcsetwinsize(&slave, size).unwrap();
-    (std::fs::File::from(master), slave)
 }
 
 /// Reads until the other side is closed: EIO (pty(7)).
@@ -309,7 +319,7 @@ fn a_reader_that_leaves_stops_a_batch_quietly() {
     let ran = Ran::from(&command.args(["-c", &script]).bounded_output().unwrap());
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!((lines.len(), lines[1], ran.stderr.as_str()), (2, "0", ""), "{}", ran.stdout);
-    assert!(is_one_object(lines[0]));
+    assert!(is_one_json_line(lines[0]));
     let listed = world.ringfence(&["audit", "ls", "--tool", "batch", "--limit", "500"]).stdout;
     assert!(listed.lines().count() < 100, "{} items ran", listed.lines().count());
     // No other command fails or panics either.
@@ -319,7 +329,8 @@ fn a_reader_that_leaves_stops_a_batch_quietly() {
         let script = format!("'{}' {args} | true; echo ${{PIPESTATUS[0]}}", ringfence.display());
         let mut command = world.here(std::process::Command::new("bash"));
         let ran = Ran::from(&command.args(["-c", &script]).bounded_output().unwrap());
-        assert!(["0\n", "1\n"].contains(&ran.stdout.as_str()), "{args}: {}", ran.stdout);
+        let is_doctor = args == "doctor" && ran.stdout == "1\n";
+        assert!(ran.stdout == "0\n" || is_doctor, "{args}: {}", ran.stdout);
         let said = ran.stderr.lines().filter(|line| !line.starts_with("ringfence: "));
         assert_eq!(said.count(), 0, "{args}: {}", ran.stderr);
     }
@@ -330,7 +341,7 @@ fn a_batch_on_a_terminal_shows_its_total() {
     let world = World::new();
     let items = items(40, 0.1);
     world.write("work/items.jsonl", &items);
-    let (master, slave) = pair();
+    let (master, slave) = pty(40, 100);
     let mut command = world.command(&["batch", "-j", "1", "items.jsonl"]);
     command
         .env("TERM", "xterm")

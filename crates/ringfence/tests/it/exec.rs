@@ -33,6 +33,18 @@ fn a_script_has_its_own_name_and_arguments() {
 }
 
 #[test]
+fn five_refusals_are_printed_and_all_with_verbose() {
+    let world = World::new();
+    let code = "object.__subclasses__()\n".repeat(8);
+    let refusals = |args: &[&str]| {
+        let ran = world.ringfence(&[args, &["exec", "-c", &code]].concat());
+        assert_eq!(ran.code, 126, "{}", ran.stderr);
+        ran.stderr.matches("`__subclasses__`").count()
+    };
+    assert_eq!((refusals(&[]), refusals(&["--verbose"])), (5, 8));
+}
+
+#[test]
 fn a_project_is_readable_at_its_own_path_and_its_modules_import() {
     let world = World::new();
     world.write("work/tool.py", "import helper\nprint(helper.x, open(__file__).read()[:6])\n");

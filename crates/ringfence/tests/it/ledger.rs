@@ -222,6 +222,48 @@ fn a_session_outlives_the_command_that_made_it() {
 }
 
 #[test]
+fn an_archive_is_verified_as_text_and_as_json() {
+    let world = World::new();
+    assert_eq!(ringfence(&world, &["run", "--", "true"]).code, 0);
+    let until = "9999999999999";
+    let expired = ringfence(&world, &["audit", "expire", "--before", until]).json();
+    let archive = expired["archive"].as_str().unwrap();
+    let verify = |more: &[&str]| {
+        ringfence(&world, &[&["audit", "verify", "--archive", archive], more].concat())
+    };
+    let found = verify(&["--json"]).json();
+    let root = found["root"].as_str().unwrap();
+    let text = format!("intact: {} rows, root key {root}\n", expired["rows"]);
+    let plain = verify(&[]);
+    assert_eq!((plain.code, plain.stdout), (0, text));
+    let changed = std::fs::read_to_string(archive).unwrap().replacen("true", "else", 1);
+    let copy = world.write("changed.jsonl", &changed);
+    let ran = ringfence(&world, &["audit", "verify", "--archive", copy.to_str().unwrap()]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(
+        ran.stdout.starts_with("row ") && ran.stdout.contains("\nTAMPERED: "),
+        "{}",
+        ran.stdout
+    );
+}
+
+/// `/dev/full` refuses every write.
+#[test]
+fn rows_that_cannot_be_written_are_an_error() {
+    let world = World::new();
+    assert_eq!(ringfence(&world, &["run", "--", "true"]).code, 0);
+    for args in [&["audit", "tail", "-f"][..], &["audit", "tail", "-f", "--json"]] {
+        let mut command = world.command(args);
+        command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        command.stderr(std::process::Stdio::piped());
+        let child = command.bounded_spawn().unwrap();
+        let ran = Ran::from(&child.wait_with_output().unwrap());
+        assert_eq!(ran.code, 125, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("cannot write all of the answer"), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_run_sees_nothing_of_the_data_directory_wherever_it_is() {
     let world = World::new();
     std::fs::create_dir_all(world.work().join("deep")).unwrap();

@@ -260,7 +260,7 @@ fn a_file_that_cannot_be_copied_costs_no_outcome_and_no_disk() {
                 for i in range(5): open('hole%d' % i, 'wb').truncate(60 << 20)\nprint('done')";
     let flags = ["--preset", "open", "--artifacts", out.to_str().unwrap()];
     let (status, outcome) = exec(&world, &flags, code);
-    // Its output is there, and nobody takes it for a success.
+    // Its output is there. The outcome is not a success.
     assert_eq!(
         (status, &outcome["status"], &outcome["exit_code"], &outcome["stdout"]),
         (125, &json!("failed"), &json!(0), &json!("done\n"))

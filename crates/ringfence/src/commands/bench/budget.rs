@@ -1,21 +1,23 @@
-//! What a host with many processors can do, from what one run costs here: the CPU time of all processes, and the CPU
-//! time of each piece that runs do not have to themselves. Wall time means nothing on a busy machine; these do.
+//! Estimates throughput on 16 processors from the CPU time of one run: that of all processes, and that of each piece that
+//! runs share. On a busy machine CPU time still means something, wall time does not.
 
 #![allow(clippy::cast_precision_loss, reason = "times and numbers far below 2^52")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_engine::{LOCAL, Recorder};
-use ringfence_spec::{Code, Problem};
+use ringfence_engine::{LOCAL, Recorder, some_id};
+use ringfence_spec::{Code, Outcome, Problem, Status};
 use serde::Serialize;
+use serde_json::json;
 
 use super::python::Workers;
-use crate::commands::batch;
+use crate::commands::batch::Tally;
 
 /// Name of the budget among the comparisons.
 pub(super) const NAME: &str = "python_budget";
@@ -85,7 +87,14 @@ struct LimitsPerSecond {
     amdahl: f64,
 }
 
-/// Measures `jobs` threads that run `print(1)` one after another, with a ledger.
+impl Piece {
+    fn new(name: &'static str, cpu_us: f64, copies: usize) -> Self {
+        let bound_us = if copies == 1 { ONCE_US } else { COPY_US };
+        Self { name, cpu_us, copies, per_copy_us: cpu_us / copies as f64, bound_us }
+    }
+}
+
+/// Measures threads that run `print(1)` one after another, one for each processor, with a ledger.
 pub(super) fn measure(
     rounds: u32,
     python: &str,
@@ -98,6 +107,43 @@ pub(super) fn measure(
     let workers = Workers::recorded(python, launcher, recorder, jobs)?;
     workers.engine.wait_for_workers(jobs)?;
     let runs = rounds.max(50) * 20;
+    let (used, took) = run_counted(&workers, jobs, runs)?;
+    let each_us = |ns: f64| ns / f64::from(runs) / 1e3;
+    let parts: Vec<Part> = [
+        ("workers", used.workers_ns),
+        ("zygotes", used.zygotes_ns),
+        ("callers", used.callers_ns),
+        ("refill", used.refill_ns),
+        ("reaper", used.reaper_ns),
+        ("other", used.other_ns),
+    ]
+    .map(|(name, ns)| Part { name, cpu_us: each_us(ns) })
+    .into();
+    let cpu_us: f64 = parts.iter().map(|part| part.cpu_us).sum();
+    let n_zygotes = ringfence_engine::zygotes_of(CORES);
+    let pieces = vec![
+        Piece::new("zygote", each_us(used.zygotes_ns), n_zygotes),
+        Piece::new("refill", each_us(used.refill_ns), n_zygotes),
+        Piece::new("reaper", each_us(used.reaper_ns), n_zygotes),
+        Piece::new("ledger section", each_us(used.ledger_ns), 1),
+        Piece::new("admission", admission_us(&workers), 1),
+        Piece::new("batch output", batch_output_us(), 1),
+    ];
+    let limits = limits(cpu_us, &pieces);
+    Ok(CpuBudget {
+        runs,
+        jobs,
+        cpu_us,
+        parts,
+        pieces,
+        zygote_faults: used.zygote_faults / f64::from(runs),
+        per_second: f64::from(runs) / took.as_secs_f64(),
+        limits,
+    })
+}
+
+/// Makes the runs after a warm-up. Returns the CPU time that they took, and the wall time.
+fn run_counted(workers: &Workers, jobs: usize, runs: u32) -> Result<(Sample, Duration), Problem> {
     let left = AtomicU32::new(WARM_UP);
     let failed = Mutex::new(None);
     let (begin, counted) = (std::sync::Barrier::new(jobs + 1), std::sync::Barrier::new(jobs + 1));
@@ -106,11 +152,11 @@ pub(super) fn measure(
         while left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok() {
             let ran = workers.run("print(1)");
             if let Some(error) = ran.outcome.error {
-                *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
         }
     };
-    let (before, after, took) = std::thread::scope(|scope| {
+    let measured = std::thread::scope(|scope| {
         for _ in 0..jobs {
             let thread = std::thread::Builder::new().name(CALLERS.to_owned());
             let caller = || {
@@ -126,65 +172,36 @@ pub(super) fn measure(
         }
         begin.wait();
         left.store(runs, Ordering::SeqCst);
-        settle(&workers);
-        let before = Sample::take(&workers);
+        settle(workers);
+        let before = Sample::take(workers);
         let started = Instant::now();
         begin.wait();
         counted.wait();
         let took = started.elapsed();
         // The last workers are still to be replaced: the refill belongs to the runs.
-        settle(&workers);
-        let after = Sample::take(&workers);
+        settle(workers);
+        let used = Sample::take(workers) - before;
         counted.wait();
-        (before, after, took)
+        (used, took)
     });
-    if let Some(error) = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        return Err(Problem::internal(Code::Bench, "a measured run failed").cause(error.message));
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(measured),
+        Some(error) => {
+            Err(Problem::internal(Code::Bench, "a measured run failed").cause(error.message))
+        }
     }
-    let each = |of: fn(&Sample) -> f64| (of(&after) - of(&before)) / f64::from(runs) / 1e3;
-    let parts = vec![
-        Part { name: "workers", cpu_us: each(|s| s.workers_ns) },
-        Part { name: "zygotes", cpu_us: each(|s| s.zygotes_ns) },
-        Part { name: "callers", cpu_us: each(|s| s.callers_ns) },
-        Part { name: "refill", cpu_us: each(|s| s.refill_ns) },
-        Part { name: "reaper", cpu_us: each(|s| s.reaper_ns) },
-        Part { name: "other", cpu_us: each(|s| s.other_ns) },
-    ];
-    let cpu_us: f64 = parts.iter().map(|part| part.cpu_us).sum();
-    let n_zygotes = ringfence_engine::zygotes_of(CORES);
-    let once =
-        |name, cpu_us| Piece { name, cpu_us, copies: 1, per_copy_us: cpu_us, bound_us: ONCE_US };
-    let several = |name, cpu_us: f64| {
-        let per_copy_us = cpu_us / n_zygotes as f64;
-        Piece { name, cpu_us, copies: n_zygotes, per_copy_us, bound_us: COPY_US }
-    };
-    let pieces = vec![
-        several("zygote", parts[1].cpu_us),
-        several("refill", parts[3].cpu_us),
-        several("reaper", parts[4].cpu_us),
-        once("ledger section", each(|s| s.ledger_ns)),
-        once("admission", admission_us(&workers)),
-        once("batch output", batch::section_us(REPEATED)),
-    ];
+}
+
+fn limits(cpu_us: f64, pieces: &[Piece]) -> LimitsPerSecond {
     let serial_us: f64 = pieces.iter().filter(|p| p.copies == 1).map(|p| p.per_copy_us).sum();
     let slowest_us = pieces.iter().map(|p| p.per_copy_us).fold(0.0, f64::max);
     let cores = CORES as f64;
-    let limits = LimitsPerSecond {
+    LimitsPerSecond {
         cores: CORES,
         by_cpu: cores * 1e6 / cpu_us,
         by_piece: 1e6 / slowest_us,
         amdahl: 1e6 / (serial_us + (cpu_us - serial_us).max(0.0) / cores),
-    };
-    Ok(CpuBudget {
-        runs,
-        jobs,
-        cpu_us,
-        parts,
-        pieces,
-        zygote_faults: (after.zygote_faults - before.zygote_faults) / f64::from(runs),
-        per_second: f64::from(runs) / took.as_secs_f64(),
-        limits,
-    })
+    }
 }
 
 /// Waits until the pool is full again and its processes are quiet.
@@ -209,8 +226,22 @@ fn admission_us(workers: &Workers) -> f64 {
     })
 }
 
+/// CPU time of writing one outcome of a batch, which one thread does at a time.
+fn batch_output_us() -> f64 {
+    let Ok(mut out) = std::fs::File::options().write(true).open("/dev/null") else {
+        return f64::NAN;
+    };
+    let problem = Problem::usage(Code::BadItem, "for timing");
+    let outcome = Outcome::not_started(some_id(), Status::Error, &problem);
+    let (tally, line) = (Mutex::new(Tally::default()), json!(outcome).to_string() + "\n");
+    cpu_us_each(REPEATED, || {
+        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.add("error".to_owned(), || out.write_all(line.as_bytes()).is_ok());
+    })
+}
+
 /// CPU time of `work`, repeated, in microseconds for one.
-pub(crate) fn cpu_us_each(repeated: u32, mut work: impl FnMut()) -> f64 {
+fn cpu_us_each(repeated: u32, mut work: impl FnMut()) -> f64 {
     let started = ringfence_sys::thread_cpu_time();
     for _ in 0..repeated {
         work();
@@ -281,6 +312,23 @@ impl Sample {
 
     fn total_ns(&self) -> f64 {
         self.workers_ns + self.zygotes_ns + self.refill_ns + self.reaper_ns
+    }
+}
+
+impl std::ops::Sub for Sample {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            workers_ns: self.workers_ns - before.workers_ns,
+            zygotes_ns: self.zygotes_ns - before.zygotes_ns,
+            callers_ns: self.callers_ns - before.callers_ns,
+            refill_ns: self.refill_ns - before.refill_ns,
+            reaper_ns: self.reaper_ns - before.reaper_ns,
+            other_ns: self.other_ns - before.other_ns,
+            ledger_ns: self.ledger_ns - before.ledger_ns,
+            zygote_faults: self.zygote_faults - before.zygote_faults,
+        }
     }
 }
 

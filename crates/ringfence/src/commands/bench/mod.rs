@@ -92,7 +92,7 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
     }
     match measure(args) {
         Ok(report) => {
-            if args.json {
+            if args.output.json {
                 present::json(&report);
             } else {
                 present::text(&render(&report));
@@ -101,7 +101,7 @@ pub(crate) fn bench(args: &BenchArgs) -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             let (text, held) = gate::gate(&report.comparisons);
-            if args.json {
+            if args.output.json {
                 eprint!("{text}");
             } else {
                 present::text(&text);

@@ -77,13 +77,13 @@ fn attempt(args: &InitArgs) -> Result<(), Problem> {
                 .cause(e)
                 .hint("name a directory for commands after `--`: `-- --cwd DIR`")
         })?;
-        present::say(&format!("commands will work in {}", dir.display()));
+        present::note(&format!("commands will work in {}", dir.display()));
     }
     file.replace(&after)?;
     if let Some(kept) = kept {
-        present::say(&format!("what was there is in {}", kept.display()));
+        present::note(&format!("what was there is in {}", kept.display()));
     }
-    present::say(client.next_step());
+    present::note(client.next_step());
     Ok(())
 }
 
@@ -96,13 +96,13 @@ fn is_put_in(client: Client, before: &str, now: &str, server: &Server) -> Result
 /// Restores the backup; if the file has other changes since, restores only our entry.
 fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Result<(), Problem> {
     let Some(now) = file.text.as_deref() else {
-        present::say(&format!("there is nothing to undo: {} does not exist", file.path.display()));
+        present::note(&format!("there is nothing to undo: {} does not exist", file.path.display()));
         return Ok(());
     };
     let unreadable = |why: String| unreadable(&file.path, &why);
     let edit = client.edit();
     if !edit.has(now).map_err(unreadable)? {
-        present::say(&format!(
+        present::note(&format!(
             "there is nothing to undo: {} does not know ringfence",
             file.path.display()
         ));
@@ -128,7 +128,7 @@ fn undo(client: Client, file: &ConfigFile, server: &Server, dry_run: bool) -> Re
     }
     file.replace(&before)?;
     if let Some(former) = former {
-        present::say(&format!(
+        present::note(&format!(
             "the file has other changes, which stay; what was there before is still in {}",
             former.path.display()
         ));

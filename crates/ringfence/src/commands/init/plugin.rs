@@ -27,7 +27,7 @@ pub(super) fn init(dir: &Path, server: &Server, undo: bool, dry_run: bool) -> Re
         match (&file.text, undo) {
             (None, true) => continue,
             (Some(before), true) if *before != text => {
-                present::say(&format!(
+                present::note(&format!(
                     "{} is not as it was written, and stays",
                     file.path.display()
                 ));
@@ -42,14 +42,14 @@ pub(super) fn init(dir: &Path, server: &Server, undo: bool, dry_run: bool) -> Re
             (false, true) => file.delete()?,
             (false, false) => {
                 if let Some(kept) = file.keep()? {
-                    present::say(&format!("what was there is in {}", kept.display()));
+                    present::note(&format!("what was there is in {}", kept.display()));
                 }
                 file.replace(&text)?;
             }
         }
     }
     if !dry_run && !undo {
-        present::say(&format!("start Claude Code with `claude --plugin-dir {}`", dir.display()));
+        present::note(&format!("start Claude Code with `claude --plugin-dir {}`", dir.display()));
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ fn attempt(args: &WrapArgs) -> Result<(), Problem> {
     let after = match (args.undo, &wrapped) {
         (true, Some(original)) => original.clone(),
         (true, None) => {
-            present::say(&format!("there is nothing to undo: `{name}` is not behind the fence"));
+            present::note(&format!("there is nothing to undo: `{name}` is not behind the fence"));
             return Ok(());
         }
         (false, _) => behind_the_fence(entrant, wrapped.as_ref(), &args.arguments)?,
@@ -89,7 +89,7 @@ fn attempt(args: &WrapArgs) -> Result<(), Problem> {
                 Some(former) => place.file.restore(former)?,
                 None => place.file.replace(text)?,
             }
-            present::say(place.client.start_again());
+            present::note(place.client.start_again());
         }
         return Ok(());
     }
@@ -102,10 +102,10 @@ fn attempt(args: &WrapArgs) -> Result<(), Problem> {
     let kept = if wrapped.is_none() { place.file.keep()? } else { None };
     place.file.replace(&text)?;
     if let Some(kept) = kept {
-        present::say(&format!("what was there is in {}", kept.display()));
+        present::note(&format!("what was there is in {}", kept.display()));
     }
-    present::say(place.client.start_again());
-    present::say(
+    present::note(place.client.start_again());
+    present::note(
         "`ringfence audit ls` shows what it was refused; give it more after `--`: `ringfence wrap … -- --net allow:HOST --ro DIR`",
     );
     Ok(())
@@ -140,48 +140,62 @@ fn configurations(args: &WrapArgs) -> Result<Vec<Known>, Problem> {
             }
             Ok(_) => {}
             Err(problem) if must_be_readable => return Err(problem),
-            Err(problem) => present::say(&problem.message),
+            Err(problem) => present::note(&problem.message),
         }
     }
     Ok(known)
+}
+
+/// A server in the list.
+#[derive(serde::Serialize)]
+struct ListedServer<'a> {
+    name: &'a str,
+    client: String,
+    /// True if a fence holds it.
+    #[serde(skip)]
+    is_fenced: bool,
+    state: &'static str,
+    command: String,
 }
 
 fn list(known: &[Known], json: bool) {
     let mut rows = Vec::new();
     for place in known {
         for entrant in &place.servers {
-            let (state, server) = match unwrapped(&entrant.server) {
-                Some(server) => ("behind the fence", server),
-                None if is_ringfence(&entrant.server) => {
-                    ("ringfence itself", entrant.server.clone())
-                }
-                None => ("with your rights", entrant.server.clone()),
-            };
-            let Server { command, arguments } = &server;
+            let original = unwrapped(&entrant.server);
+            let is_own = is_ringfence(&entrant.server);
+            let Server { command, arguments } = original.as_ref().unwrap_or(&entrant.server);
             let words: Vec<&str> = std::iter::once(command.as_str())
                 .chain(arguments.iter().map(String::as_str))
                 .collect();
-            rows.push((entrant.name.clone(), place.client.to_string(), state, words.join(" ")));
+            rows.push(ListedServer {
+                name: &entrant.name,
+                client: place.client.to_string(),
+                is_fenced: is_own,
+                state: match original {
+                    Some(_) => "behind the fence",
+                    None if is_own => "ringfence itself",
+                    None => "with your rights",
+                },
+                command: words.join(" "),
+            });
         }
     }
     if json {
-        let shown = rows.iter().map(|(name, client, state, command)| {
-            serde_json::json!({"name": name, "client": client, "state": state, "command": command})
-        });
-        present::json(&shown.collect::<Vec<_>>());
+        present::json(&rows);
         return;
     }
     if rows.is_empty() {
-        present::say("no client's configuration names a server that is started as a command");
+        present::note("no client's configuration names a server that is started as a command");
     }
     let columns = [column("SERVER"), column("CLIENT"), column("STATE"), texts("COMMAND")];
-    let rows = rows.into_iter().map(|(name, client, state, command)| {
-        let look = if state == "with your rights" { Look::Warning } else { Look::Good };
+    let rows = rows.into_iter().map(|row| {
+        let look = if row.is_fenced { Look::Good } else { Look::Warning };
         vec![
-            cell(escape_name(&name)),
-            cell(client),
-            (state.to_owned(), Some(look)),
-            cell(escape_name(&command)),
+            cell(escape_name(row.name)),
+            cell(row.client),
+            (row.state.to_owned(), Some(look)),
+            cell(escape_name(&row.command)),
         ]
     });
     table::print(&columns, &rows.collect::<Vec<_>>());
@@ -274,7 +288,7 @@ fn behind_the_fence(
     arguments.push(server.command.clone());
     arguments.extend(server.arguments.iter().cloned());
     if entrant.variables.iter().any(|v| looks_secret(v)) {
-        present::say(&format!(
+        present::note(&format!(
             "`{name}` still gets {}: `--secret NAME=env:NAME@HOST` after `--` lets only HOST have it",
             entrant
                 .variables
@@ -337,6 +351,6 @@ fn make_directory(server: &Server) -> Result<(), Problem> {
             .cause(e)
             .hint("name a directory that the server may write after `--`: `-- --cwd DIR`")
     })?;
-    present::say(&format!("it may write {directory}, and nothing else"));
+    present::note(&format!("it may write {directory}, and nothing else"));
     Ok(())
 }
