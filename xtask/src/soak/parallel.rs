@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::percentiles::Percentiles;
 use crate::soak::world::World;
 use crate::soak::{Findings, leftovers};
 
@@ -132,17 +133,15 @@ fn batch_output(stdout: &str) -> String {
     by_id.into_values().collect()
 }
 
-fn judge(mut tally: Tally, n_runs: u32, n_jobs: u32, took: Duration) -> Findings {
+fn judge(tally: Tally, n_runs: u32, n_jobs: u32, took: Duration) -> Findings {
     let mut table = format!(
         "runs                {n_runs}\nat once             {n_jobs}\nseconds             {:.1}\nfailed              {}\n",
         took.as_secs_f64(),
         tally.n_failed
     );
     let mut kinds = json!({});
-    for (kind, times) in &mut tally.times_ms {
-        times.sort_by(f64::total_cmp);
-        let at = |share: usize| times[(times.len() - 1) * share / 100];
-        let (p50, p99, max) = (at(50), at(99), at(100));
+    for (kind, times) in &tally.times_ms {
+        let Percentiles { p50, p99, max, .. } = Percentiles::of(times.iter().copied());
         let name = format!("{kind:?}").to_lowercase();
         let _ = writeln!(
             table,
