@@ -9,6 +9,8 @@
 //! cargo xtask soak --python              1,000 endless Python programs through one batch, workers killed meanwhile
 //! cargo xtask soak --engine              SIGKILL a service under load at 200 random moments; its ledger has lost nothing
 //! cargo xtask soak --fair                200 clients of one service, one hostile; each gets its share, in time
+//! cargo xtask soak --parallel            20,000 commands, programs and batches, 64 at once: each answers, nothing left
+//! cargo xtask flat                       a start, a session call, an admission, a row of the ledger: beside few and many others
 //!
 //! cargo xtask vm                         boots Debian's 6.1 kernel in qemu, four scenarios, about a minute each
 //! cargo xtask vm --kernel 6.12           another series that apt knows
@@ -51,6 +53,7 @@ mod chart;
 mod clients;
 mod conformance;
 mod dist;
+mod flat;
 mod fuzz;
 mod grep_speed;
 mod latency;
@@ -111,6 +114,8 @@ enum Task {
     Redos(redos::RedosArgs),
     /// Interpreters: each one found, with each level of speed-ups
     Pythons(pythons::PythonsArgs),
+    /// Flat: what a start, a session call, an admission and a row cost beside few and many others
+    Flat(flat::FlatArgs),
     /// Build: what it costs, each number within its bound
     Budget(budget::BudgetArgs),
     /// No proof: draws the chart of README.md
@@ -138,6 +143,7 @@ fn millis(duration: std::time::Duration) -> f64 {
 fn main() -> ExitCode {
     let verdict = match Task::parse() {
         Task::Soak(args) => soak::soak(&args),
+        Task::Flat(args) => flat::flat(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::Clients(args) => clients::clients(&args),
         Task::Schemathesis(args) => schemathesis::schemathesis(&args),

@@ -19,7 +19,7 @@ use crate::{CannotTry, Verdict, program, random};
 use leftovers::Leftovers;
 use world::World;
 
-pub(crate) use leftovers::{below, reap};
+pub(crate) use leftovers::{below, cgroup_parents, reap};
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
