@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use ringfence_plan::{HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan};
+use ringfence_plan::{
+    HELPER_NAME, HelperOrders, ListenerKind, NetworkListener, NetworkPlan, NetworkWay,
+};
 use ringfence_spec::network::Verdict;
 use ringfence_spec::{
     Code, Connection, ConnectionDoor, ConnectionVerdict, Denial, DenialRule, DeniedBy, Hint, Layer,
@@ -55,6 +57,9 @@ const CLIENTS_MAX: usize = 4096;
 
 /// Time for the connect of a socket to this very process.
 const ACCEPT_MAX: Duration = Duration::from_secs(2);
+
+/// Reason that a run without a network namespace has no direct connections.
+const PROXY_ALONE: &str = "this run reaches other hosts only through the proxy of `HTTPS_PROXY`; set the program to use it";
 
 /// Interval between looks at the helper.
 const LOOK_INTERVAL: Duration = Duration::from_millis(400);
@@ -470,18 +475,21 @@ impl Capture {
         self.collect();
         let host = self.names.get(&peer.ip()).cloned();
         let host = host.unwrap_or_else(|| peer.ip().to_string());
-        let grant =
-            host.parse().ok().and_then(|asked| match self.plan.rules.decide(&asked, peer.port()) {
-                Verdict::Denied(denied) => denied.grant,
-                Verdict::Allowed(_) => None,
-            });
+        // No rule would help a program that does not use the proxy.
+        let is_direct = self.plan.way == NetworkWay::Redirected;
+        let decide = |asked| match self.plan.rules.decide(&asked, peer.port()) {
+            Verdict::Denied(denied) => denied.grant,
+            Verdict::Allowed(_) => None,
+        };
+        let grant = host.parse().ok().filter(|_| !is_direct).and_then(decide);
+        let reason = is_direct.then(|| PROXY_ALONE.to_owned());
         let connection = Connection {
             host,
             port: Some(peer.port()),
             address: None,
             rule: None,
             verdict: ConnectionVerdict::Denied,
-            reason: None,
+            reason,
             grant,
             door: ConnectionDoor::Captured,
             sent_bytes: 0,

@@ -343,6 +343,26 @@ const REACHED: &[Expect] = &[
     Json("/connections/0/host", "localhost"),
 ];
 
+/// Without a network namespace: the proxy alone, and no other socket.
+const REACH_BY_PROXY: &str = python_run!(
+    "--net allow:localhost:7777",
+    "
+s = socket.create_connection((\"127.0.0.1\", 3128), 20)
+s.sendall(b\"CONNECT localhost:7777 HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n\")
+got = s.makefile(\"rb\").read()
+print(got.split()[1], got[-6:])
+attempt(\"other\", lambda: socket.create_connection((\"127.0.0.1\", 7777), 20))
+attempt(\"udp\", lambda: socket.socket(type=socket.SOCK_DGRAM))
+attempt(\"bind\", lambda: socket.socket().bind((\"127.0.0.1\", 0)))
+"
+);
+const REACHED_BY_PROXY: &[Expect] = &[
+    Code(0),
+    StdoutHas("b'200' b'canary'\\nother ECONNREFUSED\\nudp EACCES\\nbind EACCES\\n"),
+    Json("/connections/1/host", "localhost"),
+    Json("/enforcement/network", "allowlist"),
+];
+
 /// An ordinary boot of about a minute.
 const ORDINARY: Scenario = Scenario {
     name: "default",
@@ -556,6 +576,8 @@ attempt(\"here\", lambda: open(\"here\", \"w\").write(\"x\"))
         SOCKETS,
         &[Code(0), StdoutHas("unix EACCES\\ntcp EACCES\\nraw EACCES\\npair MADE")],
     ),
+    step("reach", User, REACH_BY_PROXY, REACHED_BY_PROXY),
+    step("reach", Delegated, REACH_BY_PROXY, REACHED_BY_PROXY),
     step("death", User, DEATH, DEAD),
     step("death", Delegated, DEATH, DEAD),
     step("survivors", Root, SURVIVORS, &[Stdout("0\n")]),

@@ -81,7 +81,7 @@ print('mapped', tried(lambda: at(socket.AF_INET6, ('::ffff:127.0.0.1', 3128))))"
     assert_eq!(ran.stdout().matches("connected").count(), 1, "{}", ran.stdout());
     assert_eq!(ran.stdout().matches("Connection refused").count(), 10, "{}", ran.stdout());
     ran.says("mapped connected").says("pair -1 97");
-    ran.denied(&["connect(192.0.2.7:443)", "--net allow:192.0.2.7`"]);
+    ran.denied(&["connect(192.0.2.7:443)", "only through the proxy of `HTTPS_PROXY`"]);
     ran.denied(&["connect(127.0.0.2:443)"]);
     assert!(servers.requests().is_empty(), "{:?}", servers.requests());
 }
