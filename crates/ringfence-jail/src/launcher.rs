@@ -316,7 +316,7 @@ fn serve(socket: &OwnedFd) {
     let mut supervisors: Vec<i32> = Vec::new();
     let mut ready = ReadySupervisors::new();
     loop {
-        let is_asked = has_request(socket, ready.pause());
+        let is_asked = has_request(socket, &ready);
         while let Ok(Some(reaped)) = ringfence_sys::reap_any(false) {
             supervisors.retain(|pid| *pid != reaped.pid);
         }
@@ -347,11 +347,16 @@ fn serve(socket: &OwnedFd) {
     }
 }
 
-/// Waits for a request or the end of the caller, at most for this long. Returns false if neither came.
-fn has_request(socket: &OwnedFd, at_most: Option<Duration>) -> bool {
-    let at_most = at_most.and_then(|pause| Timespec::try_from(pause).ok());
-    let mut fds = [PollFd::new(socket, PollFlags::IN)];
-    rustix::event::poll(&mut fds, at_most.as_ref()) != Ok(0)
+/// Waits for a request or the end of the caller, until the ready supervisors are to be tended. Returns false if neither
+/// came.
+fn has_request(socket: &OwnedFd, ready: &ReadySupervisors) -> bool {
+    let at_most = ready.pause().and_then(|pause| Timespec::try_from(pause).ok());
+    let runs = ready.running().iter().map(|run| PollFd::new(run, PollFlags::IN));
+    let mut fds: Vec<_> = std::iter::once(PollFd::new(socket, PollFlags::IN)).chain(runs).collect();
+    match rustix::event::poll(&mut fds, at_most.as_ref()) {
+        Ok(_) => !fds[0].revents().is_empty(),
+        Err(errno) => errno != Errno::INTR,
+    }
 }
 
 /// A launch request as received.

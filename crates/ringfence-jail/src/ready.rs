@@ -4,7 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use ringfence_sys::{Forked, open_kernel_file};
+use ringfence_sys::{Forked, is_ready, open_kernel_file};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Pid, Signal};
@@ -15,8 +15,12 @@ use crate::launcher::Received;
 /// Maximum time that one waits. It sees the host's mounts as they were, and costs two processes.
 const AGE_MAX: Duration = Duration::from_mins(1);
 
-/// Requests that follow each other faster than this are served before another supervisor is made ready.
+/// Time without a request and without the end of a run after which another supervisor is made ready.
 const QUIET: Duration = Duration::from_millis(3);
+
+/// The same while a run lasts. To enter a cgroup locks all of them for milliseconds on version 1, and a run that ends would
+/// wait to remove its own.
+const QUIET_BESIDE_RUN: Duration = Duration::from_millis(50);
 
 /// Time that one has to end.
 const REAPED_AFTER: Duration = Duration::from_secs(1);
@@ -56,6 +60,10 @@ impl ReadySupervisor {
 /// The ready supervisors of one launcher.
 pub(crate) struct ReadySupervisors {
     waiting: Vec<ReadySupervisor>,
+    /// Sockets of those that have a run. Each closes with its supervisor.
+    running: Vec<OwnedFd>,
+    /// Time of the last request or end of a run.
+    last_event: Instant,
     /// How many to keep: none before the first command.
     n_wanted: usize,
     /// True if one could not prepare itself: on this host none can.
@@ -72,6 +80,8 @@ impl ReadySupervisors {
     pub(crate) fn new() -> Self {
         Self {
             waiting: Vec::new(),
+            running: Vec::new(),
+            last_event: Instant::now(),
             n_wanted: 0,
             has_failed: false,
             are_ending: false,
@@ -83,7 +93,7 @@ impl ReadySupervisors {
     /// Time after which [`tend`](Self::tend) has something to do.
     pub(crate) fn pause(&self) -> Option<Duration> {
         if self.waiting.len() < self.n_wanted {
-            return Some(QUIET);
+            return Some(self.quiet_left());
         }
         if self.are_ending {
             return Some(REAPED_AFTER);
@@ -92,8 +102,24 @@ impl ReadySupervisors {
         Some(AGE_MAX.saturating_sub(oldest.elapsed()))
     }
 
+    /// Sockets that become readable when a run ends.
+    pub(crate) fn running(&self) -> &[OwnedFd] {
+        &self.running
+    }
+
+    /// Time until another may be made ready.
+    fn quiet_left(&self) -> Duration {
+        let quiet = if self.running.is_empty() { QUIET } else { QUIET_BESIDE_RUN };
+        quiet.saturating_sub(self.last_event.elapsed())
+    }
+
     /// Ends those that waited too long, or makes one ready if one is missing. Returns its pid. The caller reaps before.
     pub(crate) fn tend(&mut self) -> Option<i32> {
+        let n_running = self.running.len();
+        self.running.retain(|socket| !is_ready(socket, PollFlags::IN));
+        if self.running.len() < n_running {
+            self.last_event = Instant::now();
+        }
         self.are_ending = false;
         let n_waiting = self.waiting.len();
         self.waiting.retain(|ready| ready.since.elapsed() < AGE_MAX);
@@ -102,11 +128,13 @@ impl ReadySupervisors {
             self.n_wanted = self.waiting.len();
             self.are_ending = true;
         }
-        if self.waiting.len() < self.n_wanted { self.start() } else { None }
+        let is_due = self.waiting.len() < self.n_wanted && self.quiet_left().is_zero();
+        if is_due { self.start() } else { None }
     }
 
     /// Gives a command to a supervisor that is ready. Returns it if there is none.
     pub(crate) fn hand_over(&mut self, command: Received) -> Option<Received> {
+        self.last_event = Instant::now();
         if self.mounts_changed() {
             self.waiting.clear();
         }
@@ -121,6 +149,7 @@ impl ReadySupervisors {
             // Takes the byte that `state` left: a socket that is closed with something unread resets its peer.
             let _ = rustix::net::recv(&ready.socket, &mut [0u8; 1][..], RecvFlags::DONTWAIT);
             if command.send_to(&ready.socket).is_ok() {
+                self.running.push(ready.socket);
                 return None;
             }
         }
@@ -130,6 +159,7 @@ impl ReadySupervisors {
     /// Forgets all of them, in a fork: a copy of a socket would keep a supervisor from noticing its launcher's end.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
+        self.running.clear();
     }
 
     /// Returns true if the host's mounts changed since the last call: see `proc_pid_mountinfo(5)`.
@@ -145,7 +175,8 @@ impl ReadySupervisors {
         let (ours, theirs) = ringfence_sys::packet_pair().ok()?;
         match ringfence_sys::fork().ok()? {
             Forked::Parent { pid, .. } => {
-                self.waiting.push(ReadySupervisor { socket: ours, since: Instant::now() });
+                self.last_event = Instant::now();
+                self.waiting.push(ReadySupervisor { socket: ours, since: self.last_event });
                 Some(pid)
             }
             Forked::Child => {
