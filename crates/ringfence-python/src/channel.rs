@@ -4,9 +4,12 @@
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 pub(crate) use ringfence_sys::packet_pair as pair;
 use ringfence_sys::{CallError, Named};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 /// Maximum size of a frame.
@@ -43,6 +46,25 @@ pub(crate) fn send_now(
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), CallError> {
     send_with(socket, kind, body, fds, SendFlags::DONTWAIT)
+}
+
+/// Sends one frame; waits for a guest that has not read the last ones, at most until `deadline`.
+pub(crate) fn send_by(
+    socket: impl AsFd,
+    kind: u8,
+    body: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+    deadline: Instant,
+) -> Result<(), CallError> {
+    loop {
+        match send_now(&socket, kind, body, fds) {
+            Err(error) if error.errno == Errno::AGAIN => {}
+            sent => return sent,
+        }
+        if !ringfence_sys::ready_by(&socket, PollFlags::OUT, deadline)? {
+            return Err(CallError::new("sendmsg: the guest does not read", Errno::TIMEDOUT));
+        }
+    }
 }
 
 fn send_with(
@@ -96,4 +118,88 @@ pub(crate) fn receive(socket: impl AsFd, flags: RecvFlags) -> Result<Option<Fram
     }
     let kind = body.remove(0);
     Ok(Some(Frame { kind, body, fds }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fake_peer::{self, Lent, soon};
+
+    #[test]
+    fn a_frame_of_a_guest_is_cut_off_at_its_bound() {
+        let (ours, guests) = pair().unwrap();
+        rustix::net::sockopt::set_socket_send_buffer_size(&guests, 4 << 20).unwrap();
+        let most = rustix::net::sockopt::socket_send_buffer_size(&guests).unwrap();
+        // As large as this host lets a guest send at once.
+        let frame = vec![b'x'; most / 2];
+        fake_peer::send(&guests, &frame, &[]);
+        fake_peer::send(&guests, &frame, &[]);
+        let heard = receive(&ours, RecvFlags::DONTWAIT).unwrap().unwrap();
+        assert_eq!(heard.body.len(), frame.len().min(FRAME_BYTES_MAX) - 1);
+        let heard = receive_short(&ours).unwrap().unwrap();
+        assert_eq!((heard.kind, heard.body.len()), (b'x', SHORT_BYTES - 1));
+        // Nothing of the parts that were cut off is left.
+        assert_eq!(receive_short(&ours).unwrap_err().errno, Errno::AGAIN);
+    }
+
+    #[test]
+    fn descriptors_beyond_the_bound_never_arrive_and_the_others_are_closed() {
+        let (ours, guests) = pair().unwrap();
+        for n_sent in [0, 1, 4, 5, 6, 253] {
+            let lent = Lent::new();
+            for _ in 0..2 {
+                fake_peer::send(&guests, b"W", &vec![lent.fd(); n_sent]);
+            }
+            let long = receive(&ours, RecvFlags::DONTWAIT).unwrap().unwrap();
+            let short = receive_short(&ours).unwrap().unwrap();
+            // The padding of the buffer has room for a few more.
+            for n in [long.fds.len(), short.fds.len()] {
+                assert!(n == n_sent || (n_sent > FDS_MAX && n <= FDS_MAX + 2), "{n} of {n_sent}");
+            }
+            drop((long, short));
+            lent.check_closed();
+        }
+    }
+
+    #[test]
+    fn an_empty_packet_and_a_closed_end_are_the_end() {
+        let (ours, guests) = pair().unwrap();
+        let lent = Lent::new();
+        for _ in 0..2 {
+            fake_peer::send(&guests, b"", &[lent.fd()]);
+        }
+        assert!(receive(&ours, RecvFlags::DONTWAIT).unwrap().is_none());
+        assert!(receive_short(&ours).unwrap().is_none());
+        lent.check_closed();
+        drop(guests);
+        assert!(soon(|| receive(&ours, RecvFlags::empty())).unwrap().is_none());
+        assert!(receive_short(&ours).unwrap().is_none());
+        assert_eq!(send_now(&ours, b'K', &[], &[]).unwrap_err().errno, Errno::PIPE);
+    }
+
+    #[test]
+    fn a_guest_that_does_not_read_is_waited_for_until_the_deadline() {
+        let (ours, guests) = pair().unwrap();
+        let chunk = vec![0; CHUNK_BYTES];
+        while send_now(&ours, b'S', &[&chunk], &[]).is_ok() {}
+        let lent = Lent::new();
+        let within = |ms| Instant::now() + Duration::from_millis(ms);
+        let sent = soon(|| send_by(&ours, b'S', &[b"x"], &[lent.fd()], within(50)));
+        assert_eq!(sent.unwrap_err().errno, Errno::TIMEDOUT);
+        lent.check_closed();
+        let reading = std::thread::spawn(move || {
+            while let Ok(Some(frame)) = receive(&guests, RecvFlags::empty()) {
+                if frame.kind == b'!' {
+                    return frame.body;
+                }
+            }
+            Vec::new()
+        });
+        soon(|| send_by(&ours, b'!', &[b"at last"], &[], within(20_000))).unwrap();
+        assert_eq!(reading.join().unwrap(), b"at last");
+        let sent = soon(|| send_by(&ours, b'S', &[], &[], within(20_000)));
+        assert_eq!(sent.unwrap_err().errno, Errno::PIPE);
+    }
 }

@@ -25,6 +25,8 @@
 mod artifacts;
 mod broker;
 mod channel;
+#[cfg(test)]
+mod fake_peer;
 mod interpreter;
 mod one_shot;
 mod pool;

@@ -209,7 +209,7 @@ impl Repl {
         let memory = base.plan.limits.memory.map(ringfence_spec::ByteSize::bytes);
         let mut memory = MemoryWatch::new(process.host_pid, memory);
         let mut run = Run::new(began, &[], job);
-        let _ = process.ends.give(job, AfterRun::Kept);
+        let _ = process.ends.give(job, AfterRun::Kept, deadline, cancel);
         let mut end = None;
         while run.said.is_none() && end.is_none() {
             let until = Some(deadline.map_or(memory.look_at, |at| at.min(memory.look_at)));

@@ -22,6 +22,10 @@ use crate::channel::{self, CHUNK_BYTES};
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
 
+/// Bytes read of a stream whose writer is ended or paused afterwards: the most that a process without privileges can have a
+/// pipe hold, `/proc/sys/fs/pipe-max-size`.
+const DRAIN_BYTES_MAX: u64 = 1 << 20;
+
 /// Time in which a process that reported its end must be dead.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
@@ -229,14 +233,15 @@ impl Worker {
         let mut run = Run::new(began, &job.stdin, job);
         // A worker that just died cannot receive the job; its death is noticed below.
         let fate = if permit.is_some() { AfterRun::OncePermitted } else { AfterRun::Single };
-        if let Err(error) = self.ends.give(job, fate)
+        let cancel = around.cancel;
+        if let Err(error) = self.ends.give(job, fate, deadline, cancel.as_slice())
             && error.errno == Errno::MSGSIZE
         {
             self.ends.kill();
             run.refused = Some(error.to_string());
         } else if let Some(permit) = permit {
             (permit.0)()?;
-            let _ = channel::send(&self.ends.channel, b'B', &[], &[]);
+            let _ = self.ends.send_until(b'B', &[], deadline, cancel.as_slice());
         }
         if run.unread.is_empty() {
             self.ends.stdin = None;
@@ -347,12 +352,14 @@ pub(crate) enum InputFrame<'a> {
 
 impl InputFrame<'_> {
     pub(crate) fn send(&self, channel: &OwnedFd) -> Result<(), CallError> {
+        self.send_by(|kind, body| channel::send(channel, kind, body, &[]))
+    }
+
+    fn send_by<T>(&self, send: impl FnOnce(u8, &[&[u8]]) -> T) -> T {
         match self {
-            Self::File { name, chunk } => {
-                channel::send(channel, b'F', &[name.as_bytes(), b"\0", chunk], &[])
-            }
-            Self::Code(chunk) => channel::send(channel, b'C', &[chunk], &[]),
-            Self::Go { how, code } => channel::send(channel, b'J', &[how, code], &[]),
+            Self::File { name, chunk } => send(b'F', &[name.as_bytes(), b"\0", chunk]),
+            Self::Code(chunk) => send(b'C', &[chunk]),
+            Self::Go { how, code } => send(b'J', &[how, code]),
         }
     }
 }
@@ -412,9 +419,45 @@ impl Ends {
         ringfence_sys::is_ready(&self.pidfd, PollFlags::IN)
     }
 
-    /// Sends it a program.
-    pub(crate) fn give(&self, job: &Job, fate: AfterRun) -> Result<(), CallError> {
-        parts(job, fate).try_for_each(|part| part.send(&self.channel))
+    /// Sends it a program. Waits for a process that reads slowly, but not past its death, the deadline or a cancellation:
+    /// the next [`Ends::step`] reports which of them it was.
+    pub(crate) fn give(
+        &self,
+        job: &Job,
+        fate: AfterRun,
+        deadline: Option<Instant>,
+        cancel: &[BorrowedFd<'_>],
+    ) -> Result<(), CallError> {
+        parts(job, fate).try_for_each(|part| {
+            part.send_by(|kind, body| self.send_until(kind, body, deadline, cancel))
+        })
+    }
+
+    /// Sends it one frame, with the same bounds.
+    fn send_until(
+        &self,
+        kind: u8,
+        body: &[&[u8]],
+        deadline: Option<Instant>,
+        cancel: &[BorrowedFd<'_>],
+    ) -> Result<(), CallError> {
+        loop {
+            match channel::send_now(&self.channel, kind, body, &[]) {
+                Err(error) if error.errno == Errno::AGAIN => {}
+                sent => return sent,
+            }
+            let mut fds = vec![
+                PollFd::new(&self.channel, PollFlags::OUT),
+                PollFd::new(&self.pidfd, PollFlags::IN),
+            ];
+            fds.extend(cancel.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+            let patience = deadline.map(ringfence_sys::time_until);
+            let n = rustix::io::retry_on_intr(|| rustix::event::poll(&mut fds, patience.as_ref()))
+                .named(|| "poll(worker)")?;
+            if n == 0 || fds[1..].iter().any(|fd| !fd.revents().is_empty()) {
+                return Err(CallError::new("sendmsg: the guest does not read", Errno::TIMEDOUT));
+            }
+        }
     }
 
     /// Waits for any event and handles it.
@@ -547,17 +590,18 @@ impl Ends {
         self.drain_streams(run);
     }
 
-    /// Reads the bytes that are in the pipes now.
+    /// Reads the bytes that are in the pipes now, and no more than a pipe can hold: the process may go on writing.
     pub(crate) fn drain_streams(&mut self, run: &mut Run<'_>) {
         for source in [Source::Stdout, Source::Stderr] {
+            let stream = if source == Source::Stdout { &mut self.stdout } else { &mut self.stderr };
+            let first = run.stdout.total_bytes + run.stderr.total_bytes;
+            let mut before = None;
             loop {
-                let stream =
-                    if source == Source::Stdout { &mut self.stdout } else { &mut self.stderr };
-                let before = run.stdout.total_bytes + run.stderr.total_bytes;
-                run.read(stream, source);
-                if run.stdout.total_bytes + run.stderr.total_bytes == before {
+                let n_read = run.stdout.total_bytes + run.stderr.total_bytes - first;
+                if n_read >= DRAIN_BYTES_MAX || before.replace(n_read) == Some(n_read) {
                     break;
                 }
+                run.read(stream, source);
             }
         }
     }
@@ -687,3 +731,7 @@ impl MemoryWatch {
         })
     }
 }
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;
