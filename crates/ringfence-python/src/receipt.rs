@@ -26,6 +26,23 @@ pub(crate) fn check(host_pid: u32, host_uid: u32) -> Result<u32, CallError> {
     }
 }
 
+/// Returns true if a process is in another pid namespace than this one: it is none of the host's.
+pub(crate) fn is_inside(host_pid: u32) -> bool {
+    let status = ringfence_sys::read_kernel_file(format!("/proc/{host_pid}/status"));
+    status.is_ok_and(|status| pid_in_zygote(&status).is_some())
+}
+
+/// Refuses a process that is not a child of `parent`: a child has its parent's fence.
+pub(crate) fn check_child(host_pid: u32, parent: u32) -> Result<(), CallError> {
+    let path = format!("/proc/{host_pid}/status");
+    let status = ringfence_sys::read_kernel_file(&path).named(|| format!("read({path:?})"))?;
+    let found = status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
+    if found == Some(parent) {
+        return Ok(());
+    }
+    Err(CallError::new("the session sent the pidfd of another process", Errno::PERM))
+}
+
 /// The pid in the namespace around the worker's own.
 fn pid_in_zygote(status: &str) -> Option<u32> {
     let pids = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;

@@ -60,8 +60,7 @@ struct Base {
     listener: Option<JoinHandle<()>>,
     /// The first process, which holds the others: when it ends, all do.
     worker: Worker,
-    _zygote: Zygote,
-    _keeper: ZygoteKeeper,
+    _zygote: Option<(Zygote, ZygoteKeeper)>,
     plan: WorkerPlan,
 }
 
@@ -128,14 +127,25 @@ impl Repl {
         let cannot =
             |e: CallError| Problem::cannot_build(Code::Repl, "cannot start a session").cause(e);
         let host_uid = plan.zygote.identity.host_uid;
-        let mut worker = zygote.worker(&plan.worker, host_uid).map_err(cannot)?;
+        let worker = zygote.worker(&plan.worker, host_uid).map_err(cannot)?;
+        Self::start_in(worker, &plan.worker, Some((zygote, keeper)))
+    }
+
+    /// Starts a session in a worker, and keeps the zygote that made it.
+    fn start_in(
+        mut worker: Worker,
+        plan: &WorkerPlan,
+        zygote: Option<(Zygote, ZygoteKeeper)>,
+    ) -> Result<Self, Problem> {
+        let cannot =
+            |e: CallError| Problem::cannot_build(Code::Repl, "cannot start a session").cause(e);
         // It is never written to: `input()` reads the end of file at once.
         worker.ends.stdin = None;
         let listener = worker
             .listener
             .take()
             .ok_or_else(|| cannot(CallError::new("a session without a listener", Errno::BADF)))?;
-        let guard = Arc::new(Guard::new(listener, plan.worker.filter));
+        let guard = Arc::new(Guard::new(listener, plan.filter));
         let thread = std::thread::Builder::new().name("ringfence-repl".to_owned());
         let watched = Arc::clone(&guard);
         let listener = thread.spawn(move || watched.work()).map_err(|e| {
@@ -153,8 +163,7 @@ impl Repl {
             listener: Some(listener),
             worker,
             _zygote: zygote,
-            _keeper: keeper,
-            plan: plan.worker.clone(),
+            plan: plan.clone(),
         };
         Ok(Self { base: Arc::new(base), chain: vec![first], n_cells: 0 })
     }
@@ -327,13 +336,17 @@ impl Repl {
         // Frames that an earlier cell left unread do not answer this request.
         while let Ok(Some(_)) = channel::receive(&head.ends.channel, RecvFlags::DONTWAIT) {}
         let granted = guard.grant(head.host_pid);
-        channel::send(&head.ends.channel, b'K', &[], &[inside.as_fd()])?;
+        let deadline = Instant::now() + FORK_MAX;
+        channel::send_by(&head.ends.channel, b'K', &[], &[inside.as_fd()], deadline)?;
         drop(inside);
-        let mut born = expect(&head.ends.channel, b'P', Instant::now() + FORK_MAX)?;
+        let mut born = expect(&head.ends.channel, b'P', deadline)?;
         drop(granted);
         let nonsense = || CallError::new("the session sent no pidfd", Errno::PROTO);
-        let pidfd = born.fds.pop().ok_or_else(nonsense)?;
+        let pidfd = born.fds.pop().filter(|_| born.fds.is_empty()).ok_or_else(nonsense)?;
+        // The pidfd is the guest's word. The process behind it will be stopped and killed, so it must be the head's child: the
+        // guest can get a pidfd of the process that made its channel, which is this one (`SO_PEERPIDFD`).
         let host_pid = receipt::host_pid(&pidfd)?;
+        receipt::check_child(host_pid, head.host_pid)?;
         let ends = Ends { channel: ours, pidfd, ..head.ends.try_clone()? };
         Ok(Process { cell, ends, host_pid, owned: true })
     }
@@ -467,3 +480,7 @@ impl Guard {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "repl_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use rustix::pipe::PipeFlags;
+use rustix::process::Signal;
 use serde::Deserialize;
 
 use crate::channel::{self, Frame};
@@ -131,7 +132,7 @@ impl Zygote {
         };
         let dead: Vec<u8> = dead.iter().flat_map(|pid| pid.to_ne_bytes()).collect();
         let fds: Vec<BorrowedFd<'_>> = inside.iter().map(AsFd::as_fd).collect();
-        channel::send(&self.channel, b'S', &[how, &dead], &fds)?;
+        channel::send_by(&self.channel, b'S', &[how, &dead], &fds, deadline)?;
         Ok(pending)
     }
 
@@ -176,7 +177,16 @@ impl Zygote {
 
     /// Requests the exit status of a worker.
     pub(crate) fn ask_exit(&self, pid: u32) -> Result<(), CallError> {
-        channel::send(&self.channel, b'W', &[pid.to_string().as_bytes()], &[])
+        let deadline = Instant::now() + SPAWN_MAX;
+        channel::send_by(&self.channel, b'W', &[pid.to_string().as_bytes()], &[], deadline)
+    }
+}
+
+#[cfg(test)]
+impl Zygote {
+    /// A zygote whose other end the test holds.
+    pub(crate) fn fake(channel: OwnedFd) -> Self {
+        Self { channel, missing: Vec::new(), speedups: Vec::new() }
     }
 }
 
@@ -224,13 +234,16 @@ impl PendingWorker {
         let (workspace, mounts) = (given.next(), given.next());
         let pidfd = given.next().ok_or_else(|| nonsense("the worker sent no pidfd"))?;
         let (stdin, stdout, stderr) = (Some(stdin), Some(stdout), Some(stderr));
+        // The pidfd is the zygote's word: it may be of any process, this one included (`SO_PEERPIDFD`).
+        let host_pid = receipt::host_pid(&pidfd)?;
+        let checked = receipt::check(host_pid, host_uid);
+        if checked.is_err() && receipt::is_inside(host_pid) {
+            let _ = rustix::process::pidfd_send_signal(&pidfd, Signal::KILL);
+        }
+        let pid = checked?;
         let ends = Ends { channel, pidfd, stdin, stdout, stderr };
-        // From here on, dropping `worker` kills it.
-        let (pid, host_pid, zygote) = (0, 0, 0);
-        let mut worker = Worker { pid, host_pid, zygote, ends, workspace, mounts, listener };
-        worker.host_pid = receipt::host_pid(&worker.ends.pidfd)?;
-        worker.pid = receipt::check(worker.host_pid, host_uid)?;
-        Ok(worker)
+        // From here on, dropping it kills it.
+        Ok(Worker { pid, host_pid, zygote: 0, ends, workspace, mounts, listener })
     }
 }
 
@@ -262,3 +275,7 @@ pub(crate) fn expect(channel: &OwnedFd, kind: u8, deadline: Instant) -> Result<F
         None => Err(CallError::new("the guest is gone", Errno::PIPE)),
     }
 }
+
+#[cfg(test)]
+#[path = "zygote_tests.rs"]
+mod tests;
