@@ -13,8 +13,9 @@ use ringfence_jail::Permit;
 use ringfence_plan::{CodePlan, WorkerPlan};
 use ringfence_spec::{Code, Problem, Start};
 
-use crate::refill::{Alarm, Refill, Wake};
+use crate::refill::{Alarm, Refill, StartZygote, Wake};
 use crate::worker::{Ended, Exit, Finished, Job, RunContext, Worker};
+use crate::zygote::Zygote;
 use crate::zygote_keeper::ZygoteKeeper;
 
 /// Processors for each zygote: one zygote forks about as many workers as four processors can run.
@@ -236,19 +237,32 @@ impl Pool {
         plan: &CodePlan,
         n_waiting: NonZero<usize>,
     ) -> Result<Self, Problem> {
-        let cannot = |e: &dyn std::fmt::Display| {
-            Problem::internal(Code::Threads, "cannot start a thread for the pool").cause(e)
-        };
         let n_lasting = keepers.len();
         keepers.extend(early);
         let early = (keepers.len() > n_lasting).then_some(n_lasting);
-        let alarms = keepers.iter().map(|_| Alarm::new()).collect::<Result<_, _>>();
+        let start =
+            |keeper: ZygoteKeeper| -> StartZygote { Box::new(move || Zygote::start(&keeper)) };
+        let starts = keepers.into_iter().map(start).collect();
+        Self::start_by(starts, early, &plan.worker, plan.zygote.identity.host_uid, n_waiting)
+    }
+
+    fn start_by(
+        starts: Vec<StartZygote>,
+        early: Option<usize>,
+        plan: &WorkerPlan,
+        host_uid: u32,
+        n_waiting: NonZero<usize>,
+    ) -> Result<Self, Problem> {
+        let cannot = |e: &dyn std::fmt::Display| {
+            Problem::internal(Code::Threads, "cannot start a thread for the pool").cause(e)
+        };
+        let alarms = starts.iter().map(|_| Alarm::new()).collect::<Result<_, _>>();
         let state = State {
             waiting: VecDeque::new(),
             n_takers: 0,
             n_running: 0,
             load: Load { mean: 0.0, at: Instant::now() },
-            zygotes: keepers.iter().map(|_| ZygoteState::default()).collect(),
+            zygotes: starts.iter().map(|_| ZygoteState::default()).collect(),
             remains: Vec::new(),
             counts: Counts::default(),
             missing: Vec::new(),
@@ -266,11 +280,10 @@ impl Pool {
             early,
         });
         // From here on, dropping it ends the threads that were started.
-        let mut pool = Self { shared, threads: Vec::new(), plan: plan.worker.clone() };
-        let (plan, host_uid) = (&plan.worker, plan.zygote.identity.host_uid);
-        for (number, keeper) in keepers.into_iter().enumerate() {
+        let mut pool = Self { shared, threads: Vec::new(), plan: plan.clone() };
+        for (number, start) in starts.into_iter().enumerate() {
             let refill =
-                Refill::new(Arc::clone(&pool.shared), keeper, plan.clone(), host_uid, number);
+                Refill::new(Arc::clone(&pool.shared), start, plan.clone(), host_uid, number);
             pool.spawn("ringfence-refill", move || refill.work()).map_err(|e| cannot(&e))?;
             let shared = Arc::clone(&pool.shared);
             pool.spawn("ringfence-reap", move || shared.reap()).map_err(|e| cannot(&e))?;
@@ -438,7 +451,263 @@ impl Drop for Pool {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+    use std::os::fd::AsFd as _;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use ringfence_testing::Running;
+    use rustix::net::RecvFlags;
+    use rustix::pipe::PipeFlags;
+
     use super::*;
+    use crate::channel;
+    use crate::fake_peer::{self, FakeGuest, job, soon};
+
+    /// What the zygotes of a test do on their channels, each on a thread of its own.
+    type Act = fn(OwnedFd);
+
+    /// A pool of one zygote after another that behaves so, and the number of starts.
+    fn pool_of(act: Act, n_waiting: usize) -> (Pool, Arc<AtomicUsize>) {
+        let n_starts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&n_starts);
+        let start: StartZygote = Box::new(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let (ours, theirs) = channel::pair().unwrap();
+            std::thread::spawn(move || act(theirs));
+            Ok(Zygote::fake(ours))
+        });
+        let n_waiting = NonZero::new(n_waiting).unwrap();
+        let uid = rustix::process::getuid().as_raw();
+        let pool = Pool::start_by(vec![start], None, &fake_peer::plan(), uid, n_waiting);
+        (pool.unwrap(), n_starts)
+    }
+
+    /// Puts a worker with a fake guest among the waiting ones.
+    fn add_worker(pool: &Pool) -> FakeGuest {
+        let (worker, guest) = fake_peer::worker();
+        let mut state = pool.shared.lock();
+        state.waiting.push_back(worker);
+        state.zygotes[0].n_waiting += 1;
+        pool.shared.ready.notify_one();
+        guest
+    }
+
+    #[track_caller]
+    fn wait_until(mut is_so: impl FnMut() -> bool) {
+        let until = Instant::now() + fake_peer::SOON;
+        while !is_so() {
+            assert!(Instant::now() < until, "it does not happen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Reads frames until the pool closes the channel, and answers each; returns early if the answer is to die. Keeps the ends
+    /// of the workers it is asked for, as workers do that are on their way.
+    fn serve(channel: &OwnedFd, mut answer: impl FnMut(u8, &[OwnedFd]) -> ControlFlow<()>) {
+        let mut workers = Vec::new();
+        while let Ok(Some(frame)) = channel::receive(channel, RecvFlags::empty()) {
+            workers.extend(frame.fds);
+            let n_new = if frame.kind == b'S' { 4.min(workers.len()) } else { 0 };
+            if answer(frame.kind, &workers[workers.len() - n_new..]).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Answers every frame with this one.
+    fn repeat(channel: &OwnedFd, frame: &[u8]) {
+        serve(channel, |_, _| {
+            fake_peer::send(channel, frame, &[]);
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Answers every question about an exit status with this frame, or dies.
+    fn tell_exits(channel: &OwnedFd, frame: Option<&[u8]>) {
+        serve(channel, |kind, _| match (kind, frame) {
+            (b'W', None) => ControlFlow::Break(()),
+            (b'W', Some(frame)) => {
+                fake_peer::send(channel, frame, &[]);
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Continue(()),
+        });
+    }
+
+    #[test]
+    fn zygotes_that_die_at_once_fail_the_pool_after_some_starts() {
+        let (pool, n_starts) = pool_of(drop, 1);
+        let failed = soon(|| pool.run(&job(60_000), None, None)).unwrap_err();
+        assert_eq!(failed.code, Code::Worker);
+        assert_eq!(n_starts.load(Ordering::SeqCst), 5);
+        assert!(soon(|| pool.wait_until_full(1)).is_err());
+        assert_eq!(pool.counts().zygotes_up, 0);
+    }
+
+    #[test]
+    fn zygotes_that_talk_nonsense_are_replaced() {
+        let nonsense: [Act; 5] = [
+            |channel| repeat(&channel, b"?"),
+            // Too short, and too many at once.
+            |channel| repeat(&channel, b"P"),
+            |channel| repeat(&channel, &[b"P\0\0\0".to_vec(), vec![1; 40_000]].concat()),
+            // An answer that nobody asked for.
+            |channel| repeat(&channel, b"X1 0 0 0"),
+            |channel| repeat(&channel, b"N1"),
+        ];
+        for act in nonsense {
+            let (pool, n_starts) = pool_of(act, 1);
+            let failed = soon(|| pool.run(&job(60_000), None, None)).unwrap_err();
+            assert_eq!(failed.code, Code::Worker);
+            assert_eq!(n_starts.load(Ordering::SeqCst), 5);
+        }
+    }
+
+    #[test]
+    fn a_zygote_that_never_stops_talking_does_not_keep_the_pool_from_ending() {
+        let floods: [Act; 2] = [
+            |channel| {
+                let pids: Vec<u8> = (1..=8u32).flat_map(u32::to_ne_bytes).collect();
+                while channel::send(&channel, b'P', &[b"\0\0\0", &pids], &[]).is_ok() {}
+            },
+            |channel| while channel::send(&channel, b'N', &[b"1"], &[]).is_ok() {},
+        ];
+        for act in floods {
+            let (pool, n_starts) = pool_of(act, 1);
+            wait_until(|| n_starts.load(Ordering::SeqCst) > 1);
+            soon(|| drop(pool));
+        }
+    }
+
+    #[test]
+    fn a_zygote_that_hangs_does_not_keep_the_pool_from_ending() {
+        let (pool, n_starts) = pool_of(
+            |channel| {
+                // Holds its end open, and reads nothing, until the other one closes.
+                let mut fds = [rustix::event::PollFd::new(&channel, rustix::event::PollFlags::HUP)];
+                let _ = rustix::event::poll(&mut fds, None);
+            },
+            64,
+        );
+        wait_until(|| pool.counts().zygotes_up == 1);
+        soon(|| drop(pool));
+        assert_eq!(n_starts.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn workers_that_are_not_fenced_are_refused_and_their_zygote_replaced() {
+        fn lie(channel: &OwnedFd, process: &Running) {
+            let pidfd = fake_peer::pidfd(process);
+            serve(channel, |kind, worker| {
+                if kind == b'S' {
+                    let given = [pidfd.as_fd(), pidfd.as_fd(), pidfd.as_fd()];
+                    fake_peer::send(&worker[3], b"W", &given);
+                    fake_peer::send(&worker[3], b"R", &[]);
+                    fake_peer::send(channel, b"P\0\0\0\x07\0\0\0", &[]);
+                }
+                ControlFlow::Continue(())
+            });
+        }
+        let (pool, n_starts) = pool_of(
+            |channel| {
+                let mut process = fake_peer::hung();
+                lie(&channel, &process);
+                assert!(process.try_wait().unwrap().is_none(), "a process of the host was killed");
+            },
+            1,
+        );
+        let failed = soon(|| pool.run(&job(60_000), None, None)).unwrap_err();
+        assert!(failed.to_string().contains("not fenced"), "{failed}");
+        assert_eq!(n_starts.load(Ordering::SeqCst), 5);
+        assert_eq!((pool.counts().made, pool.counts().waiting), (0, 0));
+    }
+
+    /// The end of a run whose worker dies when it has its job, with such a zygote.
+    fn run_with_exit(act: Act) -> Ended {
+        let (pool, _) = pool_of(act, 1);
+        let mut guest = add_worker(&pool);
+        let acting = std::thread::spawn(move || {
+            while let Ok(Some(frame)) = channel::receive(&guest.channel, RecvFlags::empty()) {
+                if frame.kind == b'J' {
+                    return guest.dies();
+                }
+            }
+        });
+        let (finished, ..) = soon(|| pool.run(&job(60_000), None, None)).unwrap();
+        acting.join().unwrap();
+        finished.ended
+    }
+
+    #[test]
+    fn the_exit_status_of_a_silent_worker_is_the_zygotes_or_unknown() {
+        let known = Exit { status: 9, cpu: Duration::from_millis(5), memory_peak_bytes: 1024 };
+        let cases: [(Act, Option<Exit>); 5] = [
+            (|channel| tell_exits(&channel, Some(b"X7 9 5 1")), Some(known)),
+            (|channel| tell_exits(&channel, Some(b"N7")), None),
+            // Of another worker.
+            (|channel| tell_exits(&channel, Some(b"X8 0 5 1")), None),
+            (|channel| tell_exits(&channel, Some(b"X")), None),
+            (|channel| tell_exits(&channel, None), None),
+        ];
+        for (act, expected) in cases {
+            assert_eq!(run_with_exit(act), Ended::Silently(expected));
+        }
+    }
+
+    #[test]
+    fn a_worker_that_died_while_it_waited_is_not_used() {
+        let (pool, _) = pool_of(|channel| serve(&channel, |_, _| ControlFlow::Continue(())), 1);
+        let mut first = add_worker(&pool);
+        first.dies();
+        assert!(first.is_killed());
+        let mut second = add_worker(&pool);
+        let acting = std::thread::spawn(move || {
+            let _ = channel::receive(&second.channel, RecvFlags::empty());
+            second.says(b"D{\"exit\": 4}");
+            second.dies();
+        });
+        let (finished, _, slot) = soon(|| pool.run(&job(60_000), None, None)).unwrap();
+        acting.join().unwrap();
+        assert_eq!(finished.said.map(|said| said.exit), Some(4));
+        let n_running = || pool.shared.lock().n_running;
+        assert_eq!(n_running(), 1);
+        drop(slot);
+        assert_eq!((n_running(), pool.counts().waiting), (0, 0));
+    }
+
+    #[test]
+    fn a_run_that_is_not_permitted_leaves_its_place() {
+        let (pool, _) = pool_of(|channel| serve(&channel, |_, _| ControlFlow::Continue(())), 1);
+        let guest = add_worker(&pool);
+        let refuse = || Err(Problem::internal(Code::Internal, "no"));
+        assert!(soon(|| pool.run(&job(60_000), None, Some(Permit(&refuse)))).is_err());
+        assert!(guest.is_killed());
+        let state = pool.shared.lock();
+        assert_eq!((state.n_running, state.zygotes[0].n_running), (0, 0));
+    }
+
+    #[test]
+    fn a_pool_that_ends_kills_its_waiting_workers() {
+        let (pool, _) = pool_of(|channel| serve(&channel, |_, _| ControlFlow::Continue(())), 1);
+        let guests = [add_worker(&pool), add_worker(&pool)];
+        let (ours, mounts) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).unwrap();
+        pool.shared.lock().remains.push(mounts);
+        soon(|| drop(pool));
+        assert!(guests.iter().all(FakeGuest::is_killed));
+        let is_closed =
+            ringfence_sys::is_ready_within(&ours, rustix::event::PollFlags::IN, fake_peer::SOON);
+        assert!(is_closed, "a descriptor is left open");
+    }
+
+    #[test]
+    fn workers_of_a_zygote_that_died_are_killed() {
+        let (pool, n_starts) = pool_of(|channel| tell_exits(&channel, None), 1);
+        wait_until(|| pool.counts().zygotes_up == 1);
+        let guest = add_worker(&pool);
+        assert_eq!(soon(|| pool.exit_of(0, 7)), None);
+        assert!(guest.is_killed());
+        wait_until(|| n_starts.load(Ordering::SeqCst) == 2);
+    }
 
     #[test]
     fn zygotes_follow_processors_and_memory() {

@@ -18,7 +18,6 @@ use crate::worker::{Exit, Worker};
 use crate::zygote::{
     ForkPriority, PendingWorker, REQUEST_MAX, Zygote, ZygoteFrame, wait_for_frame,
 };
-use crate::zygote_keeper::ZygoteKeeper;
 
 /// Maximum number of consecutive starts of a zygote that cannot be kept alive, if no other serves.
 const STARTS_MAX: u32 = 5;
@@ -73,9 +72,12 @@ impl Alarm {
     }
 }
 
+/// Starts a zygote, in place of the last. Dropping it ends the last.
+pub(crate) type StartZygote = Box<dyn FnMut() -> Result<Zygote, Problem> + Send>;
+
 pub(crate) struct Refill {
     shared: Arc<Shared>,
-    keeper: ZygoteKeeper,
+    start: StartZygote,
     plan: WorkerPlan,
     host_uid: u32,
     /// Number of its zygote.
@@ -109,15 +111,15 @@ enum Task {
 impl Refill {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        keeper: ZygoteKeeper,
+        start: StartZygote,
         plan: WorkerPlan,
         host_uid: u32,
         number: usize,
     ) -> Self {
-        Self { shared, keeper, plan, host_uid, number }
+        Self { shared, start, plan, host_uid, number }
     }
 
-    pub(crate) fn work(self) {
+    pub(crate) fn work(mut self) {
         let mut n_failed = 0;
         while !self.shared.lock().stopping {
             let (problem, has_served) = self.serve();
@@ -136,8 +138,8 @@ impl Refill {
     }
 
     /// Starts a zygote and serves from it until the pool ends; also returns whether it made a worker.
-    fn serve(&self) -> (Result<(), Problem>, bool) {
-        let zygote = match Zygote::start(&self.keeper) {
+    fn serve(&mut self) -> (Result<(), Problem>, bool) {
+        let zygote = match (self.start)() {
             Ok(zygote) => zygote,
             Err(problem) => return (Err(problem), false),
         };
@@ -301,15 +303,19 @@ impl Refill {
         loop {
             match line.zygote.next_frame()? {
                 Some(ZygoteFrame::Born(pids)) => {
-                    line.n_requests = line.n_requests.saturating_sub(1);
+                    // One answer for each request: a zygote that sends more would keep this thread and its memory busy.
+                    let n_requests = line.n_requests.checked_sub(1);
+                    line.n_requests = n_requests.ok_or_else(unasked)?;
+                    if pids.len() > REQUEST_MAX {
+                        return Err(unasked());
+                    }
                     for pid in pids {
                         line.note(pid);
                     }
                 }
                 Some(ZygoteFrame::Exit(pid, exit)) => {
-                    if let Some(reply) = asked.remove(&pid) {
-                        let _ = reply.send(exit);
-                    }
+                    let reply = asked.remove(&pid).ok_or_else(unasked)?;
+                    let _ = reply.send(exit);
                 }
                 None if asked.is_empty() => return Ok(()),
                 None => {
@@ -382,6 +388,10 @@ impl Line {
         self.n_failed += 1;
         if self.n_failed > WORKERS_FAILED_MAX { Err(error) } else { Ok(()) }
     }
+}
+
+fn unasked() -> CallError {
+    CallError::new("the zygote sent an answer without a question", Errno::PROTO)
 }
 
 fn cannot_make(error: CallError) -> Problem {
